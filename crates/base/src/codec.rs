@@ -1,0 +1,231 @@
+//! A small byte reader and writer: lengths are LEB128, fixed numbers little-endian. Reading never panics.
+
+use crate::{DataType, Error, Numeric, Result, SqlState, Value, datetime::Interval};
+use ecow::EcoString;
+
+/// Reads what the `put_` functions wrote. Every short or malformed input is an error with SQLSTATE XX001.
+#[derive(Clone, Debug)]
+pub struct ByteReader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> ByteReader<'a> {
+    /// A reader from the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> ByteReader<'a> {
+        ByteReader { rest: bytes }
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `count` bytes.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        if count > self.rest.len() {
+            return Err(damaged("the data ends early"));
+        }
+        let (head, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N)?);
+        Ok(bytes)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Four bytes, little-endian.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, little-endian.
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A LEB128 number.
+    pub fn length(&mut self) -> Result<usize> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return usize::try_from(value).map_err(|_| damaged("a length is too large"));
+            }
+        }
+        Err(damaged("a length does not end"))
+    }
+
+    /// Bytes with their length before them.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    /// UTF-8 text with its length before it.
+    pub fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| damaged("text is not UTF-8"))
+    }
+
+    /// A value as [`put_value`] wrote it.
+    pub fn value(&mut self) -> Result<Value> {
+        decode_value(self.bytes()?)
+    }
+}
+
+/// Appends a LEB128 number.
+pub fn put_length(out: &mut Vec<u8>, length: usize) {
+    let mut rest = length as u64;
+    while rest >= 0x80 {
+        out.push((rest as u8 & 0x7f) | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// Appends bytes with their length before them.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a value with its length before it.
+pub fn put_value(out: &mut Vec<u8>, value: &Value) {
+    let mut encoded = Vec::with_capacity(16);
+    encode_value(value, &mut encoded);
+    put_bytes(out, &encoded);
+}
+
+/// Appends a value: nothing for NULL, otherwise the tag of its type and its payload, of fixed length for fixed types.
+pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
+    if value.is_null() {
+        return;
+    }
+    out.push(value.data_type() as u8);
+    match value {
+        Value::Null => {}
+        Value::Bool(v) => out.push(u8::from(*v)),
+        Value::Int2(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Int4(v) | Value::Date(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Int8(v) | Value::Time(v) | Value::Timestamp(v) | Value::TimestampTz(v) => {
+            out.extend_from_slice(&v.to_le_bytes());
+        }
+        Value::Float4(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Numeric(v) => v.encode(out),
+        Value::Text(v) => out.extend_from_slice(v.as_bytes()),
+        Value::Bytea(v) => out.extend_from_slice(v),
+        Value::Interval(v) => {
+            out.extend_from_slice(&v.months.to_le_bytes());
+            out.extend_from_slice(&v.days.to_le_bytes());
+            out.extend_from_slice(&v.microseconds.to_le_bytes());
+        }
+        Value::Uuid(v) => out.extend_from_slice(v),
+    }
+}
+
+/// Reads a value that [`encode_value`] wrote; `bytes` is exactly that value.
+pub fn decode_value(bytes: &[u8]) -> Result<Value> {
+    let Some((&tag, payload)) = bytes.split_first() else {
+        return Ok(Value::Null);
+    };
+    let data_type = DataType::from_tag(tag).ok_or_else(|| damaged("a value has an unknown type tag"))?;
+    Ok(match data_type {
+        DataType::Bool => Value::Bool(fixed::<1>(payload)?[0] != 0),
+        DataType::Int2 => Value::Int2(i16::from_le_bytes(fixed(payload)?)),
+        DataType::Int4 => Value::Int4(i32::from_le_bytes(fixed(payload)?)),
+        DataType::Int8 => Value::Int8(i64::from_le_bytes(fixed(payload)?)),
+        DataType::Float4 => Value::Float4(f32::from_le_bytes(fixed(payload)?)),
+        DataType::Float8 => Value::Float8(f64::from_le_bytes(fixed(payload)?)),
+        DataType::Numeric => Value::Numeric(Numeric::decode(payload)?),
+        DataType::Text => Value::Text(EcoString::from(
+            std::str::from_utf8(payload).map_err(|_| damaged("a text value is not UTF-8"))?,
+        )),
+        DataType::Bytea => Value::bytea(payload),
+        DataType::Date => Value::Date(i32::from_le_bytes(fixed(payload)?)),
+        DataType::Time => Value::Time(i64::from_le_bytes(fixed(payload)?)),
+        DataType::Timestamp => Value::Timestamp(i64::from_le_bytes(fixed(payload)?)),
+        DataType::TimestampTz => Value::TimestampTz(i64::from_le_bytes(fixed(payload)?)),
+        DataType::Interval => {
+            let bytes = fixed::<16>(payload)?;
+            let mut reader = ByteReader::new(&bytes);
+            Value::Interval(Interval {
+                months: i32::from_le_bytes(reader.array()?),
+                days: i32::from_le_bytes(reader.array()?),
+                microseconds: i64::from_le_bytes(reader.array()?),
+            })
+        }
+        DataType::Uuid => Value::Uuid(fixed(payload)?),
+        _ => return Err(damaged("a value has a type that is never stored")),
+    })
+}
+
+fn fixed<const N: usize>(payload: &[u8]) -> Result<[u8; N]> {
+    payload.try_into().map_err(|_| damaged("a value has the wrong length"))
+}
+
+/// XX001: bytes that this program did not write, or that were damaged since.
+pub(crate) fn damaged(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("damaged data: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_round_trip_and_short_input_is_an_error() {
+        for length in [0, 1, 127, 128, 300, 1 << 20, usize::MAX >> 1] {
+            let mut out = Vec::new();
+            put_length(&mut out, length);
+            assert_eq!(ByteReader::new(&out).length().unwrap(), length);
+            assert!(ByteReader::new(&out[..out.len() - 1]).length().is_err());
+        }
+    }
+
+    #[test]
+    fn values_round_trip() {
+        let values = [
+            Value::Null,
+            Value::Bool(true),
+            Value::Int2(-3),
+            Value::Int4(7),
+            Value::Int8(i64::MIN),
+            Value::Float4(1.5),
+            Value::Float8(-0.25),
+            Value::Numeric(Numeric::from_i64(12345)),
+            Value::text("a somewhat longer text than fits inline"),
+            Value::bytea(&[0, 255, 1]),
+            Value::Date(-1),
+            Value::Time(1),
+            Value::Timestamp(2),
+            Value::TimestampTz(3),
+            Value::Interval(Interval {
+                months: 1,
+                days: -2,
+                microseconds: 3,
+            }),
+            Value::Uuid([9; 16]),
+        ];
+        for value in values {
+            let mut out = Vec::new();
+            put_value(&mut out, &value);
+            assert_eq!(ByteReader::new(&out).value().unwrap(), value);
+        }
+        assert!(decode_value(&[99, 1]).is_err());
+        assert!(decode_value(&[DataType::Int4 as u8, 1]).is_err());
+    }
+}

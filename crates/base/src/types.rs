@@ -1,0 +1,204 @@
+//! The data types of columns and expressions.
+
+use std::fmt;
+
+/// A data type, without its modifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DataType {
+    /// A literal or parameter whose type the context has not given yet; treated as text where nothing gives it one.
+    Unknown = 0,
+    /// `boolean`
+    Bool = 1,
+    /// `smallint`
+    Int2 = 2,
+    /// `integer`
+    Int4 = 3,
+    /// `bigint`
+    Int8 = 4,
+    /// `real`
+    Float4 = 5,
+    /// `double precision`
+    Float8 = 6,
+    /// `numeric`
+    Numeric = 7,
+    /// `text`
+    Text = 8,
+    /// `character varying`
+    Varchar = 9,
+    /// `character`, padded with blanks that do not count in comparisons
+    Char = 10,
+    /// `bytea`
+    Bytea = 11,
+    /// `date`
+    Date = 12,
+    /// `time without time zone`
+    Time = 13,
+    /// `timestamp without time zone`
+    Timestamp = 14,
+    /// `timestamp with time zone`
+    TimestampTz = 15,
+    /// `interval`
+    Interval = 16,
+    /// `uuid`
+    Uuid = 17,
+    /// `void`: the type of a function that returns nothing
+    Void = 18,
+    /// `oid`, held as a `Value::Int8` between 0 and 2^32-1
+    Oid = 19,
+    /// `name`, held as text of at most 63 bytes
+    Name = 20,
+}
+
+/// Name, object id, wire length of each type, in the order of the enum.
+const TYPES: [(DataType, &str, u32, i16); 21] = [
+    (DataType::Unknown, "unknown", 705, -2),
+    (DataType::Bool, "boolean", 16, 1),
+    (DataType::Int2, "smallint", 21, 2),
+    (DataType::Int4, "integer", 23, 4),
+    (DataType::Int8, "bigint", 20, 8),
+    (DataType::Float4, "real", 700, 4),
+    (DataType::Float8, "double precision", 701, 8),
+    (DataType::Numeric, "numeric", 1700, -1),
+    (DataType::Text, "text", 25, -1),
+    (DataType::Varchar, "character varying", 1043, -1),
+    (DataType::Char, "character", 1042, -1),
+    (DataType::Bytea, "bytea", 17, -1),
+    (DataType::Date, "date", 1082, 4),
+    (DataType::Time, "time without time zone", 1083, 8),
+    (DataType::Timestamp, "timestamp without time zone", 1114, 8),
+    (DataType::TimestampTz, "timestamp with time zone", 1184, 8),
+    (DataType::Interval, "interval", 1186, 16),
+    (DataType::Uuid, "uuid", 2950, 16),
+    (DataType::Void, "void", 2278, 4),
+    (DataType::Oid, "oid", 26, 4),
+    (DataType::Name, "name", 19, 64),
+];
+
+impl DataType {
+    /// PostgreSQL's name of the type, as error messages and `format_type` spell it.
+    pub fn name(self) -> &'static str {
+        TYPES[self as usize].1
+    }
+
+    /// PostgreSQL's object id of the type.
+    pub fn oid(self) -> u32 {
+        TYPES[self as usize].2
+    }
+
+    /// PostgreSQL's `typlen`: bytes of a fixed type, -1 for a varying one, -2 for a C string.
+    pub fn length(self) -> i16 {
+        TYPES[self as usize].3
+    }
+
+    /// The type with this object id. 0 is [`DataType::Unknown`].
+    pub fn from_oid(oid: u32) -> Option<DataType> {
+        if oid == 0 {
+            return Some(DataType::Unknown);
+        }
+        TYPES.iter().find(|entry| entry.2 == oid).map(|entry| entry.0)
+    }
+
+    /// The type with this number in the row and catalog codecs.
+    pub fn from_tag(tag: u8) -> Option<DataType> {
+        TYPES.get(tag as usize).map(|entry| entry.0)
+    }
+
+    /// Whether values are character strings.
+    pub fn is_text(self) -> bool {
+        matches!(
+            self,
+            DataType::Text | DataType::Varchar | DataType::Char | DataType::Name | DataType::Unknown
+        )
+    }
+
+    /// Whether values are numbers.
+    pub fn is_number(self) -> bool {
+        matches!(
+            self,
+            DataType::Int2
+                | DataType::Int4
+                | DataType::Int8
+                | DataType::Float4
+                | DataType::Float8
+                | DataType::Numeric
+                | DataType::Oid
+        )
+    }
+
+    /// Whether values are whole numbers of fixed size.
+    pub fn is_integer(self) -> bool {
+        matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A data type with PostgreSQL's type modifier (`atttypmod`): -1 for none; for `varchar(n)` and `char(n)` n + 4; for
+/// `numeric(p, s)` ((p << 16) | (s & 0x7ff)) + 4; for time types the number of fractional digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnType {
+    /// The type.
+    pub data_type: DataType,
+    /// The modifier.
+    pub modifier: i32,
+}
+
+impl ColumnType {
+    /// A type without a modifier.
+    pub fn plain(data_type: DataType) -> ColumnType {
+        ColumnType {
+            data_type,
+            modifier: -1,
+        }
+    }
+
+    /// `numeric(precision, scale)`.
+    pub fn numeric(precision: u32, scale: i32) -> ColumnType {
+        ColumnType {
+            data_type: DataType::Numeric,
+            modifier: (((precision << 16) as i32) | (scale & 0x7ff)) + 4,
+        }
+    }
+
+    /// Precision and scale of a `numeric` modifier, if there is one.
+    pub fn numeric_precision_scale(modifier: i32) -> Option<(u32, i32)> {
+        (modifier >= 4).then(|| {
+            let bits = modifier - 4;
+            (((bits >> 16) & 0xffff) as u32, ((bits & 0x7ff) ^ 1024) - 1024)
+        })
+    }
+
+    /// Length in characters of a `varchar(n)` or `char(n)` modifier, if there is one.
+    pub fn character_length(modifier: i32) -> Option<usize> {
+        (modifier >= 4).then_some((modifier - 4) as usize)
+    }
+}
+
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.data_type {
+            DataType::Numeric => match ColumnType::numeric_precision_scale(self.modifier) {
+                Some((precision, scale)) => write!(f, "numeric({precision},{scale})"),
+                None => f.write_str("numeric"),
+            },
+            DataType::Varchar | DataType::Char => match ColumnType::character_length(self.modifier) {
+                Some(length) => write!(f, "{}({length})", self.data_type.name()),
+                None => f.write_str(self.data_type.name()),
+            },
+            DataType::Time | DataType::Timestamp | DataType::TimestampTz if self.modifier >= 0 => {
+                let (head, tail) = self
+                    .data_type
+                    .name()
+                    .split_once(' ')
+                    .unwrap_or((self.data_type.name(), ""));
+                write!(f, "{head}({}) {tail}", self.modifier)
+            }
+            other => f.write_str(other.name()),
+        }
+    }
+}

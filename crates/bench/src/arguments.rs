@@ -1,0 +1,207 @@
+//! The command line of `rubato bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Subcommand};
+
+use crate::runner::RunSettings;
+
+/// What to run.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// TPC-C: order entry in warehouses, the standard transaction benchmark
+    Tpcc(TpccArguments),
+    /// YCSB: reads, updates, inserts and scans of 1 KB records
+    Ycsb(YcsbArguments),
+    /// Many clients, one hot row inside transactions of several statements
+    Hotspot(HotspotArguments),
+}
+
+/// What all workloads share.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArguments {
+    /// Server to measure, as `[NAME=]postgres://USER:PASSWORD@HOST:PORT/DATABASE`; several are run in turn and compared
+    #[arg(
+        long = "url",
+        value_name = "URL",
+        default_value = "rubato=postgres://rubato@127.0.0.1:5433/rubato"
+    )]
+    pub urls: Vec<String>,
+    /// Clients, each with a session and a thread
+    #[arg(long, alias = "clients", default_value_t = 10)]
+    pub terminals: u64,
+    /// Seconds to measure
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub duration: f64,
+    /// Seconds to run before measuring
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub warmup: f64,
+    /// Rounds; with several servers they alternate: A B A B
+    #[arg(long, default_value_t = 1)]
+    pub rounds: u32,
+    /// Seed of all data and choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Attempts of a transaction before its error counts as one
+    #[arg(long, default_value_t = 100)]
+    pub attempts: u32,
+    /// Longest random wait before the first retry of a transaction; doubles with each retry, up to sixteen times
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 1.0)]
+    pub backoff: f64,
+    /// Isolation level of the sessions: `read committed`, `repeatable read` or `serializable` [default: the URL's `isolation=`, else the server's]
+    #[arg(long, value_name = "LEVEL")]
+    pub isolation: Option<String>,
+    /// Check what must be true of the data, after loading and after the run
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub check: bool,
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a plot of the throughput over time
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Say nothing while running
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+impl CommonArguments {
+    /// The pace of the run.
+    pub(crate) fn run_settings(&self) -> RunSettings {
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        RunSettings {
+            terminals: self.terminals.max(1),
+            warmup: seconds(self.warmup),
+            duration: seconds(self.duration).max(Duration::from_millis(1)),
+            attempts_max: self.attempts.max(1),
+            backoff: seconds(self.backoff / 1000.0),
+        }
+    }
+}
+
+/// `--load` and `--no-load`, and in how many sessions.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LoadArguments {
+    /// Create and load the tables anew first (the default)
+    #[arg(long, overrides_with = "no_load")]
+    load: bool,
+    /// Use the tables as they are
+    #[arg(long)]
+    no_load: bool,
+    /// Sessions to load over
+    #[arg(long, value_name = "SESSIONS", default_value_t = 2)]
+    pub load_sessions: usize,
+}
+
+impl LoadArguments {
+    /// Whether the tables are loaded anew.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.no_load
+    }
+}
+
+/// `rubato bench tpcc`.
+#[derive(Clone, Debug, Args)]
+pub struct TpccArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
+    /// Warehouses; each has about 500,000 rows, 75 MB of data
+    #[arg(long, default_value_t = 1)]
+    pub warehouses: u32,
+    /// Keying time as a multiple of the specification's; 0 is none
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
+    pub keying_time: f64,
+    /// Think time as a multiple of the specification's; 0 is none
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
+    pub think_time: f64,
+    /// Order lines supplied by another warehouse, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub remote_items: f64,
+    /// Payments by a customer of another warehouse, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 15.0)]
+    pub remote_payments: f64,
+    /// Update the rows all terminals share first in a transaction, not last
+    #[arg(long)]
+    pub hot_rows_first: bool,
+    /// Let Delivery read the oldest new order FOR UPDATE
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub delivery_locks: bool,
+    /// Send statements that need no answer of each other in one round trip
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub pipeline: bool,
+}
+
+/// `rubato bench ycsb`.
+#[derive(Clone, Debug, Args)]
+pub struct YcsbArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+    #[command(flatten)]
+    pub(crate) load: LoadArguments,
+    /// Workload: a to f, or 95-5 and 50-50 (reads to updates of the whole record)
+    #[arg(long, default_value = "a")]
+    pub workload: String,
+    /// How records are chosen: zipfian, uniform or latest [default: the workload's]
+    #[arg(long)]
+    pub distribution: Option<String>,
+    /// Records of 1 KB
+    #[arg(long, default_value_t = 100_000)]
+    pub records: u64,
+    /// Columns a record is divided into: 10 or 24
+    #[arg(long, default_value_t = 10)]
+    pub columns: usize,
+}
+
+/// `rubato bench hotspot`.
+#[derive(Clone, Debug, Args)]
+pub struct HotspotArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn a_comparison_on_one_line() {
+        let line = "x tpcc --url a=postgres://a/x --url b=postgres://b/x --warehouses 8 --no-load --check=false \
+                    --rounds 3 --terminals 16 --think-time 1 --isolation serializable";
+        let BenchCommand::Tpcc(tpcc) = Program::try_parse_from(line.split_whitespace())
+            .expect("parsed")
+            .command
+        else {
+            panic!("tpcc was asked for")
+        };
+        assert_eq!((tpcc.common.urls.len(), tpcc.warehouses, tpcc.common.rounds), (2, 8, 3));
+        assert!(!tpcc.load.is_wanted() && !tpcc.common.check && tpcc.pipeline);
+        assert_eq!(tpcc.common.run_settings().terminals, 16);
+    }
+
+    #[test]
+    fn loading_is_the_default() {
+        let parse = |line: &str| match Program::try_parse_from(line.split_whitespace())
+            .expect("parsed")
+            .command
+        {
+            BenchCommand::Tpcc(tpcc) => tpcc.load.is_wanted() && tpcc.common.check,
+            _ => panic!("tpcc was asked for"),
+        };
+        assert!(parse("x tpcc") && parse("x tpcc --load --check"));
+    }
+}

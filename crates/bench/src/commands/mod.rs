@@ -1,0 +1,6 @@
+//! The workloads as commands and as library calls over any client.
+
+pub mod demo;
+pub mod hotspot;
+pub mod tpcc;
+pub mod ycsb;

@@ -1,0 +1,89 @@
+//! The thread that makes checkpoints.
+
+use rubato_base::Result;
+use rubato_node::Node;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the thread looks whether a checkpoint is due.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Pause after a checkpoint that failed, for example because the disk is full.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Background {
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Signal {
+    stop: Mutex<bool>,
+    changed: Condvar,
+    /// Held while a checkpoint is made.
+    checkpointing: Mutex<()>,
+}
+
+impl Background {
+    pub(crate) fn start(node: Node) -> Background {
+        let signal = Arc::new(Signal::default());
+        let own = Arc::clone(&signal);
+        let spawned = std::thread::Builder::new().name("checkpoint".into()).spawn(move || run(&node, &own));
+        let thread = match spawned {
+            Ok(thread) => Some(thread),
+            Err(wrong) => {
+                tracing::error!(%wrong, "no thread for checkpoints: the log will grow");
+                None
+            }
+        };
+        Background { signal, thread: Mutex::new(thread) }
+    }
+
+    pub(crate) fn checkpoint(&self, node: &Node) -> Result<()> {
+        let _alone = self.signal.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        node.checkpoint().map(drop)
+    }
+
+    pub(crate) fn stop(&self) {
+        *self.signal.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.signal.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic there has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(node: &Node, signal: &Signal) {
+    let mut pause = LOOK_EVERY;
+    loop {
+        let stop = signal.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stop, _) = signal
+            .changed
+            .wait_timeout_while(stop, pause, |stop| !*stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *stop {
+            return;
+        }
+        drop(stop);
+        pause = LOOK_EVERY;
+        if !node.checkpoint_is_due() {
+            continue;
+        }
+        let _alone = signal.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        match node.checkpoint() {
+            Ok(report) => tracing::debug!(rows = report.rows, log_start = report.log_start, "checkpoint"),
+            Err(error) => {
+                tracing::warn!(%error, "a checkpoint failed and will be tried again");
+                pause = PAUSE_AFTER_FAILURE;
+            }
+        }
+    }
+}

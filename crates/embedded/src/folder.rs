@@ -1,0 +1,152 @@
+//! The data folder: its lock, its format version, and what lies in it.
+
+use crate::io_error;
+use rubato_base::{Error, Result, SqlState};
+use rubato_log::FileDirectory;
+use rubato_storage::Store;
+use rubato_storage_embedded::EmbeddedStore;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The format of the folder as a whole.
+pub const FORMAT_VERSION: u32 = 1;
+
+const VERSION_FILE: &str = "VERSION";
+const LOCK_FILE: &str = "LOCK";
+
+/// An open and locked folder.
+pub(crate) struct Folder {
+    path: PathBuf,
+    // The lock is held as long as the file is open.
+    _lock: File,
+}
+
+impl Folder {
+    pub(crate) fn open(path: &Path) -> Result<Folder> {
+        std::fs::create_dir_all(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
+        let lock = lock(path)?;
+        check_version(path)?;
+        Ok(Folder { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn store(&self, cache_bytes: usize) -> Result<Arc<dyn Store>> {
+        let path = self.path.join("store");
+        let store = EmbeddedStore::open(&path, cache_bytes as u64).map_err(|error| store_error(&error))?;
+        Ok(Arc::new(store))
+    }
+
+    pub(crate) fn log(&self) -> Result<Arc<FileDirectory>> {
+        let path = self.path.join("log");
+        let directory = FileDirectory::create(&path).map_err(|wrong| io_error("cannot open", &path, &wrong))?;
+        Ok(Arc::new(directory))
+    }
+}
+
+fn store_error(error: &rubato_storage::Error) -> Error {
+    Error::new(SqlState::IO_ERROR, error.to_string())
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = path.join(LOCK_FILE);
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&file)
+        .map_err(|wrong| io_error("cannot write to the data folder: cannot open", &file, &wrong))?;
+    match lock.try_lock() {
+        Ok(()) => {
+            // Whoever is refused later is told who has it.
+            let note = || {
+                lock.set_len(0)?;
+                write!(lock, "{}", std::process::id())
+            };
+            let mut note = note;
+            note().map_err(|wrong| io_error("cannot write to the data folder: cannot write", &file, &wrong))?;
+            Ok(lock)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            let _ = lock.read_to_string(&mut owner);
+            let owner = if owner.is_empty() { "another process".to_owned() } else { format!("process {owner}") };
+            let message = format!("the data folder {} is in use by {owner}", path.display());
+            Err(Error::new(SqlState(*b"55006"), message)
+                .with_hint("Stop that process, or give this one another folder with --data."))
+        }
+        Err(TryLockError::Error(wrong)) => Err(io_error("cannot lock", &file, &wrong)),
+    }
+}
+
+fn check_version(path: &Path) -> Result<()> {
+    let file = path.join(VERSION_FILE);
+    match std::fs::read_to_string(&file) {
+        Ok(text) => {
+            let found: u32 = text.trim().parse().map_err(|_| {
+                let message = format!("{} is damaged at byte 0: it does not hold a number", file.display());
+                Error::new(SqlState::DATA_CORRUPTED, message)
+            })?;
+            if found > FORMAT_VERSION {
+                let message = format!(
+                    "the data folder {} has format version {found}; this program reads up to version {FORMAT_VERSION}",
+                    path.display()
+                );
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Open it with the newer rubato that wrote it."));
+            }
+            Ok(())
+        }
+        Err(wrong) if wrong.kind() == std::io::ErrorKind::NotFound => {
+            if path.join("log").exists() || path.join("store").exists() {
+                let message = format!("{} is missing although the folder holds data", file.display());
+                return Err(Error::new(SqlState::DATA_CORRUPTED, message));
+            }
+            let write = |file: &Path| {
+                let mut version = File::create(file)?;
+                writeln!(version, "{FORMAT_VERSION}")?;
+                version.sync_all()
+            };
+            write(&file).map_err(|wrong| io_error("cannot write", &file, &wrong))
+        }
+        Err(wrong) => Err(io_error("cannot read", &file, &wrong)),
+    }
+}
+
+/// What [`check`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Records of the log.
+    pub log_records: u64,
+    /// Bytes of the log behind the last whole record: a write that was cut off and never acknowledged.
+    pub log_cut_bytes: u64,
+    /// Rows of the store.
+    pub store_rows: u64,
+    /// Rows of all tables after recovery, indexes included.
+    pub rows: u64,
+}
+
+/// Verifies a folder that no process has open: every record of the log, every row of the store, and that both together
+/// recover. Errors name the file and the offset of the first damage.
+pub fn check(path: &Path) -> Result<CheckReport> {
+    if !path.join(VERSION_FILE).exists() {
+        let message = format!("{} is not a data folder: it has no file {VERSION_FILE}", path.display());
+        return Err(Error::new(SqlState::IO_ERROR, message));
+    }
+    let folder = Folder::open(path)?;
+    let log = folder.log()?;
+    let report = rubato_log::check(log).map_err(|error| {
+        Error::new(SqlState::DATA_CORRUPTED, error.to_string())
+    })?;
+    let store = folder.store(STORE_CHECK_CACHE_BYTES)?;
+    let stored = store.check().map_err(|error| Error::new(SqlState::DATA_CORRUPTED, error.to_string()))?;
+    Ok(CheckReport {
+        log_records: report.records,
+        log_cut_bytes: report.tail.dropped_bytes,
+        store_rows: stored.rows,
+        rows: stored.rows,
+    })
+}
+
+const STORE_CHECK_CACHE_BYTES: usize = 64 << 20;

@@ -1,0 +1,127 @@
+//! Rubato as a library: open a folder, run SQL and transactions in process, without a socket. The server opens its folder the
+//! same way.
+//!
+//! ```no_run
+//! let database = rubato_embedded::Database::open("shop", Default::default())?;
+//! let mut session = database.session()?;
+//! session.execute("create table if not exists stock (item int primary key, left_over int not null)")?;
+//! session.execute("insert into stock values (1, 100) on conflict do nothing")?;
+//! let sell = session.prepare("update stock set left_over = left_over - $1 where item = $2")?;
+//! session.run(&sell, &[rubato_base::Value::Int4(1), rubato_base::Value::Int4(1)])?;
+//! # Ok::<(), rubato_base::Error>(())
+//! ```
+//!
+//! Invariants:
+//! - One process has a folder open at a time; a second one is refused by name.
+//! - A call returns when what it answers is durable (promise 4).
+//! - Sessions of one database run on any threads; a commit of one shares its forced write with the others'.
+//!
+//! Start with [`Database`].
+
+mod background;
+mod collect;
+mod folder;
+mod session;
+
+pub use collect::Output;
+pub use folder::{CheckReport, FORMAT_VERSION, check};
+pub use session::{Session, Statement};
+
+use background::Background;
+use folder::Folder;
+use rubato_base::{Error, Result};
+use rubato_node::{Node, NodeSettings, RecoveryReport};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How a folder is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How the node runs; its `memory_bytes` is what the whole database may take, the store's cache included.
+    pub node: NodeSettings,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { node: NodeSettings::default() }
+    }
+}
+
+/// What the store's cache gets of the memory.
+const STORE_CACHE_SHARE: usize = 8;
+/// The store's cache is never smaller or larger.
+const STORE_CACHE_BYTES: (usize, usize) = (8 << 20, 512 << 20);
+/// What the store takes beside its cache.
+const STORE_FIXED_BYTES: usize = 64 << 20;
+
+/// An open folder.
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    node: Node,
+    recovery: RecoveryReport,
+    next_session: AtomicUsize,
+    // Ends before the folder's lock is given back.
+    background: Background,
+    _folder: Folder,
+}
+
+impl Database {
+    /// Opens `path`, or starts an empty database there.
+    ///
+    /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged (named by file and
+    /// offset; nothing is guessed); 0A000 a newer program wrote it.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let folder = Folder::open(path.as_ref())?;
+        let memory = options.node.memory_bytes;
+        let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
+        let mut settings = NodeSettings { clock_us: session::now_us, ..options.node };
+        settings.memory_bytes = memory.saturating_sub(cache + STORE_FIXED_BYTES).max(memory / 4);
+        let store = folder.store(cache)?;
+        let log = folder.log()?;
+        let (node, recovery) = Node::open(store, log, rubato_log::Options::default(), settings)?;
+        let background = Background::start(node.clone());
+        let inner = Inner { node, recovery, next_session: AtomicUsize::new(0), background, _folder: folder };
+        Ok(Database { inner: Arc::new(inner) })
+    }
+
+    /// A session. It may be moved to another thread; to use several threads, make one for each.
+    pub fn session(&self) -> Result<Session> {
+        let number = self.inner.next_session.fetch_add(1, Ordering::Relaxed);
+        Session::new(self.clone(), number)
+    }
+
+    /// The node inside, for a server's workers. Sessions of [`Database::session`] must not be used beside them.
+    pub fn node(&self) -> &Node {
+        &self.inner.node
+    }
+
+    /// What opening has found.
+    pub fn recovery(&self) -> RecoveryReport {
+        self.inner.recovery
+    }
+
+    /// Makes a checkpoint now.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.background.checkpoint(&self.inner.node)
+    }
+
+    /// A last checkpoint, and the log closed: the next start has nothing to replay.
+    pub fn close(self) -> Result<()> {
+        self.inner.background.stop();
+        self.inner.node.close()
+    }
+}
+
+/// An error of the operating system on a file.
+pub(crate) fn io_error(what: &str, path: &Path, wrong: &std::io::Error) -> Error {
+    let code = match wrong.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => rubato_base::SqlState::DISK_FULL,
+        _ => rubato_base::SqlState::IO_ERROR,
+    };
+    Error::new(code, format!("{what} {}: {wrong}", path.display()))
+}

@@ -1,0 +1,209 @@
+//! What an assignment of an UPDATE is, seen at plan time: a constant, an addition to the column itself, or something else.
+
+use crate::cast::cast_value;
+use crate::change::ColumnChange;
+use crate::context::EvalContext;
+use crate::expr::Expr;
+use crate::failure::failure_reason;
+use crate::functions::Volatility;
+use rubato_base::{ColumnType, DataType, Numeric, Result, Value};
+use std::sync::Arc;
+
+/// The shape of one assignment `column = expr`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AssignmentShape {
+    /// The expression reads no column: it is evaluated once and set.
+    Set,
+    /// `column + k`, `k + column` or `column - k`, where `k` reads no column.
+    Add(Addend),
+    /// Anything else. The reason says why it may fail after the statement, if it may: then it is not blind.
+    Evaluate {
+        /// Why evaluation over some row may raise an error; `None` if it provably cannot.
+        can_fail: Option<String>,
+    },
+}
+
+/// What an assignment adds to its column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Addend {
+    /// The amount: reads no column; a whole number or a numeric.
+    pub amount: Expr,
+    /// Whether it is subtracted.
+    pub negated: bool,
+}
+
+/// The shape of `column = expr`, where `expr` is the whole right-hand side with its cast to the column's type. `not_null` tells
+/// which columns of the row are NOT NULL.
+pub fn analyse_assignment(
+    column: u16,
+    column_type: ColumnType,
+    not_null: &dyn Fn(usize) -> bool,
+    expr: &Expr,
+) -> AssignmentShape {
+    if expr.is_constant() {
+        return AssignmentShape::Set;
+    }
+    if let Some(addend) = find_addend(usize::from(column), column_type, expr) {
+        return AssignmentShape::Add(addend);
+    }
+    AssignmentShape::Evaluate {
+        can_fail: failure_reason(usize::from(column), column_type, not_null, expr),
+    }
+}
+
+fn find_addend(column: usize, column_type: ColumnType, expr: &Expr) -> Option<Addend> {
+    let is_exact = |data_type: DataType| data_type.is_integer() || data_type == DataType::Numeric;
+    if !is_exact(column_type.data_type) {
+        return None;
+    }
+    let sum = match expr {
+        Expr::Cast { operand, from, to, .. } if *to == column_type && is_exact(*from) => operand,
+        other => other,
+    };
+    let Expr::Call { function, arguments } = sum else {
+        return None;
+    };
+    let [left, right] = arguments.as_slice() else {
+        return None;
+    };
+    let result = function.entry().result;
+    let exact_result = matches!(result, crate::ArgumentType::Exact(data_type) if is_exact(data_type));
+    if !exact_result {
+        return None;
+    }
+    let is_own = |operand: &Expr| is_column_widened(operand, column);
+    let addend = |amount: &Expr, negated| {
+        Some(Addend {
+            amount: amount.clone(),
+            negated,
+        })
+    };
+    match function.name() {
+        "+" if is_own(left) && right.is_constant() => addend(right, false),
+        "+" if is_own(right) && left.is_constant() => addend(left, false),
+        "-" if is_own(left) && right.is_constant() => addend(right, true),
+        _ => None,
+    }
+}
+
+/// The column itself, also through casts that change nothing in its value: to a wider integer, or to numeric without a modifier.
+fn is_column_widened(expr: &Expr, column: usize) -> bool {
+    match expr {
+        Expr::Column(index) => *index == column,
+        Expr::Cast { operand, from, to, .. } => {
+            let widens = to.modifier < 0
+                && match to.data_type {
+                    DataType::Numeric => from.is_integer() || *from == DataType::Numeric,
+                    wider => wider.is_integer() && from.is_integer() && wider >= *from,
+                };
+            widens && is_column_widened(operand, column)
+        }
+        _ => false,
+    }
+}
+
+impl AssignmentShape {
+    /// The change that one execution of `column = expr` makes; `expr` and `column_type` are those that were analysed.
+    ///
+    /// `None` means that no formula can say it (the expression stays volatile or dependent on the session): the statement must then
+    /// read the row and set the result. NOT NULL is the caller's to check on a `Set`. An amount that does not prove to be a plain
+    /// addition (it is too large for the column, or rounding the sum depends on the sum's sign) gives an `Evaluate`; an `Add` of
+    /// NULL is a `Set` to NULL.
+    pub fn change(
+        &self,
+        column_type: ColumnType,
+        expr: &Expr,
+        context: &EvalContext<'_>,
+    ) -> Result<Option<ColumnChange>> {
+        match self {
+            AssignmentShape::Set => {
+                let value = expr.evaluate(&(), context)?;
+                let value = cast_value(value, column_type.data_type, column_type, false, context.text)?;
+                return Ok(Some(ColumnChange::Set(value)));
+            }
+            AssignmentShape::Add(addend) => {
+                let amount = addend.amount.evaluate(&(), context)?;
+                if amount.is_null() {
+                    return Ok(Some(ColumnChange::Set(Value::Null)));
+                }
+                if let Some(delta) = exact_delta(&amount, addend.negated, column_type) {
+                    return Ok(Some(ColumnChange::Add(delta)));
+                }
+            }
+            AssignmentShape::Evaluate { .. } => {}
+        }
+        let bound = bind_constants(expr, context)?;
+        let immutable = bound.volatility() == Volatility::Immutable && !bound.has_parameter();
+        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(bound))))
+    }
+}
+
+/// The amount as a value of the column's type such that adding it equals evaluating the statement on every row; `None` if that
+/// cannot be proved.
+pub(crate) fn exact_delta(amount: &Value, negated: bool, column_type: ColumnType) -> Option<Value> {
+    let signed = |number: Numeric| if negated { number.neg() } else { number };
+    let number = match amount {
+        Value::Numeric(number) if number.is_finite() => signed(number.clone()),
+        other => {
+            let whole = i128::from(other.as_i64()?);
+            let whole = if negated { -whole } else { whole };
+            if column_type.data_type.is_integer() {
+                return integer_delta(whole, column_type.data_type);
+            }
+            Numeric::from_i128(whole)
+        }
+    };
+    if column_type.data_type.is_integer() {
+        // A whole number: the sum is whole too, and the cast back rounds nothing.
+        let whole = number.round(0);
+        return if whole == number {
+            integer_delta(whole.to_i64().ok()?.into(), column_type.data_type)
+        } else {
+            None
+        };
+    }
+    match ColumnType::numeric_precision_scale(column_type.modifier) {
+        None => Some(Value::Numeric(number)),
+        Some((_, scale)) => rounded_delta(&number, scale).map(Value::Numeric),
+    }
+}
+
+fn integer_delta(whole: i128, data_type: DataType) -> Option<Value> {
+    match data_type {
+        DataType::Int2 => i16::try_from(whole).ok().map(Value::Int2),
+        DataType::Int4 => i32::try_from(whole).ok().map(Value::Int4),
+        DataType::Int8 => i64::try_from(whole).ok().map(Value::Int8),
+        _ => None,
+    }
+}
+
+/// The amount rounded to the column's scale. The column holds a multiple of the unit, so rounding the sum moves it by the nearest
+/// multiple of the unit to the amount, whatever the column holds, except on a tie: halves go away from zero, and that looks at
+/// the sign of the sum.
+fn rounded_delta(number: &Numeric, scale: i32) -> Option<Numeric> {
+    let rounded = number.round(scale);
+    let rest = number.checked_sub(&rounded).ok()?.abs();
+    let half = Numeric::parse(&format!("5e{}", -(i64::from(scale) + 1))).ok()?;
+    (rest != half).then_some(rounded)
+}
+
+/// The expression with every part that reads no column, and that a formula could not keep, replaced by its value: parameters,
+/// and calls that look at the session or the clock.
+fn bind_constants(expr: &Expr, context: &EvalContext<'_>) -> Result<Expr> {
+    if expr.is_constant() && (expr.has_parameter() || expr.volatility() != Volatility::Immutable) {
+        let substituted = expr.substitute_parameters(context.parameters);
+        return match substituted.evaluate(&(), context) {
+            Ok(value) => Ok(Expr::Literal(value)),
+            // It may stand in a branch that is never taken: let the row decide.
+            Err(_) if substituted.volatility() == Volatility::Immutable => Ok(substituted),
+            Err(error) => Err(error),
+        };
+    }
+    let mut bound = expr.clone();
+    let mut failure = None;
+    bound.for_each_child_mut(&mut |child| match bind_constants(child, context) {
+        Ok(changed) => *child = changed,
+        Err(error) => failure = Some(error),
+    });
+    failure.map_or(Ok(bound), Err)
+}

@@ -1,0 +1,187 @@
+//! Conversions between types: `CAST`, assignment to a column, implicit conversion of arguments.
+
+mod number;
+mod text;
+mod time;
+
+pub(crate) use number::out_of_range;
+pub(crate) use text::text_of;
+
+use crate::expr::{Comparison, Expr};
+use crate::functions::{Volatility, needs_no_cast, operator_error};
+use crate::types::{CastContext, can_cast, comparison_type};
+use rubato_base::datetime::{DAY_US, TimeZone};
+use rubato_base::text_format::{TextContext, parse_text};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use std::sync::LazyLock;
+
+/// Converts `value` of type `from` to the type and modifier `to`.
+///
+/// An `explicit` cast cuts text to its length where an assignment refuses (22001, unless only blanks are cut). Errors are
+/// PostgreSQL's: 22003 out of range, 22P02 and 22007 for text that is not of the type, 42846 where there is no conversion.
+#[inline]
+pub fn cast_value(
+    value: Value,
+    from: DataType,
+    to: ColumnType,
+    explicit: bool,
+    context: &TextContext,
+) -> Result<Value> {
+    match (&value, to.data_type) {
+        (Value::Null, _) => Ok(Value::Null),
+        (Value::Int4(_), DataType::Int4)
+        | (Value::Int8(_), DataType::Int8)
+        | (Value::Int2(_), DataType::Int2)
+        | (Value::Float8(_), DataType::Float8)
+        | (Value::Bool(_), DataType::Bool)
+        | (Value::Date(_), DataType::Date)
+        | (Value::Uuid(_), DataType::Uuid)
+        | (Value::Bytea(_), DataType::Bytea) => Ok(value),
+        _ => convert(value, from, to, explicit, context),
+    }
+}
+
+fn convert(value: Value, from: DataType, to: ColumnType, explicit: bool, context: &TextContext) -> Result<Value> {
+    match to.data_type {
+        DataType::Text | DataType::Varchar | DataType::Char | DataType::Name | DataType::Unknown => {
+            text::to_text(value, from, to, explicit, context)
+        }
+        // Text to a type of its own form is what the type's input function makes of it.
+        other => match &value {
+            Value::Text(text) => {
+                let trimmed = if from == DataType::Char {
+                    text.trim_end_matches(' ')
+                } else {
+                    text.as_str()
+                };
+                parse_text(other, to.modifier, trimmed, context)
+            }
+            _ => convert_form(&value, from, to, context),
+        },
+    }
+}
+
+fn convert_form(value: &Value, from: DataType, to: ColumnType, context: &TextContext) -> Result<Value> {
+    let converted = match to.data_type {
+        DataType::Bool => match value {
+            Value::Bool(truth) => Some(Value::Bool(*truth)),
+            Value::Int4(number) => Some(Value::Bool(*number != 0)),
+            _ => None,
+        },
+        DataType::Int2 => number::to_i16(value)?.map(Value::Int2),
+        // An object id keeps its bits.
+        DataType::Int4 if from == DataType::Oid => value.as_i64().map(|oid| Value::Int4(oid as u32 as i32)),
+        DataType::Int4 => number::to_i32(value)?.map(Value::Int4),
+        DataType::Int8 => number::to_i64(value)?.map(Value::Int8),
+        DataType::Oid => number::to_oid(value)?,
+        DataType::Float4 => number::to_f32(value)?.map(Value::Float4),
+        DataType::Float8 => number::to_f64(value)?.map(Value::Float8),
+        DataType::Numeric => number::to_numeric(value, to.modifier)?.map(Value::Numeric),
+        DataType::Date | DataType::Time | DataType::Timestamp | DataType::TimestampTz | DataType::Interval => {
+            time::to_time(value, to, &context.time_zone)?
+        }
+        _ => None,
+    };
+    converted.ok_or_else(|| no_cast(from, to.data_type))
+}
+
+/// 42846: there is no such conversion.
+pub fn no_cast(from: DataType, to: DataType) -> Error {
+    Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))
+}
+
+/// How far the result of a conversion may change: those between local and absolute times look at the time zone, and text may
+/// say "now".
+pub fn cast_volatility(from: DataType, to: DataType) -> Volatility {
+    use DataType::{Bytea, Date, Interval, Time, Timestamp, TimestampTz};
+    let is_time = |data_type| matches!(data_type, Date | Time | Timestamp | TimestampTz | Interval);
+    match (from, to) {
+        (from, to) if from == to => Volatility::Immutable,
+        (TimestampTz, _) | (_, TimestampTz) => Volatility::Stable,
+        (from, Date | Time | Timestamp) if from.is_text() => Volatility::Stable,
+        (from, to) if is_time(from) && to.is_text() => Volatility::Stable,
+        (Bytea, to) if to.is_text() => Volatility::Stable,
+        _ => Volatility::Immutable,
+    }
+}
+
+/// `operand` converted, without a node where nothing changes, and as a literal where a literal is converted alike in every session. 42846 if the context does not allow the conversion, and the conversion's own error for a literal.
+pub fn cast_expr(operand: Expr, from: DataType, to: ColumnType, context: CastContext) -> Result<Expr> {
+    if !can_cast(from, to.data_type, context) {
+        return Err(no_cast(from, to.data_type));
+    }
+    let same = from == to.data_type || needs_no_cast(from, to.data_type);
+    if same && to.modifier < 0 {
+        return Ok(operand);
+    }
+    let explicit = context == CastContext::Explicit;
+    if let Expr::Literal(value) = &operand
+        && let Some(fixed) = cast_literal(value, from, to, explicit)?
+    {
+        return Ok(Expr::Literal(fixed));
+    }
+    Ok(Expr::Cast {
+        operand: Box::new(operand),
+        from,
+        to,
+        explicit,
+    })
+}
+
+/// Two sessions that agree on nothing: what they make of a text alike depends on no session.
+static TWO_SESSIONS: LazyLock<[TextContext; 2]> = LazyLock::new(|| {
+    let far_east_s = 5 * 3600 + 1800;
+    let later_us = 1_000 * DAY_US + 12_345_678_901;
+    let other = TextContext {
+        time_zone: TimeZone::fixed(far_east_s).unwrap_or_default(),
+        now_us: later_us,
+    };
+    [TextContext::default(), other]
+});
+
+/// The literal converted, if every session would convert it alike: `'2024-01-31'` is one date for all, `'today'` is not.
+fn cast_literal(value: &Value, from: DataType, to: ColumnType, explicit: bool) -> Result<Option<Value>> {
+    let [first, second] = &*TWO_SESSIONS;
+    let converted = cast_value(value.clone(), from, to, explicit, first)?;
+    if value.is_null() || cast_volatility(from, to.data_type) == Volatility::Immutable {
+        return Ok(Some(converted));
+    }
+    let again = cast_value(value.clone(), from, to, explicit, second);
+    Ok((again.as_ref() == Ok(&converted)).then_some(converted))
+}
+
+/// A comparison of two typed operands, with the casts it needs. Numbers of two types are compared as they are; `char(n)` is
+/// compared without its trailing blanks. 42883 if the types do not compare.
+pub fn build_comparison(comparison: Comparison, left: (Expr, DataType), right: (Expr, DataType)) -> Result<Expr> {
+    let [left, right] = comparable(comparison.symbol(), left, right)?;
+    Ok(Expr::Compare(comparison, Box::new(left), Box::new(right)))
+}
+
+/// Two operands cast so that [`Expr::Compare`], [`Expr::IsDistinct`] or [`Expr::InList`] may compare them; `symbol` is what the
+/// error names.
+pub fn comparable(symbol: &str, left: (Expr, DataType), right: (Expr, DataType)) -> Result<[Expr; 2]> {
+    let Some(common) = comparison_type(left.1, right.1) else {
+        return Err(operator_error(
+            SqlState::UNDEFINED_FUNCTION,
+            symbol,
+            Some(left.1),
+            right.1,
+        ));
+    };
+    let prepare = |(operand, data_type): (Expr, DataType)| {
+        if common.is_number() && data_type.is_number() {
+            return Ok(operand);
+        }
+        let cast = cast_expr(operand, data_type, ColumnType::plain(common), CastContext::Implicit)?;
+        if common == DataType::Char {
+            return cast_expr(
+                cast,
+                DataType::Char,
+                ColumnType::plain(DataType::Text),
+                CastContext::Implicit,
+            );
+        }
+        Ok(cast)
+    };
+    Ok([prepare(left)?, prepare(right)?])
+}

@@ -1,0 +1,282 @@
+//! Expressions and formulas as bytes, for the log and the catalog.
+//!
+//! A function is written by name and argument types, a value by the row codec, so that the bytes mean the same in every version
+//! that knows the function. Reading checks everything it builds, and nests at most [`DEPTH_MAX`] deep.
+
+use crate::change::{Change, ColumnChange, Formula};
+use crate::expr::{Comparison, Expr};
+use crate::functions::{ArgumentType, Function};
+use rubato_base::codec::{ByteReader, put_bytes, put_length, put_value};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+
+/// Deepest nesting that is read: more than the binder ever builds, and far from the end of any stack.
+const DEPTH_MAX: usize = 400;
+
+const LITERAL: u8 = 1;
+const COLUMN: u8 = 2;
+const PARAMETER: u8 = 3;
+const CALL: u8 = 4;
+const AND: u8 = 5;
+const OR: u8 = 6;
+const NOT: u8 = 7;
+const COMPARE: u8 = 8;
+const IS_NULL: u8 = 9;
+const IS_DISTINCT: u8 = 10;
+const CASE: u8 = 11;
+const IN_LIST: u8 = 12;
+const COALESCE: u8 = 13;
+const CAST: u8 = 14;
+
+const SET: u8 = 1;
+const ADD: u8 = 2;
+const EVALUATE: u8 = 3;
+
+const ANY: u8 = 0xfe;
+const ELEMENT: u8 = 0xff;
+
+const COMPARISONS: [Comparison; 6] = [
+    Comparison::Equal,
+    Comparison::NotEqual,
+    Comparison::Less,
+    Comparison::LessOrEqual,
+    Comparison::Greater,
+    Comparison::GreaterOrEqual,
+];
+
+fn damaged(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("damaged data: {what}"))
+}
+
+impl Expr {
+    /// Appends the expression.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Expr::Literal(value) => {
+                out.push(LITERAL);
+                put_value(out, value);
+            }
+            Expr::Column(index) => put_indexed(out, COLUMN, *index),
+            Expr::Parameter(index) => put_indexed(out, PARAMETER, *index),
+            Expr::Call { function, arguments } => {
+                out.push(CALL);
+                put_function(out, *function);
+                put_list(out, arguments);
+            }
+            Expr::And(terms) => put_tagged_list(out, AND, terms),
+            Expr::Or(terms) => put_tagged_list(out, OR, terms),
+            Expr::Coalesce(arguments) => put_tagged_list(out, COALESCE, arguments),
+            Expr::Not(operand) => put_operands(out, NOT, &[operand]),
+            Expr::IsNull(operand) => put_operands(out, IS_NULL, &[operand]),
+            Expr::IsDistinct(left, right) => put_operands(out, IS_DISTINCT, &[left, right]),
+            Expr::Compare(comparison, left, right) => {
+                out.push(COMPARE);
+                out.push(COMPARISONS.iter().position(|other| other == comparison).unwrap_or(0) as u8);
+                left.encode(out);
+                right.encode(out);
+            }
+            Expr::Case { branches, otherwise } => {
+                out.push(CASE);
+                put_length(out, branches.len());
+                for (condition, result) in branches {
+                    condition.encode(out);
+                    result.encode(out);
+                }
+                otherwise.encode(out);
+            }
+            Expr::InList(operand, list) => {
+                put_operands(out, IN_LIST, &[operand]);
+                put_list(out, list);
+            }
+            Expr::Cast {
+                operand,
+                from,
+                to,
+                explicit,
+            } => {
+                out.push(CAST);
+                out.push(*from as u8);
+                put_column_type(out, *to);
+                out.push(u8::from(*explicit));
+                operand.encode(out);
+            }
+        }
+    }
+
+    /// Reads what [`Expr::encode`] wrote. XX001 for anything else, also for functions that this version does not know.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Expr> {
+        read_expr(reader, DEPTH_MAX)
+    }
+}
+
+fn put_indexed(out: &mut Vec<u8>, tag: u8, index: usize) {
+    out.push(tag);
+    put_length(out, index);
+}
+
+fn put_operands(out: &mut Vec<u8>, tag: u8, operands: &[&Expr]) {
+    out.push(tag);
+    operands.iter().for_each(|operand| operand.encode(out));
+}
+
+fn put_list(out: &mut Vec<u8>, list: &[Expr]) {
+    put_length(out, list.len());
+    list.iter().for_each(|expr| expr.encode(out));
+}
+
+fn put_tagged_list(out: &mut Vec<u8>, tag: u8, list: &[Expr]) {
+    out.push(tag);
+    put_list(out, list);
+}
+
+fn put_column_type(out: &mut Vec<u8>, column_type: ColumnType) {
+    out.push(column_type.data_type as u8);
+    out.extend_from_slice(&column_type.modifier.to_le_bytes());
+}
+
+fn put_function(out: &mut Vec<u8>, function: Function) {
+    let entry = function.entry();
+    put_bytes(out, entry.name.as_bytes());
+    put_length(out, entry.arguments.len());
+    out.extend(entry.arguments.iter().map(|argument| match argument {
+        ArgumentType::Exact(data_type) => *data_type as u8,
+        ArgumentType::Any => ANY,
+        ArgumentType::Element => ELEMENT,
+    }));
+}
+
+fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(damaged("an expression is nested too deeply"));
+    };
+    let boxed = |reader: &mut ByteReader<'_>| read_expr(reader, depth).map(Box::new);
+    Ok(match reader.u8()? {
+        LITERAL => Expr::Literal(reader.value()?),
+        COLUMN => Expr::Column(reader.length()?),
+        PARAMETER => Expr::Parameter(reader.length()?),
+        CALL => {
+            let function = read_function(reader)?;
+            let arguments = read_list(reader, depth)?;
+            if !function.entry().takes(arguments.len()) {
+                return Err(damaged("a function has the wrong number of arguments"));
+            }
+            Expr::Call { function, arguments }
+        }
+        AND => Expr::And(read_list(reader, depth)?),
+        OR => Expr::Or(read_list(reader, depth)?),
+        COALESCE => Expr::Coalesce(read_list(reader, depth)?),
+        NOT => Expr::Not(boxed(reader)?),
+        IS_NULL => Expr::IsNull(boxed(reader)?),
+        IS_DISTINCT => Expr::IsDistinct(boxed(reader)?, boxed(reader)?),
+        COMPARE => {
+            let comparison = COMPARISONS.get(usize::from(reader.u8()?));
+            let comparison = *comparison.ok_or_else(|| damaged("an unknown comparison"))?;
+            Expr::Compare(comparison, boxed(reader)?, boxed(reader)?)
+        }
+        CASE => {
+            let count = reader.length()?;
+            let mut branches = Vec::with_capacity(count.min(reader.rest().len()));
+            for _ in 0..count {
+                branches.push((read_expr(reader, depth)?, read_expr(reader, depth)?));
+            }
+            Expr::Case {
+                branches,
+                otherwise: boxed(reader)?,
+            }
+        }
+        IN_LIST => Expr::InList(boxed(reader)?, read_list(reader, depth)?),
+        CAST => {
+            let from = read_data_type(reader)?;
+            let to = read_column_type(reader)?;
+            let explicit = reader.u8()? != 0;
+            Expr::Cast {
+                operand: boxed(reader)?,
+                from,
+                to,
+                explicit,
+            }
+        }
+        _ => return Err(damaged("an unknown kind of expression")),
+    })
+}
+
+fn read_list(reader: &mut ByteReader<'_>, depth: usize) -> Result<Vec<Expr>> {
+    let count = reader.length()?;
+    // An expression is at least two bytes: a false count must not reserve memory.
+    let mut list = Vec::with_capacity(count.min(reader.rest().len() / 2));
+    for _ in 0..count {
+        list.push(read_expr(reader, depth)?);
+    }
+    Ok(list)
+}
+
+fn read_data_type(reader: &mut ByteReader<'_>) -> Result<DataType> {
+    DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))
+}
+
+fn read_column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
+    let data_type = read_data_type(reader)?;
+    Ok(ColumnType {
+        data_type,
+        modifier: reader.u32()? as i32,
+    })
+}
+
+fn read_function(reader: &mut ByteReader<'_>) -> Result<Function> {
+    let name = std::str::from_utf8(reader.bytes()?).map_err(|_| damaged("a function's name is not UTF-8"))?;
+    let count = reader.length()?;
+    let mut arguments = Vec::with_capacity(count.min(16));
+    for tag in reader.take(count)? {
+        arguments.push(match *tag {
+            ANY => ArgumentType::Any,
+            ELEMENT => ArgumentType::Element,
+            tag => ArgumentType::Exact(DataType::from_tag(tag).ok_or_else(|| damaged("an unknown type"))?),
+        });
+    }
+    Function::find(name, &arguments).ok_or_else(|| damaged(&format!("this version has no function {name}")))
+}
+
+impl Formula {
+    /// Appends the formula.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_length(out, self.changes().len());
+        for change in self.changes() {
+            put_length(out, usize::from(change.column));
+            put_column_type(out, change.column_type);
+            match &change.change {
+                ColumnChange::Set(value) => {
+                    out.push(SET);
+                    put_value(out, value);
+                }
+                ColumnChange::Add(value) => {
+                    out.push(ADD);
+                    put_value(out, value);
+                }
+                ColumnChange::Evaluate(expr) => {
+                    out.push(EVALUATE);
+                    expr.encode(out);
+                }
+            }
+        }
+    }
+
+    /// Reads what [`Formula::encode`] wrote. XX001 for anything else.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Formula> {
+        let count = reader.length()?;
+        let mut changes = Vec::with_capacity(count.min(reader.rest().len() / 8));
+        for _ in 0..count {
+            changes.push(read_change(reader)?);
+        }
+        Formula::new(changes).map_err(|error| damaged(error.message()))
+    }
+}
+
+fn read_change(reader: &mut ByteReader<'_>) -> Result<Change> {
+    let column = u16::try_from(reader.length()?).map_err(|_| damaged("a formula names a column that cannot be"))?;
+    let column_type = read_column_type(reader)?;
+    Ok(match reader.u8()? {
+        SET => Change::set(column, column_type, reader.value()?),
+        ADD => Change::add(column, column_type, reader.value()?),
+        EVALUATE => Change::evaluate(column, column_type, Expr::decode(reader)?),
+        _ => return Err(damaged("an unknown kind of change")),
+    })
+}

@@ -1,0 +1,148 @@
+//! What an expression may see besides its tuple: parameters, times, and the session around it.
+
+use rubato_base::datetime::TimeZone;
+use rubato_base::text_format::TextContext;
+use rubato_base::{Error, Result, SqlState, Value};
+use std::sync::LazyLock;
+
+/// The session and the machine, as far as volatile and stable functions look at them.
+///
+/// Every method has a default that answers "not here", so that a formula, which may call immutable functions only, needs no
+/// session.
+pub trait Environment {
+    /// `nextval`: takes the next number of a sequence.
+    fn next_value(&self, sequence: &str) -> Result<i64> {
+        Err(no_session(&format!("nextval({sequence})")))
+    }
+
+    /// `currval`: the number that this session took last from a sequence. 55000 if none.
+    fn current_value(&self, sequence: &str) -> Result<i64> {
+        Err(no_session(&format!("currval({sequence})")))
+    }
+
+    /// `lastval`: the number that this session took last from any sequence. 55000 if none.
+    fn last_value(&self) -> Result<i64> {
+        Err(no_session("lastval()"))
+    }
+
+    /// `setval`: sets a sequence; if `is_called`, the next number is the one after `value`.
+    fn set_value(&self, sequence: &str, value: i64, is_called: bool) -> Result<i64> {
+        let _ = (value, is_called);
+        Err(no_session(&format!("setval({sequence})")))
+    }
+
+    /// A random number, at least 0 and below 1.
+    fn random(&self) -> Result<f64> {
+        Err(no_session("random()"))
+    }
+
+    /// A random UUID of version 4.
+    fn random_uuid(&self) -> Result<[u8; 16]> {
+        Err(no_session("gen_random_uuid()"))
+    }
+
+    /// The clock now, in microseconds since 2000-01-01 UTC.
+    fn clock_time_us(&self) -> Result<i64> {
+        Err(no_session("clock_timestamp()"))
+    }
+
+    /// The text of a setting as SHOW gives it; `None` if there is no such setting.
+    fn setting(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
+    /// `set_config`: sets a setting, for this transaction only if `local`, and returns its new text.
+    fn set_setting(&self, name: &str, value: &str, local: bool) -> Result<String> {
+        let _ = (value, local);
+        Err(no_session(&format!("set_config({name})")))
+    }
+
+    /// What the session knows about itself.
+    fn fact(&self, fact: SessionFact) -> Value {
+        let _ = fact;
+        Value::Null
+    }
+
+    /// Functions that look into the catalog (`pg_get_indexdef`, `to_regclass`, `pg_relation_size` and their kind), by name, with
+    /// the arguments' values. NULL where nothing is known.
+    fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
+        let _ = (name, arguments);
+        Ok(Value::Null)
+    }
+}
+
+/// A fact about the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionFact {
+    /// `version()`, text.
+    Version,
+    /// `current_database()`, text.
+    CurrentDatabase,
+    /// `current_schema()`, text.
+    CurrentSchema,
+    /// `current_user`, text.
+    CurrentUser,
+    /// `session_user`, text.
+    SessionUser,
+    /// `pg_backend_pid()`, int4.
+    BackendId,
+    /// `txid_current()`, int8.
+    TransactionId,
+    /// `inet_server_port()`, int4.
+    ServerPort,
+    /// `pg_postmaster_start_time()`, timestamptz.
+    StartTime,
+}
+
+fn no_session(what: &str) -> Error {
+    Error::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        format!("{what} cannot be evaluated outside a session"),
+    )
+}
+
+/// An environment without a session: everything volatile is an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEnvironment;
+
+impl Environment for NoEnvironment {}
+
+/// Everything an expression may depend on besides its tuple.
+#[derive(Clone, Copy)]
+pub struct EvalContext<'a> {
+    /// The parameters of the statement, `$1` first.
+    pub parameters: &'a [Value],
+    /// The session's time zone, and as `now_us` the start of the transaction.
+    pub text: &'a TextContext,
+    /// The start of the statement, in microseconds since 2000-01-01 UTC.
+    pub statement_time_us: i64,
+    /// The session.
+    pub environment: &'a dyn Environment,
+}
+
+static PLAIN_TEXT: LazyLock<TextContext> = LazyLock::new(TextContext::default);
+
+impl EvalContext<'static> {
+    /// The context of expressions that depend on nothing: no parameters, UTC, no session.
+    pub fn constant() -> EvalContext<'static> {
+        EvalContext {
+            parameters: &[],
+            text: &PLAIN_TEXT,
+            statement_time_us: 0,
+            environment: &NoEnvironment,
+        }
+    }
+}
+
+impl EvalContext<'_> {
+    /// The start of the transaction, in microseconds since 2000-01-01 UTC.
+    pub fn transaction_time_us(&self) -> i64 {
+        self.text.now_us
+    }
+
+    /// The session's time zone.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.text.time_zone
+    }
+}

@@ -1,0 +1,77 @@
+//! The scalar expression: one tree for update formulas, WHERE, projections, defaults and checks.
+//!
+//! An expression is typed when it is built (every function is resolved to one overload, every implicit cast is a node), so
+//! that evaluation looks nothing up. Column numbers address whatever tuple the owner evaluates over: the row itself for a
+//! formula, the joined tuple for a query.
+
+use crate::functions::Function;
+use rubato_base::{ColumnType, DataType, Value};
+
+/// A typed scalar expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A constant.
+    Literal(Value),
+    /// Column `0..` of the tuple.
+    Column(usize),
+    /// Parameter `0..` of the statement.
+    Parameter(usize),
+    /// A function or operator that was resolved to one implementation.
+    Call {
+        /// The implementation.
+        function: Function,
+        /// Its arguments, already of the types it takes.
+        arguments: Vec<Expr>,
+    },
+    /// Three-valued AND over any number of terms.
+    And(Vec<Expr>),
+    /// Three-valued OR over any number of terms.
+    Or(Vec<Expr>),
+    /// Three-valued NOT.
+    Not(Box<Expr>),
+    /// A comparison of two operands of comparable types; NULL if either is NULL.
+    Compare(Comparison, Box<Expr>, Box<Expr>),
+    /// `IS NULL`.
+    IsNull(Box<Expr>),
+    /// `IS DISTINCT FROM`.
+    IsDistinct(Box<Expr>, Box<Expr>),
+    /// `CASE WHEN ... THEN ... ELSE ... END`; a simple CASE was rewritten to comparisons.
+    Case {
+        /// Condition and result, in order.
+        branches: Vec<(Expr, Expr)>,
+        /// The ELSE result (NULL if absent).
+        otherwise: Box<Expr>,
+    },
+    /// `expr IN (list)`, three-valued.
+    InList(Box<Expr>, Vec<Expr>),
+    /// The first argument that is not NULL.
+    Coalesce(Vec<Expr>),
+    /// A conversion. `explicit` casts truncate text to its length, implicit (assignment) ones refuse.
+    Cast {
+        /// What is converted.
+        operand: Box<Expr>,
+        /// Its type.
+        from: DataType,
+        /// The type and modifier wanted.
+        to: ColumnType,
+        /// Whether the user wrote the cast.
+        explicit: bool,
+    },
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}

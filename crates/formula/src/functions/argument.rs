@@ -1,0 +1,259 @@
+//! Between SQL values and Rust types, and the macros that the families' tables are written in.
+
+use super::ArgumentType;
+use ecow::EcoString;
+use rubato_base::datetime::Interval;
+use rubato_base::{DataType, Error, Numeric, Result, Value};
+
+/// The types by name, so that a signature reads as SQL does.
+#[allow(non_upper_case_globals)]
+impl ArgumentType {
+    pub(super) const Bool: ArgumentType = ArgumentType::Exact(DataType::Bool);
+    pub(super) const Int2: ArgumentType = ArgumentType::Exact(DataType::Int2);
+    pub(super) const Int4: ArgumentType = ArgumentType::Exact(DataType::Int4);
+    pub(super) const Int8: ArgumentType = ArgumentType::Exact(DataType::Int8);
+    pub(super) const Oid: ArgumentType = ArgumentType::Exact(DataType::Oid);
+    pub(super) const Float4: ArgumentType = ArgumentType::Exact(DataType::Float4);
+    pub(super) const Float8: ArgumentType = ArgumentType::Exact(DataType::Float8);
+    pub(super) const Numeric: ArgumentType = ArgumentType::Exact(DataType::Numeric);
+    pub(super) const Text: ArgumentType = ArgumentType::Exact(DataType::Text);
+    pub(super) const Varchar: ArgumentType = ArgumentType::Exact(DataType::Varchar);
+    pub(super) const Char: ArgumentType = ArgumentType::Exact(DataType::Char);
+    pub(super) const Name: ArgumentType = ArgumentType::Exact(DataType::Name);
+    pub(super) const Bytea: ArgumentType = ArgumentType::Exact(DataType::Bytea);
+    pub(super) const Date: ArgumentType = ArgumentType::Exact(DataType::Date);
+    pub(super) const Time: ArgumentType = ArgumentType::Exact(DataType::Time);
+    pub(super) const Timestamp: ArgumentType = ArgumentType::Exact(DataType::Timestamp);
+    pub(super) const TimestampTz: ArgumentType = ArgumentType::Exact(DataType::TimestampTz);
+    pub(super) const Interval: ArgumentType = ArgumentType::Exact(DataType::Interval);
+    pub(super) const Uuid: ArgumentType = ArgumentType::Exact(DataType::Uuid);
+}
+
+/// A Rust type that an argument is read as.
+pub(super) trait Argument<'a>: Sized {
+    fn take(value: &'a Value) -> Result<Self>;
+}
+
+/// A Rust type that a result is written from.
+pub(super) trait Output {
+    fn output(self) -> Result<Value>;
+}
+
+#[cold]
+fn wrong_type(value: &Value, wanted: &str) -> Error {
+    Error::internal(format!(
+        "a function that takes {wanted} was called with {}",
+        value.data_type()
+    ))
+}
+
+macro_rules! scalar {
+    ($($rust:ty, $variant:ident, $name:literal;)*) => {$(
+        impl Argument<'_> for $rust {
+            #[inline]
+            fn take(value: &Value) -> Result<Self> {
+                match value {
+                    Value::$variant(inner) => Ok(inner.clone().into()),
+                    other => Err(wrong_type(other, $name)),
+                }
+            }
+        }
+
+        impl Output for $rust {
+            #[inline]
+            fn output(self) -> Result<Value> {
+                Ok(Value::$variant(self.into()))
+            }
+        }
+    )*};
+}
+
+macro_rules! newtype {
+    ($($(#[$meta:meta])* $name:ident($inner:ty);)*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $name(pub $inner);
+
+        impl From<$inner> for $name {
+            fn from(inner: $inner) -> $name {
+                $name(inner)
+            }
+        }
+
+        impl From<$name> for $inner {
+            fn from(outer: $name) -> $inner {
+                outer.0
+            }
+        }
+    )*};
+}
+
+newtype! {
+    /// Days since 2000-01-01.
+    Day(i32);
+    /// Microseconds since midnight.
+    TimeOfDay(i64);
+    /// Microseconds since 2000-01-01, no time zone.
+    LocalTime(i64);
+    /// Microseconds since 2000-01-01 UTC.
+    Instant(i64);
+    /// The 16 bytes of a UUID.
+    Uuid([u8; 16]);
+}
+
+scalar! {
+    bool, Bool, "boolean";
+    i16, Int2, "smallint";
+    i32, Int4, "integer";
+    i64, Int8, "bigint";
+    f32, Float4, "real";
+    f64, Float8, "double precision";
+    Numeric, Numeric, "numeric";
+    EcoString, Text, "text";
+    Interval, Interval, "interval";
+    Day, Date, "date";
+    TimeOfDay, Time, "time";
+    LocalTime, Timestamp, "timestamp";
+    Instant, TimestampTz, "timestamp with time zone";
+    Uuid, Uuid, "uuid";
+}
+
+impl<'a> Argument<'a> for &'a str {
+    #[inline]
+    fn take(value: &'a Value) -> Result<Self> {
+        value.as_str().ok_or_else(|| wrong_type(value, "text"))
+    }
+}
+
+impl<'a> Argument<'a> for &'a Numeric {
+    #[inline]
+    fn take(value: &'a Value) -> Result<Self> {
+        match value {
+            Value::Numeric(number) => Ok(number),
+            other => Err(wrong_type(other, "numeric")),
+        }
+    }
+}
+
+impl<'a> Argument<'a> for &'a [u8] {
+    #[inline]
+    fn take(value: &'a Value) -> Result<Self> {
+        match value {
+            Value::Bytea(bytes) => Ok(bytes.as_slice()),
+            other => Err(wrong_type(other, "bytea")),
+        }
+    }
+}
+
+impl<'a> Argument<'a> for &'a Value {
+    #[inline]
+    fn take(value: &'a Value) -> Result<Self> {
+        Ok(value)
+    }
+}
+
+impl Output for Value {
+    #[inline]
+    fn output(self) -> Result<Value> {
+        Ok(self)
+    }
+}
+
+impl Output for &str {
+    fn output(self) -> Result<Value> {
+        Ok(Value::text(self))
+    }
+}
+
+impl Output for String {
+    fn output(self) -> Result<Value> {
+        Ok(Value::text(&self))
+    }
+}
+
+impl Output for Vec<u8> {
+    fn output(self) -> Result<Value> {
+        Ok(Value::bytea(&self))
+    }
+}
+
+impl<T: Output> Output for Option<T> {
+    #[inline]
+    fn output(self) -> Result<Value> {
+        self.map_or(Ok(Value::Null), T::output)
+    }
+}
+
+impl<T: Output> Output for Result<T> {
+    #[inline]
+    fn output(self) -> Result<Value> {
+        self.and_then(T::output)
+    }
+}
+
+/// Argument `index` of a call, as a Rust type.
+pub(super) fn argument<'a, T: Argument<'a>>(arguments: &'a [Value], index: usize) -> Result<T> {
+    T::take(arguments.get(index).unwrap_or(&Value::Null))
+}
+
+/// One entry of a family's table: `entry!("name" (Int4, Int4) -> Int4, implementation)`.
+macro_rules! entry {
+    ($name:literal ($($argument:ident),*) -> $result:ident, $implementation:expr) => {
+        $crate::functions::FunctionEntry {
+            name: $name,
+            arguments: &[$($crate::functions::ArgumentType::$argument),*],
+            variadic: false,
+            result: $crate::functions::ArgumentType::$result,
+            volatility: $crate::functions::Volatility::Immutable,
+            strict: true,
+            implementation: $implementation,
+        }
+    };
+}
+
+/// An implementation from typed arguments: `typed!(|a: i32, b: i32| ...)`; with `with context` first it sees the context.
+macro_rules! typed {
+    (|| $body:expr) => {
+        $crate::functions::Implementation::Many(|_| $crate::functions::argument::Output::output($body))
+    };
+    (|$a:ident: $A:ty| $body:expr) => {
+        $crate::functions::Implementation::Unary(|$a| {
+            let $a = <$A as $crate::functions::argument::Argument>::take($a)?;
+            $crate::functions::argument::Output::output($body)
+        })
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty| $body:expr) => {
+        $crate::functions::Implementation::Binary(|$a, $b| {
+            let $a = <$A as $crate::functions::argument::Argument>::take($a)?;
+            let $b = <$B as $crate::functions::argument::Argument>::take($b)?;
+            $crate::functions::argument::Output::output($body)
+        })
+    };
+    (|$($a:ident: $A:ty),+| $body:expr) => {
+        $crate::functions::Implementation::Many(|arguments| {
+            let mut index = 0_usize;
+            $(
+                let $a = $crate::functions::argument::argument::<$A>(arguments, index)?;
+                index += 1;
+            )+
+            let _ = index;
+            $crate::functions::argument::Output::output($body)
+        })
+    };
+    (with $context:ident || $body:expr) => {
+        $crate::functions::Implementation::Context(|_, $context| $crate::functions::argument::Output::output($body))
+    };
+    (with $context:ident |$($a:ident: $A:ty),+| $body:expr) => {
+        $crate::functions::Implementation::Context(|arguments, $context| {
+            let mut index = 0_usize;
+            $(
+                let $a = $crate::functions::argument::argument::<$A>(arguments, index)?;
+                index += 1;
+            )+
+            let _ = index;
+            $crate::functions::argument::Output::output($body)
+        })
+    };
+}
+
+pub(super) use {entry, typed};

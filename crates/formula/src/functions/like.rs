@@ -1,0 +1,168 @@
+//! LIKE and ILIKE.
+
+use super::FunctionEntry;
+use super::argument::{entry, typed};
+use ecow::EcoString;
+use rubato_base::{Error, Result, SqlState};
+
+fn ends_with_escape() -> Error {
+    Error::new(
+        SqlState::INVALID_ESCAPE_SEQUENCE,
+        "LIKE pattern must not end with escape character",
+    )
+}
+
+/// Whether `text` matches: `%` is any text, `_` any one character, and a backslash takes the next character as it is. Bytes are
+/// compared, since in UTF-8 no character's bytes begin within another's; only `_` counts characters. Time is at most the product of
+/// the lengths.
+pub(crate) fn like(text: &str, pattern: &str) -> Result<bool> {
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let (mut at, mut next) = (0, 0);
+    // Where to resume after the last `%`: pattern position behind it, and the text position it now reaches to.
+    let mut resume: Option<(usize, usize)> = None;
+    loop {
+        let step = match pattern.get(next) {
+            Some(b'%') => {
+                next += 1;
+                resume = Some((next, at));
+                continue;
+            }
+            Some(b'_') if at < text.len() => Some((next + 1, at + character_bytes(text[at]))),
+            // As in PostgreSQL, a lone escape is only noticed where text is left for it to match.
+            Some(b'\\') if at < text.len() => {
+                let literal = *pattern.get(next + 1).ok_or_else(ends_with_escape)?;
+                (text.get(at) == Some(&literal)).then_some((next + 2, at + 1))
+            }
+            Some(b'_' | b'\\') => None,
+            Some(literal) => (text.get(at) == Some(literal)).then_some((next + 1, at + 1)),
+            None if at == text.len() => return Ok(true),
+            None => None,
+        };
+        match (step, resume) {
+            (Some((pattern_position, text_position)), _) => (next, at) = (pattern_position, text_position),
+            // The last `%` takes one character more.
+            (None, Some((behind, reached))) if reached < text.len() => {
+                let reached = reached + character_bytes(text[reached]);
+                resume = Some((behind, reached));
+                (next, at) = (behind, reached);
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// The length of the character that starts with this byte.
+fn character_bytes(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
+    }
+}
+
+fn ilike(text: &str, pattern: &str) -> Result<bool> {
+    like(&text.to_lowercase(), &pattern.to_lowercase())
+}
+
+/// The pattern of `LIKE ... ESCAPE escape`, rewritten to the backslash.
+fn with_escape(pattern: &str, escape: &str) -> Result<EcoString> {
+    let mut letters = escape.chars();
+    let escape = letters.next();
+    if letters.next().is_some() {
+        return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+            .with_hint("Escape string must be empty or one character."));
+    }
+    let mut result = EcoString::with_capacity(pattern.len());
+    let mut literal = false;
+    for letter in pattern.chars() {
+        if !literal && Some(letter) == escape {
+            result.push('\\');
+            literal = true;
+        } else {
+            if letter == '\\' && !literal {
+                result.push('\\');
+            }
+            result.push(letter);
+            literal = false;
+        }
+    }
+    Ok(result)
+}
+
+/// The text that every match starts with, and whether the pattern is nothing else (no wildcards): for a range over an index.
+/// `None` if the pattern is malformed.
+pub fn like_prefix(pattern: &str) -> Option<(EcoString, bool)> {
+    let mut prefix = EcoString::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '%' | '_' => return Some((prefix, false)),
+            '\\' => prefix.push(letters.next()?),
+            plain => prefix.push(plain),
+        }
+    }
+    Some((prefix, true))
+}
+
+pub(super) static LIKE: &[FunctionEntry] = &[
+    entry!("~~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b))),
+    entry!("!~~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b).map(|matches| !matches))),
+    entry!("~~*" (Text, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b))),
+    entry!("!~~*" (Text, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b).map(|matches| !matches))),
+    // The blanks that fill a char(n) are matched.
+    entry!("~~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b))),
+    entry!("!~~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b).map(|matches| !matches))),
+    entry!("~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b))),
+    entry!("!~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b).map(|matches| !matches))),
+    entry!("like_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| with_escape(pattern, escape))),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_postgresql() {
+        let table = [
+            ("abc", "abc", true),
+            ("abc", "a%", true),
+            ("abc", "%c", true),
+            ("abc", "a_c", true),
+            ("abc", "_", false),
+            ("", "%", true),
+            ("", "_", false),
+            ("aXbXc", "a%X%c", true),
+            ("mississippi", "m%iss%ip%i", true),
+            ("mississippi", "m%iss%ipx%", false),
+            ("a%c", "a\\%c", true),
+            ("abc", "a\\%c", false),
+            ("äöü", "_ö_", true),
+            ("äöü", "__", false),
+            ("日本語", "日%語", true),
+            ("ab", "%%%_%_%", true),
+            ("a", "%_%_%", false),
+        ];
+        for (text, pattern, expected) in table {
+            assert_eq!(like(text, pattern).unwrap(), expected, "{text:?} LIKE {pattern:?}");
+        }
+        assert!(like("ab", "a\\").is_err());
+    }
+
+    #[test]
+    fn a_hostile_pattern_takes_no_exponential_time() {
+        let text = "a".repeat(3000);
+        let pattern = format!("{}b", "%a".repeat(300));
+        assert!(!like(&text, &pattern).unwrap());
+    }
+
+    #[test]
+    fn another_escape_is_rewritten() {
+        assert_eq!(with_escape("10#%%", "#").unwrap(), "10\\%%");
+        assert_eq!(with_escape("a\\b", "#").unwrap(), "a\\\\b");
+        assert_eq!(with_escape("a##b", "#").unwrap(), "a\\#b");
+        assert!(with_escape("a", "##").is_err());
+        assert_eq!(like_prefix("abc%"), Some((EcoString::from("abc"), false)));
+        assert_eq!(like_prefix("a\\%c"), Some((EcoString::from("a%c"), true)));
+    }
+}

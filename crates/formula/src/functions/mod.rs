@@ -1,0 +1,241 @@
+//! The functions and operators: one table a family, one entry an overload.
+//!
+//! An operator is a function whose name is its symbol; with one argument it stands before it. Comparisons are not here: they are
+//! nodes of the expression itself.
+
+mod argument;
+mod arithmetic;
+mod bits;
+mod bytes;
+mod clock;
+mod conditional;
+mod datetime;
+mod encoding;
+mod float_math;
+mod format;
+mod like;
+mod numeric_math;
+mod regular;
+mod resolve;
+mod system;
+mod text;
+mod text_edit;
+mod time_pattern;
+
+pub use like::like_prefix;
+pub use resolve::{Resolved, resolve_function, resolve_operator};
+pub(crate) use resolve::{needs_no_cast, operator_error};
+
+use crate::context::EvalContext;
+use rubato_base::{DataType, Error, Result, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// How far a result may change for the same arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Volatility {
+    /// Never.
+    Immutable,
+    /// Not within one statement.
+    Stable,
+    /// At every call.
+    Volatile,
+}
+
+/// The type of an argument or result in a function's signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArgumentType {
+    /// This type.
+    Exact(DataType),
+    /// Any type, each argument for itself (`"any"`, `anynonarray`).
+    Any,
+    /// Any type, the same for all such arguments and the result (`anyelement`).
+    Element,
+}
+
+/// One overload of a function.
+pub struct FunctionEntry {
+    /// Name or operator symbol.
+    pub name: &'static str,
+    /// The types of its arguments.
+    pub arguments: &'static [ArgumentType],
+    /// Whether the last argument may stand any number of times, at least once.
+    pub variadic: bool,
+    /// The type of the result.
+    pub result: ArgumentType,
+    /// How far the result may change.
+    pub volatility: Volatility,
+    /// Whether the result is NULL as soon as an argument is; the implementation is not called then.
+    pub strict: bool,
+    implementation: Implementation,
+}
+
+#[derive(Clone, Copy)]
+enum Implementation {
+    Unary(fn(&Value) -> Result<Value>),
+    Binary(fn(&Value, &Value) -> Result<Value>),
+    Many(fn(&[Value]) -> Result<Value>),
+    Context(fn(&[Value], &EvalContext<'_>) -> Result<Value>),
+}
+
+impl FunctionEntry {
+    const fn lenient(mut self) -> FunctionEntry {
+        self.strict = false;
+        self
+    }
+
+    const fn variadic(mut self) -> FunctionEntry {
+        self.variadic = true;
+        self
+    }
+
+    const fn stable(mut self) -> FunctionEntry {
+        self.volatility = Volatility::Stable;
+        self
+    }
+
+    const fn volatile(mut self) -> FunctionEntry {
+        self.volatility = Volatility::Volatile;
+        self
+    }
+
+    /// Whether a call may have `count` arguments.
+    pub(crate) fn takes(&self, count: usize) -> bool {
+        count == self.arguments.len() || (self.variadic && count > self.arguments.len())
+    }
+
+    /// The type of argument `index`, also of the repeated last one.
+    fn argument(&self, index: usize) -> ArgumentType {
+        self.arguments
+            .get(index)
+            .or(self.arguments.last())
+            .copied()
+            .unwrap_or(ArgumentType::Any)
+    }
+}
+
+/// One function or operator, resolved to one overload. Copied and compared as a pointer.
+#[derive(Clone, Copy)]
+pub struct Function(&'static FunctionEntry);
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Function {}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.0.name, self.0.arguments)
+    }
+}
+
+impl Function {
+    /// Name or operator symbol.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// The whole entry.
+    pub fn entry(self) -> &'static FunctionEntry {
+        self.0
+    }
+
+    /// How far the result may change.
+    pub fn volatility(self) -> Volatility {
+        self.0.volatility
+    }
+
+    /// Whether a NULL argument makes the result NULL.
+    pub fn is_strict(self) -> bool {
+        self.0.strict
+    }
+
+    /// The overload with exactly this signature: the stable identity that logs and catalogs keep.
+    pub fn find(name: &str, arguments: &[ArgumentType]) -> Option<Function> {
+        overloads(name)
+            .iter()
+            .find(|entry| entry.arguments == arguments)
+            .map(|entry| Function(entry))
+    }
+
+    /// Calls with any number of arguments, already of the types it takes.
+    pub fn call(self, arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+        if self.0.strict && arguments.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        match (self.0.implementation, arguments) {
+            (Implementation::Unary(implementation), [argument]) => implementation(argument),
+            (Implementation::Binary(implementation), [left, right]) => implementation(left, right),
+            (Implementation::Many(implementation), _) => implementation(arguments),
+            (Implementation::Context(implementation), _) => implementation(arguments, context),
+            _ => Err(Error::internal(format!(
+                "{} called with {} arguments",
+                self.0.name,
+                arguments.len()
+            ))),
+        }
+    }
+
+    pub(crate) fn call_unary(self, argument: &Value, context: &EvalContext<'_>) -> Result<Value> {
+        match self.0.implementation {
+            Implementation::Unary(_) if self.0.strict && argument.is_null() => Ok(Value::Null),
+            Implementation::Unary(implementation) => implementation(argument),
+            _ => self.call(std::slice::from_ref(argument), context),
+        }
+    }
+
+    pub(crate) fn call_binary(self, left: &Value, right: &Value, context: &EvalContext<'_>) -> Result<Value> {
+        match self.0.implementation {
+            Implementation::Binary(_) if self.0.strict && (left.is_null() || right.is_null()) => Ok(Value::Null),
+            Implementation::Binary(implementation) => implementation(left, right),
+            _ => self.call(&[left.clone(), right.clone()], context),
+        }
+    }
+}
+
+/// Every overload by name.
+static REGISTRY: LazyLock<BTreeMap<&'static str, Vec<&'static FunctionEntry>>> = LazyLock::new(|| {
+    let mut registry: BTreeMap<&'static str, Vec<&'static FunctionEntry>> = BTreeMap::new();
+    for entry in FAMILIES.iter().copied().flatten() {
+        registry.entry(entry.name).or_default().push(entry);
+    }
+    registry
+});
+
+static FAMILIES: &[&[FunctionEntry]] = &[
+    arithmetic::ARITHMETIC,
+    bits::BITS,
+    bytes::BYTES,
+    clock::CLOCK,
+    conditional::CONDITIONAL,
+    datetime::DATETIME,
+    encoding::ENCODING,
+    float_math::FLOAT_MATH,
+    format::FORMAT,
+    like::LIKE,
+    numeric_math::NUMERIC_MATH,
+    regular::REGULAR,
+    system::SYSTEM,
+    system::TYPES,
+    text::TEXT,
+    text_edit::TEXT_EDIT,
+    time_pattern::TIME_PATTERN,
+];
+
+/// Every overload of every function and operator, in a fixed order: for `pg_proc` and for tests.
+pub fn all_functions() -> impl Iterator<Item = Function> {
+    FAMILIES.iter().copied().flatten().map(Function)
+}
+
+/// Whether there is a function of this name, with whatever arguments.
+pub fn function_exists(name: &str) -> bool {
+    !overloads(name).is_empty()
+}
+
+fn overloads(name: &str) -> &'static [&'static FunctionEntry] {
+    REGISTRY.get(name).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,208 @@
+//! Regular expressions, on a matcher whose time is linear in the text.
+//!
+//! PostgreSQL's syntax is close to the matcher's; what differs (`\y`, `\m`, `\M`, `\A`, `\Z`) is translated. Back references
+//! cannot be matched in linear time and are refused.
+
+use super::FunctionEntry;
+use super::argument::{entry, typed};
+use ecow::EcoString;
+use regex::{Regex, RegexBuilder, Replacer};
+use rubato_base::{Error, Result, SqlState};
+use std::cell::RefCell;
+
+/// Compiled patterns kept by each thread: a statement seldom uses more, and compiling takes longer than matching.
+const CACHE_ENTRIES: usize = 8;
+/// Largest compiled pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 4 << 20;
+
+struct Compiled {
+    pattern: EcoString,
+    ignore_case: bool,
+    flags: EcoString,
+    regex: Regex,
+}
+
+thread_local! {
+    static CACHE: RefCell<Vec<Compiled>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A compiled pattern. It costs one clone of a shared pointer when the pattern was used before.
+fn compiled(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
+    CACHE.with_borrow_mut(|cache| {
+        let known =
+            |entry: &Compiled| entry.pattern == pattern && entry.ignore_case == ignore_case && entry.flags == flags;
+        if let Some(index) = cache.iter().position(known) {
+            if index > 0 {
+                cache.swap(index, index - 1);
+            }
+            return Ok(cache[index.saturating_sub(1)].regex.clone());
+        }
+        let regex = compile(pattern, ignore_case, flags)?;
+        cache.truncate(CACHE_ENTRIES - 1);
+        cache.push(Compiled {
+            pattern: pattern.into(),
+            ignore_case,
+            flags: flags.into(),
+            regex: regex.clone(),
+        });
+        Ok(regex)
+    })
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_REGULAR_EXPRESSION,
+        format!("invalid regular expression: {message}"),
+    )
+}
+
+fn compile(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
+    let mut builder = RegexBuilder::new(&translate(pattern, flags.contains('q'))?);
+    builder
+        .case_insensitive(ignore_case)
+        .dot_matches_new_line(true)
+        .size_limit(PATTERN_BYTES_MAX);
+    for flag in flags.chars() {
+        match flag {
+            'i' => builder.case_insensitive(true),
+            'c' => builder.case_insensitive(false),
+            'n' | 'm' => builder.multi_line(true).dot_matches_new_line(false),
+            'p' => builder.dot_matches_new_line(false),
+            'w' => builder.multi_line(true),
+            'x' => builder.ignore_whitespace(true),
+            'g' | 's' | 't' | 'q' | 'e' | 'b' => &mut builder,
+            other => {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("invalid regular expression option: \"{other}\""),
+                ));
+            }
+        };
+    }
+    builder.build().map_err(|error| {
+        // The last line of the matcher's message says what is wrong; those before it show where.
+        let text = error.to_string();
+        invalid(
+            text.lines()
+                .last()
+                .unwrap_or("syntax error")
+                .trim_start_matches("error: "),
+        )
+    })
+}
+
+fn translate(pattern: &str, literal: bool) -> Result<String> {
+    if literal {
+        return Ok(regex::escape(pattern));
+    }
+    let pattern = pattern.strip_prefix("***:").unwrap_or(pattern);
+    if let Some(rest) = pattern.strip_prefix("***=") {
+        return Ok(regex::escape(rest));
+    }
+    let mut result = String::with_capacity(pattern.len() + 8);
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            result.push(letter);
+            continue;
+        }
+        match letters.next() {
+            None => return Err(invalid("invalid escape \\ sequence")),
+            Some('y') => result.push_str("\\b"),
+            Some('Y') => result.push_str("\\B"),
+            Some('m') => result.push_str("\\b{start}"),
+            Some('M') => result.push_str("\\b{end}"),
+            Some('Z') => result.push_str("\\z"),
+            Some(digit @ '1'..='9') => {
+                return Err(Error::unsupported(format!(
+                    "back reference \\{digit} in a regular expression"
+                )));
+            }
+            Some(other) => {
+                result.push('\\');
+                result.push(other);
+            }
+        }
+    }
+    Ok(result)
+}
+
+fn matches(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
+    Ok(compiled(pattern, ignore_case, "")?.is_match(text))
+}
+
+/// PostgreSQL's replacement text: `\1` to `\9` and `\&` stand for what was matched, `\\` for a backslash.
+struct Replacement<'a>(&'a str);
+
+impl Replacer for Replacement<'_> {
+    fn replace_append(&mut self, captures: &regex::Captures<'_>, result: &mut String) {
+        let mut letters = self.0.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '\\' {
+                result.push(letter);
+                continue;
+            }
+            match letters.next() {
+                Some('&') => result.push_str(captures.get(0).map_or("", |all| all.as_str())),
+                Some(digit @ '1'..='9') => {
+                    let index = digit as usize - '0' as usize;
+                    result.push_str(captures.get(index).map_or("", |group| group.as_str()));
+                }
+                Some('\\') | None => result.push('\\'),
+                Some(other) => {
+                    result.push('\\');
+                    result.push(other);
+                }
+            }
+        }
+    }
+}
+
+fn replace(text: &str, pattern: &str, replacement: &str, flags: &str) -> Result<EcoString> {
+    let regex = compiled(pattern, false, flags)?;
+    let limit = usize::from(!flags.contains('g'));
+    Ok(EcoString::from(regex.replacen(text, limit, Replacement(replacement))))
+}
+
+/// The first group of the first match, or the whole match where there is no group.
+fn substring(text: &str, pattern: &str) -> Result<Option<EcoString>> {
+    let regex = compiled(pattern, false, "")?;
+    let captures = regex.captures(text);
+    let group = captures.and_then(|captures| captures.get(usize::from(regex.captures_len() > 1)));
+    Ok(group.map(|group| EcoString::from(group.as_str())))
+}
+
+fn whole_match(text: &str, pattern: &str) -> Result<Option<EcoString>> {
+    Ok(compiled(pattern, false, "")?
+        .find(text)
+        .map(|found| EcoString::from(found.as_str())))
+}
+
+fn count(text: &str, pattern: &str) -> Result<i32> {
+    Ok(compiled(pattern, false, "")?.find_iter(text).count() as i32)
+}
+
+pub(super) static REGULAR: &[FunctionEntry] = &[
+    entry!("~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false))),
+    entry!("~*" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true))),
+    entry!("!~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false).map(|found| !found))),
+    entry!("!~*" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true).map(|found| !found))),
+    // The blanks that fill a char(n) are matched.
+    entry!("~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false))),
+    entry!("~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true))),
+    entry!("!~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false).map(|found| !found))),
+    entry!("!~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true).map(|found| !found))),
+    entry!("regexp_like" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false))),
+    entry!("regexp_like" (Text, Text, Text) -> Bool, typed!(|a: &str, b: &str, flags: &str| {
+        compiled(b, false, flags)?.is_match(a)
+    })),
+    entry!("regexp_count" (Text, Text) -> Int4, typed!(|a: &str, b: &str| count(a, b))),
+    entry!("regexp_substr" (Text, Text) -> Text, typed!(|a: &str, b: &str| whole_match(a, b))),
+    entry!("regexp_replace" (Text, Text, Text) -> Text, typed!(|a: &str, b: &str, replacement: &str| {
+        replace(a, b, replacement, "")
+    })),
+    entry!("regexp_replace" (Text, Text, Text, Text) -> Text, typed!(
+        |a: &str, b: &str, replacement: &str, flags: &str| replace(a, b, replacement, flags)
+    )),
+    entry!("substring" (Text, Text) -> Text, typed!(|a: &str, b: &str| substring(a, b))),
+];

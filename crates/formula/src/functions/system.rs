@@ -1,0 +1,182 @@
+//! What the session, the catalog and the sequences say.
+
+use super::FunctionEntry;
+use super::Implementation;
+use super::argument::{entry, typed};
+use crate::context::{EvalContext, SessionFact};
+use ecow::EcoString;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+
+fn setting(context: &EvalContext<'_>, name: &str, missing_ok: bool) -> Result<Value> {
+    match context.environment.setting(name) {
+        Some(value) => Ok(Value::text(&value)),
+        None if missing_ok => Ok(Value::Null),
+        None => Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
+    }
+}
+
+fn set_config(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    match arguments {
+        [Value::Text(name), Value::Text(value), local] => context
+            .environment
+            .set_setting(name, value, matches!(local, Value::Bool(true)))
+            .map(|text| Value::text(&text)),
+        _ => Err(Error::new(
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            "set_config needs a name and a value",
+        )),
+    }
+}
+
+fn format_type(arguments: &[Value]) -> Result<Value> {
+    let [Value::Int8(oid), modifier] = arguments else {
+        return Ok(Value::Null);
+    };
+    let modifier = if let Value::Int4(modifier) = modifier {
+        *modifier
+    } else {
+        -1
+    };
+    let data_type = u32::try_from(*oid)
+        .ok()
+        .filter(|oid| *oid != 0)
+        .and_then(DataType::from_oid);
+    Ok(Value::text(&match (data_type, *oid) {
+        (Some(data_type), _) => ColumnType { data_type, modifier }.to_string(),
+        (None, 0) => "-".to_owned(),
+        (None, _) => "???".to_owned(),
+    }))
+}
+
+fn size_pretty(bytes: i64) -> EcoString {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    // PostgreSQL moves to the next unit at ten times 1024, and halves are rounded away from zero on the way.
+    let mut size = i128::from(bytes);
+    if size.abs() < 10 * 1024 {
+        return EcoString::from(format!("{size} bytes"));
+    }
+    size /= 512;
+    for unit in &UNITS[1..5] {
+        if size.abs() < 20 * 1024 - 1 {
+            return EcoString::from(format!("{} {unit}", (size + size.signum()) / 2));
+        }
+        size /= 1024;
+    }
+    EcoString::from(format!("{} PB", (size + size.signum()) / 2))
+}
+
+macro_rules! fact {
+    ($name:literal -> $result:ident, $fact:ident) => {
+        entry!($name () -> $result, typed!(with c || c.environment.fact(SessionFact::$fact))).stable()
+    };
+}
+
+macro_rules! catalog {
+    ($name:literal ($($argument:ident),*) -> $result:ident) => {
+        entry!($name ($($argument),*) -> $result, Implementation::Context(|arguments, c| {
+            c.environment.catalog_function($name, arguments)
+        }))
+        .stable()
+    };
+}
+
+macro_rules! always {
+    ($name:literal ($($argument:ident),*) -> $result:ident, $value:expr) => {
+        entry!($name ($($argument),*) -> $result, Implementation::Many(|_| Ok($value))).stable()
+    };
+}
+
+macro_rules! type_names {
+    ($($argument:ident)*) => {
+        static TYPE_NAMES: &[FunctionEntry] = &[
+            $(entry!("pg_typeof" ($argument) -> Text, Implementation::Many(|_| {
+                Ok(Value::text(DataType::$argument.name()))
+            })).lenient(),)*
+        ];
+    };
+}
+
+type_names! {
+    Bool Int2 Int4 Int8 Float4 Float8 Numeric Text Varchar Char Bytea Date Time Timestamp TimestampTz Interval Uuid Oid Name
+}
+
+pub(super) static TYPES: &[FunctionEntry] = TYPE_NAMES;
+
+pub(super) static SYSTEM: &[FunctionEntry] = &[
+    fact!("version" -> Text, Version),
+    fact!("current_database" -> Name, CurrentDatabase),
+    fact!("current_catalog" -> Name, CurrentDatabase),
+    fact!("current_schema" -> Name, CurrentSchema),
+    fact!("current_user" -> Name, CurrentUser),
+    fact!("current_role" -> Name, CurrentUser),
+    fact!("user" -> Name, CurrentUser),
+    fact!("session_user" -> Name, SessionUser),
+    fact!("pg_backend_pid" -> Int4, BackendId),
+    fact!("txid_current" -> Int8, TransactionId),
+    fact!("pg_current_xact_id" -> Int8, TransactionId),
+    fact!("inet_server_port" -> Int4, ServerPort),
+    fact!("pg_postmaster_start_time" -> TimestampTz, StartTime),
+    entry!("nextval" (Text) -> Int8, typed!(with c |name: &str| c.environment.next_value(name))).volatile(),
+    entry!("currval" (Text) -> Int8, typed!(with c |name: &str| c.environment.current_value(name))).volatile(),
+    entry!("lastval" () -> Int8, typed!(with c || c.environment.last_value())).volatile(),
+    entry!("setval" (Text, Int8) -> Int8, typed!(with c |name: &str, value: i64| {
+        c.environment.set_value(name, value, true)
+    }))
+    .volatile(),
+    entry!("setval" (Text, Int8, Bool) -> Int8, typed!(with c |name: &str, value: i64, called: bool| {
+        c.environment.set_value(name, value, called)
+    }))
+    .volatile(),
+    entry!("current_setting" (Text) -> Text, typed!(with c |name: &str| setting(c, name, false))).stable(),
+    entry!("current_setting" (Text, Bool) -> Text, typed!(with c |name: &str, missing_ok: bool| {
+        setting(c, name, missing_ok)
+    }))
+    .stable(),
+    entry!("set_config" (Text, Text, Bool) -> Text, Implementation::Context(set_config))
+        .lenient()
+        .volatile(),
+    entry!("format_type" (Oid, Int4) -> Text, Implementation::Many(format_type)).lenient(),
+    entry!("pg_size_pretty" (Int8) -> Text, typed!(|bytes: i64| size_pretty(bytes))),
+    entry!("pg_encoding_to_char" (Int4) -> Name, typed!(|encoding: i32| if encoding == 6 { "UTF8" } else { "" }))
+        .stable(),
+    entry!("pg_get_userbyid" (Oid) -> Name, typed!(with c |_oid: i64| c.environment.fact(SessionFact::CurrentUser)))
+        .stable(),
+    always!("pg_is_in_recovery" () -> Bool, Value::Bool(false)),
+    always!("pg_client_encoding" () -> Name, Value::text("UTF8")),
+    always!("getdatabaseencoding" () -> Name, Value::text("UTF8")),
+    always!("pg_table_is_visible" (Oid) -> Bool, Value::Bool(true)),
+    always!("pg_type_is_visible" (Oid) -> Bool, Value::Bool(true)),
+    always!("pg_function_is_visible" (Oid) -> Bool, Value::Bool(true)),
+    always!("has_schema_privilege" (Text, Text) -> Bool, Value::Bool(true)),
+    always!("has_schema_privilege" (Oid, Text) -> Bool, Value::Bool(true)),
+    always!("has_table_privilege" (Text, Text) -> Bool, Value::Bool(true)),
+    always!("has_table_privilege" (Oid, Text) -> Bool, Value::Bool(true)),
+    always!("has_database_privilege" (Text, Text) -> Bool, Value::Bool(true)),
+    catalog!("obj_description" (Oid) -> Text),
+    catalog!("obj_description" (Oid, Name) -> Text),
+    catalog!("col_description" (Oid, Int4) -> Text),
+    catalog!("shobj_description" (Oid, Name) -> Text),
+    catalog!("to_regclass" (Text) -> Oid),
+    catalog!("to_regtype" (Text) -> Oid),
+    catalog!("pg_get_expr" (Text, Oid) -> Text),
+    catalog!("pg_get_expr" (Text, Oid, Bool) -> Text),
+    catalog!("pg_get_indexdef" (Oid) -> Text),
+    catalog!("pg_get_indexdef" (Oid, Int4, Bool) -> Text),
+    catalog!("pg_get_constraintdef" (Oid) -> Text),
+    catalog!("pg_get_constraintdef" (Oid, Bool) -> Text),
+    catalog!("pg_get_viewdef" (Oid) -> Text),
+    catalog!("pg_get_viewdef" (Oid, Bool) -> Text),
+    catalog!("pg_get_serial_sequence" (Text, Text) -> Text),
+    catalog!("pg_relation_size" (Oid) -> Int8),
+    catalog!("pg_relation_size" (Text) -> Int8),
+    catalog!("pg_table_size" (Oid) -> Int8),
+    catalog!("pg_table_size" (Text) -> Int8),
+    catalog!("pg_indexes_size" (Oid) -> Int8),
+    catalog!("pg_total_relation_size" (Oid) -> Int8),
+    catalog!("pg_total_relation_size" (Text) -> Int8),
+    catalog!("pg_database_size" (Name) -> Int8),
+    catalog!("pg_relation_is_publishable" (Oid) -> Bool),
+];

@@ -1,0 +1,44 @@
+//! Scalar expressions and update formulas: typed trees that are evaluated over one row, and the algebra of pending updates.
+//!
+//! This room refuses to parse, to look up tables, to know transactions, and to read a clock: times, random numbers and the session
+//! come in through [`EvalContext`] and [`Environment`].
+//!
+//! Invariants:
+//! - An [`Expr`] is fully typed when it is built: evaluation looks up no overload and inserts no cast.
+//! - A [`Formula`] contains immutable functions only and no parameter: applied to the same row it gives the same result for ever,
+//!   on every node and after every restart.
+//! - Functions are identified by name and argument types in every encoding, never by position.
+//! - Bytes from outside never panic a decoder; its depth is limited.
+//!
+//! Start with [`Expr`], then [`resolve_function`] and [`cast_expr`] for building one, [`Expr::evaluate`] for using it, and
+//! [`Formula`] for updates.
+
+mod aggregate;
+mod analyse;
+mod bounds;
+mod cast;
+mod change;
+mod codec;
+mod context;
+mod evaluate;
+mod expr;
+mod failure;
+mod functions;
+mod types;
+mod visit;
+
+pub use aggregate::{Accumulator, AggregateKind, ResolvedAggregate, is_aggregate, resolve_aggregate};
+pub use analyse::{Addend, AssignmentShape, analyse_assignment};
+pub use bounds::{Bounds, Range, check_bounds, type_bounds};
+pub use cast::{build_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast};
+pub use change::{Change, ColumnChange, Formula};
+pub use context::{Environment, EvalContext, NoEnvironment, SessionFact};
+pub use evaluate::{Tuple, compare};
+pub use expr::{Comparison, Expr};
+pub use functions::{
+    ArgumentType, Function, FunctionEntry, Resolved, Volatility, all_functions, function_exists, like_prefix,
+    resolve_function, resolve_operator,
+};
+pub use types::{
+    CastContext, Category, can_cast, category, common_type, comparison_type, is_binary_coercible, is_preferred,
+};

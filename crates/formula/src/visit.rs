@@ -1,0 +1,187 @@
+//! Walks over expressions: which columns they read, whether they are constant, and rewrites.
+
+use crate::cast::cast_volatility;
+use crate::context::EvalContext;
+use crate::expr::Expr;
+use crate::functions::Volatility;
+use rubato_base::{ColumnSet, Value};
+
+impl Expr {
+    /// Calls `visit` with every direct operand.
+    pub fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => {}
+            Expr::Call { arguments: list, .. } | Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) => {
+                list.iter().for_each(visit);
+            }
+            Expr::Not(operand) | Expr::IsNull(operand) | Expr::Cast { operand, .. } => visit(operand),
+            Expr::Compare(_, left, right) | Expr::IsDistinct(left, right) => {
+                visit(left);
+                visit(right);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expr::InList(operand, list) => {
+                visit(operand);
+                list.iter().for_each(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` with every direct operand, to change it.
+    pub fn for_each_child_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => {}
+            Expr::Call { arguments: list, .. } | Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) => {
+                list.iter_mut().for_each(visit);
+            }
+            Expr::Not(operand) | Expr::IsNull(operand) | Expr::Cast { operand, .. } => visit(operand),
+            Expr::Compare(_, left, right) | Expr::IsDistinct(left, right) => {
+                visit(left);
+                visit(right);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expr::InList(operand, list) => {
+                visit(operand);
+                list.iter_mut().for_each(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` with this expression and everything below it, parents first.
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        visit(self);
+        self.for_each_child(&mut |child| child.walk(visit));
+    }
+
+    /// Calls `change` with everything below this expression and then with it: children first.
+    pub fn transform(&mut self, change: &mut dyn FnMut(&mut Expr)) {
+        self.for_each_child_mut(&mut |child| child.transform(change));
+        change(self);
+    }
+
+    /// The columns read.
+    pub fn columns(&self) -> ColumnSet {
+        let mut columns = ColumnSet::EMPTY;
+        self.for_each_column(&mut |index| columns.insert(index));
+        columns
+    }
+
+    /// Calls `visit` with the number of every column read, as often as it is written.
+    pub fn for_each_column(&self, visit: &mut dyn FnMut(usize)) {
+        self.walk(&mut |expr| {
+            if let Expr::Column(index) = expr {
+                visit(*index);
+            }
+        });
+    }
+
+    /// Whether no column is read.
+    pub fn is_constant(&self) -> bool {
+        let mut constant = true;
+        self.for_each_column(&mut |_| constant = false);
+        constant
+    }
+
+    /// Whether a parameter is read.
+    pub fn has_parameter(&self) -> bool {
+        let mut found = false;
+        self.walk(&mut |expr| found |= matches!(expr, Expr::Parameter(_)));
+        found
+    }
+
+    /// The worst volatility of the functions and casts within.
+    pub fn volatility(&self) -> Volatility {
+        let mut volatility = Volatility::Immutable;
+        self.walk(&mut |expr| {
+            volatility = volatility.max(match expr {
+                Expr::Call { function, .. } => function.volatility(),
+                Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
+                _ => Volatility::Immutable,
+            });
+        });
+        volatility
+    }
+
+    /// The same expression with each column number replaced by `map` of it.
+    #[must_use]
+    pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Expr {
+        let mut expr = self.clone();
+        expr.transform(&mut |node| {
+            if let Expr::Column(index) = node {
+                *index = map(*index);
+            }
+        });
+        expr
+    }
+
+    /// The same expression with the parameters' values in place of the parameters; a parameter without a value stays.
+    #[must_use]
+    pub fn substitute_parameters(&self, parameters: &[Value]) -> Expr {
+        let mut expr = self.clone();
+        expr.transform(&mut |node| {
+            if let Expr::Parameter(index) = node
+                && let Some(value) = parameters.get(*index)
+            {
+                *node = Expr::Literal(value.clone());
+            }
+        });
+        expr
+    }
+
+    /// The same expression with immutable parts that read no column and no parameter replaced by their values. A part whose
+    /// evaluation fails stays, so that the error comes when (and only if) it is evaluated.
+    #[must_use]
+    pub fn fold_constants(mut self) -> Expr {
+        let context = EvalContext::constant();
+        self.transform(&mut |node| {
+            let own = match node {
+                Expr::Call { function, .. } => function.volatility(),
+                // The cast of a literal was folded when it was built, if it can be at all.
+                Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
+                Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => return,
+                _ => Volatility::Immutable,
+            };
+            let mut foldable = own == Volatility::Immutable;
+            node.for_each_child(&mut |child| foldable &= matches!(child, Expr::Literal(_)));
+            if foldable && let Ok(value) = node.evaluate(&(), &context) {
+                *node = Expr::Literal(value);
+            }
+        });
+        self
+    }
+
+    /// The same expression with every part that reads no column, and is not volatile, replaced by its value: for one execution of
+    /// a statement. A part whose evaluation fails stays, as in [`Expr::fold_constants`].
+    #[must_use]
+    pub fn bind_stable(&self, context: &EvalContext<'_>) -> Expr {
+        if self.is_constant() && self.volatility() < Volatility::Volatile {
+            if let Ok(value) = self.evaluate(&(), context) {
+                return Expr::Literal(value);
+            }
+            return self.substitute_parameters(context.parameters);
+        }
+        let mut bound = self.clone();
+        bound.for_each_child_mut(&mut |child| *child = child.bind_stable(context));
+        bound
+    }
+
+    /// The literal's value, if this is a literal.
+    pub fn as_literal(&self) -> Option<&Value> {
+        match self {
+            Expr::Literal(value) => Some(value),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Checkpoints: folded rows go to the store, then the log is cut.
+//!
+//! A checkpoint notes the end of the log, writes every row that was dirty then (in batches, each after the log was forced up to
+//! the rows' own records), and then, atomically, its *mark*: where replay starts, the catalog, sequences and the clock. Rows may
+//! change again meanwhile; replay leaves out what a stored row already has, since a row carries the commit timestamp of its
+//! last formula.
+
+use crate::errors::{log_error, store_error};
+use crate::node::Shared;
+use crate::record::damaged;
+use crate::source::put_rows;
+use rubato_base::codec::ByteReader;
+use rubato_base::{Result, TableId, Timestamp};
+use rubato_protocol::FormulaDatabase;
+use rubato_sql::catalog::Catalog;
+use rubato_sql::partition::Attachment;
+use rubato_storage::{Batch, Store};
+
+/// Rows of one batch.
+const BATCH_ROWS: usize = 10_000;
+/// The table of the store that holds the mark.
+const MARK_TABLE: u32 = 0;
+const MARK_KEY: &[u8] = b"checkpoint";
+/// Format of the mark and of everything that it describes.
+const FORMAT_VERSION: u32 = 1;
+
+/// What a checkpoint leaves behind beside rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    /// Where replay starts.
+    pub(crate) log_start: u64,
+    /// Above every timestamp handed out before.
+    pub(crate) clock: Timestamp,
+    pub(crate) next_storage_id: u32,
+    pub(crate) catalog: Catalog,
+    pub(crate) sequences: Vec<(u32, i64)>,
+}
+
+impl Mark {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.log_start.to_le_bytes());
+        out.extend_from_slice(&self.clock.0.to_le_bytes());
+        out.extend_from_slice(&self.next_storage_id.to_le_bytes());
+        let rest = Attachment { catalog: Some(self.catalog.clone()), sequences: self.sequences.clone() };
+        out.extend_from_slice(&rest.encode());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Mark> {
+        let mut reader = ByteReader::new(bytes);
+        let version = reader.u32()?;
+        if version > FORMAT_VERSION {
+            let error = rubato_base::Error::new(
+                rubato_base::SqlState::FEATURE_NOT_SUPPORTED,
+                format!("the data folder has format version {version}, this program reads up to version {FORMAT_VERSION}"),
+            );
+            return Err(error.with_hint("Open it with the newer rubato that wrote it."));
+        }
+        let (log_start, clock, next_storage_id) = (reader.u64()?, Timestamp(reader.u64()?), reader.u32()?);
+        let rest = Attachment::decode(reader.rest())?;
+        let catalog = rest.catalog.ok_or_else(|| damaged("a checkpoint without a catalog"))?;
+        Ok(Mark { log_start, clock, next_storage_id, catalog, sequences: rest.sequences })
+    }
+
+    /// The mark of the last checkpoint, if there was one.
+    pub(crate) fn read(store: &dyn Store) -> Result<Option<Mark>> {
+        let bytes = store.get(MARK_TABLE, MARK_KEY).map_err(|error| store_error(&error))?;
+        bytes.map(|bytes| Mark::decode(&bytes)).transpose()
+    }
+}
+
+/// The storage ids of a catalog's tables and indexes.
+pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
+    let tables = catalog.tables.values();
+    tables.flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id))).collect()
+}
+
+impl Shared {
+    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+        let mut mark = {
+            let mut partition = self.partition.lock();
+            partition.database.begin_checkpoint();
+            Mark {
+                log_start: self.forcer.appended_lsn().0,
+                clock: partition.database.clock(),
+                next_storage_id: partition.next_storage_id,
+                catalog: (*partition.catalog).clone(),
+                sequences: partition.sequences.all(),
+            }
+        };
+        let mut report = CheckpointReport { log_start: mark.log_start, rows: 0 };
+        loop {
+            let rows = self.partition.lock().database.take_dirty(BATCH_ROWS);
+            if rows.is_empty() {
+                break;
+            }
+            let written = self.write_rows(&rows);
+            let mut partition = self.partition.lock();
+            match written {
+                Ok(()) => partition.database.flushed(&rows),
+                Err(error) => {
+                    partition.database.not_flushed(&rows);
+                    return Err(error);
+                }
+            }
+            report.rows += rows.len() as u64;
+        }
+        // What was handed out while the rows were written must not be handed out again after a crash either.
+        mark.clock = mark.clock.max(self.partition.lock().database.clock());
+        let mut batch = Batch::new();
+        batch.put(MARK_TABLE, MARK_KEY.to_vec(), mark.encode());
+        self.forcer.force().map_err(|error| log_error(&error))?;
+        self.store.apply(batch).and_then(|()| self.store.force()).map_err(|error| store_error(&error))?;
+        self.forcer.truncate_before(rubato_log::Lsn(mark.log_start)).map_err(|error| log_error(&error))?;
+        self.drop_unused_storage(&mark.catalog)?;
+        Ok(report)
+    }
+
+    fn write_rows(&self, rows: &[rubato_protocol::DirtyRow]) -> Result<()> {
+        // The log before the store: else a crash could keep one row of a transaction whose record is lost.
+        self.forcer.force().map_err(|error| log_error(&error))?;
+        let mut batch = Batch::new();
+        put_rows(rows, &mut batch);
+        self.store.apply(batch).map_err(|error| store_error(&error))
+    }
+
+    /// Storage that the catalog of the last mark had and that of this one has not: nothing refers to it any more.
+    fn drop_unused_storage(&self, catalog: &Catalog) -> Result<()> {
+        let now = storage_ids(catalog);
+        let before = std::mem::replace(&mut *self.marked_storage.lock(), now.clone());
+        for gone in before.into_iter().filter(|id| !now.contains(id)) {
+            self.store.drop_table(gone.0).map_err(|error| store_error(&error))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// Where replay would start now.
+    pub log_start: u64,
+    /// Rows written.
+    pub rows: u64,
+}
+
+/// Rows of a database that recovers within its memory: what it cannot hold goes to the store at once.
+pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_bytes: usize) -> Result<()> {
+    database.begin_checkpoint();
+    loop {
+        let rows = database.take_dirty(BATCH_ROWS);
+        if rows.is_empty() {
+            break;
+        }
+        let mut batch = Batch::new();
+        put_rows(&rows, &mut batch);
+        store.apply(batch).map_err(|error| store_error(&error))?;
+        database.flushed(&rows);
+    }
+    for _ in 0..100_000 {
+        if database.evict(target_bytes) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Errors of log and store as a user sees them.
+
+use rubato_base::{Error, SqlState};
+
+/// A failure of the log.
+pub(crate) fn log_error(error: &rubato_log::Error) -> Error {
+    use rubato_log::Error as Log;
+    let code = match error {
+        Log::NoSpace { .. } => SqlState::DISK_FULL,
+        Log::ReadOnly { .. } | Log::Io { .. } => SqlState::IO_ERROR,
+        Log::Corrupt { .. } => SqlState::DATA_CORRUPTED,
+        Log::NewerVersion { .. } => SqlState::FEATURE_NOT_SUPPORTED,
+    };
+    Error::new(code, error.to_string())
+}
+
+/// A failure of the store.
+pub(crate) fn store_error(error: &rubato_storage::Error) -> Error {
+    use rubato_storage::Error as Store;
+    let code = match error {
+        Store::NoSpace { .. } => SqlState::DISK_FULL,
+        Store::ReadOnly { .. } | Store::Io { .. } => SqlState::IO_ERROR,
+        Store::Corrupt { .. } => SqlState::DATA_CORRUPTED,
+        Store::NewerVersion { .. } => SqlState::FEATURE_NOT_SUPPORTED,
+        Store::Locked { .. } => SqlState::CANNOT_CONNECT_NOW,
+        Store::KeyTooLong { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
+    };
+    Error::new(code, error.to_string())
+}

@@ -1,0 +1,30 @@
+//! One node: the stages wired together over one partition, its log and its store.
+//!
+//! [`Node::open`] recovers what is there. Each thread that serves clients has a [`NodeWorker`], which runs whole statements
+//! through its own stages: a statement crosses no thread. What the workers share is the partition, which one step of one
+//! statement at a time holds, the log and the store.
+//!
+//! This room refuses to start threads, read clocks and open files: whoever owns the node calls [`Node::checkpoint`] and
+//! [`Node::make_room`] from a thread of its own, and hands in the log's folder and the store.
+//!
+//! Invariants:
+//! - The log is forced before the store is written (see `checkpoint`).
+//! - Answers leave with the log position that they wait for; nobody sends them before it is forced.
+//! - A parked session is woken exactly by the end of the transaction that it waits for, by its deadline, or by a cancel.
+//!
+//! Start with [`Node`], then `worker`.
+
+mod checkpoint;
+mod commit_log;
+mod errors;
+mod node;
+mod record;
+mod recovery;
+mod relay;
+mod source;
+mod worker;
+
+pub use checkpoint::CheckpointReport;
+pub use node::{Node, NodeFigures, NodeSettings};
+pub use recovery::RecoveryReport;
+pub use worker::NodeWorker;

@@ -1,0 +1,306 @@
+//! The node: what its workers share.
+
+use crate::checkpoint::CheckpointReport;
+use crate::errors::log_error;
+use crate::recovery::{RecoveryReport, recover};
+use crate::worker::NodeWorker;
+use parking_lot::{Mutex, MutexGuard};
+use rubato_base::{Lsn, Result, SessionId, TableId};
+use rubato_log::{Forcer, LogDirectory, Options};
+use rubato_protocol::{Policies, Statistics};
+use rubato_sql::executor::Limits;
+use rubato_sql::partition::Partition;
+use rubato_sql::session::{PLANS_MAX_DEFAULT, PartitionLock, PlanCache};
+use rubato_stages::worker::WakeHandle;
+use rubato_storage::Store;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// How a node runs.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeSettings {
+    /// Bytes that rows in memory may take.
+    pub memory_bytes: usize,
+    /// Policies of the protocol.
+    pub policies: Policies,
+    /// Log bytes after which a checkpoint is due: what a restart has to replay at most, about.
+    pub checkpoint_log_bytes: u64,
+    /// How much one statement may hold.
+    pub limits: Limits,
+    /// How many statements one worker's stage may have waiting.
+    pub queue_capacity: usize,
+    /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
+    /// stands still.
+    pub clock_us: fn() -> i64,
+}
+
+impl Default for NodeSettings {
+    fn default() -> NodeSettings {
+        NodeSettings {
+            memory_bytes: 1 << 30,
+            policies: Policies::default(),
+            checkpoint_log_bytes: 512 << 20,
+            limits: Limits::default(),
+            queue_capacity: 16_384,
+            clock_us: || 0,
+        }
+    }
+}
+
+/// What the workers of one node share.
+pub(crate) struct Shared {
+    pub(crate) settings: NodeSettings,
+    pub(crate) partition: Mutex<Partition>,
+    pub(crate) plans: Mutex<PlanCache>,
+    pub(crate) forcer: Forcer,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
+    /// Storage of the catalog that the last checkpoint mark holds.
+    pub(crate) marked_storage: Mutex<Vec<TableId>>,
+    /// Held by the thread that forces the log.
+    forcing: AtomicBool,
+    checkpoints: AtomicU64,
+    /// The node has more in memory than it may and nothing of it can leave before a checkpoint.
+    pub(crate) crowded: AtomicBool,
+    last_mark: AtomicU64,
+    statements: AtomicU64,
+    memory_bytes: AtomicUsize,
+}
+
+/// What other threads tell a worker.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    pub(crate) woken: Mutex<Vec<SessionId>>,
+    /// Whether answers of this worker wait for the log.
+    pub(crate) waits_for_log: AtomicBool,
+    pub(crate) wake: Mutex<Option<WakeHandle>>,
+}
+
+impl Inbox {
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = &*self.wake.lock() {
+            wake.wake();
+        }
+    }
+}
+
+/// The partition of a node as sessions reach it.
+pub(crate) struct NodeLock<'n>(pub(crate) &'n Shared);
+
+impl PartitionLock for NodeLock<'_> {
+    type Guard<'a>
+        = MutexGuard<'a, Partition>
+    where
+        Self: 'a;
+
+    fn lock(&self) -> MutexGuard<'_, Partition> {
+        self.0.partition.lock()
+    }
+}
+
+/// Bits of a session id that name the session; those above name its worker.
+const SESSION_BITS: u32 = 48;
+
+/// The id by which the partition knows a session of a worker.
+pub(crate) fn partition_session(session: SessionId, worker: usize) -> SessionId {
+    SessionId((session.0 & ((1 << SESSION_BITS) - 1)) | ((worker as u64) << SESSION_BITS))
+}
+
+impl Shared {
+    /// Tells the owners of transactions whose wait is over.
+    pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
+        let woken = partition.database.take_woken();
+        if woken.is_empty() {
+            return;
+        }
+        let inboxes = self.inboxes.lock();
+        for (_, session) in woken {
+            let worker = (session.0 >> SESSION_BITS) as usize;
+            let Some(inbox) = inboxes.get(worker) else { continue };
+            inbox.woken.lock().push(session);
+            if worker != own_worker {
+                inbox.wake();
+            }
+        }
+    }
+
+    /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken.
+    pub(crate) fn force_if_idle(&self, own_worker: usize) -> Result<bool> {
+        if self.forcing.swap(true, Ordering::AcqRel) {
+            let inboxes = self.inboxes.lock();
+            if let Some(own) = inboxes.get(own_worker) {
+                own.waits_for_log.store(true, Ordering::Release);
+            }
+            // The other thread may have finished just before the flag was set: then nobody would wake this one.
+            return Ok(!self.forcing.load(Ordering::Acquire));
+        }
+        let forced = self.forcer.force();
+        self.forcing.store(false, Ordering::Release);
+        for (index, inbox) in self.inboxes.lock().iter().enumerate() {
+            if index != own_worker && inbox.waits_for_log.swap(false, Ordering::AcqRel) {
+                inbox.wake();
+            }
+        }
+        forced.map(|_| true).map_err(|error| log_error(&error))
+    }
+
+    /// Lets rows leave memory if there are too many; called between statements.
+    pub(crate) fn keep_within_memory(&self, partition: &mut Partition) {
+        let held = partition.database.memory_bytes();
+        self.memory_bytes.store(held, Ordering::Relaxed);
+        if held > self.settings.memory_bytes {
+            let target = self.settings.memory_bytes - self.settings.memory_bytes / 32;
+            let reached = partition.database.evict(target);
+            if !reached && partition.database.memory_bytes() > self.settings.memory_bytes {
+                self.crowded.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    pub(crate) fn count_statement(&self) {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A node: one partition with its log and its store.
+#[derive(Clone)]
+pub struct Node(pub(crate) Arc<Shared>);
+
+impl Node {
+    /// Opens what is in `store` and the log's `directory`, or starts an empty database there.
+    ///
+    /// Errors: 58030 where files cannot be read, XX001 where they are damaged (nothing is guessed), 0A000 where a newer
+    /// program wrote them.
+    pub fn open(
+        store: Arc<dyn Store>,
+        directory: Arc<dyn LogDirectory>,
+        options: Options,
+        settings: NodeSettings,
+    ) -> Result<(Node, RecoveryReport)> {
+        let (partition, forcer, report, marked) = recover(&store, directory, options, &settings)?;
+        let shared = Shared {
+            settings,
+            partition: Mutex::new(partition),
+            plans: Mutex::new(PlanCache::new(PLANS_MAX_DEFAULT)),
+            last_mark: AtomicU64::new(forcer.appended_lsn().0.saturating_sub(report.log_bytes)),
+            forcer,
+            store,
+            inboxes: Mutex::new(Vec::new()),
+            marked_storage: Mutex::new(marked),
+            forcing: AtomicBool::new(false),
+            checkpoints: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
+            statements: AtomicU64::new(0),
+            memory_bytes: AtomicUsize::new(0),
+        };
+        Ok((Node(Arc::new(shared)), report))
+    }
+
+    /// The engine of worker `index`; `wake` reaches its thread. Workers are made in order, starting with 0.
+    pub fn worker(&self, index: usize, wake: Option<WakeHandle>) -> NodeWorker {
+        let inbox = Arc::new(Inbox::default());
+        *inbox.wake.lock() = wake;
+        let mut inboxes = self.0.inboxes.lock();
+        if inboxes.len() <= index {
+            inboxes.resize_with(index + 1, Arc::default);
+        }
+        inboxes[index] = Arc::clone(&inbox);
+        drop(inboxes);
+        NodeWorker::new(Arc::clone(&self.0), index, inbox)
+    }
+
+    /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
+    pub fn checkpoint_is_due(&self) -> bool {
+        let gathered = self.0.forcer.appended_lsn().0.saturating_sub(self.0.last_mark.load(Ordering::Relaxed));
+        gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire)
+    }
+
+    /// Makes a checkpoint: rows to the store, the log cut behind them. Statements go on meanwhile. One thread at a time.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        let report = self.0.checkpoint()?;
+        self.0.last_mark.store(report.log_start, Ordering::Relaxed);
+        self.0.checkpoints.fetch_add(1, Ordering::Relaxed);
+        let mut partition = self.0.partition.lock();
+        self.0.crowded.store(false, Ordering::Release);
+        self.0.keep_within_memory(&mut partition);
+        Ok(report)
+    }
+
+    /// Forces the log up to its end.
+    pub fn force(&self) -> Result<Lsn> {
+        self.0.forcer.force().map(|lsn| Lsn(lsn.0)).map_err(|error| log_error(&error))
+    }
+
+    /// Forces the log up to `lsn`, together with everybody who asks at the same time.
+    pub fn force_to(&self, lsn: Lsn) -> Result<()> {
+        self.0.forcer.force_to(rubato_log::Lsn(lsn.0)).map(drop).map_err(|error| log_error(&error))
+    }
+
+    /// A last checkpoint, and the log closed properly: the next start has nothing to replay. Afterwards the node only reads.
+    pub fn close(&self) -> Result<()> {
+        self.checkpoint()?;
+        let mut partition = self.0.partition.lock();
+        partition.log = Box::new(ClosedLog);
+        drop(partition);
+        self.force().map(drop)
+    }
+
+    /// Figures of the moment, for metrics.
+    pub fn figures(&self) -> NodeFigures {
+        let counters = self.0.forcer.counters();
+        let (hits, misses) = {
+            let plans = self.0.plans.lock();
+            (plans.hits, plans.misses)
+        };
+        let partition = self.0.partition.lock();
+        NodeFigures {
+            protocol: *partition.database.statistics(),
+            live_transactions: partition.database.live_transactions(),
+            memory_bytes: partition.database.memory_bytes(),
+            dirty_rows: partition.database.dirty_rows(),
+            statements: self.0.statements.load(Ordering::Relaxed),
+            plan_hits: hits,
+            plan_misses: misses,
+            log_forces: counters.forces,
+            log_bytes: counters.bytes,
+            log_records: counters.records,
+            checkpoints: self.0.checkpoints.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The log of a node that was closed.
+struct ClosedLog;
+
+impl rubato_protocol::CommitLog for ClosedLog {
+    fn append(&mut self, _: &rubato_protocol::CommitRecord<'_>) -> Result<Lsn> {
+        Err(rubato_base::Error::new(rubato_base::SqlState::ADMIN_SHUTDOWN, "the database is shutting down"))
+    }
+}
+
+/// Figures of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeFigures {
+    /// Counters of the protocol.
+    pub protocol: Statistics,
+    /// Transactions that are live.
+    pub live_transactions: usize,
+    /// What rows in memory take.
+    pub memory_bytes: usize,
+    /// Rows that the store has not got yet.
+    pub dirty_rows: usize,
+    /// Statements begun.
+    pub statements: u64,
+    /// Texts whose plan was in the cache.
+    pub plan_hits: u64,
+    /// Texts whose plan was not.
+    pub plan_misses: u64,
+    /// Forced writes of the log.
+    pub log_forces: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Records of the log.
+    pub log_records: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+}

@@ -1,0 +1,162 @@
+//! Opening: the rows of the last checkpoint, and the log from its mark on.
+
+use crate::checkpoint::{Mark, spill, storage_ids};
+use crate::commit_log::LogWriter;
+use crate::errors::{log_error, store_error};
+use crate::node::NodeSettings;
+use crate::record::{LoggedChange, Record, damaged, decode};
+use crate::source::StoreSource;
+use rubato_base::{ColumnSet, DataType, KeyReader, Result, SessionId, TableId, Timestamp};
+use rubato_log::{Forcer, LogDirectory, Options, Reader};
+use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
+use rubato_sql::catalog::Catalog;
+use rubato_sql::partition::{Attachment, Partition, RowNumberCounters, SequenceValues};
+use rubato_storage::Store;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What recovery found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// Bytes of log read.
+    pub log_bytes: u64,
+    /// Bytes of a torn tail that were cut: written by the last process and never forced.
+    pub cut_bytes: u64,
+}
+
+/// Records between two looks at the memory.
+const SPILL_EVERY_RECORDS: u64 = 4096;
+
+struct Recovery<'a> {
+    database: FormulaDatabase,
+    catalog: Catalog,
+    sequences: SequenceValues,
+    next_storage_id: u32,
+    parts: Vec<LoggedChange>,
+    store: &'a dyn Store,
+}
+
+/// Opens what is there, or an empty database.
+pub(crate) fn recover(
+    store: &Arc<dyn Store>,
+    directory: Arc<dyn LogDirectory>,
+    options: Options,
+    settings: &NodeSettings,
+) -> Result<(Partition, Forcer, RecoveryReport, Vec<TableId>)> {
+    let found = Mark::read(&**store)?;
+    let from_mark = found.is_some();
+    let mark = found.unwrap_or_default();
+    let marked_storage = storage_ids(&mark.catalog);
+    let source = Box::new(StoreSource(Arc::clone(store)));
+    let mut recovery = Recovery {
+        database: FormulaDatabase::new(source, settings.policies, mark.clock),
+        catalog: Catalog::default(),
+        sequences: SequenceValues::default(),
+        next_storage_id: mark.next_storage_id,
+        parts: Vec::new(),
+        store: &**store,
+    };
+    for (id, value) in &mark.sequences {
+        recovery.sequences.recover(*id, *value);
+    }
+    for storage in &marked_storage {
+        recovery.database.open_table(*storage);
+    }
+    recovery.catalog = mark.catalog;
+    let mut report = RecoveryReport::default();
+    let reader = if from_mark {
+        Reader::open(Arc::clone(&directory), rubato_log::Lsn(mark.log_start))
+    } else {
+        Reader::open_oldest(Arc::clone(&directory))
+    };
+    let mut reader = reader.map_err(|error| log_error(&error))?;
+    while let Some(record) = reader.next_record().map_err(|error| log_error(&error))? {
+        report.log_bytes += record.end.0 - record.start.0;
+        report.transactions += 1;
+        recovery.take(record.payload)?;
+        if report.transactions.is_multiple_of(SPILL_EVERY_RECORDS)
+            && recovery.database.memory_bytes() > settings.memory_bytes
+        {
+            spill(&mut recovery.database, recovery.store, settings.memory_bytes / 2)?;
+        }
+    }
+    let tail = reader.into_tail().map_err(|error| log_error(&error))?;
+    report.cut_bytes = tail.dropped_bytes;
+    recovery.database.finish_recovery();
+    let (appender, forcer) = rubato_log::resume(directory, options, &tail).map_err(|error| log_error(&error))?;
+    let mut partition = Partition {
+        database: recovery.database,
+        catalog: Arc::new(recovery.catalog),
+        log: Box::new(LogWriter::new(appender, forcer.clone())),
+        sequences: recovery.sequences,
+        row_numbers: RowNumberCounters::default(),
+        next_storage_id: recovery.next_storage_id,
+    };
+    number_rows(&mut partition)?;
+    store.force().map_err(|error| store_error(&error))?;
+    Ok((partition, forcer, report, marked_storage))
+}
+
+impl Recovery<'_> {
+    fn take(&mut self, payload: &[u8]) -> Result<()> {
+        match decode(payload)? {
+            Record::Part(changes) => {
+                self.parts.extend(changes);
+                Ok(())
+            }
+            Record::Commit { cts, changes, attachment } => {
+                let parts = std::mem::take(&mut self.parts);
+                if let Some(bytes) = attachment {
+                    self.attach(&bytes)?;
+                }
+                parts.iter().chain(&changes).try_for_each(|change| self.replay(cts, change))
+            }
+        }
+    }
+
+    fn replay(&mut self, cts: Timestamp, (table, key, change): &LoggedChange) -> Result<()> {
+        self.database.replay(cts, *table, key, change)
+    }
+
+    fn attach(&mut self, bytes: &[u8]) -> Result<()> {
+        let attachment = Attachment::decode(bytes)?;
+        for (id, value) in attachment.sequences {
+            self.sequences.recover(id, value);
+        }
+        let Some(catalog) = attachment.catalog else { return Ok(()) };
+        let before: BTreeSet<TableId> = storage_ids(&self.catalog).into_iter().collect();
+        let after: BTreeSet<TableId> = storage_ids(&catalog).into_iter().collect();
+        for gone in before.difference(&after) {
+            self.database.drop_table(*gone);
+        }
+        for new in after.difference(&before) {
+            // A checkpoint that was cut short may have stored some of its rows already.
+            self.database.open_table(*new);
+        }
+        self.next_storage_id = self.next_storage_id.max(catalog.next_id);
+        self.catalog = catalog;
+        Ok(())
+    }
+}
+
+/// Finds the largest row number of each table without a primary key.
+fn number_rows(partition: &mut Partition) -> Result<()> {
+    let catalog = Arc::clone(&partition.catalog);
+    let id = partition.database.begin(BeginOptions { session: SessionId(0), read_only: true });
+    let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded };
+    for table in catalog.tables.values().filter(|table| table.primary_key.is_empty()) {
+        let mut last = None;
+        let mut visit = |key: &[u8], _: rubato_base::RowRef<'_>| {
+            last = KeyReader::new(key).next(DataType::Int8).ok().and_then(|value| value.as_i64());
+            false
+        };
+        let scanned = partition.database.scan(id, table.id, &all, true, ColumnSet::EXISTENCE, &mut visit);
+        scanned.map_err(|_| damaged("a table could not be read"))?;
+        partition.row_numbers.raise(table.id, last.unwrap_or(0) as u64);
+    }
+    partition.database.rollback(id);
+    Ok(())
+}

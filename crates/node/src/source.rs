@@ -1,0 +1,53 @@
+//! Rows of the store as the protocol reads them.
+
+use crate::errors::store_error;
+use crate::record::damaged;
+use rubato_base::{Key, Result, Row, TableId, Timestamp};
+use rubato_protocol::{DirtyRow, RowSource, StoredRow};
+use rubato_storage::{Batch, Store};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The store behind the formula database.
+pub(crate) struct StoreSource(pub(crate) Arc<dyn Store>);
+
+impl RowSource for StoreSource {
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
+        let value = self.0.get(table.0, key).map_err(|error| store_error(&error))?;
+        value.map(|bytes| decode(&bytes)).transpose()
+    }
+
+    fn scan(
+        &self,
+        table: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Key, StoredRow)>> {
+        let rows = self.0.scan(table.0, from, to, reverse, limit).map_err(|error| store_error(&error))?;
+        rows.into_iter().map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?))).collect()
+    }
+}
+
+/// A row with the commit timestamp of its last formula before it.
+fn decode(bytes: &[u8]) -> Result<StoredRow> {
+    let (cts, row) = bytes.split_first_chunk::<8>().ok_or_else(|| damaged("a stored row has no timestamp"))?;
+    Ok(StoredRow { cts: Timestamp(u64::from_le_bytes(*cts)), row: Row::from_bytes(row.into())? })
+}
+
+/// Puts rows of a checkpoint into a batch.
+pub(crate) fn put_rows(rows: &[DirtyRow], batch: &mut Batch) {
+    for row in rows {
+        let key = row.key.as_bytes().to_vec();
+        match &row.row {
+            Some(content) => {
+                let mut value = Vec::with_capacity(8 + content.as_bytes().len());
+                value.extend_from_slice(&row.cts.0.to_le_bytes());
+                value.extend_from_slice(content.as_bytes());
+                batch.put(row.table.0, key, value);
+            }
+            None => batch.delete(row.table.0, key),
+        }
+    }
+}

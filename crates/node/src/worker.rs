@@ -1,0 +1,210 @@
+//! One worker: stages of its own, and the sessions that are parked with it.
+
+use crate::node::{Inbox, Shared, partition_session};
+use crate::relay::{Left, NodeStage, Payload, SessionWork};
+use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
+use rubato_sql::client::{Request, Responder};
+use rubato_sql::session::{Identity, Session};
+use rubato_stages::driver::LocalRelay;
+use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
+use rubato_stages::{Instruction, StageKind, StageMetrics};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Instructions handled before the worker looks at its inbox again.
+const RUN_LIMIT: usize = 4096;
+/// How often a worker tries again while memory is full.
+const CROWDED_PAUSE_US: i64 = 1000;
+
+/// A session that waits for a transaction.
+struct Parked {
+    stage: StageKind,
+    work: Box<SessionWork>,
+}
+
+/// The engine of one thread (see [`StatementWorker`]).
+pub struct NodeWorker {
+    shared: Arc<Shared>,
+    index: usize,
+    inbox: Arc<Inbox>,
+    relay: LocalRelay<Payload>,
+    parked: BTreeMap<SessionId, Parked>,
+    /// Cancels of sessions whose work is inside and not parked.
+    completed: VecDeque<Box<SessionWork>>,
+    submitted: VecDeque<(StageKind, Box<SessionWork>)>,
+    now_us: i64,
+}
+
+impl NodeWorker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> NodeWorker {
+        let mut relay = LocalRelay::new(shared.settings.queue_capacity);
+        for kind in StageKind::ALL.into_iter().filter(|kind| *kind != StageKind::SocketMonitor) {
+            relay.add_stage(NodeStage::new(kind, index, Arc::clone(&shared)));
+        }
+        NodeWorker {
+            shared,
+            index,
+            inbox,
+            relay,
+            parked: BTreeMap::new(),
+            completed: VecDeque::new(),
+            submitted: VecDeque::new(),
+            now_us: 0,
+        }
+    }
+
+    /// Figures of this worker's stages.
+    pub fn stage_metrics(&self) -> Arc<StageMetrics> {
+        self.relay.metrics()
+    }
+
+    /// How many sessions wait for a transaction.
+    pub fn parked_sessions(&self) -> usize {
+        self.parked.len()
+    }
+
+    fn feed(&mut self) {
+        while let Some((stage, work)) = self.submitted.pop_front() {
+            let payload = Payload { work: Some(work), left_as: Left::Idle };
+            let shell = self.relay.shell(Instruction::new(stage, payload));
+            if let Err(refused) = self.relay.submit(self.now_us, shell) {
+                let payload = self.relay.recycle(refused);
+                if let Some(work) = payload.work {
+                    self.submitted.push_front((stage, work));
+                }
+                return;
+            }
+        }
+    }
+
+    fn gather(&mut self) {
+        while let Some(instruction) = self.relay.poll_out() {
+            let payload = self.relay.recycle(instruction);
+            let Some(mut work) = payload.work else { continue };
+            work.durable_at = work.session.durable_at();
+            match payload.left_as {
+                Left::Idle => self.completed.push_back(work),
+                Left::Yielded => {
+                    work.requests.push_front(Request::Flush);
+                    self.completed.push_back(work);
+                }
+                Left::Parked(stage) => {
+                    self.parked.insert(work.session.id, Parked { stage, work });
+                }
+            }
+        }
+    }
+
+    fn unpark(&mut self, session: SessionId) {
+        if let Some(Parked { stage, work }) = self.parked.remove(&session) {
+            self.submitted.push_back((stage, work));
+        }
+    }
+
+    fn unpark_woken(&mut self) {
+        let woken = std::mem::take(&mut *self.inbox.woken.lock());
+        woken.into_iter().for_each(|session| self.unpark(session));
+    }
+
+    fn unpark_overdue(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
+        let now_us = self.now_us;
+        let due = |parked: &Parked| parked.work.session.deadline_us().is_some_and(|deadline| unix(deadline) <= now_us);
+        let overdue: Vec<SessionId> = self.parked.iter().filter(|(_, parked)| due(parked)).map(|(id, _)| *id).collect();
+        overdue.into_iter().for_each(|session| self.unpark(session));
+    }
+}
+
+/// Microseconds since 2000 as microseconds since 1970.
+fn unix(us: i64) -> i64 {
+    us.saturating_add(946_684_800_000_000)
+}
+
+impl StatementWorker for NodeWorker {
+    type Session = Session;
+    type Request = Request;
+    type Responder = Box<dyn Responder>;
+
+    fn open_session(&mut self, start: SessionStart, responder: &mut Box<dyn Responder>) -> Result<Box<Session>> {
+        let identity = Identity {
+            user: start.user,
+            database: start.database,
+            backend_id: (start.session.0 & 0x7fff_ffff) as i32,
+        };
+        let id = partition_session(start.session, self.index);
+        // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.
+        let seed = self.now_us as u64 ^ start.session.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut session = Session::new(id, self.index, identity, seed);
+        for (name, value) in &start.settings {
+            if let Some((name, value)) = session.startup_setting(name, value)? {
+                responder.parameter_status(&name, &value);
+            }
+        }
+        Ok(Box::new(session))
+    }
+
+    fn submit(&mut self, work: SessionWork) {
+        self.submitted.push_back((StageKind::Parser, Box::new(work)));
+    }
+
+    fn run(&mut self, now_us: i64) {
+        self.now_us = now_us;
+        self.unpark_overdue();
+        loop {
+            self.unpark_woken();
+            self.feed();
+            let handled = self.relay.run(self.shared.settings.clock_us, RUN_LIMIT);
+            self.gather();
+            if handled == 0 && self.submitted.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn poll_completed(&mut self) -> Option<SessionWork> {
+        self.completed.pop_front().map(|work| *work)
+    }
+
+    fn on_wake(&mut self) {
+        // `run` follows and looks at the inbox.
+    }
+
+    fn forced_lsn(&self) -> Lsn {
+        Lsn(self.shared.forcer.forced_lsn().0)
+    }
+
+    fn force_if_idle(&mut self) -> bool {
+        self.inbox.waits_for_log.store(false, Ordering::Release);
+        // A disk that is full or fails: the answers stay unsent, and the log is forced again when there is a reason to.
+        self.shared.force_if_idle(self.index).unwrap_or(false)
+    }
+
+    fn next_deadline_us(&self) -> Option<i64> {
+        let parked = self.parked.values().filter_map(|parked| parked.work.session.deadline_us()).map(unix).min();
+        let crowded = self.shared.crowded.load(Ordering::Acquire).then_some(self.now_us + CROWDED_PAUSE_US);
+        [parked, crowded].into_iter().flatten().min()
+    }
+
+    fn cancel(&mut self, session: SessionId, reason: CancelReason) {
+        let id = partition_session(session, self.index);
+        let Some(parked) = self.parked.get_mut(&id) else { return };
+        parked.work.session.cancel(match reason {
+            CancelReason::ClientRequest => {
+                Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+            }
+            CancelReason::Disconnected => Error::new(SqlState::QUERY_CANCELED, "the client has gone"),
+            CancelReason::Shutdown => {
+                Error::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+            }
+        });
+        self.unpark(id);
+    }
+}
+
+/// A work for a session.
+pub(crate) fn work(session: Box<Session>, requests: VecDeque<Request>, responder: Box<dyn Responder>) -> SessionWork {
+    Work { session, connection: 0, requests, responder, durable_at: Lsn(0) }
+}

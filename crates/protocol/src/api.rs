@@ -1,0 +1,223 @@
+//! What the protocol is asked and how it answers.
+
+use rubato_base::{Error, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId};
+use rubato_formula::{Bounds, Formula};
+use std::ops::Bound;
+
+/// The folded rows behind the formulas: what the database reads when a row is not in memory.
+pub trait RowSource: Send {
+    /// The row of `key`, with the commit timestamp of the last formula folded into it.
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<StoredRow>>;
+
+    /// At most `limit` rows between the bounds in key order, or from the last key down when `reverse`.
+    fn scan(
+        &self,
+        table: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Key, StoredRow)>>;
+}
+
+/// A row of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRow {
+    /// The commit timestamp of the last formula folded into it.
+    pub cts: Timestamp,
+    /// The row.
+    pub row: Row,
+}
+
+/// Where commits are written down. Appending makes nothing durable; the owner forces the log and withholds answers.
+pub trait CommitLog {
+    /// Appends one committed transaction; returns the log position behind it.
+    fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn>;
+}
+
+/// A committed transaction as the log sees it.
+pub struct CommitRecord<'a> {
+    /// Its place in the order.
+    pub cts: Timestamp,
+    /// Its changes, in the order in which it made them, at most one for each item and savepoint-free.
+    pub changes: &'a [(TableId, Key, Change)],
+    /// Opaque bytes of the owner that belong to the same transaction (a new catalog).
+    pub attachment: Option<&'a [u8]>,
+}
+
+/// A change of one item.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The row comes into being.
+    Insert(Row),
+    /// The formula is applied to the row.
+    Update(Formula),
+    /// The row is replaced as a whole, wherever it was (delete and insert of one key in one transaction).
+    Replace(Row),
+    /// The row goes.
+    Delete,
+}
+
+/// Why a call gave no result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// The transaction must wait for another one; undo the statement (see [`crate::FormulaDatabase::rollback_to`]) and run it
+    /// again when [`crate::FormulaDatabase::take_woken`] names the transaction.
+    Wait(Wait),
+    /// The transaction cannot go on: roll it back. The error is 40001 with reason and item; the server may retry by itself
+    /// when the client has seen nothing that depended on a read (promise 7).
+    Abort(Error),
+    /// The statement failed with this error; the transaction may go back to a savepoint.
+    Fail(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Fail(error)
+    }
+}
+
+/// For whom a transaction waits, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The transaction that must end (or write) first.
+    pub owner: TransactionId,
+    /// The table of the item.
+    pub table: TableId,
+    /// What kind of wait.
+    pub reason: WaitReason,
+}
+
+/// Kinds of waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// In a read-to-write queue.
+    Queue,
+    /// At commit, behind a transaction whose formulas were read.
+    After,
+    /// At commit, behind a read-to-write transaction that stands before in an item's queue.
+    Ordered,
+    /// At commit under the pessimistic policy, behind an earlier reader.
+    Reader,
+}
+
+/// Result of a protocol call.
+pub type Outcome<T> = std::result::Result<T, Stop>;
+
+/// What a read-to-write does about an item that another transaction has queued on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBusy {
+    /// Queue behind it ([`Stop::Wait`]).
+    Queue,
+    /// Give [`OrderedRead::Busy`].
+    Tell,
+}
+
+/// Answer of a read-to-write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OrderedRead {
+    /// The row as it will be when this transaction's turn comes; `None` if there is none.
+    Row(Option<Row>),
+    /// Another transaction stands before ([`OnBusy::Tell`]).
+    Busy,
+}
+
+/// Answer of an insert.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Insertion {
+    /// The row is there now (for this transaction).
+    Inserted,
+    /// A row with this key exists already.
+    Exists(Row),
+}
+
+/// Answer of a blind update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlindUpdate {
+    /// The formula is pending.
+    Pending,
+    /// There is no such row at this transaction's place.
+    Missing,
+    /// The formula could leave its bounds, depending on what else commits: read to write instead.
+    MustBeOrdered,
+}
+
+/// The limits of a column: an `Add` stays blind while no outcome of the pending formulas can leave them (escrow).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnBounds {
+    /// The column.
+    pub column: usize,
+    /// Its least and greatest value.
+    pub bounds: Bounds,
+}
+
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Lower end.
+    pub from: Bound<Key>,
+    /// Upper end.
+    pub to: Bound<Key>,
+}
+
+/// How a scan ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScanEnd {
+    /// Every row of the range was visited.
+    Exhausted,
+    /// The visitor stopped it behind this key: go on from `Bound::Excluded(key)`.
+    Stopped(Key),
+}
+
+/// How a transaction is begun.
+#[derive(Clone, Copy, Debug)]
+pub struct BeginOptions {
+    /// The session that owns it, named when it is woken.
+    pub session: SessionId,
+    /// It will not write: its reads are not kept for validation, and it never aborts.
+    pub read_only: bool,
+}
+
+/// What a commit gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The transaction's place in the order.
+    pub cts: Timestamp,
+    /// Nothing may be acknowledged before the log is forced up to here: its own record and those of all it read.
+    pub durable_at: Lsn,
+}
+
+/// A point in a transaction to which its writes can be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) writes: usize,
+}
+
+/// Commit policy (paper rules P1/C1 and P2/C2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitPolicy {
+    /// Commit and retain what earlier readers still need.
+    #[default]
+    Optimistic,
+    /// Wait for earlier readers of what is written (bounded by the caller).
+    Pessimistic,
+}
+
+/// What a read-to-write does behind another that has already written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueuePolicy {
+    /// Wait until it has ended: no cascading aborts.
+    #[default]
+    Wait,
+    /// Read through its formulas and commit after it: a pipeline, at the price of cascading aborts.
+    Pipeline,
+}
+
+/// Settings of the protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Policies {
+    /// Commit policy.
+    pub commit: CommitPolicy,
+    /// Queue policy.
+    pub queue: QueuePolicy,
+}

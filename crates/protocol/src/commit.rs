@@ -1,0 +1,219 @@
+//! Commit: a formula takes its place when it commits (protocol.md section 4).
+
+use crate::api::{Change, CommitLog, CommitPolicy, CommitRecord, Committed, Outcome, Stop, WaitReason};
+use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::item::{Effect, Intent};
+use crate::read::raise_marks;
+use crate::statistics::AbortReason;
+use crate::table::{Slot, contains, row_bytes};
+use crate::transaction::{Transaction, WriteRecord};
+use rubato_base::{ColumnSet, Key, Lsn, Result, Row, TableId, Timestamp, TransactionId};
+use std::borrow::Cow;
+
+/// Lists that a commit fills anew each time.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    changes: Vec<(TableId, Key, Change)>,
+    effects: Vec<(TableId, Slot, Effect)>,
+}
+
+/// Lists larger than this are given back after a large commit.
+const SCRATCH_CAPACITY_MAX: usize = 4096;
+
+impl FormulaDatabase {
+    /// Commits: waits for whom it must follow, takes the smallest place above everything it has to stand above, checks that
+    /// its reads hold there, evaluates its formulas, appends them to `log` and makes them visible.
+    ///
+    /// Nothing may be acknowledged before the log is forced up to `durable_at`. After [`Stop::Abort`] the transaction must be
+    /// rolled back; after [`Stop::Wait`] the commit is called again when the transaction is woken.
+    pub fn commit(
+        &mut self,
+        transaction: TransactionId,
+        attachment: Option<&[u8]>,
+        log: &mut dyn CommitLog,
+    ) -> Outcome<Committed> {
+        self.active(transaction)?;
+        if let Some((owner, table, reason)) = self.must_follow(transaction)? {
+            return self.wait(transaction, owner, table, reason);
+        }
+        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked above") };
+        let (ts, depends, read_through) = (t.ts, t.depends_lsn, !t.after.is_empty());
+        let nothing_to_place = t.writes.is_empty() && t.after.is_empty();
+        if nothing_to_place && attachment.is_none() {
+            self.statistics.read_only_commits += 1;
+            self.release(transaction);
+            return Ok(Committed { cts: ts, durable_at: depends });
+        }
+        let mut cts = self.place_above(transaction)?;
+        if cts > ts || read_through {
+            // Where its reads do not hold at the smallest place, they may again hold at the newest.
+            let newest = self.last_cts.next().max(cts);
+            if !self.holds(transaction, cts)? {
+                cts = newest;
+                self.validate(transaction, cts)?;
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let evaluated = self.evaluate(transaction, &mut scratch);
+        let appended = evaluated.and_then(|()| {
+            let record = CommitRecord { cts, changes: &scratch.changes, attachment };
+            Ok(log.append(&record)?)
+        });
+        let outcome = appended.map(|lsn| {
+            self.install(transaction, cts, lsn, &mut scratch);
+            Committed { cts, durable_at: lsn.max(depends) }
+        });
+        scratch.changes.clear();
+        scratch.effects.clear();
+        if scratch.changes.capacity() <= SCRATCH_CAPACITY_MAX {
+            self.scratch = scratch;
+        }
+        outcome
+    }
+
+    /// The first transaction that must end before this one can commit.
+    fn must_follow(&mut self, transaction: TransactionId) -> Outcome<Option<(TransactionId, TableId, WaitReason)>> {
+        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        if let Some(owner) = t.after.iter().find(|owner| self.transactions.is_live(**owner)) {
+            return Ok(Some((*owner, TableId(0), WaitReason::After)));
+        }
+        for write in t.writes.iter().filter(|write| write.first) {
+            let item = table_of(&mut self.tables, write.table)?.item(write.slot);
+            let intents = item.intents();
+            if intents.len() <= 1 {
+                continue;
+            }
+            let written = item.intent(transaction).map_or(ColumnSet::EMPTY, |intent| intent.written);
+            let before = intents.iter().take_while(|intent| intent.transaction != transaction);
+            if let Some(intent) = before.into_iter().find(|intent| intent.ordered.intersects(written)) {
+                return Ok(Some((intent.transaction, write.table, WaitReason::Ordered)));
+            }
+        }
+        if t.policy == CommitPolicy::Pessimistic {
+            return Ok(self.earlier_reader(t).map(|(reader, table)| (reader, table, WaitReason::Reader)));
+        }
+        Ok(None)
+    }
+
+    /// Paper rule P1: a live transaction that has read what `t` writes, before it.
+    fn earlier_reader(&self, t: &Transaction) -> Option<(TransactionId, TableId)> {
+        let readers = self.transactions.iter().filter(|other| other.id != t.id);
+        readers.flat_map(|reader| t.writes.iter().map(move |write| (reader, write))).find_map(|(reader, write)| {
+            let table = self.tables.get(write.table.0 as usize)?.as_ref()?;
+            let written = table.item(write.slot).intent(t.id)?.written;
+            reader_of(reader, write, written).then_some((reader.id, write.table))
+        })
+    }
+
+    /// Just above the snapshot, the read marks and the last committed formula of every item written, and the place of every
+    /// transaction that this one follows.
+    fn place_above(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
+        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked by the caller") };
+        let mut floor = t.after_cts;
+        for write in t.writes.iter().filter(|write| write.first) {
+            let held = table_of(&mut self.tables, write.table)?;
+            let item = held.item(write.slot);
+            let written = item.intent(transaction).map_or(ColumnSet::EMPTY, |intent| intent.written);
+            floor = floor.max(item.cts).max(item.marks.floor(written)).max(held.low_water);
+            if written.contains_existence() {
+                floor = floor.max(held.range_floor(write.key.as_bytes()));
+            }
+        }
+        Ok(t.ts.max(floor.next()))
+    }
+
+    /// Evaluates every changed item at its new place: what goes to the log, and what becomes of the row. A formula that fails
+    /// here fails before anything was acknowledged (protocol.md section 2, F).
+    fn evaluate(&mut self, transaction: TransactionId, scratch: &mut Scratch) -> Outcome<()> {
+        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked by the caller") };
+        for write in t.writes.iter().filter(|write| write.first) {
+            let item = table_of(&mut self.tables, write.table)?.item(write.slot);
+            let Some(intent) = item.intent(transaction) else { continue };
+            match evaluate_intent(item.row.as_ref(), intent) {
+                Ok(None) => {}
+                Ok(Some((change, effect))) => {
+                    scratch.changes.push((write.table, write.key.clone(), change));
+                    scratch.effects.push((write.table, write.slot, effect));
+                }
+                Err(error) => {
+                    self.statistics.aborted(AbortReason::FormulaFailed);
+                    let context = format!("formula on {}", item_name(write.table, &write.key));
+                    return Err(Stop::Fail(error.with_context(context)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn, scratch: &mut Scratch) {
+        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        if cts > t.ts {
+            raise_marks(&mut self.tables, t, cts);
+        }
+        self.live.remove(t.ts);
+        for ((table, slot, effect), (_, key, _)) in scratch.effects.drain(..).zip(&scratch.changes) {
+            let Ok(held) = table_of(&mut self.tables, table) else { continue };
+            held.last_cts = held.last_cts.max(cts);
+            let item = held.item_mut(slot);
+            let before = row_bytes(item);
+            item.install(effect, cts, lsn, &self.live);
+            held.touched(key, slot, before, &mut self.memory_bytes);
+        }
+        // `release` takes the snapshot off the live ones: put it back for that.
+        self.live.insert(t.ts);
+        let followers = std::mem::take(&mut t.followers);
+        for follower in followers {
+            if let Some(follower) = self.transactions.get_mut(follower) {
+                follower.after_cts = follower.after_cts.max(cts);
+                follower.depends_lsn = follower.depends_lsn.max(lsn);
+            }
+        }
+        self.clock = self.clock.max(cts);
+        self.last_cts = self.last_cts.max(cts);
+        self.statistics.commits += 1;
+        self.release(transaction);
+    }
+}
+
+fn reader_of(reader: &Transaction, write: &WriteRecord, written: ColumnSet) -> bool {
+    let point = |read: &crate::transaction::ReadRecord| {
+        read.table == write.table && read.key == write.key && read.columns.intersects(written)
+    };
+    let range = |read: &crate::transaction::RangeRecord| {
+        read.table == write.table && read.columns.intersects(written) && contains(&read.range, write.key.as_bytes())
+    };
+    reader.reads.iter().any(point) || reader.ranges.iter().any(range)
+}
+
+/// The single change that an intent amounts to, and its effect; `None` if it amounts to nothing.
+fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Option<(Change, Effect)>> {
+    if let [change] = &intent.changes[..] {
+        let effect = match (change, row) {
+            (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref())?),
+            (Change::Update(_), None) => return Ok(None),
+            (Change::Insert(new) | Change::Replace(new), _) => Effect::Row(Some(new.clone())),
+            (Change::Delete, _) => Effect::Row(None),
+        };
+        return Ok(Some((change.clone(), effect)));
+    }
+    let after = crate::item::apply_changes(row.map(Cow::Borrowed), &intent.changes)?.map(Cow::into_owned);
+    Ok(match (row, after) {
+        (None, None) => None,
+        (Some(_), None) => Some((Change::Delete, Effect::Row(None))),
+        (None, Some(new)) => Some((Change::Insert(new.clone()), Effect::Row(Some(new)))),
+        (Some(_), Some(new)) => match composed(&intent.changes) {
+            Some(formula) => Some((Change::Update(formula), Effect::Row(Some(new)))),
+            None => Some((Change::Replace(new.clone()), Effect::Row(Some(new)))),
+        },
+    })
+}
+
+/// Several formulas of one transaction on one item as one, if they compose.
+fn composed(changes: &[Change]) -> Option<rubato_formula::Formula> {
+    let mut formulas = changes.iter().map(|change| match change {
+        Change::Update(formula) => Some(formula),
+        _ => None,
+    });
+    let first = formulas.next()??.clone();
+    formulas.try_fold(first, |so_far, next| so_far.compose(next?))
+}

@@ -1,0 +1,298 @@
+//! The formula database: the tables' items, the live transactions and the counter that orders them.
+
+use crate::api::{BeginOptions, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
+use crate::item::Item;
+use crate::live::LiveSnapshots;
+use crate::statistics::{AbortReason, Statistics};
+use crate::table::{Slot, Table};
+use crate::transaction::{Transaction, Transactions};
+use rubato_base::{ColumnSet, Error, Key, Lsn, SessionId, SqlState, TableId, Timestamp, TransactionId};
+
+/// All formulas and rows of one partition that are in memory, and the transactions that work on them.
+///
+/// Method families: `begin`, `commit`, `rollback` and savepoints end or start work; `read`, `scan` and `read_for_update` read;
+/// `insert`, `update_blind`, `update` and `delete` place formulas; `take_woken` says who may go on; `take_dirty` and `evict`
+/// serve the store behind.
+///
+/// Invariants:
+/// - The commit timestamps of one item only grow, and a commit timestamp is above every read mark of what it changes.
+/// - Every live transaction's timestamp is in `live`; an item keeps undo for each of them that needs it.
+/// - An intent on an item belongs to a live transaction.
+pub struct FormulaDatabase {
+    pub(crate) source: Box<dyn RowSource>,
+    pub(crate) tables: Vec<Option<Table>>,
+    pub(crate) transactions: Transactions,
+    pub(crate) live: LiveSnapshots,
+    /// The largest timestamp handed out.
+    pub(crate) clock: Timestamp,
+    /// The largest commit timestamp: nothing changed above it.
+    pub(crate) last_cts: Timestamp,
+    pub(crate) policies: Policies,
+    pub(crate) woken: Vec<(TransactionId, SessionId)>,
+    pub(crate) memory_bytes: usize,
+    pub(crate) statistics: Statistics,
+    /// The table at which the evicting hand goes on.
+    pub(crate) hand_table: usize,
+    /// Scratch of the commit path.
+    pub(crate) scratch: crate::commit::Scratch,
+}
+
+impl FormulaDatabase {
+    /// An empty database over `source`, whose next transaction begins above `clock`.
+    pub fn new(source: Box<dyn RowSource>, policies: Policies, clock: Timestamp) -> FormulaDatabase {
+        FormulaDatabase {
+            source,
+            tables: Vec::new(),
+            transactions: Transactions::default(),
+            live: LiveSnapshots::default(),
+            clock,
+            last_cts: clock,
+            policies,
+            woken: Vec::new(),
+            memory_bytes: 0,
+            statistics: Statistics::default(),
+            hand_table: 0,
+            scratch: crate::commit::Scratch::default(),
+        }
+    }
+
+    /// Declares new, empty storage: all its rows are in memory until some are evicted.
+    pub fn create_table(&mut self, table: TableId) {
+        self.declare(table, true);
+    }
+
+    /// Declares storage whose rows are in the store.
+    pub fn open_table(&mut self, table: TableId) {
+        self.declare(table, false);
+    }
+
+    fn declare(&mut self, table: TableId, complete: bool) {
+        let index = table.0 as usize;
+        if self.tables.len() <= index {
+            self.tables.resize_with(index + 1, || None);
+        }
+        if self.tables[index].is_none() {
+            self.tables[index] = Some(Table::new(complete, self.clock));
+        }
+    }
+
+    /// Whether the storage is declared.
+    pub fn has_table(&self, table: TableId) -> bool {
+        self.tables.get(table.0 as usize).is_some_and(Option::is_some)
+    }
+
+    /// Forgets a table's items. A live transaction that comes back to it is told that it is gone.
+    pub fn drop_table(&mut self, table: TableId) {
+        if let Some(gone) = self.tables.get_mut(table.0 as usize).and_then(Option::take) {
+            self.memory_bytes = self.memory_bytes.saturating_sub(gone.bytes());
+        }
+    }
+
+    /// Begins a transaction. Its snapshot is everything that has committed so far (promise 1: everything acknowledged is).
+    pub fn begin(&mut self, options: BeginOptions) -> TransactionId {
+        self.clock = self.clock.next_tick();
+        self.live.insert(self.clock);
+        self.transactions.begin(options, self.clock, self.policies.commit)
+    }
+
+    /// The transaction's snapshot.
+    pub fn snapshot(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.transactions.get(transaction).map(|t| t.ts)
+    }
+
+    /// The largest timestamp handed out.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    /// Moves the counter up, after recovery.
+    pub fn raise_clock(&mut self, clock: Timestamp) {
+        self.clock = self.clock.max(clock);
+        self.last_cts = self.last_cts.max(clock);
+    }
+
+    /// Chooses the commit policy of one transaction: the owner of a bounded pessimistic wait goes on as optimistic.
+    pub fn set_commit_policy(&mut self, transaction: TransactionId, policy: CommitPolicy) {
+        if let Some(transaction) = self.transactions.get_mut(transaction) {
+            transaction.policy = policy;
+        }
+    }
+
+    /// How many transactions are live.
+    pub fn live_transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Whether the transaction has placed a change.
+    pub fn has_written(&self, transaction: TransactionId) -> bool {
+        self.transactions.get(transaction).is_some_and(|t| !t.writes.is_empty())
+    }
+
+    /// The storage that the transaction has pending changes in, each once, in order.
+    pub fn written_tables(&self, transaction: TransactionId) -> Vec<TableId> {
+        let mut tables: Vec<TableId> =
+            self.transactions.get(transaction).map_or(Vec::new(), |t| t.writes.iter().map(|write| write.table).collect());
+        tables.sort_unstable();
+        tables.dedup();
+        tables
+    }
+
+    /// Behind the last log record that the transaction's reads so far depend on (promise 4).
+    pub fn depends_on(&self, transaction: TransactionId) -> Lsn {
+        self.transactions.get(transaction).map_or(Lsn(0), |t| t.depends_lsn)
+    }
+
+    /// Counters since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Transactions whose wait is over: run their statement again.
+    pub fn take_woken(&mut self) -> Vec<(TransactionId, SessionId)> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// A point to which [`FormulaDatabase::rollback_to`] can undo.
+    pub fn savepoint(&self, transaction: TransactionId) -> Savepoint {
+        Savepoint { writes: self.transactions.get(transaction).map_or(0, |t| t.writes.len()) }
+    }
+
+    /// Undoes the changes since `savepoint`. What was read stays read, and places in queues are kept.
+    pub fn rollback_to(&mut self, transaction: TransactionId, savepoint: Savepoint) {
+        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        while t.writes.len() > savepoint.writes {
+            let Some(write) = t.writes.pop() else { break };
+            let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else { continue };
+            undo_write(table.item_mut(write.slot), transaction);
+        }
+    }
+
+    /// The transaction gives up its wait: its statement was cancelled.
+    pub fn stop_waiting(&mut self, transaction: TransactionId) {
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            t.waiting_for = None;
+        }
+    }
+
+    /// Ends the transaction without a trace. Those that read through its formulas must be rolled back too (paper rule K1).
+    pub fn rollback(&mut self, transaction: TransactionId) {
+        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        let followers = std::mem::take(&mut t.followers);
+        self.statistics.rollbacks += 1;
+        for follower in followers {
+            let Some(follower) = self.transactions.get_mut(follower) else { continue };
+            if follower.doomed.is_none() {
+                self.statistics.aborted(AbortReason::Cascade);
+                follower.doomed = Some(Error::serialization(
+                    "a transaction whose formula was read through was rolled back",
+                    format!("transaction {transaction}"),
+                ));
+            }
+            if follower.waiting_for.take().is_some() {
+                self.woken.push((follower.id, follower.session));
+            }
+        }
+        self.release(transaction);
+    }
+
+    /// Takes the transaction's intents off all items and wakes who waited for it.
+    pub(crate) fn release(&mut self, transaction: TransactionId) {
+        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        self.live.remove(t.ts);
+        for write in t.writes.iter().filter(|write| write.first) {
+            remove_intent(&mut self.tables, write.table, write.slot, transaction);
+        }
+        for (table, slot) in &t.queued {
+            remove_intent(&mut self.tables, *table, *slot, transaction);
+        }
+        let waiters = std::mem::take(&mut t.waiters);
+        for waiter in waiters {
+            let Some(waiter) = self.transactions.get_mut(waiter) else { continue };
+            if waiter.waiting_for == Some(transaction) {
+                waiter.waiting_for = None;
+                self.woken.push((waiter.id, waiter.session));
+            }
+        }
+        self.transactions.end(transaction);
+    }
+
+    /// Registers that `transaction` waits for `owner`, or aborts it if that closes a circle.
+    pub(crate) fn wait<T>(
+        &mut self,
+        transaction: TransactionId,
+        owner: TransactionId,
+        table: TableId,
+        reason: WaitReason,
+    ) -> Outcome<T> {
+        let mut next = Some(owner);
+        while let Some(id) = next {
+            if id == transaction {
+                self.statistics.aborted(AbortReason::Deadlock);
+                return Err(Stop::Abort(Error::serialization(
+                    "two transactions would wait for each other for ever",
+                    format!("storage {table}, transaction {owner}"),
+                )));
+            }
+            next = self.transactions.get(id).and_then(|t| t.waiting_for);
+        }
+        if let Some(owner) = self.transactions.get_mut(owner) {
+            owner.waiters.push(transaction);
+        }
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            t.waiting_for = Some(owner);
+        }
+        self.statistics.waited(reason);
+        Err(Stop::Wait(Wait { owner, table, reason }))
+    }
+
+    /// The transaction, if it may go on.
+    pub(crate) fn active(&mut self, transaction: TransactionId) -> Outcome<&mut Transaction> {
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return Err(Stop::Fail(Error::internal("the transaction has ended")));
+        };
+        match &t.doomed {
+            Some(error) => Err(Stop::Abort(error.clone())),
+            None => Ok(t),
+        }
+    }
+
+    pub(crate) fn table_mut(&mut self, table: TableId) -> Outcome<&mut Table> {
+        table_of(&mut self.tables, table)
+    }
+
+    /// The slot of `key`, loaded from the store if it must be.
+    pub(crate) fn slot(&mut self, table: TableId, key: &[u8]) -> Outcome<Slot> {
+        let held = table_of(&mut self.tables, table)?;
+        Ok(held.find_or_load(table, key, &*self.source, &mut self.memory_bytes)?)
+    }
+}
+
+/// The storage, or 40001: it was there when the statement was planned, so a schema change has committed since.
+pub(crate) fn table_of(tables: &mut [Option<Table>], table: TableId) -> Outcome<&mut Table> {
+    tables.get_mut(table.0 as usize).and_then(Option::as_mut).ok_or_else(|| {
+        Stop::Abort(Error::new(
+            SqlState::SERIALIZATION_FAILURE,
+            "could not serialize access: the table was changed or dropped by another transaction",
+        ))
+    })
+}
+
+fn remove_intent(tables: &mut [Option<Table>], table: TableId, slot: Slot, transaction: TransactionId) {
+    if let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) {
+        table.item_mut(slot).remove_intent(transaction);
+    }
+}
+
+fn undo_write(item: &mut Item, transaction: TransactionId) {
+    let intent = item.intent_or_new(transaction);
+    intent.changes.pop();
+    intent.written = intent.changes.iter().fold(ColumnSet::EMPTY, |set, change| set.union(crate::write::columns_of(change)));
+    if intent.changes.is_empty() && intent.ordered.is_empty() {
+        item.remove_intent(transaction);
+    }
+}
+
+/// How a message names an item. Keys are shown as bytes: only the catalog knows their types.
+pub(crate) fn item_name(table: TableId, key: &Key) -> String {
+    format!("storage {table}, key {key:?}")
+}

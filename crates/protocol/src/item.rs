@@ -1,0 +1,388 @@
+//! One item: the newest committed row, what older snapshots still need, who has read it, and who is about to write it.
+//!
+//! A committed formula is folded into the row at once; what older live snapshots see is kept as *undo* (the former values of
+//! the changed columns), one entry for each live snapshot at most (protocol.md section 4, fold). Pending formulas stand in
+//! `intents`, in order of arrival, together with the places of read-to-write transactions: one list is both the paper's
+//! formula list and the queue.
+
+use crate::api::Change;
+use crate::live::LiveSnapshots;
+use rubato_base::{ColumnSet, Lsn, Result, Row, Timestamp, TransactionId, Value};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// The largest timestamps at which the item was read, by columns. Never lowered while the item is in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadMarks([(ColumnSet, Timestamp); 2]);
+
+impl ReadMarks {
+    pub(crate) fn all_at(ts: Timestamp) -> ReadMarks {
+        ReadMarks([(ColumnSet::ALL, ts), (ColumnSet::EMPTY, Timestamp::ZERO)])
+    }
+
+    pub(crate) fn raise(&mut self, columns: ColumnSet, ts: Timestamp) {
+        let [first, second] = &mut self.0;
+        for mark in [&mut *first, &mut *second] {
+            if mark.0 == columns {
+                mark.1 = mark.1.max(ts);
+                return;
+            }
+        }
+        for mark in [&*first, &*second] {
+            if mark.0.covers(columns) && mark.1 >= ts {
+                return;
+            }
+        }
+        // A new set of columns takes the place of the older mark, which the younger one absorbs unless it is empty: a mark may
+        // say too much, never too little.
+        let older = if first.1 <= second.1 { first } else { second };
+        if older.0.is_empty() || older.1 == Timestamp::ZERO {
+            *older = (columns, ts);
+        } else {
+            *older = (older.0.union(columns), older.1.max(ts));
+        }
+    }
+
+    /// The largest timestamp at which one of `columns` was read.
+    pub(crate) fn floor(&self, columns: ColumnSet) -> Timestamp {
+        self.0.iter().filter(|mark| mark.0.intersects(columns)).map(|mark| mark.1).max().unwrap_or_default()
+    }
+
+    pub(crate) fn highest(&self) -> Timestamp {
+        self.0[0].1.max(self.0[1].1)
+    }
+}
+
+/// What leads from a version to the one before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Undo {
+    /// The commit timestamp of the version that it leads to.
+    pub(crate) cts: Timestamp,
+    /// The commit timestamp of the version that came directly after that one; versions between it and the next entry's were
+    /// read by nobody and are gone.
+    pub(crate) until: Timestamp,
+    pub(crate) change: UndoChange,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum UndoChange {
+    /// Former values of columns.
+    Columns(Vec<(usize, Value)>),
+    /// The former row as a whole, or that there was none.
+    Row(Option<Row>),
+}
+
+/// A transaction's place on an item: what it has read to write, and its pending formulas.
+#[derive(Clone, Debug)]
+pub(crate) struct Intent {
+    pub(crate) transaction: TransactionId,
+    /// The columns that it has read to write; empty for a transaction that only places blind formulas.
+    pub(crate) ordered: ColumnSet,
+    /// The columns that its changes write.
+    pub(crate) written: ColumnSet,
+    /// Its pending changes, oldest first.
+    pub(crate) changes: SmallVec<[Change; 1]>,
+}
+
+/// The parts of an item that only a hot one has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hot {
+    /// From the newest version backwards: the last entry undoes the newest version.
+    pub(crate) undo: Vec<Undo>,
+    /// In order of arrival.
+    pub(crate) intents: Vec<Intent>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Item {
+    /// The newest committed row; `None` if there is none (never was, or deleted).
+    pub(crate) row: Option<Row>,
+    /// The commit timestamp of the newest committed change.
+    pub(crate) cts: Timestamp,
+    /// Behind the log record of that change.
+    pub(crate) lsn: Lsn,
+    pub(crate) marks: ReadMarks,
+    /// Grows when the slot is given to another key.
+    pub(crate) generation: u32,
+    /// Changed since the last checkpoint took it.
+    pub(crate) dirty: bool,
+    /// A checkpoint has taken it and has not said that it is in the store.
+    pub(crate) flushing: bool,
+    /// Used since the evicting hand last passed.
+    pub(crate) referenced: bool,
+    pub(crate) hot: Option<Box<Hot>>,
+}
+
+impl Item {
+    pub(crate) fn hot(&mut self) -> &mut Hot {
+        self.hot.get_or_insert_with(Box::default)
+    }
+
+    pub(crate) fn intents(&self) -> &[Intent] {
+        self.hot.as_ref().map_or(&[], |hot| &hot.intents)
+    }
+
+    pub(crate) fn intent(&self, transaction: TransactionId) -> Option<&Intent> {
+        self.intents().iter().find(|intent| intent.transaction == transaction)
+    }
+
+    /// The transaction's intent, appended at the end if it has none.
+    pub(crate) fn intent_or_new(&mut self, transaction: TransactionId) -> &mut Intent {
+        let intents = &mut self.hot().intents;
+        let at = intents.iter().position(|intent| intent.transaction == transaction).unwrap_or_else(|| {
+            intents.push(Intent {
+                transaction,
+                ordered: ColumnSet::EMPTY,
+                written: ColumnSet::EMPTY,
+                changes: SmallVec::new(),
+            });
+            intents.len() - 1
+        });
+        &mut intents[at]
+    }
+
+    pub(crate) fn remove_intent(&mut self, transaction: TransactionId) -> Option<Intent> {
+        let hot = self.hot.as_mut()?;
+        let at = hot.intents.iter().position(|intent| intent.transaction == transaction)?;
+        let intent = hot.intents.remove(at);
+        self.cool();
+        Some(intent)
+    }
+
+    /// Gives the hot part back when nothing is left in it.
+    pub(crate) fn cool(&mut self) {
+        if self.hot.as_ref().is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty()) {
+            self.hot = None;
+        }
+    }
+
+    /// The committed row at `ts`, which a live transaction reads or which is not below the newest version. Rule R: formulas
+    /// with `cts <= ts`, whoever is pending is passed by.
+    pub(crate) fn committed_at(&self, ts: Timestamp) -> Option<Cow<'_, Row>> {
+        if self.cts <= ts {
+            return self.row.as_ref().map(Cow::Borrowed);
+        }
+        let mut row = self.row.as_ref().map(Cow::Borrowed);
+        for undo in self.hot.iter().flat_map(|hot| hot.undo.iter().rev()) {
+            row = match &undo.change {
+                UndoChange::Row(former) => former.as_ref().map(Cow::Borrowed),
+                UndoChange::Columns(columns) => row.map(|row| {
+                    let mut row = row.into_owned();
+                    row.set(columns);
+                    Cow::Owned(row)
+                }),
+            };
+            if undo.cts <= ts {
+                break;
+            }
+        }
+        row
+    }
+
+    /// Whether the version at `when` is still known: the newest is, and those that live snapshots read are.
+    pub(crate) fn knows(&self, when: Timestamp) -> bool {
+        let mut undo = self.hot.iter().flat_map(|hot| hot.undo.iter());
+        self.cts <= when || undo.any(|undo| undo.cts <= when && when < undo.until)
+    }
+
+    /// Replaces the newest version by `row`, keeping what live snapshots before `cts` still need.
+    pub(crate) fn install(&mut self, effect: Effect, cts: Timestamp, lsn: Lsn, live: &LiveSnapshots) {
+        let needed = live.any_in(self.cts, cts);
+        let has_undo = self.hot.as_ref().is_some_and(|hot| !hot.undo.is_empty());
+        if needed || has_undo {
+            let former = self.former(&effect);
+            let former_cts = self.cts;
+            let hot = self.hot();
+            hot.undo.push(Undo { cts: former_cts, until: cts, change: former });
+            hot.prune(cts, needed, live);
+        }
+        match effect {
+            Effect::Columns(columns) => {
+                if let Some(row) = self.row.as_mut() {
+                    row.set(&columns);
+                }
+            }
+            Effect::Row(row) => self.row = row,
+        }
+        self.cts = cts;
+        self.lsn = lsn;
+        self.referenced = true;
+        self.cool();
+    }
+
+    fn former(&self, effect: &Effect) -> UndoChange {
+        match (effect, &self.row) {
+            (Effect::Columns(columns), Some(row)) => {
+                UndoChange::Columns(columns.iter().map(|(column, _)| (*column, row.get(*column))).collect())
+            }
+            (_, row) => UndoChange::Row(row.clone()),
+        }
+    }
+
+    /// Drops undo that no live snapshot needs any more.
+    pub(crate) fn prune(&mut self, live: &LiveSnapshots) {
+        let cts = self.cts;
+        if let Some(hot) = self.hot.as_mut() {
+            hot.prune(cts, false, live);
+        }
+        self.cool();
+    }
+}
+
+impl Hot {
+    /// Keeps one undo entry for each version that a live snapshot reads, and merges or drops the others. `newest_cts` is the
+    /// version that the last entry undoes; `last_needed` says that the last entry is known to be read.
+    fn prune(&mut self, newest_cts: Timestamp, last_needed: bool, live: &LiveSnapshots) {
+        // Merging is amortised: a list is walked when it has grown to twice what the live snapshots can need.
+        if last_needed && self.undo.len() <= 2 * live.len() + 4 {
+            return;
+        }
+        let mut kept: Vec<Undo> = Vec::with_capacity(self.undo.len());
+        let mut entries = std::mem::take(&mut self.undo).into_iter().peekable();
+        while let Some(undo) = entries.next() {
+            let above = entries.peek().map_or(newest_cts, |newer| newer.cts);
+            if live.any_in(undo.cts, above) {
+                kept.push(undo);
+            } else if let Some(older) = kept.last_mut() {
+                older.change = undo.change.then(std::mem::replace(&mut older.change, UndoChange::Row(None)));
+            }
+        }
+        self.undo = kept;
+    }
+}
+
+impl UndoChange {
+    /// This change, and `older` after it, as one.
+    fn then(self, older: UndoChange) -> UndoChange {
+        match (self, older) {
+            (_, UndoChange::Row(row)) => UndoChange::Row(row),
+            (UndoChange::Row(row), UndoChange::Columns(columns)) => UndoChange::Row(row.map(|mut row| {
+                row.set(&columns);
+                row
+            })),
+            (UndoChange::Columns(newer), UndoChange::Columns(mut columns)) => {
+                for (column, value) in newer {
+                    if !columns.iter().any(|(other, _)| *other == column) {
+                        columns.push((column, value));
+                    }
+                }
+                UndoChange::Columns(columns)
+            }
+        }
+    }
+}
+
+/// What a commit does to an item, evaluated.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    /// New values of columns of a row that stays.
+    Columns(Vec<(usize, Value)>),
+    /// A new row, or none.
+    Row(Option<Row>),
+}
+
+/// Applies pending changes to a row that is visible.
+pub(crate) fn apply_changes<'a>(row: Option<Cow<'a, Row>>, changes: &[Change]) -> Result<Option<Cow<'a, Row>>> {
+    let mut row = row;
+    for change in changes {
+        row = match change {
+            Change::Insert(new) | Change::Replace(new) => Some(Cow::Owned(new.clone())),
+            Change::Delete => None,
+            Change::Update(formula) => match row {
+                Some(row) => {
+                    let values = formula.apply(row.as_ref().as_ref())?;
+                    let mut row = row.into_owned();
+                    row.set(&values);
+                    Some(Cow::Owned(row))
+                }
+                None => None,
+            },
+        };
+    }
+    Ok(row)
+}
+
+/// Whether two versions agree on `columns` (and on existence, always).
+pub(crate) fn same(a: Option<&Row>, b: Option<&Row>, columns: ColumnSet) -> bool {
+    let (a, b) = match (a, b) {
+        (None, None) => return true,
+        (Some(a), Some(b)) => (a.as_ref(), b.as_ref()),
+        _ => return false,
+    };
+    let count = a.column_count().max(b.column_count());
+    (0..count).filter(|column| columns.contains_column(*column)).all(|column| a.encoded(column) == b.encoded(column))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(a: i32, b: i32) -> Row {
+        Row::from_values(&[Value::Int4(a), Value::Int4(b)])
+    }
+
+    fn seen(item: &Item, ts: u64) -> Option<Row> {
+        item.committed_at(Timestamp(ts)).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_mark_may_say_too_much_and_never_too_little() {
+        let sets = [ColumnSet::column(0), ColumnSet::column(1), ColumnSet::EXISTENCE, ColumnSet::ALL, ColumnSet(6)];
+        let mut state = 1u64;
+        for _ in 0..500 {
+            let mut marks = ReadMarks::default();
+            let mut reads = Vec::new();
+            for _ in 0..8 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let (columns, ts) = (sets[(state >> 33) as usize % sets.len()], Timestamp((state >> 40) % 50));
+                marks.raise(columns, ts);
+                reads.push((columns, ts));
+                for (read, at) in &reads {
+                    assert!(marks.floor(*read) >= *at, "{reads:?} {marks:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn old_snapshots_see_old_versions_and_memory_is_one_entry_for_each() {
+        let mut live = LiveSnapshots::default();
+        live.insert(Timestamp(10));
+        let mut item = Item { row: Some(row(0, 0)), cts: Timestamp(5), ..Item::default() };
+        for step in 1..=1000u64 {
+            let ts = 10 + step * 2;
+            // A short transaction is always live beside the long reader at 10.
+            live.insert(Timestamp(ts - 1));
+            let columns = vec![(0, Value::Int4(step as i32))];
+            item.install(Effect::Columns(columns), Timestamp(ts), Lsn(step), &live);
+            assert_eq!(seen(&item, 10), Some(row(0, 0)));
+            assert_eq!(seen(&item, ts - 1), Some(row(step as i32 - 1, 0)));
+            live.remove(Timestamp(ts - 1));
+            assert!(item.hot.as_ref().map_or(0, |hot| hot.undo.len()) <= 8);
+        }
+        live.remove(Timestamp(10));
+        item.prune(&live);
+        assert!(item.hot.is_none());
+    }
+
+    #[test]
+    fn undo_crosses_deletion_and_other_columns() {
+        let mut live = LiveSnapshots::default();
+        live.insert(Timestamp(1));
+        live.insert(Timestamp(25));
+        let mut item = Item { row: Some(row(1, 1)), cts: Timestamp(0), ..Item::default() };
+        let effects = [
+            (10, Effect::Columns(vec![(0, Value::Int4(2))])),
+            (20, Effect::Columns(vec![(1, Value::Int4(3))])),
+            (30, Effect::Row(None)),
+            (40, Effect::Row(Some(row(9, 9)))),
+        ];
+        for (ts, effect) in effects {
+            item.install(effect, Timestamp(ts), Lsn(ts), &live);
+        }
+        assert_eq!((seen(&item, 1), seen(&item, 25), seen(&item, 40)), (Some(row(1, 1)), Some(row(2, 3)), Some(row(9, 9))));
+        live.remove(Timestamp(25));
+        item.prune(&live);
+        assert_eq!((seen(&item, 1), seen(&item, 40)), (Some(row(1, 1)), Some(row(9, 9))));
+    }
+}

@@ -1,0 +1,140 @@
+//! The store behind: which rows have to go there, and which may leave memory.
+
+use crate::database::{FormulaDatabase, table_of};
+use crate::table::Table;
+use rubato_base::{Key, Row, TableId, Timestamp};
+use std::ops::Bound;
+
+/// A committed row as a checkpoint takes it: the newest version, whatever older snapshots still need in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirtyRow {
+    /// Its table.
+    pub table: TableId,
+    /// Its key.
+    pub key: Key,
+    /// The commit timestamp of its last change.
+    pub cts: Timestamp,
+    /// The row; `None` if it was deleted.
+    pub row: Option<Row>,
+}
+
+/// Items that one call of the evicting hand looks at: a pause of well under a millisecond.
+const EVICTION_STEPS_MAX: usize = 4096;
+
+impl FormulaDatabase {
+    /// What the items in memory cost, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// How many rows have changed since a checkpoint took them.
+    pub fn dirty_rows(&self) -> usize {
+        self.tables.iter().flatten().map(|table| table.dirty.len() + table.to_flush.len()).sum()
+    }
+
+    /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
+    pub fn begin_checkpoint(&mut self) {
+        for table in self.tables.iter_mut().flatten() {
+            table.to_flush.append(&mut table.dirty);
+        }
+    }
+
+    /// Takes at most `limit` rows of the checkpoint. The log must be forced up to now before they are written, and
+    /// [`FormulaDatabase::flushed`] called after; until then they stay in memory.
+    pub fn take_dirty(&mut self, limit: usize) -> Vec<DirtyRow> {
+        let mut rows = Vec::new();
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            let Some(table) = table else { continue };
+            while rows.len() < limit
+                && let Some(key) = table.to_flush.pop()
+            {
+                rows.extend(take(table, TableId(index as u32), key));
+            }
+        }
+        rows
+    }
+
+    /// The rows are in the store: unless they changed again they may leave memory.
+    pub fn flushed(&mut self, rows: &[DirtyRow]) {
+        for row in rows {
+            let Ok(table) = table_of(&mut self.tables, row.table) else { continue };
+            if let Some(slot) = table.find(row.key.as_bytes()) {
+                table.item_mut(slot).flushing = false;
+            }
+        }
+    }
+
+    /// The rows did not reach the store: they are dirty again.
+    pub fn not_flushed(&mut self, rows: &[DirtyRow]) {
+        for row in rows {
+            let Ok(table) = table_of(&mut self.tables, row.table) else { continue };
+            if let Some(slot) = table.find(row.key.as_bytes()) {
+                let item = table.item_mut(slot);
+                item.flushing = false;
+                if !std::mem::replace(&mut item.dirty, true) {
+                    table.dirty.push(row.key.clone());
+                }
+            }
+        }
+    }
+
+    /// Lets rows leave memory until at most `target_bytes` are held or a bounded number of items was looked at. Only rows that
+    /// are in the store, that nobody is about to write and whose older versions nobody needs may leave; those used since the
+    /// hand last passed get another round. Returns whether the target was reached.
+    pub fn evict(&mut self, target_bytes: usize) -> bool {
+        let mut steps = EVICTION_STEPS_MAX;
+        let mut tables_left = self.tables.len() * 2;
+        while self.memory_bytes > target_bytes && steps > 0 && tables_left > 0 {
+            tables_left -= 1;
+            if self.hand_table >= self.tables.len() {
+                self.hand_table = 0;
+            }
+            if self.evict_from(self.hand_table, target_bytes, &mut steps) {
+                self.hand_table += 1;
+            }
+        }
+        self.memory_bytes <= target_bytes
+    }
+
+    /// Moves the hand over one table; true when it reached its end.
+    fn evict_from(&mut self, index: usize, target_bytes: usize, steps: &mut usize) -> bool {
+        let oldest = self.live.oldest().unwrap_or(Timestamp::MAX);
+        let Some(table) = self.tables[index].as_mut() else { return true };
+        let from = table.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let keys: Vec<Key> =
+            table.map.range((from, Bound::Unbounded)).take((*steps).min(512)).map(|entry| entry.0.clone()).collect();
+        *steps -= keys.len().max(1);
+        let end = keys.len() < 512;
+        for key in &keys {
+            if self.memory_bytes <= target_bytes {
+                break;
+            }
+            if may_leave(table, key, oldest, &self.live) {
+                table.evict(key, &mut self.memory_bytes);
+                self.statistics.evictions += 1;
+            }
+        }
+        table.hand = if end { None } else { keys.last().cloned() };
+        end
+    }
+}
+
+fn take(table: &mut Table, id: TableId, key: Key) -> Option<DirtyRow> {
+    let slot = table.find(key.as_bytes())?;
+    let item = table.item_mut(slot);
+    item.dirty = false;
+    item.flushing = true;
+    Some(DirtyRow { table: id, cts: item.cts, row: item.row.clone(), key })
+}
+
+fn may_leave(table: &mut Table, key: &Key, oldest: Timestamp, live: &crate::live::LiveSnapshots) -> bool {
+    let Some(slot) = table.find(key.as_bytes()) else { return false };
+    let item = table.item_mut(slot);
+    if item.dirty || item.flushing || item.cts > oldest {
+        return false;
+    }
+    if item.hot.is_some() {
+        item.prune(live);
+    }
+    item.hot.is_none() && !std::mem::replace(&mut item.referenced, false)
+}

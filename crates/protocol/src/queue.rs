@@ -1,0 +1,178 @@
+//! The read-to-write queue of an item (protocol.md section 4, read to write).
+//!
+//! A transaction that reads in order to write takes a place in the item's list of intents, behind what is there. It reads when
+//! its turn has come: under [`QueuePolicy::Wait`] when those before it whose columns it needs have ended, under
+//! [`QueuePolicy::Pipeline`] as soon as they have written, through their formulas, and then it commits after them. A formula
+//! that is placed behind it takes effect behind it: the commit of its owner waits (see `commit.rs`). A list is as long as
+//! there are live transactions, which the server bounds; a circle of waits ends when the transaction that would close it is
+//! aborted.
+
+use crate::api::{OnBusy, OrderedRead, Outcome, QueuePolicy, Stop, WaitReason};
+use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::item::{Intent, Item, apply_changes};
+use crate::read::{note_read, visible};
+use crate::table::Slot;
+use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// What stands before a read-to-write.
+enum Before {
+    /// Nothing that concerns it.
+    Clear,
+    /// This transaction must end first.
+    Blocked(TransactionId),
+    /// These have written and may be read through.
+    Through(SmallVec<[TransactionId; 2]>),
+}
+
+impl FormulaDatabase {
+    /// Reads a row in order to write it: takes a place in the item's queue and gives the newest value of the row, with this
+    /// transaction's own changes. Waits for its turn ([`Stop::Wait`]), or tells with [`OnBusy::Tell`].
+    ///
+    /// The transaction's snapshot moves up to that value; if something it has read before is different there, it is aborted.
+    pub fn read_for_update(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        columns: ColumnSet,
+        on_busy: OnBusy,
+    ) -> Outcome<OrderedRead> {
+        self.active(transaction)?;
+        let slot = self.slot(table, key)?;
+        let columns = columns.union(ColumnSet::EXISTENCE);
+        if on_busy == OnBusy::Tell && is_busy(self.table_mut(table)?.item(slot), transaction) {
+            return Ok(OrderedRead::Busy);
+        }
+        self.take_turn(transaction, table, slot, key, columns)?;
+        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked above") };
+        let ts = t.ts;
+        let item = table_of(&mut self.tables, table)?.item(slot);
+        let row = match t.reads.last().and_then(|read| read.through.as_deref()) {
+            Some(seen) => own_changes(seen.as_ref().map(Cow::Borrowed), item, transaction)?,
+            None => visible(item, ts, transaction)?,
+        };
+        Ok(OrderedRead::Row(row.map(Cow::into_owned)))
+    }
+
+    /// Takes the place, waits for the turn, moves the snapshot up, and notes the read as the transaction's last one.
+    pub(crate) fn take_turn(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        key: &[u8],
+        columns: ColumnSet,
+    ) -> Outcome<()> {
+        self.statistics.ordered_reads += 1;
+        self.take_place(transaction, table, slot, columns)?;
+        let policy = self.policies.queue;
+        let item = self.table_mut(table)?.item(slot);
+        let through = match before(item, transaction, columns, policy) {
+            Before::Clear => None,
+            Before::Blocked(owner) => return self.wait(transaction, owner, table, WaitReason::Queue),
+            Before::Through(owners) => Some(owners),
+        };
+        let cts = item.cts;
+        self.advance(transaction, cts)?;
+        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked by the caller") };
+        let read_only = std::mem::replace(&mut t.read_only, false);
+        let held = table_of(&mut self.tables, table)?;
+        note_read(t, table, slot, held.item_mut(slot), key, columns);
+        t.read_only = read_only;
+        if let Some(owners) = through {
+            let seen = seen_through(held.item(slot), transaction, &owners)
+                .map_err(|error| Stop::Abort(formula_failed(table, key, &error)))?;
+            if let Some(read) = t.reads.last_mut() {
+                read.through = Some(Box::new(seen));
+            }
+            self.follow(transaction, &owners);
+        }
+        Ok(())
+    }
+
+    fn take_place(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        columns: ColumnSet,
+    ) -> Outcome<()> {
+        let held = table_of(&mut self.tables, table)?;
+        let intent = held.item_mut(slot).intent_or_new(transaction);
+        let fresh = intent.ordered.is_empty();
+        intent.ordered = intent.ordered.union(columns);
+        if let (true, Some(t)) = (fresh, self.transactions.get_mut(transaction)) {
+            t.queued.push((table, slot));
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, transaction: TransactionId, owners: &[TransactionId]) {
+        for owner in owners {
+            if let Some(t) = self.transactions.get_mut(transaction)
+                && !t.after.contains(owner)
+            {
+                t.after.push(*owner);
+            }
+            if let Some(owner) = self.transactions.get_mut(*owner)
+                && !owner.followers.contains(&transaction)
+            {
+                owner.followers.push(transaction);
+            }
+        }
+    }
+}
+
+/// Whether another transaction has an intent on the item.
+fn is_busy(item: &Item, transaction: TransactionId) -> bool {
+    item.intents().iter().any(|intent| intent.transaction != transaction)
+}
+
+fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: QueuePolicy) -> Before {
+    let mut through = SmallVec::new();
+    for intent in item.intents().iter().take_while(|intent| intent.transaction != transaction) {
+        let concerns = intent.ordered.intersects(columns) || intent.written.intersects(columns);
+        if !concerns {
+            continue;
+        }
+        if policy == QueuePolicy::Wait || intent.changes.is_empty() {
+            return Before::Blocked(intent.transaction);
+        }
+        through.push(intent.transaction);
+    }
+    if through.is_empty() { Before::Clear } else { Before::Through(through) }
+}
+
+/// The newest committed row with the formulas of `owners`, which stand before `transaction`.
+fn seen_through(
+    item: &Item,
+    transaction: TransactionId,
+    owners: &[TransactionId],
+) -> rubato_base::Result<Option<Row>> {
+    let mut row = item.row.as_ref().map(Cow::Borrowed);
+    let before = item.intents().iter().take_while(|intent| intent.transaction != transaction);
+    for intent in before.filter(|intent: &&Intent| owners.contains(&intent.transaction)) {
+        row = apply_changes(row, &intent.changes)?;
+    }
+    Ok(row.map(Cow::into_owned))
+}
+
+fn own_changes<'a>(
+    row: Option<Cow<'a, Row>>,
+    item: &'a Item,
+    transaction: TransactionId,
+) -> rubato_base::Result<Option<Cow<'a, Row>>> {
+    match item.intent(transaction) {
+        Some(intent) => apply_changes(row, &intent.changes),
+        None => Ok(row),
+    }
+}
+
+fn formula_failed(table: TableId, key: &[u8], error: &Error) -> Error {
+    Error::serialization(
+        format!("a formula that stands before could not be applied: {}", error.message()),
+        item_name(table, &Key::from_bytes(key)),
+    )
+}

@@ -1,0 +1,308 @@
+//! Reading: points, ranges, and the check that what was read is the same at a later place.
+
+use crate::api::{KeyRange, Outcome, RowSource, ScanEnd, Stop, StoredRow};
+use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::item::{Item, apply_changes, same};
+use crate::statistics::AbortReason;
+use crate::table::{Items, Slot, Table, byte_bounds};
+use crate::transaction::{RangeRecord, ReadRecord, Transaction};
+use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Rows taken from the store at once while a scan goes over a table that is not wholly in memory.
+const STORE_BATCH_ROWS: usize = 256;
+impl FormulaDatabase {
+    /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Never waits.
+    ///
+    /// Protects `columns` and the existence of the row: a formula on one of them takes a later place (rule R of protocol.md
+    /// section 4), and the transaction's own commit checks that they still have the same values where it comes to stand.
+    pub fn read(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        columns: ColumnSet,
+    ) -> Outcome<Option<Cow<'_, Row>>> {
+        self.active(transaction)?;
+        let slot = self.slot(table, key)?;
+        let columns = columns.union(ColumnSet::EXISTENCE);
+        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let held = table_of(&mut self.tables, table)?;
+        note_read(t, table, slot, held.item_mut(slot), key, columns);
+        let ts = t.ts;
+        Ok(visible(held.item(slot), ts, transaction)?)
+    }
+
+    /// Visits the rows of `range` in key order (from the last to the first when `reverse`) as the transaction's snapshot has
+    /// them. `visit` returns false to stop behind the row it was given. Never waits.
+    ///
+    /// Protects the visited part of the range, also for keys that do not exist yet, and `columns` of its rows.
+    pub fn scan(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        range: &KeyRange,
+        reverse: bool,
+        columns: ColumnSet,
+        visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+    ) -> Outcome<ScanEnd> {
+        self.active(transaction)?;
+        let columns = columns.union(ColumnSet::EXISTENCE);
+        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let held = table_of(&mut self.tables, table)?;
+        let mut scan = Scan { transaction, ts: t.ts, columns, reverse, depends: t.depends_lsn, visit };
+        let end = if held.complete {
+            scan.memory(held, range)?
+        } else {
+            scan.merged(held, table, &*self.source, range)?
+        };
+        t.depends_lsn = scan.depends;
+        let visited = match &end {
+            ScanEnd::Exhausted => range.clone(),
+            ScanEnd::Stopped(key) if reverse => KeyRange { from: Bound::Included(key.clone()), to: range.to.clone() },
+            ScanEnd::Stopped(key) => KeyRange { from: range.from.clone(), to: Bound::Included(key.clone()) },
+        };
+        held.mark_range(&visited, t.ts);
+        if !t.read_only {
+            t.ranges.push(RangeRecord { table, range: visited, columns });
+        }
+        Ok(end)
+    }
+
+    /// Moves the transaction's snapshot up to the newest commit, if it is below `wanted` and everything it has read is still
+    /// the same there. The newest, because every version of that moment is known: of older ones only those that live snapshots
+    /// read are kept.
+    pub(crate) fn advance(&mut self, transaction: TransactionId, wanted: Timestamp) -> Outcome<()> {
+        let Some(t) = self.transactions.get(transaction) else { return Ok(()) };
+        if wanted <= t.ts {
+            return Ok(());
+        }
+        let to = self.last_cts;
+        self.validate(transaction, to)?;
+        let Some(t) = self.transactions.get_mut(transaction) else { return Ok(()) };
+        self.live.remove(t.ts);
+        self.live.insert(to);
+        t.ts = to;
+        raise_marks(&mut self.tables, t, to);
+        Ok(())
+    }
+
+    /// Checks that each read gives the same value at `when` (protocol.md section 4, commit); the error names the item.
+    pub(crate) fn validate(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<()> {
+        let Some((reason, message, item)) = self.first_broken_read(transaction, when)? else { return Ok(()) };
+        self.statistics.aborted(reason);
+        Err(Stop::Abort(Error::serialization(message, item)))
+    }
+
+    /// Whether each read gives the same value at `when`.
+    pub(crate) fn holds(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<bool> {
+        Ok(self.first_broken_read(transaction, when)?.is_none())
+    }
+
+    fn first_broken_read(
+        &mut self,
+        transaction: TransactionId,
+        when: Timestamp,
+    ) -> Outcome<Option<(AbortReason, &'static str, String)>> {
+        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        if self.last_cts <= t.ts && t.after.is_empty() {
+            return Ok(None);
+        }
+        for read in &t.reads {
+            let held = table_of(&mut self.tables, read.table)?;
+            if !read_still_good(held, read, t.ts, when) {
+                let item = item_name(read.table, &read.key);
+                return Ok(Some((AbortReason::ReadChanged, "a row that was read has been overwritten", item)));
+            }
+        }
+        for read in &t.ranges {
+            let held = table_of(&mut self.tables, read.table)?;
+            if held.last_cts > t.ts && !range_still_good(held, read, t.ts, when) {
+                let item = format!("storage {}", read.table);
+                return Ok(Some((AbortReason::RangeChanged, "a range of rows that was read has changed", item)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Raises the marks of everything that `t` has read to `ts`.
+pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Timestamp) {
+    for read in &t.reads {
+        let Ok(held) = table_of(tables, read.table) else { continue };
+        match current_slot(held, read) {
+            Some(slot) => held.item_mut(slot).marks.raise(read.columns, ts),
+            // It was evicted, unchanged: the whole table's mark has to say it.
+            None => held.low_water = held.low_water.max(ts),
+        }
+    }
+    for read in &t.ranges {
+        let Ok(held) = table_of(tables, read.table) else { continue };
+        held.mark_range(&read.range, ts);
+        let Some(bounds) = byte_bounds(&read.range) else { continue };
+        let (map, mut items) = held.map_and_items();
+        for (_, slot) in map.range::<[u8], _>(bounds) {
+            items.get(*slot).marks.raise(read.columns, ts);
+        }
+    }
+}
+
+/// Notes a read on the item and, unless the transaction is read-only, in the transaction.
+pub(crate) fn note_read(
+    t: &mut Transaction,
+    table: TableId,
+    slot: Slot,
+    item: &mut Item,
+    key: &[u8],
+    columns: ColumnSet,
+) {
+    item.marks.raise(columns, t.ts);
+    item.referenced = true;
+    t.depends_lsn = t.depends_lsn.max(item.lsn);
+    if !t.read_only {
+        let generation = item.generation;
+        t.reads.push(ReadRecord { table, slot, generation, columns, key: Key::from_bytes(key), through: None });
+    }
+}
+
+/// The row as `transaction` sees it at `ts`: committed formulas up to there, then its own.
+pub(crate) fn visible(item: &Item, ts: Timestamp, transaction: TransactionId) -> Result<Option<Cow<'_, Row>>> {
+    let row = item.committed_at(ts);
+    match item.intent(transaction) {
+        Some(intent) if !intent.changes.is_empty() => apply_changes(row, &intent.changes),
+        _ => Ok(row),
+    }
+}
+
+fn current_slot(held: &Table, read: &ReadRecord) -> Option<Slot> {
+    if held.item(read.slot).generation == read.generation {
+        Some(read.slot)
+    } else {
+        held.find(read.key.as_bytes())
+    }
+}
+
+fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timestamp) -> bool {
+    // Only an item that no live snapshot could see an older version of is ever evicted: not in memory means not changed.
+    let Some(slot) = current_slot(held, read) else { return true };
+    let item = held.item(slot);
+    if !item.knows(when) {
+        return false;
+    }
+    match &read.through {
+        Some(seen) => same(seen.as_ref().as_ref(), item.committed_at(when).as_deref(), read.columns),
+        None if item.cts <= ts => true,
+        None => same(item.committed_at(ts).as_deref(), item.committed_at(when).as_deref(), read.columns),
+    }
+}
+
+fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: Timestamp) -> bool {
+    let Some(bounds) = byte_bounds(&read.range) else { return true };
+    let (map, mut items) = held.map_and_items();
+    map.range::<[u8], _>(bounds).all(|(_, slot)| {
+        let item = items.get(*slot);
+        let unchanged = || same(item.committed_at(ts).as_deref(), item.committed_at(when).as_deref(), read.columns);
+        item.cts <= ts || (item.knows(when) && unchanged())
+    })
+}
+
+/// One scan under way.
+struct Scan<'a> {
+    transaction: TransactionId,
+    ts: Timestamp,
+    columns: ColumnSet,
+    reverse: bool,
+    depends: Lsn,
+    visit: &'a mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+}
+
+impl Scan<'_> {
+    /// Over a table whose rows are all in memory.
+    fn memory(&mut self, held: &mut Table, range: &KeyRange) -> Outcome<ScanEnd> {
+        let Some(bounds) = byte_bounds(range) else { return Ok(ScanEnd::Exhausted) };
+        let (map, mut items) = held.map_and_items();
+        let stopped = if self.reverse {
+            self.items(map.range::<[u8], _>(bounds).rev(), &mut items)?
+        } else {
+            self.items(map.range::<[u8], _>(bounds), &mut items)?
+        };
+        Ok(stopped.map_or(ScanEnd::Exhausted, |key| ScanEnd::Stopped(key.clone())))
+    }
+
+    fn items<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (&'k Key, &'k Slot)>,
+        items: &mut Items<'_>,
+    ) -> Outcome<Option<&'k Key>> {
+        for (key, slot) in keys {
+            if !self.item(key.as_bytes(), items.get(*slot))? {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Visits an item of memory; false when the visitor stops.
+    fn item(&mut self, key: &[u8], item: &mut Item) -> Outcome<bool> {
+        item.marks.raise(self.columns, self.ts);
+        item.referenced = true;
+        self.depends = self.depends.max(item.lsn);
+        match visible(item, self.ts, self.transaction)? {
+            Some(row) => Ok((self.visit)(key, row.as_ref().as_ref())),
+            None => Ok(true),
+        }
+    }
+
+    /// Over a table of which some rows are only in the store: batches of the store, each overlaid with what memory has of the
+    /// same span. Rows of the store are passed through, not kept: a scan must not drive hot rows out of memory.
+    fn merged(&mut self, held: &mut Table, table: TableId, source: &dyn RowSource, range: &KeyRange) -> Outcome<ScanEnd> {
+        let mut rest = range.clone();
+        loop {
+            let Some((from, to)) = byte_bounds(&rest) else { return Ok(ScanEnd::Exhausted) };
+            let batch = source.scan(table, from, to, self.reverse, STORE_BATCH_ROWS)?;
+            let last = if batch.len() < STORE_BATCH_ROWS { None } else { batch.last().map(|row| row.0.clone()) };
+            let span = match (&last, self.reverse) {
+                (None, _) => rest.clone(),
+                (Some(key), false) => KeyRange { from: rest.from.clone(), to: Bound::Included(key.clone()) },
+                (Some(key), true) => KeyRange { from: Bound::Included(key.clone()), to: rest.to.clone() },
+            };
+            if let Some(key) = self.span(held, &span, batch)? {
+                return Ok(ScanEnd::Stopped(key));
+            }
+            match (last, self.reverse) {
+                (None, _) => return Ok(ScanEnd::Exhausted),
+                (Some(key), false) => rest.from = Bound::Excluded(key),
+                (Some(key), true) => rest.to = Bound::Excluded(key),
+            }
+        }
+    }
+
+    fn span(&mut self, held: &mut Table, span: &KeyRange, batch: Vec<(Key, StoredRow)>) -> Outcome<Option<Key>> {
+        let Some(bounds) = byte_bounds(span) else { return Ok(None) };
+        let (map, mut items) = held.map_and_items();
+        let mut places: BTreeMap<Key, Option<Slot>> =
+            map.range::<[u8], _>(bounds).map(|(key, slot)| (key.clone(), Some(*slot))).collect();
+        let mut stored: BTreeMap<Key, Row> = BTreeMap::new();
+        for (key, row) in batch {
+            if !places.contains_key(key.as_bytes()) {
+                places.insert(key.clone(), None);
+                stored.insert(key, row.row);
+            }
+        }
+        let ordered: Box<dyn Iterator<Item = (&Key, &Option<Slot>)>> =
+            if self.reverse { Box::new(places.iter().rev()) } else { Box::new(places.iter()) };
+        for (key, place) in ordered {
+            let go_on = match (place, stored.get(key.as_bytes())) {
+                (Some(slot), _) => self.item(key.as_bytes(), items.get(*slot))?,
+                (None, Some(row)) => (self.visit)(key.as_bytes(), row.as_ref()),
+                (None, None) => true,
+            };
+            if !go_on {
+                return Ok(Some(key.clone()));
+            }
+        }
+        Ok(None)
+    }
+}

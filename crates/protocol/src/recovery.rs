@@ -1,0 +1,50 @@
+//! Recovery: putting logged transactions back onto the rows of the last checkpoint.
+
+use crate::api::Change;
+use crate::database::{FormulaDatabase, table_of};
+use crate::item::{Effect, apply_changes};
+use crate::table::{RECOVERED_LSN, row_bytes};
+use rubato_base::{Key, Result, TableId, Timestamp};
+use std::borrow::Cow;
+
+impl FormulaDatabase {
+    /// Applies a logged change unless the row of the checkpoint already has it: a row remembers the commit timestamp of the
+    /// last formula folded into it, and the commit timestamps of one item only grow. Changes come in log order, before the
+    /// first transaction begins. A change of a table that is not declared is left out: it was dropped later in the log.
+    ///
+    /// A formula for a row that is gone is left out as well: the row was deleted later in the log, and the checkpoint has
+    /// seen that.
+    pub fn replay(&mut self, cts: Timestamp, table: TableId, key: &Key, change: &Change) -> Result<()> {
+        self.raise_clock(cts);
+        if !self.has_table(table) {
+            return Ok(());
+        }
+        let Ok(slot) = self.slot(table, key.as_bytes()) else {
+            // The store cannot be read: say so instead of guessing.
+            return self.source.get(table, key.as_bytes()).map(|_| ());
+        };
+        let Ok(held) = table_of(&mut self.tables, table) else { return Ok(()) };
+        let item = held.item_mut(slot);
+        if item.cts >= cts {
+            return Ok(());
+        }
+        if matches!(change, Change::Update(_)) && item.row.is_none() {
+            return Ok(());
+        }
+        let row = apply_changes(item.row.as_ref().map(Cow::Borrowed), std::slice::from_ref(change))?.map(Cow::into_owned);
+        let before = row_bytes(item);
+        item.install(Effect::Row(row), cts, RECOVERED_LSN, &self.live);
+        held.last_cts = held.last_cts.max(cts);
+        held.touched(key, slot, before, &mut self.memory_bytes);
+        Ok(())
+    }
+
+    /// After the last replayed change: whatever was read before the restart, no formula may take a place below it.
+    pub fn finish_recovery(&mut self) {
+        self.clock = self.clock.next_tick();
+        let clock = self.clock;
+        for table in self.tables.iter_mut().flatten() {
+            table.low_water = table.low_water.max(clock);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The items of one table (or index) that are in memory.
+
+use crate::api::{KeyRange, RowSource};
+use crate::item::{Item, ReadMarks};
+use rubato_base::{Key, Lsn, Result, TableId, Timestamp};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+
+/// Items of a chunk: slots never move, and growing copies nothing.
+const CHUNK_ITEMS: usize = 1024;
+/// Range marks kept apart before the oldest is merged into the table's own mark: an insert compares its key with each.
+const RANGE_MARKS_MAX: usize = 8;
+/// What an item costs beside its row: the item, its key in the map and the map's own share.
+const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 24;
+/// What an allocation costs beside its content.
+const ALLOCATION_BYTES: usize = 16;
+
+/// The place of an item in its table. Only valid together with the item's generation, since an evicted item's slot is reused.
+pub(crate) type Slot = u32;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) map: BTreeMap<Key, Slot>,
+    chunks: Vec<Vec<Item>>,
+    free: Vec<Slot>,
+    /// Whether every row of the table is in memory, so that what is not there does not exist.
+    pub(crate) complete: bool,
+    /// No row that is not in memory was read above this timestamp.
+    pub(crate) low_water: Timestamp,
+    range_marks: Vec<(KeyRange, Timestamp)>,
+    /// No range that is not among `range_marks` was read above this timestamp.
+    range_low_water: Timestamp,
+    /// Keys of dirty items, once each.
+    pub(crate) dirty: Vec<Key>,
+    /// Keys of items that were dirty when the checkpoint under way began.
+    pub(crate) to_flush: Vec<Key>,
+    /// The key behind which the evicting hand goes on.
+    pub(crate) hand: Option<Key>,
+    /// The largest commit timestamp of any change here: a range read at or above it is still good.
+    pub(crate) last_cts: Timestamp,
+}
+
+impl Table {
+    pub(crate) fn new(complete: bool, low_water: Timestamp) -> Table {
+        Table {
+            map: BTreeMap::new(),
+            chunks: Vec::new(),
+            free: Vec::new(),
+            complete,
+            low_water,
+            range_marks: Vec::new(),
+            range_low_water: low_water,
+            dirty: Vec::new(),
+            to_flush: Vec::new(),
+            hand: None,
+            last_cts: Timestamp::ZERO,
+        }
+    }
+
+    pub(crate) fn item(&self, slot: Slot) -> &Item {
+        &self.chunks[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+    }
+
+    pub(crate) fn item_mut(&mut self, slot: Slot) -> &mut Item {
+        &mut self.chunks[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+    }
+
+    /// Splits the borrow: the ordered keys, and access to the items by slot.
+    pub(crate) fn map_and_items(&mut self) -> (&BTreeMap<Key, Slot>, Items<'_>) {
+        (&self.map, Items(&mut self.chunks))
+    }
+
+    pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
+        self.map.get(key).copied()
+    }
+
+    /// The slot of `key`, from memory or the store; a key without a row gets an empty item, which carries its read marks.
+    pub(crate) fn find_or_load(
+        &mut self,
+        id: TableId,
+        key: &[u8],
+        source: &dyn RowSource,
+        memory_bytes: &mut usize,
+    ) -> Result<Slot> {
+        if let Some(slot) = self.find(key) {
+            return Ok(slot);
+        }
+        let stored = if self.complete { None } else { source.get(id, key)? };
+        // The table's own low-water mark counts for every item; only a range mark above it must be carried by this one.
+        let range_floor = self.range_floor(key);
+        let marks = if range_floor > self.low_water { ReadMarks::all_at(range_floor) } else { ReadMarks::default() };
+        let mut item = Item { marks, ..Item::default() };
+        if let Some(stored) = stored {
+            item.cts = stored.cts;
+            item.row = Some(stored.row);
+        }
+        Ok(self.add(Key::from_bytes(key), item, memory_bytes))
+    }
+
+    /// Adds an item whose key is not in memory.
+    pub(crate) fn add(&mut self, key: Key, mut item: Item, memory_bytes: &mut usize) -> Slot {
+        *memory_bytes += item_bytes(&key, &item);
+        item.referenced = true;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                let place = self.item_mut(slot);
+                item.generation = place.generation + 1;
+                *place = item;
+                slot
+            }
+            None => {
+                if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ITEMS) {
+                    let first = if self.chunks.is_empty() { 16 } else { CHUNK_ITEMS };
+                    self.chunks.push(Vec::with_capacity(first));
+                }
+                let chunk = self.chunks.len() - 1;
+                self.chunks[chunk].push(item);
+                (chunk * CHUNK_ITEMS + self.chunks[chunk].len() - 1) as Slot
+            }
+        };
+        match self.map.entry(key) {
+            Entry::Vacant(entry) => entry.insert(slot),
+            Entry::Occupied(_) => unreachable!("the key was not in memory"),
+        };
+        slot
+    }
+
+    /// Takes an item out of memory; the marks that it carried stay as the table's low-water mark.
+    pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
+        let Some(slot) = self.map.remove(key.as_bytes()) else { return };
+        let item = self.item_mut(slot);
+        let bytes = item_bytes(key, item);
+        let highest = item.marks.highest();
+        let had_row = item.row.is_some();
+        *item = Item { generation: item.generation, ..Item::default() };
+        self.complete &= !had_row;
+        self.low_water = self.low_water.max(highest);
+        self.free.push(slot);
+        *memory_bytes -= bytes.min(*memory_bytes);
+    }
+
+    /// The largest timestamp at which a range that holds `key` may have been read.
+    pub(crate) fn range_floor(&self, key: &[u8]) -> Timestamp {
+        let marks = self.range_marks.iter().filter(|(range, _)| contains(range, key));
+        marks.map(|mark| mark.1).fold(self.range_low_water, Timestamp::max)
+    }
+
+    pub(crate) fn mark_range(&mut self, range: &KeyRange, ts: Timestamp) {
+        if ts <= self.range_low_water {
+            return;
+        }
+        if let Some(mark) = self.range_marks.iter_mut().find(|mark| mark.0 == *range) {
+            mark.1 = mark.1.max(ts);
+            return;
+        }
+        if self.range_marks.len() == RANGE_MARKS_MAX {
+            let oldest = (0..RANGE_MARKS_MAX).min_by_key(|at| self.range_marks[*at].1).unwrap_or(0);
+            let mark = self.range_marks.swap_remove(oldest);
+            self.range_low_water = self.range_low_water.max(mark.1);
+        }
+        self.range_marks.push((range.clone(), ts));
+    }
+
+    /// Notes that the committed row of `slot` changed from `before` bytes.
+    pub(crate) fn touched(&mut self, key: &Key, slot: Slot, before: usize, memory_bytes: &mut usize) {
+        let item = self.item_mut(slot);
+        let after = row_bytes(item);
+        let was_dirty = std::mem::replace(&mut item.dirty, true);
+        *memory_bytes = (*memory_bytes + after).saturating_sub(before);
+        if !was_dirty {
+            self.dirty.push(key.clone());
+        }
+    }
+
+    /// What all items cost, for taking a dropped table off the account.
+    pub(crate) fn bytes(&self) -> usize {
+        self.map.iter().map(|(key, slot)| item_bytes(key, self.item(*slot))).sum()
+    }
+}
+
+/// Items by slot, apart from the ordered keys.
+pub(crate) struct Items<'a>(&'a mut Vec<Vec<Item>>);
+
+impl Items<'_> {
+    pub(crate) fn get(&mut self, slot: Slot) -> &mut Item {
+        &mut self.0[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+    }
+}
+
+fn item_bytes(key: &Key, item: &Item) -> usize {
+    ITEM_BYTES + key.heap_bytes() + row_bytes(item)
+}
+
+/// What the committed row of an item costs.
+pub(crate) fn row_bytes(item: &Item) -> usize {
+    item.row.as_ref().map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES)
+}
+
+pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {
+    let above = match &range.from {
+        Bound::Included(from) => key >= from.as_bytes(),
+        Bound::Excluded(from) => key > from.as_bytes(),
+        Bound::Unbounded => true,
+    };
+    above
+        && match &range.to {
+            Bound::Included(to) => key <= to.as_bytes(),
+            Bound::Excluded(to) => key < to.as_bytes(),
+            Bound::Unbounded => true,
+        }
+}
+
+/// The bounds of a range as the map and the store take them; `None` if it is empty (a map refuses such a range).
+pub(crate) fn byte_bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+    let from = range.from.as_ref().map(Key::as_bytes);
+    let to = range.to.as_ref().map(Key::as_bytes);
+    let empty = match (from, to) {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
+        | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+        _ => false,
+    };
+    (!empty).then_some((from, to))
+}
+
+/// A row read back during recovery was written before every record that is replayed onto it.
+pub(crate) const RECOVERED_LSN: Lsn = Lsn(0);

@@ -1,0 +1,166 @@
+//! A transaction: its place in time, what it read, what it is about to write, and for whom it waits.
+
+use crate::api::{BeginOptions, CommitPolicy, KeyRange};
+use crate::table::Slot;
+use rubato_base::{ColumnSet, Error, Key, Lsn, Row, SessionId, TableId, Timestamp, TransactionId};
+use smallvec::SmallVec;
+
+/// A point read.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadRecord {
+    pub(crate) table: TableId,
+    pub(crate) slot: Slot,
+    pub(crate) generation: u32,
+    pub(crate) columns: ColumnSet,
+    pub(crate) key: Key,
+    /// What was seen, if that was not the committed row at the transaction's timestamp but one seen through pending formulas.
+    pub(crate) through: Option<Box<Option<Row>>>,
+}
+
+/// A range read: what was visited of it.
+#[derive(Clone, Debug)]
+pub(crate) struct RangeRecord {
+    pub(crate) table: TableId,
+    pub(crate) range: KeyRange,
+    pub(crate) columns: ColumnSet,
+}
+
+/// One pending change, in the order of the statements.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteRecord {
+    pub(crate) table: TableId,
+    pub(crate) slot: Slot,
+    pub(crate) key: Key,
+    /// Whether it is this transaction's first change of the item; commit works on each item once.
+    pub(crate) first: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(crate) id: TransactionId,
+    pub(crate) session: SessionId,
+    pub(crate) read_only: bool,
+    pub(crate) policy: CommitPolicy,
+    /// Its snapshot. Only grows.
+    pub(crate) ts: Timestamp,
+    pub(crate) reads: Vec<ReadRecord>,
+    pub(crate) ranges: Vec<RangeRecord>,
+    pub(crate) writes: Vec<WriteRecord>,
+    /// Items on which it stands in the queue.
+    pub(crate) queued: Vec<(TableId, Slot)>,
+    /// Owners of pending formulas that it read through: it commits after them and not without them.
+    pub(crate) after: SmallVec<[TransactionId; 2]>,
+    /// The commit timestamps of those of them that have committed.
+    pub(crate) after_cts: Timestamp,
+    /// Transactions that have this one in `after`.
+    pub(crate) followers: SmallVec<[TransactionId; 2]>,
+    pub(crate) waiting_for: Option<TransactionId>,
+    pub(crate) waiters: SmallVec<[TransactionId; 2]>,
+    /// Behind the last log record of what it read.
+    pub(crate) depends_lsn: Lsn,
+    /// Why it must be rolled back, if it must.
+    pub(crate) doomed: Option<Error>,
+}
+
+impl Transaction {
+    fn new(id: TransactionId, options: BeginOptions, ts: Timestamp, policy: CommitPolicy) -> Transaction {
+        Transaction {
+            id,
+            session: options.session,
+            read_only: options.read_only,
+            policy,
+            ts,
+            reads: Vec::new(),
+            ranges: Vec::new(),
+            writes: Vec::new(),
+            queued: Vec::new(),
+            after: SmallVec::new(),
+            after_cts: Timestamp::ZERO,
+            followers: SmallVec::new(),
+            waiting_for: None,
+            waiters: SmallVec::new(),
+            depends_lsn: Lsn(0),
+            doomed: None,
+        }
+    }
+
+    /// Starts over as another transaction, keeping the room of its lists.
+    fn reset(&mut self, id: TransactionId, options: BeginOptions, ts: Timestamp, policy: CommitPolicy) {
+        let mut fresh = Transaction::new(id, options, ts, policy);
+        std::mem::swap(&mut fresh.reads, &mut self.reads);
+        std::mem::swap(&mut fresh.ranges, &mut self.ranges);
+        std::mem::swap(&mut fresh.writes, &mut self.writes);
+        std::mem::swap(&mut fresh.queued, &mut self.queued);
+        *self = fresh;
+    }
+}
+
+/// Lists larger than this are given back when their transaction ends, so that one large transaction does not hold memory.
+const KEPT_CAPACITY_MAX: usize = 1024;
+
+/// Live transactions by id: the low bits of an id are its place here, the rest makes it unique.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    places: Vec<(bool, Transaction)>,
+    free: Vec<u32>,
+    begun: u64,
+}
+
+const PLACE_BITS: u32 = 20;
+
+impl Transactions {
+    pub(crate) fn begin(&mut self, options: BeginOptions, ts: Timestamp, policy: CommitPolicy) -> TransactionId {
+        self.begun += 1;
+        let place = self.free.pop().unwrap_or(self.places.len() as u32);
+        let id = TransactionId((self.begun << PLACE_BITS) | u64::from(place));
+        match self.places.get_mut(place as usize) {
+            Some((live, transaction)) => {
+                *live = true;
+                transaction.reset(id, options, ts, policy);
+            }
+            None => self.places.push((true, Transaction::new(id, options, ts, policy))),
+        }
+        id
+    }
+
+    pub(crate) fn get(&self, id: TransactionId) -> Option<&Transaction> {
+        let (live, transaction) = self.places.get(place(id))?;
+        (*live && transaction.id == id).then_some(transaction)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: TransactionId) -> Option<&mut Transaction> {
+        let (live, transaction) = self.places.get_mut(place(id))?;
+        (*live && transaction.id == id).then_some(transaction)
+    }
+
+    pub(crate) fn is_live(&self, id: TransactionId) -> bool {
+        self.get(id).is_some()
+    }
+
+    pub(crate) fn end(&mut self, id: TransactionId) {
+        let Some((live, transaction)) = self.places.get_mut(place(id)) else { return };
+        *live = false;
+        transaction.reads.clear();
+        transaction.ranges.clear();
+        transaction.writes.clear();
+        transaction.queued.clear();
+        if transaction.reads.capacity() + transaction.writes.capacity() > KEPT_CAPACITY_MAX {
+            transaction.reads = Vec::new();
+            transaction.writes = Vec::new();
+        }
+        self.free.push(place(id) as u32);
+    }
+
+    /// Live transactions, in no particular but a fixed order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Transaction> {
+        self.places.iter().filter(|place| place.0).map(|place| &place.1)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+fn place(id: TransactionId) -> usize {
+    (id.0 & ((1 << PLACE_BITS) - 1)) as usize
+}

@@ -1,0 +1,164 @@
+//! Placing formulas.
+
+use crate::api::{BlindUpdate, Change, ColumnBounds, Insertion, Outcome, Stop};
+use crate::database::{FormulaDatabase, table_of};
+use crate::item::Item;
+use crate::read::{note_read, visible};
+use crate::table::Slot;
+use crate::transaction::WriteRecord;
+use rubato_base::{ColumnSet, Error, Key, Row, SqlState, TableId, TransactionId};
+use rubato_formula::{ColumnChange, Formula, Range};
+
+impl FormulaDatabase {
+    /// Inserts a row, ordered on the existence of its key: waits for another transaction that is about to insert or delete
+    /// the same key, and gives the row that exists already, if one does.
+    pub fn insert(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: Key,
+        row: Row,
+    ) -> Outcome<Insertion> {
+        self.writable(transaction)?;
+        let slot = self.slot(table, key.as_bytes())?;
+        let item = table_of(&mut self.tables, table)?.item(slot);
+        // A key that was never there, and that nobody else is about to write, needs no queue: only its existence is read.
+        if item.row.is_none() && item.hot.is_none() {
+            let cts = item.cts;
+            self.advance(transaction, cts)?;
+            let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+            let held = table_of(&mut self.tables, table)?;
+            note_read(t, table, slot, held.item_mut(slot), key.as_bytes(), ColumnSet::EXISTENCE);
+        } else {
+            self.take_turn(transaction, table, slot, key.as_bytes(), ColumnSet::EXISTENCE)?;
+            if let Some(existing) = self.newest(transaction, table, slot)? {
+                return Ok(Insertion::Exists(existing));
+            }
+        }
+        self.place(transaction, table, slot, key, Change::Insert(row))?;
+        Ok(Insertion::Inserted)
+    }
+
+    /// Places a blind formula: it reads only that the row exists, waits for nobody, and takes its place when it commits
+    /// (promise 2). An `Add` within `bounds` stays blind while no outcome of what is pending can leave them.
+    pub fn update_blind(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        formula: Formula,
+        bounds: &[ColumnBounds],
+    ) -> Outcome<BlindUpdate> {
+        self.writable(transaction)?;
+        let slot = self.slot(table, key)?;
+        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let held = table_of(&mut self.tables, table)?;
+        note_read(t, table, slot, held.item_mut(slot), key, ColumnSet::EXISTENCE);
+        let ts = t.ts;
+        let item = held.item(slot);
+        if visible(item, ts, transaction)?.is_none() {
+            return Ok(BlindUpdate::Missing);
+        }
+        if !bounds.iter().all(|bounds| stays_within(item, &formula, bounds)) {
+            self.statistics.bounds_refused += 1;
+            return Ok(BlindUpdate::MustBeOrdered);
+        }
+        self.statistics.blind_updates += 1;
+        self.place(transaction, table, slot, Key::from_bytes(key), Change::Update(formula))?;
+        Ok(BlindUpdate::Pending)
+    }
+
+    /// Places a formula on a row that this transaction has read with [`FormulaDatabase::read_for_update`].
+    pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
+        self.ordered_change(transaction, table, key, Change::Update(formula))
+    }
+
+    /// Deletes a row that this transaction has read with [`FormulaDatabase::read_for_update`].
+    pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
+        self.ordered_change(transaction, table, key, Change::Delete)
+    }
+
+    fn ordered_change(&mut self, transaction: TransactionId, table: TableId, key: &[u8], change: Change) -> Outcome<()> {
+        self.writable(transaction)?;
+        let slot = self.slot(table, key)?;
+        let holds_place = |item: &Item| item.intent(transaction).is_some();
+        if !holds_place(table_of(&mut self.tables, table)?.item(slot)) {
+            return Err(Stop::Fail(Error::internal("a row was changed without its place in the queue")));
+        }
+        self.place(transaction, table, slot, Key::from_bytes(key), change)
+    }
+
+    fn writable(&mut self, transaction: TransactionId) -> Outcome<()> {
+        if self.active(transaction)?.read_only {
+            let message = "cannot change rows in a read-only transaction";
+            return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
+        }
+        Ok(())
+    }
+
+    /// The newest row with the transaction's own changes, whose turn has come.
+    fn newest(&mut self, transaction: TransactionId, table: TableId, slot: Slot) -> Outcome<Option<Row>> {
+        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        let ts = t.ts;
+        let through = t.reads.last().and_then(|read| read.through.as_deref()).cloned();
+        let item = table_of(&mut self.tables, table)?.item(slot);
+        Ok(match through {
+            Some(seen) => {
+                let own = item.intent(transaction).map_or(&[][..], |intent| &intent.changes);
+                crate::item::apply_changes(seen.map(std::borrow::Cow::Owned), own)?.map(std::borrow::Cow::into_owned)
+            }
+            None => visible(item, ts, transaction)?.map(std::borrow::Cow::into_owned),
+        })
+    }
+
+    /// Appends a change to the transaction's intent.
+    fn place(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        key: Key,
+        change: Change,
+    ) -> Outcome<()> {
+        let held = table_of(&mut self.tables, table)?;
+        let intent = held.item_mut(slot).intent_or_new(transaction);
+        let first = intent.changes.is_empty();
+        intent.written = intent.written.union(columns_of(&change));
+        intent.changes.push(change);
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            t.writes.push(WriteRecord { table, slot, key, first });
+        }
+        Ok(())
+    }
+}
+
+/// The columns that a change writes.
+pub(crate) fn columns_of(change: &Change) -> ColumnSet {
+    match change {
+        Change::Update(formula) => formula.columns_written(),
+        Change::Insert(_) | Change::Replace(_) | Change::Delete => ColumnSet::ALL,
+    }
+}
+
+/// Whether the column stays within its bounds whichever of the pending formulas commit, `formula` among them (escrow).
+fn stays_within(item: &Item, formula: &Formula, bounds: &ColumnBounds) -> bool {
+    let Some(mut range) = item.row.as_ref().and_then(|row| Range::of(&row.get(bounds.column))) else { return false };
+    let pending = item.intents().iter().flat_map(|intent| &intent.changes);
+    let pending = pending.map(|change| match change {
+        Change::Update(formula) => Some(formula),
+        Change::Insert(_) | Change::Replace(_) | Change::Delete => None,
+    });
+    for formula in pending.chain(std::iter::once(Some(formula))) {
+        let Some(formula) = formula else { return false };
+        let known = match formula.change_of(bounds.column as u16).map(|change| &change.change) {
+            None => true,
+            Some(ColumnChange::Add(delta)) => range.add_delta(delta),
+            Some(ColumnChange::Set(value)) => range.include_set(value),
+            Some(ColumnChange::Evaluate(_)) => false,
+        };
+        if !known {
+            return false;
+        }
+    }
+    range.within(&bounds.bounds)
+}

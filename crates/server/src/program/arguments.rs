@@ -1,0 +1,255 @@
+//! The command line, and the configuration file with the same names.
+
+use super::engine::CommitPolicy;
+use super::units::Size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  rubato                                    serve ./rubato-data at 127.0.0.1:5433
+  rubato start --data /srv/shop --memory 4GiB
+  rubato demo                               a temporary database with TPC-C in it, measured and checked
+  rubato sql -c 'SELECT 1'                  one statement; without -c a shell
+  psql -h 127.0.0.1 -p 5433 rubato          any PostgreSQL client will do
+  rubato bench tpcc --warehouses 1          measure this server, or several with --url
+  rubato check ./rubato-data                verify a folder that is not open
+
+Every flag of `start` can also be set by an environment variable (RUBATO_DATA, RUBATO_LISTEN ...) or in a TOML file
+(--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.";
+
+/// A PostgreSQL-compatible database that keeps updates as formulas: hot rows neither lock nor abort, every transaction
+/// is strictly serializable.
+#[derive(Debug, Parser)]
+#[command(name = "rubato", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) start: StartArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve a data folder (the default)
+    Start(Box<StartArguments>),
+    /// Show what it can do: load TPC-C into a temporary database, run it for ten seconds, check it, stay up
+    Demo(DemoArguments),
+    /// A small SQL shell, or one statement with -c, or a script from standard input
+    Sql(SqlArguments),
+    /// Measure this or any other PostgreSQL-compatible server
+    #[command(subcommand)]
+    Bench(rubato_bench::BenchCommand),
+    /// Verify a data folder that no server has open
+    Check {
+        /// The folder
+        data: PathBuf,
+    },
+    /// Print a line for --password-file; the password is read from standard input
+    Password {
+        /// The user
+        user: String,
+    },
+}
+
+/// What `start` can be told. Every field is optional, so that flags, environment and file can be laid over each other.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StartArguments {
+    /// Folder of the data, made if it is not there [default: ./rubato-data]
+    #[arg(long, env = "RUBATO_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Where to listen; several with commas. Other than loopback only with passwords and TLS [default: 127.0.0.1:5433]
+    #[arg(long, env = "RUBATO_LISTEN", value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Memory for rows and caches, such as 512MB or 2GiB [default: a quarter of the machine's]
+    #[arg(long, env = "RUBATO_MEMORY", value_name = "SIZE")]
+    pub memory: Option<Size>,
+    /// Threads that serve connections and run statements [default: one per core]
+    #[arg(long, env = "RUBATO_WORKERS", value_name = "N")]
+    pub workers: Option<usize>,
+    /// Threads per stage, for comparison; 0 runs all stages on the workers [default: 0]
+    #[arg(long, env = "RUBATO_STAGE_THREADS", value_name = "N")]
+    pub stage_threads: Option<usize>,
+    /// When conflicts are looked for [default: optimistic]
+    #[arg(long, env = "RUBATO_COMMIT_POLICY", value_name = "POLICY")]
+    pub commit_policy: Option<CommitPolicy>,
+    /// Load control by conflict potential [default: on]
+    #[arg(long, env = "RUBATO_ADMISSION", value_name = "SWITCH")]
+    pub admission: Option<Switch>,
+    /// Serve Prometheus metrics over HTTP here [default: not]
+    #[arg(long, env = "RUBATO_METRICS_LISTEN", value_name = "HOST:PORT")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Form of the log on standard error [default: text]
+    #[arg(long, env = "RUBATO_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// What to log: error, warn, info, debug, or per part such as info,rubato_server=debug [default: info]
+    #[arg(long, env = "RUBATO_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// Certificate chain for TLS, PEM; needs --tls-key
+    #[arg(long, env = "RUBATO_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key for TLS, PEM; needs --tls-cert
+    #[arg(long, env = "RUBATO_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Ask for passwords (SCRAM-SHA-256); lines as `rubato password USER` prints them
+    #[arg(long, env = "RUBATO_PASSWORD_FILE", value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Connections at a time [default: 10000]
+    #[arg(long, env = "RUBATO_MAX_CONNECTIONS", value_name = "N")]
+    pub max_connections: Option<usize>,
+    /// The longest message a client may send [default: 256MiB]
+    #[arg(long, env = "RUBATO_MESSAGE_BYTES_MAX", value_name = "SIZE")]
+    pub message_bytes_max: Option<Size>,
+    /// How long a client may take to log in [default: 60]
+    #[arg(long, env = "RUBATO_LOGIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub login_timeout_seconds: Option<u64>,
+    /// How long a client may take no byte of its answers; 0 for ever [default: 600]
+    #[arg(long, env = "RUBATO_SEND_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub send_timeout_seconds: Option<u64>,
+    /// How long running statements may go on after SIGTERM [default: 10]
+    #[arg(long, env = "RUBATO_GRACE_SECONDS", value_name = "SECONDS")]
+    pub grace_seconds: Option<u64>,
+    /// TOML file with any of these settings
+    #[arg(long, env = "RUBATO_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+/// On or off.
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+/// The form of the log.
+pub enum LogFormat {
+    /// One line of text for each event.
+    Text,
+    /// One JSON object for each event.
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct DemoArguments {
+    /// Leave when the checks are done, with status 0 if they hold
+    #[arg(long)]
+    pub(super) exit: bool,
+    /// Seconds to run the mix
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    pub(super) duration: f64,
+    /// Terminals
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(super) terminals: u64,
+    /// No progress bar
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct SqlArguments {
+    /// The server
+    #[arg(long, env = "RUBATO_URL", default_value = "postgres://rubato@127.0.0.1:5433/rubato")]
+    pub(super) url: String,
+    /// Run this and leave; may be given several times
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub(super) commands: Vec<String>,
+}
+
+impl StartArguments {
+    /// Lays these settings over those of the configuration file, if one is named. The error names the file.
+    pub fn with_file(self) -> Result<StartArguments, String> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|wrong| format!("cannot read {shown}: {wrong}"))?;
+        let file: StartArguments = toml::from_str(&text).map_err(|wrong| format!("{shown}: {wrong}"))?;
+        Ok(self.or(file))
+    }
+
+    fn or(self, below: StartArguments) -> StartArguments {
+        StartArguments {
+            data: self.data.or(below.data),
+            listen: self.listen.or(below.listen),
+            memory: self.memory.or(below.memory),
+            workers: self.workers.or(below.workers),
+            stage_threads: self.stage_threads.or(below.stage_threads),
+            commit_policy: self.commit_policy.or(below.commit_policy),
+            admission: self.admission.or(below.admission),
+            metrics_listen: self.metrics_listen.or(below.metrics_listen),
+            log_format: self.log_format.or(below.log_format),
+            log: self.log.or(below.log),
+            tls_cert: self.tls_cert.or(below.tls_cert),
+            tls_key: self.tls_key.or(below.tls_key),
+            password_file: self.password_file.or(below.password_file),
+            max_connections: self.max_connections.or(below.max_connections),
+            message_bytes_max: self.message_bytes_max.or(below.message_bytes_max),
+            login_timeout_seconds: self.login_timeout_seconds.or(below.login_timeout_seconds),
+            send_timeout_seconds: self.send_timeout_seconds.or(below.send_timeout_seconds),
+            grace_seconds: self.grace_seconds.or(below.grace_seconds),
+            config: self.config,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+        let parsed = Arguments::try_parse_from(["rubato", "--data", "x", "--memory", "1GiB"]).unwrap();
+        assert_eq!(parsed.start.memory, Some(Size { bytes: 1 << 30 }));
+        let parsed = Arguments::try_parse_from([
+            "rubato",
+            "start",
+            "--commit-policy",
+            "pessimistic",
+            "--admission",
+            "off",
+        ]);
+        let Some(Command::Start(start)) = parsed.unwrap().command else {
+            panic!()
+        };
+        assert_eq!(
+            (start.commit_policy, start.admission),
+            (Some(CommitPolicy::Pessimistic), Some(Switch::Off))
+        );
+        assert!(Arguments::try_parse_from(["rubato", "start", "--memory", "much"]).is_err());
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_unknown_keys_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rubato.toml");
+        std::fs::write(
+            &path,
+            "memory = \"2GiB\"\nworkers = 3\nadmission = \"off\"\nmax-connections = 5\n",
+        )
+        .unwrap();
+        let flags = StartArguments {
+            config: Some(path.clone()),
+            workers: Some(7),
+            ..StartArguments::default()
+        };
+        let merged = flags.clone().with_file().unwrap();
+        assert_eq!((merged.workers, merged.max_connections), (Some(7), Some(5)));
+        assert_eq!(
+            (merged.memory, merged.admission),
+            (Some(Size { bytes: 2 << 30 }), Some(Switch::Off))
+        );
+        std::fs::write(&path, "memroy = \"2GiB\"\n").unwrap();
+        assert!(flags.clone().with_file().unwrap_err().contains("memroy"));
+        std::fs::write(&path, "memory = \"lots\"\n").unwrap();
+        assert!(flags.with_file().unwrap_err().contains("lots"));
+    }
+}

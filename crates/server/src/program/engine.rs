@@ -1,0 +1,58 @@
+//! What the program needs of the database itself.
+
+use crate::metrics::MetricsSource;
+use crate::worker::SqlWorker;
+use clap::ValueEnum;
+use rubato_base::Result;
+use rubato_stages::worker::WakeHandle;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How an engine is opened.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// The data folder; made if it is not there.
+    pub data: PathBuf,
+    /// Memory for rows, versions and caches.
+    pub memory_bytes: u64,
+    /// How many workers will be asked for.
+    pub workers: usize,
+    /// Threads per stage kind; 0 runs all stages on the workers.
+    pub stage_threads: usize,
+    /// When formulas are checked.
+    pub commit_policy: CommitPolicy,
+    /// Whether load is controlled by conflict potential.
+    pub admission: bool,
+}
+
+/// When a transaction's formulas are checked against others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitPolicy {
+    /// At commit.
+    Optimistic,
+    /// At each statement, waiting for others where need be.
+    Pessimistic,
+}
+
+/// An open database.
+pub trait Engine: Sized {
+    /// What runs statements on each worker thread.
+    type Worker: SqlWorker;
+
+    /// Opens or makes the folder and recovers. Refuses a folder that another process has open.
+    fn open(settings: &EngineSettings) -> Result<Self>;
+
+    /// Makes the engine of one worker; `index` counts from 0 below `EngineSettings::workers`.
+    fn worker(&self, index: usize, wake: WakeHandle) -> Result<Self::Worker>;
+
+    /// The numbers of the engine.
+    fn metrics(&self) -> Arc<dyn MetricsSource>;
+
+    /// Forces what is not forced and closes the folder. All workers have been dropped.
+    fn close(self) -> Result<()>;
+
+    /// Verifies a folder that nobody has open, writing what it finds line by line; an error if it is damaged.
+    fn check(data: &Path, report: &mut dyn FnMut(&str)) -> Result<()>;
+}

@@ -1,0 +1,182 @@
+//! The program `rubato`: what its commands do. Generic over the [`Engine`], so that it can be tested without one.
+
+mod arguments;
+mod engine;
+mod password;
+mod shell;
+mod start;
+mod units;
+
+pub use arguments::{Arguments, LogFormat, StartArguments, Switch};
+pub use engine::{CommitPolicy, Engine, EngineSettings};
+pub use units::{Size, memory_default};
+
+use arguments::{Command, DemoArguments};
+use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use start::{Running, explain, start_log};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Status after an error; clap's own for a wrong command line is 2.
+const FAILURE: u8 = 1;
+
+/// Status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// How often a running demonstration looks for Ctrl-C.
+const DEMO_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Reads the command line and does what it says.
+pub fn main<E: Engine>() -> ExitCode {
+    match run::<E>(Arguments::parse()) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("rubato: {message}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
+    match arguments.command {
+        None => start::<E>(arguments.start),
+        Some(Command::Start(start_arguments)) => start::<E>(*start_arguments),
+        Some(Command::Demo(demo_arguments)) => demo::<E>(&demo_arguments),
+        Some(Command::Sql(sql)) => shell::run(&sql.url, &sql.commands),
+        Some(Command::Bench(bench)) => {
+            rubato_bench::execute(&bench, &mut std::io::stdout()).map_err(|wrong| wrong.to_string())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Check { data }) => {
+            E::check(&data, &mut |line| println!("{line}")).map_err(|error| explain(&error))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Password { user }) => password::print_line(&user),
+    }
+}
+
+fn start<E: Engine>(arguments: StartArguments) -> Result<ExitCode, String> {
+    let arguments = arguments.with_file()?;
+    start_log(&arguments, "info")?;
+    abort_on_panic();
+    // Before anything is open, so that no signal in between is lost.
+    let stop = StopSignals::watch()?;
+    let running = Running::<E>::begin(&arguments)?;
+    say(&running.ready_line());
+    stop.wait();
+    running.end()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn demo<E: Engine>(arguments: &DemoArguments) -> Result<ExitCode, String> {
+    let folder = tempfile::Builder::new()
+        .prefix("rubato-demo-")
+        .tempdir()
+        .map_err(|wrong| wrong.to_string())?;
+    let settings = StartArguments {
+        data: Some(folder.path().join("data")),
+        listen: Some("127.0.0.1:0".to_owned()),
+        ..StartArguments::default()
+    };
+    start_log(&settings, "warn")?;
+    abort_on_panic();
+    let mut stop = StopSignals::watch()?;
+    let running = Running::<E>::begin(&settings)?;
+    let port = running.address().map_or(0, |address| address.port());
+    let url = format!("postgres://rubato@127.0.0.1:{port}/rubato");
+    let demo_settings = rubato_bench::demo::DemoSettings {
+        terminals: arguments.terminals.max(1),
+        duration: Duration::try_from_secs_f64(arguments.duration).map_err(|wrong| format!("--duration: {wrong}"))?,
+        progress: !arguments.quiet,
+        ..rubato_bench::demo::DemoSettings::default()
+    };
+    let measuring = std::thread::spawn(move || rubato_bench::demo::run_demo(&url, demo_settings));
+    while !measuring.is_finished() {
+        if stop.is_asked() {
+            running.end()?;
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        std::thread::sleep(DEMO_CHECK_INTERVAL);
+    }
+    let report = measuring.join().map_err(|_| "the demonstration panicked".to_owned())?;
+    let report = report.map_err(|wrong| wrong.to_string())?;
+    say(&format!(
+        "TPC-C with 1 warehouse, loaded in {:.1} s\n\n{}",
+        report.load.as_secs_f64(),
+        report.round
+    ));
+    for check in report.checks.iter().filter(|check| check.violation.is_some()) {
+        say(&format!("VIOLATED: {check:?}"));
+    }
+    let held = report.checks.iter().filter(|check| check.violation.is_none()).count();
+    say(&format!(
+        "{held} of {} consistency conditions hold",
+        report.checks.len()
+    ));
+    if !arguments.exit {
+        say(&format!(
+            "{}\nCtrl-C ends it and removes {}",
+            running.ready_line(),
+            folder.path().display()
+        ));
+        stop.wait();
+    }
+    running.end()?;
+    Ok(if report.holds() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILURE)
+    })
+}
+
+// Standard output may be closed; that is no reason to stop serving.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// SIGTERM and SIGINT: the first is waited for, the second ends the process at once.
+struct StopSignals {
+    signals: Signals,
+}
+
+impl StopSignals {
+    fn watch() -> Result<StopSignals, String> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let register = || {
+            for signal in [SIGTERM, SIGINT] {
+                // In this order: the first signal finds the flag unset, and sets it.
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))?;
+                signal_hook::flag::register(signal, Arc::clone(&stopping))?;
+            }
+            Signals::new([SIGTERM, SIGINT])
+        };
+        register()
+            .map(|signals| StopSignals { signals })
+            .map_err(|wrong| format!("cannot watch for signals: {wrong}"))
+    }
+
+    fn is_asked(&mut self) -> bool {
+        self.signals.pending().next().is_some()
+    }
+
+    fn wait(mut self) {
+        let _ = self.signals.forever().next();
+    }
+}
+
+// A thread that panics may leave work half done in memory. What counts is in the log: ending at once and recovering from it
+// is safe, going on is not.
+fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        tracing::error!(%panic, "a thread panicked; the process ends, the log has what was acknowledged");
+        std::process::abort();
+    }));
+}

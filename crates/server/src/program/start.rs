@@ -1,0 +1,194 @@
+//! `rubato start`: opens the engine, serves it, and closes in order.
+
+use super::arguments::{LogFormat, StartArguments, Switch};
+use super::engine::{CommitPolicy, Engine, EngineSettings};
+use super::units::memory_default;
+use crate::metrics::{MetricsServer, MetricsSource};
+use crate::passwords::Passwords;
+use crate::scram::Verifier;
+use crate::server::{Server, ServerSecurity};
+use crate::settings::ServerSettings;
+use crate::tls::read_tls_files;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The user whose password the environment may give.
+const OWN_USER: &str = "rubato";
+
+/// A database being served.
+pub(super) struct Running<E: Engine> {
+    engine: E,
+    server: Server,
+    metrics: Option<MetricsServer>,
+}
+
+impl<E: Engine> Running<E> {
+    /// Opens and serves.
+    pub(super) fn begin(arguments: &StartArguments) -> Result<Running<E>, String> {
+        let started = Instant::now();
+        let server_settings = server_settings(arguments)?;
+        let security = security(arguments)?;
+        let engine_settings = engine_settings(arguments, server_settings.workers);
+        raise_file_limit();
+        let engine = E::open(&engine_settings).map_err(|error| explain(&error))?;
+        let server = Server::start(server_settings, security, |index, wake| engine.worker(index, wake))
+            .map_err(|wrong| wrong.to_string())?;
+        let sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
+        let metrics = arguments
+            .metrics_listen
+            .map(|address| MetricsServer::start(address, sources))
+            .transpose();
+        let metrics = metrics.map_err(|wrong| format!("cannot serve metrics: {wrong}"))?;
+        tracing::info!(
+            data = %engine_settings.data.display(),
+            memory_bytes = engine_settings.memory_bytes,
+            workers = engine_settings.workers,
+            start_ms = started.elapsed().as_millis() as u64,
+            "serving"
+        );
+        Ok(Running {
+            engine,
+            server,
+            metrics,
+        })
+    }
+
+    /// The first address it listens at.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.server.addresses().first().copied()
+    }
+
+    /// The line that says how to connect.
+    pub(super) fn ready_line(&self) -> String {
+        match self.address() {
+            Some(address) => {
+                let host = if address.ip().is_unspecified() {
+                    "127.0.0.1".to_owned()
+                } else {
+                    address.ip().to_string()
+                };
+                format!("rubato is ready: psql -h {host} -p {} rubato", address.port())
+            }
+            None => "rubato is ready".to_owned(),
+        }
+    }
+
+    /// Finishes what runs, forces and closes.
+    pub(super) fn end(self) -> Result<(), String> {
+        tracing::info!("stopping");
+        self.server.shut_down();
+        drop(self.metrics);
+        self.engine.close().map_err(|error| explain(&error))?;
+        tracing::info!("closed");
+        Ok(())
+    }
+}
+
+/// An error as a person reads it on a terminal.
+pub(super) fn explain(error: &rubato_base::Error) -> String {
+    let fields = error.fields();
+    let mut text = fields.message.clone();
+    for more in [&fields.detail, &fields.hint].into_iter().flatten() {
+        text.push_str("\n  ");
+        text.push_str(more);
+    }
+    text
+}
+
+fn server_settings(arguments: &StartArguments) -> Result<ServerSettings, String> {
+    let default = ServerSettings::default();
+    let seconds = |given: Option<u64>, otherwise: Duration| given.map_or(otherwise, Duration::from_secs);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(ServerSettings {
+        listen: arguments.listen.as_deref().map_or(Ok(default.listen), resolve)?,
+        workers: arguments.workers.unwrap_or(cores).max(1),
+        connections_max: arguments.max_connections.unwrap_or(default.connections_max),
+        message_bytes_max: arguments
+            .message_bytes_max
+            .and_then(|size| usize::try_from(size.bytes).ok())
+            .unwrap_or(default.message_bytes_max),
+        login_timeout: seconds(arguments.login_timeout_seconds, default.login_timeout),
+        send_timeout: seconds(arguments.send_timeout_seconds, default.send_timeout),
+        grace_time: seconds(arguments.grace_seconds, default.grace_time),
+        databases: default.databases,
+    })
+}
+
+fn resolve(listen: &str) -> Result<Vec<SocketAddr>, String> {
+    let mut addresses = Vec::new();
+    for part in listen.split(',').map(str::trim) {
+        let found = part
+            .to_socket_addrs()
+            .map_err(|wrong| format!("cannot listen at {part}: {wrong}"))?;
+        addresses.extend(found);
+    }
+    Ok(addresses)
+}
+
+fn engine_settings(arguments: &StartArguments, workers: usize) -> EngineSettings {
+    EngineSettings {
+        data: arguments.data.clone().unwrap_or_else(|| PathBuf::from("./rubato-data")),
+        memory_bytes: arguments.memory.unwrap_or_else(memory_default).bytes,
+        workers,
+        stage_threads: arguments.stage_threads.unwrap_or(0),
+        commit_policy: arguments.commit_policy.unwrap_or(CommitPolicy::Optimistic),
+        admission: arguments.admission != Some(Switch::Off),
+    }
+}
+
+fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(read_tls_files(certificate, key)?),
+        (None, None) => None,
+        _ => return Err("--tls-cert and --tls-key go together".to_owned()),
+    };
+    let own = std::env::var("RUBATO_PASSWORD").ok();
+    if arguments.password_file.is_none() && own.is_none() {
+        return Ok(ServerSecurity { tls, passwords: None });
+    }
+    let mut passwords = Passwords::new().map_err(|error| explain(&error))?;
+    if let Some(path) = &arguments.password_file {
+        passwords.read_file(path)?;
+    }
+    if let Some(own) = own {
+        passwords.insert(
+            OWN_USER,
+            Verifier::from_password(&own).map_err(|error| explain(&error))?,
+        );
+    }
+    Ok(ServerSecurity {
+        tls,
+        passwords: Some(passwords),
+    })
+}
+
+// Ten thousand connections need as many files; the usual soft limit is 1024, the hard one far above.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(wrong) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%wrong, "the limit of open files could not be raised");
+    }
+}
+
+/// Sends events of all crates to standard error.
+pub(super) fn start_log(arguments: &StartArguments, default_filter: &str) -> Result<(), String> {
+    let filter = arguments.log.as_deref().unwrap_or(default_filter);
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|wrong| format!("--log {filter}: {wrong}"))?;
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(is_terminal);
+    let started = match arguments.log_format {
+        Some(LogFormat::Json) => builder.json().try_init(),
+        _ => builder.try_init(),
+    };
+    started.map_err(|wrong| wrong.to_string())
+}

@@ -1,0 +1,41 @@
+//! Settings of the wire.
+
+use crate::wire::MESSAGE_BYTES_MAX;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How a server listens and what it puts up with.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Where to listen; port 0 takes a free one. Addresses other than loopback need passwords and TLS.
+    pub listen: Vec<SocketAddr>,
+    /// Threads that own connections and run statements, at least one.
+    pub workers: usize,
+    /// Connections at a time; the next one is told 53300.
+    pub connections_max: usize,
+    /// The longest message accepted.
+    pub message_bytes_max: usize,
+    /// How long a client may take to log in.
+    pub login_timeout: Duration,
+    /// How long a client may take no byte of its answers before it is let go; zero for ever.
+    pub send_timeout: Duration,
+    /// How long running statements may go on when the server stops.
+    pub grace_time: Duration,
+    /// Names under which the database is known; the first is its own.
+    pub databases: Vec<String>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> ServerSettings {
+        ServerSettings {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 5433))],
+            workers: 1,
+            connections_max: 10_000,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            login_timeout: Duration::from_secs(60),
+            send_timeout: Duration::from_secs(600),
+            grace_time: Duration::from_secs(10),
+            databases: vec!["rubato".to_owned(), "postgres".to_owned()],
+        }
+    }
+}

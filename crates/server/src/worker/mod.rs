@@ -1,0 +1,386 @@
+//! The worker loop: one thread that owns connections and the engine that runs their statements.
+//!
+//! A round: wait for events; read, decode and submit; let the engine run; send what may be sent. An answer waits until the log
+//! is forced up to its work's `durable_at`. When answers wait and nothing else is ready, this thread forces the log itself: one
+//! client pays no thread switch, and many clients share the write, since all that came in before it is in it.
+
+pub(crate) mod connection;
+mod flow;
+pub(crate) mod port;
+mod session;
+pub(crate) mod shared;
+pub(crate) mod transport;
+
+use connection::Connection;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use port::{Letter, WorkerPort};
+use rubato_base::{Lsn, SessionId};
+use rubato_sql::client::{Request, Responder};
+use rubato_stages::worker::{CancelReason, StatementWorker};
+use shared::Shared;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use transport::Transport;
+
+/// A [`StatementWorker`] that speaks SQL; implemented by every type that fits.
+pub trait SqlWorker: StatementWorker<Request = Request, Responder = Box<dyn Responder>> + 'static {}
+
+impl<W: StatementWorker<Request = Request, Responder = Box<dyn Responder>> + 'static> SqlWorker for W {}
+
+pub(crate) const WAKE_TOKEN: Token = Token(0);
+const LISTENER_TOKENS: usize = 1;
+const CONNECTION_TOKENS: usize = 1 << 20;
+
+/// Events taken from the system at a time.
+const EVENTS_MAX: usize = 512;
+
+/// Bytes read at a time. One buffer serves all connections of a worker, so an idle connection holds none.
+const READ_BYTES: usize = 64 << 10;
+
+/// Rounds in which answers may wait for the log while new requests keep coming; then the log is forced all the same.
+const ROUNDS_BEFORE_FORCE: u32 = 4;
+
+/// How often the engine may run again in one round for work that came out of what it just completed.
+const RUNS_PER_ROUND: u32 = 8;
+
+/// How long to wait for another thread's forcing of the log before looking again, should its wake be lost.
+const LOG_WAIT: Duration = Duration::from_millis(10);
+
+/// How long a statement may go on after its client has hung up: it may have sent a last statement and left.
+const HANGUP_GRACE_US: i64 = 2_000_000;
+
+/// Pause after a failure to accept, for example for want of file descriptors.
+const ACCEPT_PAUSE_US: i64 = 100_000;
+
+/// Time after the grace time in which cancelled statements may come back.
+const CANCEL_GRACE_US: i64 = 2_000_000;
+
+/// How often clients that take no bytes are looked for, while there are any.
+const STALL_CHECK_US: i64 = 1_000_000;
+
+/// Responders kept for use by any connection.
+const RESPONDERS_KEPT: usize = 256;
+
+/// Microseconds since 1970 by the system's clock; steps when that is set.
+pub(crate) fn now_us() -> i64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_micros() as i64)
+}
+
+/// One worker thread's state.
+pub(crate) struct WorkerLoop<W: SqlWorker> {
+    index: usize,
+    poll: Poll,
+    port: Arc<WorkerPort>,
+    shared: Arc<Shared>,
+    engine: W,
+    listeners: Vec<TcpListener>,
+    accept_again_at_us: Option<i64>,
+    connections: Slab<Connection<W::Session>>,
+    /// Connections to look at, without repetition.
+    ready: VecDeque<usize>,
+    /// Connections whose answers wait for the log.
+    held: BinaryHeap<Reverse<(Lsn, usize)>>,
+    rounds_held: u32,
+    waits_for_log: bool,
+    /// Work was submitted since the engine last ran.
+    submitted: bool,
+    scratch: Box<[u8]>,
+    responders: Vec<Box<dyn Responder>>,
+    /// In order of time, since all wait equally long.
+    login_deadlines: VecDeque<(i64, usize, SessionId)>,
+    hangup_deadlines: VecDeque<(i64, usize, SessionId)>,
+    stalled: usize,
+    stall_check_at_us: i64,
+    stopping: Option<Stopping>,
+}
+
+/// A server that stops.
+struct Stopping {
+    cancel_at_us: i64,
+    leave_at_us: i64,
+    cancelled: bool,
+}
+
+impl<W: SqlWorker> WorkerLoop<W> {
+    pub(crate) fn new(
+        index: usize,
+        poll: Poll,
+        shared: Arc<Shared>,
+        engine: W,
+        listeners: Vec<TcpListener>,
+    ) -> WorkerLoop<W> {
+        WorkerLoop {
+            index,
+            poll,
+            port: Arc::clone(&shared.ports[index]),
+            shared,
+            engine,
+            listeners,
+            accept_again_at_us: None,
+            connections: Slab::new(),
+            ready: VecDeque::new(),
+            held: BinaryHeap::new(),
+            rounds_held: 0,
+            waits_for_log: false,
+            submitted: false,
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
+            responders: Vec::new(),
+            login_deadlines: VecDeque::new(),
+            hangup_deadlines: VecDeque::new(),
+            stalled: 0,
+            stall_check_at_us: 0,
+            stopping: None,
+        }
+    }
+
+    /// Runs until the server stops.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            self.poll
+                .registry()
+                .register(listener, Token(LISTENER_TOKENS + index), Interest::READABLE)?;
+        }
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.is_finished() {
+            self.round(&mut events)?;
+        }
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.stopping
+            .as_ref()
+            .is_some_and(|stopping| self.connections.is_empty() || now_us() >= stopping.leave_at_us)
+    }
+
+    fn round(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = self.timeout();
+        let timeout = if self.port.fall_asleep() {
+            timeout
+        } else {
+            Some(Duration::ZERO)
+        };
+        match self.poll.poll(events, timeout) {
+            Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
+            _ => {}
+        }
+        let (woken, letters) = self.port.wake_up();
+        if woken {
+            self.waits_for_log = false;
+            self.engine.on_wake();
+        }
+        let now_us = now_us();
+        letters.into_iter().for_each(|letter| self.on_letter(letter, now_us));
+        let idle = events.is_empty() && !woken;
+        for event in &*events {
+            self.on_event(event, now_us);
+        }
+        self.on_deadlines(now_us);
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { break };
+            self.advance(index, now_us);
+        }
+        self.run_engine(now_us);
+        self.release_held(now_us);
+        self.force_log(idle, now_us);
+        Ok(())
+    }
+
+    fn run_engine(&mut self, now_us: i64) {
+        for _ in 0..RUNS_PER_ROUND {
+            self.submitted = false;
+            self.engine.run(now_us);
+            while let Some(work) = self.engine.poll_completed() {
+                self.on_completed(work, now_us);
+            }
+            if !self.submitted {
+                break;
+            }
+        }
+    }
+
+    fn force_log(&mut self, idle: bool, now_us: i64) {
+        if self.held.is_empty() {
+            self.rounds_held = 0;
+            self.waits_for_log = false;
+            return;
+        }
+        self.rounds_held += 1;
+        let nothing_else = idle && !self.submitted && self.ready.is_empty();
+        if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
+            self.rounds_held = 0;
+            self.waits_for_log = !self.engine.force_if_idle();
+            self.release_held(now_us);
+        }
+    }
+
+    // How long to wait for events; `None` for ever.
+    fn timeout(&self) -> Option<Duration> {
+        let answers_wait = !self.held.is_empty();
+        if self.submitted || !self.ready.is_empty() || (answers_wait && !self.waits_for_log) {
+            return Some(Duration::ZERO);
+        }
+        let deadlines = [
+            self.engine.next_deadline_us(),
+            self.login_deadlines.front().map(|deadline| deadline.0),
+            self.hangup_deadlines.front().map(|deadline| deadline.0),
+            self.accept_again_at_us,
+            (self.stalled > 0).then_some(self.stall_check_at_us),
+            self.stopping.as_ref().map(|stopping| {
+                if stopping.cancelled {
+                    stopping.leave_at_us
+                } else {
+                    stopping.cancel_at_us
+                }
+            }),
+        ];
+        let earliest = deadlines.into_iter().flatten().min();
+        // Rounded up by a millisecond, since the system waits in whole ones: else the last one would be spent spinning.
+        let until = earliest.map(|deadline| Duration::from_micros((deadline - now_us()).max(0) as u64 + 999));
+        let log_wait = answers_wait.then_some(LOG_WAIT);
+        [until, log_wait].into_iter().flatten().min()
+    }
+
+    fn on_event(&mut self, event: &mio::event::Event, now_us: i64) {
+        let token = event.token().0;
+        if token >= CONNECTION_TOKENS {
+            self.on_socket_event(token - CONNECTION_TOKENS, event, now_us);
+        } else if token >= LISTENER_TOKENS {
+            self.accept(token - LISTENER_TOKENS, now_us);
+        }
+    }
+
+    fn on_socket_event(&mut self, index: usize, event: &mio::event::Event, now_us: i64) {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
+        if event.is_error() || (event.is_read_closed() && event.is_write_closed()) {
+            connection.readable = true;
+            connection.hung_up = true;
+            self.engine.cancel(connection.session, CancelReason::Disconnected);
+        } else if event.is_read_closed() {
+            connection.readable = true;
+            connection.hung_up = true;
+            let deadline = (now_us + HANGUP_GRACE_US, index, connection.session);
+            self.hangup_deadlines.push_back(deadline);
+        } else if event.is_readable() {
+            connection.readable = true;
+        }
+        self.enqueue(index);
+    }
+
+    pub(crate) fn enqueue(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get_mut(index)
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    fn on_letter(&mut self, letter: Letter, now_us: i64) {
+        match letter {
+            Letter::Connection(socket, peer) => self.add_connection(socket, peer, now_us),
+            Letter::Cancel(session) => self.engine.cancel(session, CancelReason::ClientRequest),
+            Letter::ShutDown => self.begin_stopping(now_us),
+        }
+    }
+
+    fn begin_stopping(&mut self, now_us: i64) {
+        if self.stopping.is_some() {
+            return;
+        }
+        self.listeners.clear();
+        let cancel_at_us = now_us + self.shared.settings.grace_time.as_micros() as i64;
+        self.stopping = Some(Stopping {
+            cancel_at_us,
+            leave_at_us: cancel_at_us + CANCEL_GRACE_US,
+            cancelled: false,
+        });
+        let all: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
+        all.into_iter().for_each(|index| self.enqueue(index));
+    }
+
+    fn accept(&mut self, listener: usize, now_us: i64) {
+        loop {
+            let Some(accepted) = self.listeners.get(listener).map(TcpListener::accept) else {
+                return;
+            };
+            match accepted {
+                Ok((socket, peer)) => self.hand_out(socket, peer, now_us),
+                Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return,
+                Err(wrong) if matches!(wrong.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(wrong) => {
+                    tracing::warn!(%wrong, "a connection could not be accepted; trying again");
+                    self.accept_again_at_us = Some(now_us + ACCEPT_PAUSE_US);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn hand_out(&mut self, socket: TcpStream, peer: SocketAddr, now_us: i64) {
+        if self.shared.is_overrun() {
+            WireRefusal::count(&self.shared);
+            return;
+        }
+        let worker = self.shared.choose_worker();
+        if worker == self.index {
+            self.add_connection(socket, peer, now_us);
+        } else {
+            self.shared.ports[worker].send(Letter::Connection(socket, peer));
+        }
+    }
+
+    fn add_connection(&mut self, mut socket: TcpStream, peer: SocketAddr, now_us: i64) {
+        set_socket_options(&socket);
+        let session = self.shared.next_session();
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(wrong) = self
+            .poll
+            .registry()
+            .register(&mut socket, Token(CONNECTION_TOKENS + index), interest)
+        {
+            tracing::warn!(%wrong, "a connection could not be watched and is dropped");
+            self.shared.on_connection_closed(self.index);
+            return;
+        }
+        entry.insert(Connection::new(Transport::Plain(socket), peer, session));
+        let deadline_us = now_us + self.shared.settings.login_timeout.as_micros() as i64;
+        self.login_deadlines.push_back((deadline_us, index, session));
+        self.enqueue(index);
+    }
+}
+
+/// Counts connections that were turned away.
+pub(crate) struct WireRefusal;
+
+impl WireRefusal {
+    pub(crate) fn count(shared: &Shared) {
+        shared::WireCounters::add(&shared.counters.connections_refused, 1);
+    }
+}
+
+fn set_socket_options(socket: &TcpStream) {
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(10))
+        .with_retries(6);
+    let options = socket2::SockRef::from(socket);
+    let set = options
+        .set_tcp_nodelay(true)
+        .and_then(|()| options.set_tcp_keepalive(&keepalive));
+    if let Err(wrong) = set {
+        tracing::debug!(%wrong, "socket options could not be set");
+    }
+}

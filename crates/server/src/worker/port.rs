@@ -1,0 +1,76 @@
+//! How other threads reach a worker.
+
+use mio::net::TcpStream;
+use rubato_base::SessionId;
+use rubato_stages::worker::Wake;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Something another thread asks of a worker.
+pub(crate) enum Letter {
+    /// A connection to own.
+    Connection(TcpStream, SocketAddr),
+    /// A client asked to cancel what a session runs.
+    Cancel(SessionId),
+    /// Finish what runs and end.
+    ShutDown,
+}
+
+/// A worker as other threads see it.
+pub(crate) struct WorkerPort {
+    waker: mio::Waker,
+    /// Set while the worker is in, or about to go into, the system call that waits. A wake of a worker that is awake costs
+    /// no system call.
+    asleep: AtomicBool,
+    woken: AtomicBool,
+    letters: Mutex<Vec<Letter>>,
+    /// Connections that it owns or that are on their way to it.
+    pub(crate) connections: AtomicUsize,
+}
+
+impl WorkerPort {
+    pub(crate) fn new(waker: mio::Waker) -> WorkerPort {
+        WorkerPort {
+            waker,
+            asleep: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            letters: Mutex::new(Vec::new()),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn send(&self, letter: Letter) {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        self.wake();
+    }
+
+    /// Called by the worker before it waits: whether it may wait at all.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.asleep.store(true, Ordering::SeqCst);
+        !self.woken.load(Ordering::SeqCst)
+    }
+
+    /// Called by the worker after it waited: whether somebody woke it, and what letters came.
+    pub(crate) fn wake_up(&self) -> (bool, Vec<Letter>) {
+        self.asleep.store(false, Ordering::SeqCst);
+        if !self.woken.swap(false, Ordering::SeqCst) {
+            return (false, Vec::new());
+        }
+        (
+            true,
+            std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner)),
+        )
+    }
+}
+
+impl Wake for WorkerPort {
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        if self.asleep.swap(false, Ordering::SeqCst)
+            && let Err(wrong) = self.waker.wake()
+        {
+            tracing::error!(%wrong, "a worker could not be woken");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The life of a session on its connection: login, work, and the end.
+
+use super::connection::{Phase, pg};
+use super::flow::Progress;
+use super::shared::is_loopback;
+use super::{SqlWorker, WireRefusal, WorkerLoop};
+use crate::login::{LoginRules, LoginStep};
+use crate::wire::startup::StartupParameters;
+use rubato_base::{Error, SqlState};
+use rubato_sql::client::{Request, Responder, TransactionStatus};
+use rubato_stages::worker::{SessionStart, Work, WorkOf};
+use std::cmp::Reverse;
+
+/// The version that clients read: drivers look at the number in front.
+pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")");
+
+/// What PostgreSQL reports when a session starts, in its order. A setting of the client's takes the place of the value.
+const REPORTED: [(&str, &str); 13] = [
+    ("application_name", ""),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"),
+    ("default_transaction_read_only", "off"),
+    ("in_hot_standby", "off"),
+    ("integer_datetimes", "on"),
+    ("IntervalStyle", "postgres"),
+    ("is_superuser", "on"),
+    ("server_encoding", "UTF8"),
+    ("server_version", SERVER_VERSION),
+    ("session_authorization", ""),
+    ("standard_conforming_strings", "on"),
+    ("TimeZone", "UTC"),
+];
+
+impl<W: SqlWorker> WorkerLoop<W> {
+    /// One step of a login.
+    pub(super) fn step_login(&mut self, index: usize) -> Progress {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Waits;
+        };
+        if self.stopping.is_some() {
+            return self.refuse(
+                index,
+                &Error::new(SqlState::CANNOT_CONNECT_NOW, "the database system is shutting down"),
+            );
+        }
+        let Phase::Login(mut login) = std::mem::replace(&mut connection.phase, Phase::Leaving) else {
+            return Progress::Waits;
+        };
+        let input = std::mem::take(&mut connection.input);
+        let shared = std::sync::Arc::clone(&self.shared);
+        let rules = LoginRules {
+            tls_available: shared.tls.is_some(),
+            tls_required: shared.tls.is_some() && !is_loopback(&connection.peer),
+            passwords: shared.passwords.as_ref(),
+            databases: &shared.settings.databases,
+        };
+        let Some(responder) = self.responder(index) else {
+            return Progress::Over;
+        };
+        let (taken, step) = login.step(&input, &rules, responder);
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Over;
+        };
+        connection.phase = Phase::Login(login);
+        connection.input = input;
+        connection.consume_input(taken);
+        self.on_login_step(index, step)
+    }
+
+    fn on_login_step(&mut self, index: usize, step: LoginStep) -> Progress {
+        match step {
+            LoginStep::Continue => Progress::Again,
+            LoginStep::Wait if self.read_input(index) => Progress::Again,
+            LoginStep::Wait => match self.connections.get(index) {
+                Some(connection) if connection.ended => Progress::Over,
+                _ => Progress::Waits,
+            },
+            LoginStep::StartTls => self.start_tls(index),
+            LoginStep::Cancel { process_id, secret_key } => {
+                self.shared.cancel(process_id, secret_key);
+                Progress::Over
+            }
+            LoginStep::Accepted(asked) => self.open_session(index, asked),
+            LoginStep::Refused(error) => self.refuse(index, &error),
+        }
+    }
+
+    fn refuse(&mut self, index: usize, error: &Error) -> Progress {
+        WireRefusal::count(&self.shared);
+        if let Some(responder) = self.responder(index) {
+            responder.fatal(error);
+        }
+        if let Some(connection) = self.connections.get_mut(index) {
+            tracing::info!(peer = %connection.peer, %error, "a connection was refused");
+            connection.phase = Phase::Leaving;
+        }
+        Progress::Again
+    }
+
+    // The one byte of the answer fits into the socket's buffer, which is still empty; if not, the client is let go.
+    fn start_tls(&mut self, index: usize) -> Progress {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Over;
+        };
+        let (Some(mut transport), Some(settings)) = (connection.transport.take(), self.shared.tls.as_ref()) else {
+            return Progress::Over;
+        };
+        let answer = connection
+            .responder
+            .as_mut()
+            .map_or(&[][..], |responder| pg(&mut **responder).bytes());
+        let sent = transport.write(answer).is_ok_and(|sent| sent == answer.len());
+        if let Some(responder) = connection.responder.as_mut() {
+            pg(&mut **responder).clear();
+        }
+        match transport.into_tls(settings) {
+            Ok(transport) if sent => connection.transport = Some(transport),
+            _ => return Progress::Over,
+        }
+        if let Phase::Login(login) = &mut connection.phase {
+            login.on_tls_started();
+        }
+        Progress::Again
+    }
+
+    fn open_session(&mut self, index: usize, asked: StartupParameters) -> Progress {
+        if self.shared.is_crowded() {
+            let message = "sorry, too many clients already";
+            return self.refuse(index, &Error::new(SqlState::TOO_MANY_CONNECTIONS, message));
+        }
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Over;
+        };
+        let (session, peer) = (connection.session, connection.peer.to_string());
+        let mut responder = match self.responder(index) {
+            Some(_) => match self
+                .connections
+                .get_mut(index)
+                .and_then(|connection| connection.responder.take())
+            {
+                Some(responder) => responder,
+                None => return Progress::Over,
+            },
+            None => return Progress::Over,
+        };
+        let wire = pg(&mut *responder);
+        wire.authentication_ok();
+        report_settings(wire, &asked);
+        let start = SessionStart {
+            session,
+            worker: self.index,
+            user: asked.user,
+            database: asked.database,
+            settings: asked.settings,
+            peer,
+        };
+        let opened = self.engine.open_session(start, &mut responder);
+        let registered = opened.and_then(|opened| Ok((opened, self.shared.register(session, self.index)?)));
+        let wire = pg(&mut *responder);
+        if let Ok((_, (process_id, secret_key))) = &registered {
+            wire.backend_key_data(*process_id, *secret_key);
+            wire.ready_for_query(TransactionStatus::Idle);
+        }
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Over;
+        };
+        connection.responder = Some(responder);
+        match registered {
+            Ok((opened, _)) => {
+                connection.phase = Phase::Open(opened);
+                // Requests that came along with the last login message.
+                let input = std::mem::take(&mut connection.input);
+                let limit = self.shared.settings.message_bytes_max;
+                let decoded = crate::wire::decode_requests(&input, limit, &mut connection.requests);
+                connection.input = input;
+                connection.consume_input(decoded.consumed_bytes);
+                connection.fatal = decoded.fatal;
+                Progress::Again
+            }
+            Err(error) => self.refuse(index, &error),
+        }
+    }
+
+    /// Gives session and requests to the engine.
+    pub(super) fn submit(&mut self, index: usize) -> Progress {
+        if self.responder(index).is_none() {
+            return Progress::Over;
+        }
+        let Some(connection) = self.connections.get_mut(index) else {
+            return Progress::Over;
+        };
+        let Phase::Open(session) = std::mem::replace(&mut connection.phase, Phase::Inside) else {
+            return Progress::Waits;
+        };
+        let Some(responder) = connection.responder.take() else {
+            return Progress::Over;
+        };
+        let requests = std::mem::take(&mut connection.requests);
+        connection.terminating = matches!(requests.back(), Some(Request::Terminate));
+        self.submitted = true;
+        let durable_at = rubato_base::Lsn::default();
+        self.engine.submit(Work {
+            session,
+            connection: index,
+            requests,
+            responder,
+            durable_at,
+        });
+        Progress::Waits
+    }
+
+    /// Ends the session, rolling back what is open, after saying `error`.
+    pub(super) fn end_session(&mut self, index: usize, error: Option<Error>) -> Progress {
+        if let Some(error) = &error
+            && let Some(responder) = self.responder(index)
+        {
+            responder.fatal(error);
+        }
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.requests.clear();
+            connection.requests.push_back(Request::Terminate);
+        }
+        self.submit(index)
+    }
+
+    /// Takes work back from the engine.
+    pub(super) fn on_completed(&mut self, work: WorkOf<W>, now_us: i64) {
+        let index = work.connection;
+        let forced = self.engine.forced_lsn();
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
+        let is_over = connection.terminating && work.requests.is_empty();
+        connection.keep_requests(work.requests);
+        connection.responder = Some(work.responder);
+        connection.phase = if is_over {
+            Phase::Leaving
+        } else {
+            Phase::Open(work.session)
+        };
+        if connection.transport.is_none() {
+            // The client is gone: nobody waits for the log, and what is left to do is to end the session.
+            connection.requests.clear();
+        } else if work.durable_at > forced && connection.has_output() {
+            connection.held = true;
+            self.held.push(Reverse((work.durable_at, index)));
+            return;
+        }
+        self.advance(index, now_us);
+    }
+}
+
+fn report_settings(wire: &mut dyn Responder, asked: &StartupParameters) {
+    for (name, value) in REPORTED {
+        let own = asked
+            .settings
+            .iter()
+            .rev()
+            .find(|(setting, _)| setting.eq_ignore_ascii_case(name));
+        let value = match name {
+            "session_authorization" => &asked.user,
+            // Kept in another form than the client wrote it; the session reports what it made of it.
+            "DateStyle" | "client_encoding" | "server_version" | "server_encoding" | "integer_datetimes" => value,
+            _ => own.map_or(value, |(_, value)| value),
+        };
+        wire.parameter_status(name, value);
+    }
+}

@@ -1,0 +1,151 @@
+//! What the workers of one server share.
+
+use super::port::{Letter, WorkerPort};
+use crate::passwords::Passwords;
+use crate::scram::random;
+use crate::settings::ServerSettings;
+use rubato_base::{Result, SessionId};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counters of the wire; each is exact, together they are not of one moment.
+#[derive(Debug, Default)]
+pub struct WireCounters {
+    /// Connections open now, those that log in included.
+    pub connections: AtomicUsize,
+    /// Connections ever accepted.
+    pub connections_total: AtomicU64,
+    /// Connections refused: wrong password, garbage, too many.
+    pub connections_refused: AtomicU64,
+    /// Bytes read from clients, under TLS after decryption.
+    pub received_bytes: AtomicU64,
+    /// Bytes sent to clients, under TLS before encryption.
+    pub sent_bytes: AtomicU64,
+    /// Requests (messages) decoded.
+    pub requests: AtomicU64,
+    /// Batches handed to the engine; requests per batch show how much clients pipeline.
+    pub batches: AtomicU64,
+}
+
+impl WireCounters {
+    pub(crate) fn add(counter: &AtomicU64, amount: usize) {
+        counter.fetch_add(amount as u64, Relaxed);
+    }
+}
+
+/// Settings, counters and the sessions by the number that a cancel request names.
+pub(crate) struct Shared {
+    pub(crate) settings: ServerSettings,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) passwords: Option<Passwords>,
+    pub(crate) counters: Arc<WireCounters>,
+    pub(crate) ports: Vec<Arc<WorkerPort>>,
+    sessions: Mutex<HashMap<i32, Registered>>,
+    last_session: AtomicU64,
+}
+
+struct Registered {
+    secret_key: i32,
+    worker: usize,
+    session: SessionId,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        settings: ServerSettings,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        passwords: Option<Passwords>,
+        ports: Vec<Arc<WorkerPort>>,
+    ) -> Shared {
+        Shared {
+            settings,
+            tls,
+            passwords,
+            counters: Arc::default(),
+            ports,
+            sessions: Mutex::default(),
+            last_session: AtomicU64::new(0),
+        }
+    }
+
+    /// A new session number, never used before.
+    pub(crate) fn next_session(&self) -> SessionId {
+        SessionId(self.last_session.fetch_add(1, Relaxed) + 1)
+    }
+
+    /// The number that stands for a session on the wire.
+    pub(crate) fn process_id(session: SessionId) -> i32 {
+        (session.0 & 0x7fff_ffff) as i32
+    }
+
+    /// Makes a session reachable for cancel requests: its process id and secret.
+    pub(crate) fn register(&self, session: SessionId, worker: usize) -> Result<(i32, i32)> {
+        let secret_key = i32::from_be_bytes(random::<4>()?);
+        let process_id = Shared::process_id(session);
+        self.sessions().insert(
+            process_id,
+            Registered {
+                secret_key,
+                worker,
+                session,
+            },
+        );
+        Ok((process_id, secret_key))
+    }
+
+    pub(crate) fn unregister(&self, session: SessionId) {
+        self.sessions().remove(&Shared::process_id(session));
+    }
+
+    /// Passes a cancel request on to the worker of the session, if the secret is right.
+    pub(crate) fn cancel(&self, process_id: i32, secret_key: i32) {
+        let found = self
+            .sessions()
+            .get(&process_id)
+            .filter(|found| found.secret_key == secret_key)
+            .map(|f| (f.worker, f.session));
+        match found {
+            Some((worker, session)) => self.ports[worker].send(Letter::Cancel(session)),
+            None => tracing::debug!(process_id, "a cancel request names no session or a wrong secret"),
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<i32, Registered>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker with the fewest connections; the connection is counted as its own from here.
+    pub(crate) fn choose_worker(&self) -> usize {
+        let load = |index: &usize| self.ports[*index].connections.load(Relaxed);
+        let worker = (0..self.ports.len()).min_by_key(load).unwrap_or(0);
+        self.ports[worker].connections.fetch_add(1, Relaxed);
+        self.counters.connections.fetch_add(1, Relaxed);
+        self.counters.connections_total.fetch_add(1, Relaxed);
+        worker
+    }
+
+    pub(crate) fn on_connection_closed(&self, worker: usize) {
+        self.ports[worker].connections.fetch_sub(1, Relaxed);
+        self.counters.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether so many connections are open that a new one is to be told so.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.counters.connections.load(Relaxed) > self.settings.connections_max
+    }
+
+    /// Whether even telling so is too much.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.counters.connections.load(Relaxed) >= self.settings.connections_max + REFUSALS_MAX
+    }
+}
+
+/// How many connections above the limit are kept for as long as it takes to tell them.
+const REFUSALS_MAX: usize = 64;
+
+/// Whether a client at this address is on this machine.
+pub(crate) fn is_loopback(peer: &SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}

@@ -1,0 +1,159 @@
+//! `rubato start` from the ready line to SIGTERM, on a real data folder.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Running {
+    child: Child,
+    address: SocketAddr,
+    errors: std::process::ChildStderr,
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rubato"));
+    command.args(arguments).env_remove("RUBATO_CONFIG").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn start(data: &Path, more: &[&str]) -> Running {
+    let base = [
+        "start",
+        "--data",
+        data.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--memory",
+        "256MB",
+    ];
+    let mut child = command(&[&base[..], more].concat()).spawn().unwrap();
+    let errors = child.stderr.take().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let port = line
+        .trim()
+        .strip_prefix("rubato is ready: psql -h 127.0.0.1 -p ")
+        .and_then(|rest| rest.strip_suffix(" rubato"));
+    let port: u16 = port
+        .unwrap_or_else(|| panic!("no ready line but {line:?}"))
+        .parse()
+        .unwrap();
+    Running {
+        child,
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        errors,
+    }
+}
+
+impl Running {
+    /// Asks it to stop, and gives its log.
+    fn stop(mut self, signal: &str) -> String {
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it did not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut log = String::new();
+        self.errors.read_to_string(&mut log).unwrap();
+        assert!(status.success(), "{status}: {log}");
+        log
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn output(arguments: &[&str]) -> (bool, String) {
+    let output = command(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_folder_is_served_by_one_process_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("new").join("data");
+    let started = Instant::now();
+    let running = start(&data, &[]);
+    let start_time = started.elapsed();
+    assert!(start_time < Duration::from_secs(5), "{start_time:?}");
+    let data_text = data.to_str().unwrap();
+    let owner = format!("{data_text} is in use by process {}", running.child.id());
+    for arguments in [
+        &["start", "--data", data_text, "--listen", "127.0.0.1:0"][..],
+        &["check", data_text],
+    ] {
+        let (succeeded, text) = output(arguments);
+        assert!(!succeeded && text.contains(&owner), "{text}");
+    }
+    assert!(TcpStream::connect(running.address).is_ok());
+    running.stop("-TERM");
+    let (succeeded, text) = output(&["check", data_text]);
+    assert!(succeeded && text.contains("no damage found"), "{text}");
+    start(&data, &[]).stop("-INT");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_no_folder_to_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let (succeeded, text) = output(&["check", folder.path().join("none").to_str().unwrap()]);
+    assert!(!succeeded && text.contains("none"), "{text}");
+    assert!(!folder.path().join("none").exists());
+}
+
+#[test]
+fn metrics_are_served_and_the_log_can_be_json() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago: the program prints only where it serves SQL.
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let running = start(folder.path(), &["--metrics-listen", &free, "--log-format", "json"]);
+    let mut stream = TcpStream::connect(&free).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    for name in [
+        "rubato_connections 0",
+        "rubato_commits_total",
+        "rubato_log_forces_total",
+        "reason=\"deadlock\"",
+    ] {
+        assert!(metrics.contains(name), "{name} is not in {metrics}");
+    }
+    let log = running.stop("-TERM");
+    assert!(
+        log.lines().all(|line| line.starts_with('{') && line.ends_with('}')),
+        "{log}"
+    );
+    assert!(log.contains("\"serving\"") && log.contains("\"closed\""), "{log}");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (succeeded, text) = output(&["start", "--data", folder.path().to_str().unwrap(), "--listen", &address]);
+    assert!(!succeeded && text.contains(&address), "{text}");
+}

@@ -1,0 +1,522 @@
+//! CREATE TABLE: columns and constraints.
+
+use super::dml::find_column;
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::types::{TypeName, bind_type_name};
+use super::{Context, located, user_name};
+use crate::catalog::{Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::parser::syntax::{cut, fold};
+use crate::parser::utility::SequenceOptions;
+use crate::statement::SchemaChange;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId, Value};
+use rubato_formula::{Expr, resolve_function};
+use sqlparser::ast::{self, Spanned};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// PostgreSQL's largest number of columns of a table.
+const COLUMNS_MAX: usize = 1600;
+/// PostgreSQL's largest number of columns of a key.
+const KEY_COLUMNS_MAX: usize = 32;
+
+/// A table while it is defined, or an existing one that gets more.
+pub(super) struct Definition<'a, 'c> {
+    pub context: &'a Context<'c>,
+    pub table: Table,
+    pub sequences: Vec<Sequence>,
+    names: BTreeSet<String>,
+}
+
+impl Context<'_> {
+    pub(super) fn create_table(&self, statement: &ast::CreateTable) -> Result<SchemaChange> {
+        refuse_parts(statement)?;
+        let name = user_name(&statement.name)?;
+        let mut definition = Definition::new(self, &name);
+        for column in &statement.columns {
+            definition.column(column)?;
+        }
+        if definition.table.columns.len() > COLUMNS_MAX {
+            return Err(Error::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("tables can have at most {COLUMNS_MAX} columns"),
+            ));
+        }
+        for column in &statement.columns {
+            definition.column_constraints(column)?;
+        }
+        for constraint in &statement.constraints {
+            definition.constraint(constraint)?;
+        }
+        let Definition { table, sequences, .. } = definition;
+        Ok(SchemaChange::CreateTable { table, sequences, if_not_exists: statement.if_not_exists })
+    }
+}
+
+fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
+    let refused = [
+        (statement.temporary, "a temporary table"),
+        (statement.query.is_some(), "CREATE TABLE AS"),
+        (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
+        (statement.inherits.is_some(), "table inheritance"),
+        (statement.partition_by.is_some() || statement.partition_of.is_some(), "PARTITION BY"),
+        (statement.external || statement.or_replace, "this form of CREATE TABLE"),
+    ];
+    match refused.iter().find(|(given, _)| *given) {
+        Some((_, what)) => Err(Error::unsupported(what).with_hint("CREATE [UNLOGGED] TABLE with columns and constraints is supported.")),
+        None => Ok(()),
+    }
+}
+
+impl<'a, 'c> Definition<'a, 'c> {
+    fn new(context: &'a Context<'c>, name: &str) -> Definition<'a, 'c> {
+        let table = Table {
+            oid: 0,
+            id: TableId(0),
+            name: name.to_owned(),
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            primary_key_name: String::new(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+            version: 0,
+        };
+        Definition { context, table, sequences: Vec::new(), names: BTreeSet::new() }
+    }
+
+    /// A definition that starts with what a table has.
+    pub fn of_existing(context: &'a Context<'c>, table: &Table) -> Definition<'a, 'c> {
+        Definition { context, table: table.clone(), sequences: Vec::new(), names: BTreeSet::new() }
+    }
+
+    /// Adds a column with its type, default and nullability.
+    pub fn column(&mut self, definition: &ast::ColumnDef) -> Result<()> {
+        let name = fold(&definition.name);
+        if self.table.columns.iter().any(|column| !column.dropped && column.name == name) {
+            let error =
+                Error::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"));
+            return located(self.context, definition.name.span, Err(error));
+        }
+        let type_name = located(self.context, definition.name.span, bind_type_name(&definition.data_type))?;
+        let (column_type, serial) = match type_name {
+            TypeName::Plain(column_type) => (column_type, false),
+            TypeName::Serial(data_type) => (ColumnType::plain(data_type), true),
+        };
+        if column_type.data_type == DataType::Void {
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("column \"{name}\" has pseudo-type void"),
+            ));
+        }
+        let place = self.table.columns.len();
+        let mut column = Column {
+            name: name.clone(),
+            column_type,
+            not_null: serial,
+            default: None,
+            default_text: None,
+            identity_always: None,
+            dropped: false,
+        };
+        if serial {
+            self.own_sequence(&mut column, place, &[])?;
+        }
+        for option in &definition.options {
+            self.column_option(&mut column, place, &option.option)?;
+        }
+        self.table.columns.push(column);
+        Ok(())
+    }
+
+    fn column_option(&mut self, column: &mut Column, place: usize, option: &ast::ColumnOption) -> Result<()> {
+        match option {
+            ast::ColumnOption::Null if column.not_null => Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                format!("conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"", column.name, self.table.name),
+            )),
+            ast::ColumnOption::NotNull => {
+                column.not_null = true;
+                Ok(())
+            }
+            ast::ColumnOption::Default(expr) => {
+                if column.default.is_some() {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        format!("multiple default values specified for column \"{}\" of table \"{}\"", column.name, self.table.name),
+                    ));
+                }
+                let (default, text) = self.context.column_default(expr, &column.name, column.column_type)?;
+                column.default = default;
+                column.default_text = Some(text);
+                Ok(())
+            }
+            ast::ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                if !column.column_type.data_type.is_integer() {
+                    return Err(Error::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        "identity column type must be smallint, integer, or bigint",
+                    ));
+                }
+                column.not_null = true;
+                column.identity_always = Some(*generated_as == ast::GeneratedAs::Always);
+                self.own_sequence(column, place, sequence_options.as_deref().unwrap_or_default())
+            }
+            ast::ColumnOption::Generated { .. } => Err(Error::unsupported("a generated column")),
+            ast::ColumnOption::Collation(name) => {
+                let name = super::object_name(name)?.pop().unwrap_or_default().to_ascii_lowercase();
+                match name.as_str() {
+                    "c" | "posix" | "default" | "ucs_basic" => Ok(()),
+                    _ => Err(Error::unsupported(format!("collation \"{name}\""))
+                        .with_hint("Text is ordered by its bytes (\"C\").")),
+                }
+            }
+            ast::ColumnOption::Null
+            | ast::ColumnOption::PrimaryKey(_)
+            | ast::ColumnOption::Unique(_)
+            | ast::ColumnOption::ForeignKey(_)
+            | ast::ColumnOption::Check(_)
+            | ast::ColumnOption::Comment(_) => Ok(()),
+            other => Err(Error::unsupported(format!("column option {other}"))),
+        }
+    }
+
+    /// A sequence of the column's own, as its default.
+    fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
+        let name = self.free_name(&[&self.table.name.clone(), &column.name, "seq"]);
+        let mut sequence = new_sequence(&name, column.column_type.data_type, &sequence_options(options)?)?;
+        sequence.owned_by = Some((self.table.name.clone(), place));
+        let (default, text) = next_value(&name, column.column_type)?;
+        column.default = Some(default);
+        column.default_text = Some(text);
+        self.sequences.push(sequence);
+        Ok(())
+    }
+
+    /// PostgreSQL's name for an object without one: `a_b_suffix`, with a number if that is taken.
+    pub fn free_name(&mut self, parts: &[&str]) -> String {
+        let base = cut(parts.join("_"));
+        let taken = |name: &str| {
+            self.names.contains(name)
+                || self.context.catalog.tables.contains_key(name)
+                || self.context.catalog.sequences.contains_key(name)
+                || self.context.catalog.tables.values().any(|table| {
+                    table.indexes.iter().any(|index| index.name == name)
+                        || table.primary_key_name == name
+                        || (table.name == self.table.name
+                            && (table.checks.iter().any(|check| check.name == name)
+                                || table.foreign_keys.iter().any(|key| key.name == name)))
+                })
+        };
+        let mut name = base.clone();
+        let mut number = 0;
+        while taken(&name) {
+            number += 1;
+            name = format!("{base}{number}");
+        }
+        self.names.insert(name.clone());
+        name
+    }
+
+    /// The constraints written behind a column.
+    pub fn column_constraints(&mut self, definition: &ast::ColumnDef) -> Result<()> {
+        let column = find_column(&self.table, &fold(&definition.name))?;
+        for option in &definition.options {
+            let name = option.name.as_ref();
+            match &option.option {
+                ast::ColumnOption::PrimaryKey(_) => self.primary_key(name, vec![column])?,
+                ast::ColumnOption::Unique(_) => self.unique(name, vec![column])?,
+                ast::ColumnOption::Check(check) => self.check(name.or(check.name.as_ref()), &check.expr)?,
+                ast::ColumnOption::ForeignKey(key) => self.foreign_key(name.or(key.name.as_ref()), key, vec![column])?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A constraint of its own.
+    pub fn constraint(&mut self, constraint: &ast::TableConstraint) -> Result<()> {
+        match constraint {
+            ast::TableConstraint::PrimaryKey(key) => {
+                let columns = self.index_columns(&key.columns)?;
+                self.primary_key(key.name.as_ref(), columns)
+            }
+            ast::TableConstraint::Unique(unique) => {
+                if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                    return Err(Error::unsupported("UNIQUE NULLS NOT DISTINCT"));
+                }
+                let columns = self.index_columns(&unique.columns)?;
+                self.unique(unique.name.as_ref(), columns)
+            }
+            ast::TableConstraint::Check(check) => self.check(check.name.as_ref(), &check.expr),
+            ast::TableConstraint::ForeignKey(key) => {
+                let find = |name: &ast::Ident| {
+                    located(self.context, name.span, self.find_for_key(&fold(name)))
+                };
+                let columns = key.columns.iter().map(find).collect::<Result<_>>()?;
+                self.foreign_key(key.name.as_ref(), key, columns)
+            }
+            ast::TableConstraint::Exclude(_) => Err(Error::unsupported("an EXCLUDE constraint")),
+            other => Err(Error::unsupported(format!("constraint {other}"))),
+        }
+    }
+
+    fn find_for_key(&self, name: &str) -> Result<usize> {
+        find_column(&self.table, name).map_err(|_| {
+            Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in key does not exist"))
+        })
+    }
+
+    /// The plain columns of an index or key.
+    pub fn index_columns(&self, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
+        let mut found = Vec::with_capacity(columns.len());
+        for column in columns {
+            let ast::Expr::Identifier(ident) = &column.column.expr else {
+                return Err(Error::unsupported("an index over an expression").with_hint("Index plain columns."));
+            };
+            if column.column.options.sort.as_ref().is_some_and(|sort| *sort == ast::OrderBySort::Desc)
+                || column.column.options.nulls_first == Some(true)
+            {
+                return Err(Error::unsupported("an index in descending order")
+                    .with_hint("An ascending index also serves ORDER BY ... DESC."));
+            }
+            let index = located(self.context, ident.span, self.find_for_key(&fold(ident)))?;
+            if found.contains(&index) {
+                let name = &self.table.columns[index].name;
+                return Err(Error::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" appears twice in a key or index"),
+                ));
+            }
+            found.push(index);
+        }
+        if found.len() > KEY_COLUMNS_MAX {
+            return Err(Error::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index"),
+            ));
+        }
+        Ok(found)
+    }
+
+    fn name_or(&mut self, name: Option<&ast::Ident>, columns: &[usize], suffix: &str) -> String {
+        if let Some(name) = name {
+            let name = fold(name);
+            self.names.insert(name.clone());
+            return name;
+        }
+        let table = self.table.name.clone();
+        let columns: Vec<String> = columns.iter().map(|column| self.table.columns[*column].name.clone()).collect();
+        let parts: Vec<&str> =
+            std::iter::once(table.as_str()).chain(columns.iter().map(String::as_str)).chain([suffix]).collect();
+        self.free_name(&parts)
+    }
+
+    fn primary_key(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>) -> Result<()> {
+        if !self.table.primary_key.is_empty() {
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("multiple primary keys for table \"{}\" are not allowed", self.table.name),
+            ));
+        }
+        self.check_key_types(&columns)?;
+        self.table.primary_key_name = self.name_or(name, &[], "pkey");
+        for column in &columns {
+            self.table.columns[*column].not_null = true;
+        }
+        self.table.primary_key = columns;
+        Ok(())
+    }
+
+    /// 0A000 where a type has no order of keys.
+    pub fn check_key_types(&self, columns: &[usize]) -> Result<()> {
+        match columns.iter().map(|column| &self.table.columns[*column]).find(|c| c.column_type.data_type == DataType::Interval) {
+            Some(column) => Err(Error::unsupported(format!("a key over column \"{}\" of type interval", column.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn unique(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>) -> Result<()> {
+        self.check_key_types(&columns)?;
+        let name = self.name_or(name, &columns, "key");
+        self.table.indexes.push(Index { id: TableId(0), name, columns, unique: true, constraint: true });
+        Ok(())
+    }
+
+    fn check(&mut self, name: Option<&ast::Ident>, expr: &ast::Expr) -> Result<()> {
+        let table = Arc::new(self.table.clone());
+        let scope = Scope::of_table(&table, &table.name);
+        let condition = ExpressionBinder::new(self.context, &scope, "CHECK").condition(expr)?.fold_constants();
+        let mut columns = BTreeSet::new();
+        condition.for_each_column(&mut |column| {
+            columns.insert(column);
+        });
+        let named: Vec<usize> = if columns.len() == 1 { columns.iter().copied().collect() } else { Vec::new() };
+        let name = self.name_or(name, &named, "check");
+        if self.table.checks.iter().any(|check| check.name == name) {
+            return Err(Error::new(
+                SqlState::DUPLICATE_OBJECT,
+                format!("check constraint \"{name}\" already exists"),
+            ));
+        }
+        let set = condition.columns();
+        self.table.checks.push(Check { name, condition, columns: set, text: expr.to_string() });
+        Ok(())
+    }
+
+    fn foreign_key(
+        &mut self,
+        name: Option<&ast::Ident>,
+        key: &ast::ForeignKeyConstraint,
+        columns: Vec<usize>,
+    ) -> Result<()> {
+        if key.match_kind.as_ref().is_some_and(|kind| !matches!(kind, ast::ConstraintReferenceMatchKind::Simple)) {
+            return Err(Error::unsupported("MATCH FULL"));
+        }
+        if key.characteristics.as_ref().is_some_and(|characteristics| characteristics.deferrable == Some(true)) {
+            return Err(Error::unsupported("a deferrable constraint"));
+        }
+        let referenced_table = user_name(&key.foreign_table)?;
+        let referred = if referenced_table == self.table.name {
+            Some(&self.table)
+        } else {
+            self.context.catalog.tables.get(&referenced_table).map(|table| &**table)
+        };
+        let referred = referred.ok_or_else(|| super::no_relation(&referenced_table));
+        let referred = located(self.context, key.foreign_table.span(), referred)?;
+        let find = |name: &ast::Ident| {
+            let column = find_column(referred, &fold(name)).map_err(|_| {
+                Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{}\" referenced in foreign key constraint does not exist", fold(name)),
+                )
+            });
+            located(self.context, name.span, column)
+        };
+        let referenced_columns = key.referred_columns.iter().map(find).collect::<Result<_>>()?;
+        let name = self.name_or(name, &columns, "fkey");
+        self.table.foreign_keys.push(ForeignKey {
+            name,
+            columns,
+            referenced_table,
+            referenced_columns,
+            on_delete: referential_action(key.on_delete.as_ref()),
+            on_update: referential_action(key.on_update.as_ref()),
+        });
+        Ok(())
+    }
+}
+
+impl Context<'_> {
+    /// A column's default, cast to its type, and its text. DEFAULT NULL is no default.
+    pub(super) fn column_default(
+        &self,
+        expr: &ast::Expr,
+        column: &str,
+        column_type: ColumnType,
+    ) -> Result<(Option<Expr>, String)> {
+        let scope = Scope::default();
+        let typed = ExpressionBinder::new(self, &scope, "DEFAULT expressions").bind(expr).map_err(|error| {
+            match error.code() {
+                SqlState::UNDEFINED_COLUMN => Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "cannot use column reference in DEFAULT expression",
+                )
+                .with_position(error.fields().position),
+                _ => error,
+            }
+        })?;
+        let from = self.type_of(&typed);
+        let assigned = self.assign(typed, column, column_type).map_err(|error| match error.code() {
+            SqlState::DATATYPE_MISMATCH => Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "column \"{column}\" is of type {} but default expression is of type {from}",
+                    column_type.data_type
+                ),
+            )
+            .with_hint("You will need to rewrite or cast the expression."),
+            _ => error,
+        });
+        let default = located(self, expr.span(), assigned)?.fold_constants();
+        let is_null = matches!(default, Expr::Literal(Value::Null));
+        Ok(((!is_null).then_some(default), expr.to_string()))
+    }
+}
+
+fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAction {
+    match action {
+        None | Some(ast::ReferentialAction::NoAction | ast::ReferentialAction::Restrict) => ReferentialAction::Refuse,
+        Some(ast::ReferentialAction::Cascade) => ReferentialAction::Cascade,
+        Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
+        Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
+    }
+}
+
+/// `nextval('name')` cast to a column's type, and its text.
+fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
+    let resolved = resolve_function("nextval", &[DataType::Text])?;
+    let call = Expr::Call { function: resolved.function, arguments: vec![Expr::Literal(Value::text(name))] };
+    let cast = rubato_formula::cast_expr(
+        call,
+        resolved.result_type,
+        column_type,
+        rubato_formula::CastContext::Assignment,
+    )?;
+    Ok((cast, format!("nextval('{}'::regclass)", name.replace('\'', "''"))))
+}
+
+/// A sequence with PostgreSQL's defaults for its type. 22023 where the options contradict each other.
+pub(super) fn new_sequence(name: &str, data_type: DataType, options: &SequenceOptions) -> Result<Sequence> {
+    let (type_minimum, type_maximum) = match data_type {
+        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let invalid = |message: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    let increment = options.increment.unwrap_or(1);
+    if increment == 0 {
+        return invalid("INCREMENT must not be zero".to_owned());
+    }
+    let (minimum, maximum) = if increment > 0 {
+        (options.minimum.unwrap_or(1), options.maximum.unwrap_or(type_maximum))
+    } else {
+        (options.minimum.unwrap_or(type_minimum), options.maximum.unwrap_or(-1))
+    };
+    if minimum >= maximum || minimum < type_minimum || maximum > type_maximum {
+        return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
+    }
+    let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
+    if start < minimum {
+        return invalid(format!("START value ({start}) cannot be less than MINVALUE ({minimum})"));
+    }
+    if start > maximum {
+        return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({maximum})"));
+    }
+    let cycle = options.cycle;
+    Ok(Sequence { id: 0, name: name.to_owned(), start, increment, minimum, maximum, cycle, owned_by: None })
+}
+
+/// The options of an identity column's sequence.
+fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions> {
+    let mut found = SequenceOptions::default();
+    for option in options {
+        match option {
+            ast::SequenceOptions::IncrementBy(value, _) => found.increment = Some(sequence_number(value)?),
+            ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
+            ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
+            ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
+            ast::SequenceOptions::Cache(_) => {}
+            // The flag is of NO CYCLE.
+            ast::SequenceOptions::Cycle(no) => found.cycle = !no,
+        }
+    }
+    Ok(found)
+}
+
+fn sequence_number(expr: &ast::Expr) -> Result<i64> {
+    expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
+        Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: a sequence takes whole numbers, not {expr}"))
+    })
+}

@@ -1,0 +1,193 @@
+//! UPDATE and DELETE.
+
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::{Context, located, object_name};
+use crate::catalog::Table;
+use crate::parser::syntax::fold;
+use crate::plan::{Assignment, DeletePlan, PlanBody, UpdatePlan};
+use crate::planner::{order_reason, plan_target};
+use crate::statement::Statement;
+use rubato_base::{Error, Result, SqlState, Value};
+use rubato_formula::{Expr, analyse_assignment};
+use sqlparser::ast::{self, Spanned};
+use std::sync::Arc;
+
+impl Context<'_> {
+    pub(super) fn update(self, statement: &ast::Update) -> Result<Statement> {
+        if statement.from.is_some() {
+            return Err(Error::unsupported("UPDATE ... FROM").with_hint("Update one table by its own columns."));
+        }
+        let (table, alias) = self.target(&statement.table)?;
+        let scope = Scope::of_table(&table, &alias);
+        let binder = ExpressionBinder::new(&self, &scope, "UPDATE");
+        let assignments = self.assignments(&statement.assignments, &table, &scope, &binder)?;
+        let terms = self.where_terms(statement.selection.as_ref(), &scope)?;
+        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
+        let (mut target, filter) = {
+            let parameters = self.parameters.borrow();
+            plan_target(&table, &alias, terms, &|index| parameters.get(index))
+        };
+        let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
+        let assignments: Vec<Assignment> = assignments
+            .into_iter()
+            .map(|(column, expression)| {
+                let expression = expression.fold_constants();
+                let column_type = table.columns[column].column_type;
+                let shape = analyse_assignment(column as u16, column_type, &not_null, &expression);
+                Assignment { column, expression, shape }
+            })
+            .collect();
+        let assigned = |columns: &[usize]| columns.iter().any(|column| assignments.iter().any(|a| a.column == *column));
+        let changes_key = assigned(&table.primary_key);
+        let changed_indexes: Vec<usize> =
+            (0..table.indexes.len()).filter(|index| assigned(&table.indexes[*index].columns)).collect();
+        let ordered_because =
+            order_reason(&table, filter.as_ref(), &assignments, changes_key, &changed_indexes, returning.is_some());
+        if ordered_because.is_some() {
+            let exprs = assignments.iter().map(|assignment| &assignment.expression).chain(returning.iter().flatten());
+            exprs.for_each(|expr| target.reads = target.reads.union(expr.columns()));
+        }
+        let plan = UpdatePlan { target, filter, assignments, ordered_because, changes_key, changed_indexes, returning };
+        self.finish(PlanBody::Update(plan), output)
+    }
+
+    pub(super) fn delete(self, statement: &ast::Delete) -> Result<Statement> {
+        if statement.using.is_some() {
+            return Err(Error::unsupported("DELETE ... USING").with_hint("Delete from one table by its own columns."));
+        }
+        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &statement.from;
+        let [target] = from.as_slice() else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "DELETE takes one table"));
+        };
+        let (table, alias) = self.target(target)?;
+        let scope = Scope::of_table(&table, &alias);
+        let terms = self.where_terms(statement.selection.as_ref(), &scope)?;
+        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
+        let (mut target, filter) = {
+            let parameters = self.parameters.borrow();
+            plan_target(&table, &alias, terms, &|index| parameters.get(index))
+        };
+        for expr in returning.iter().flatten() {
+            target.reads = target.reads.union(expr.columns());
+        }
+        self.finish(PlanBody::Delete(DeletePlan { target, filter, returning }), output)
+    }
+
+    /// The table that a statement changes, and its alias.
+    fn target(&self, target: &ast::TableWithJoins) -> Result<(Arc<Table>, String)> {
+        let ast::TableFactor::Table { name, alias, args: None, .. } = &target.relation else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "a statement changes one table"));
+        };
+        if !target.joins.is_empty() {
+            return Err(Error::unsupported("a join in the target of UPDATE or DELETE"));
+        }
+        let table = self.table(name)?;
+        let alias = alias.as_ref().map_or_else(|| table.name.clone(), |alias| fold(&alias.name));
+        Ok((table, alias))
+    }
+
+    fn where_terms(&self, selection: Option<&ast::Expr>, scope: &Scope) -> Result<Vec<Expr>> {
+        let binder = ExpressionBinder::new(self, scope, "WHERE");
+        Ok(selection.map(|selection| binder.condition(selection)).transpose()?.into_iter().collect())
+    }
+
+    /// SET: columns and values cast to their types.
+    pub(super) fn assignments(
+        &self,
+        list: &[ast::Assignment],
+        table: &Table,
+        target: &Scope,
+        binder: &ExpressionBinder<'_>,
+    ) -> Result<Vec<(usize, Expr)>> {
+        let mut assignments: Vec<(usize, Expr)> = Vec::with_capacity(list.len());
+        let mut push = |name: &ast::ObjectName, value: &ast::Expr| {
+            let column = self.target_column(name, table, target)?;
+            if assignments.iter().any(|(other, _)| *other == column) {
+                let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+                return located(self, name.span(), Err(Error::new(SqlState::SYNTAX_ERROR, message)));
+            }
+            let value = self.assigned_value(table, column, value, binder)?;
+            assignments.push((column, value));
+            Ok(())
+        };
+        for assignment in list {
+            match &assignment.target {
+                ast::AssignmentTarget::ColumnName(name) => push(name, &assignment.value)?,
+                ast::AssignmentTarget::Tuple(names) => {
+                    let values = row_values(&assignment.value)?;
+                    if values.len() != names.len() {
+                        return Err(Error::new(
+                            SqlState::SYNTAX_ERROR,
+                            "number of columns does not match number of values",
+                        ));
+                    }
+                    names.iter().zip(values).try_for_each(|(name, value)| push(name, value))?;
+                }
+            }
+        }
+        Ok(assignments)
+    }
+
+    fn assigned_value(
+        &self,
+        table: &Table,
+        column: usize,
+        value: &ast::Expr,
+        binder: &ExpressionBinder<'_>,
+    ) -> Result<Expr> {
+        let definition = &table.columns[column];
+        let is_default = is_default(value);
+        if definition.identity_always == Some(true) && !is_default {
+            return Err(Error::new(
+                SqlState(*b"428C9"),
+                format!("column \"{}\" can only be updated to DEFAULT", definition.name),
+            )
+            .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", definition.name)));
+        }
+        if is_default {
+            return Ok(definition.default.clone().unwrap_or(Expr::Literal(Value::Null)));
+        }
+        let typed = binder.bind(value)?;
+        located(self, value.span(), self.assign(typed, &definition.name, definition.column_type))
+    }
+
+    fn target_column(&self, name: &ast::ObjectName, table: &Table, target: &Scope) -> Result<usize> {
+        let path = object_name(name)?;
+        let alias = target.relations.first().map_or("", |relation| relation.alias.as_str());
+        let column = match path.as_slice() {
+            [column] => column,
+            [qualifier, column] if qualifier == alias => column,
+            [column, _] => column,
+            _ => return Err(Error::new(SqlState::SYNTAX_ERROR, "improper qualified name")),
+        };
+        located(self, name.span(), find_column(table, column))
+    }
+}
+
+/// The number of a table's column. 42703.
+pub(super) fn find_column(table: &Table, name: &str) -> Result<usize> {
+    table.columns.iter().position(|column| !column.dropped && column.name == name).ok_or_else(|| {
+        Error::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
+        )
+    })
+}
+
+/// Whether a value is the keyword DEFAULT.
+pub(super) fn is_default(value: &ast::Expr) -> bool {
+    matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+fn row_values(value: &ast::Expr) -> Result<&[ast::Expr]> {
+    match value {
+        ast::Expr::Tuple(values) => Ok(values),
+        ast::Expr::Nested(inner) => Ok(std::slice::from_ref(inner)),
+        ast::Expr::Subquery(_) => Err(super::function::subquery()),
+        _ => Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression",
+        )),
+    }
+}

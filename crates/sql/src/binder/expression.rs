@@ -1,0 +1,608 @@
+//! Scalar expressions: from the syntax tree to typed expressions.
+
+use super::scope::{Found, Scope, missing_relation};
+use super::typed::Typed;
+use super::types::bind_type;
+use super::{Context, located};
+use crate::parser::Literal;
+use crate::parser::lexer::TokenKind;
+use crate::parser::syntax::fold;
+use crate::plan::AggregateCall;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{
+    CastContext, Comparison, Expr, build_comparison, common_type, comparable, comparison_type, resolve_function,
+    resolve_operator,
+};
+use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
+use std::cell::{Cell, RefCell};
+
+/// Column numbers from here on stand for the results of aggregate calls.
+pub(crate) const AGGREGATE_BASE: usize = 1 << 24;
+/// How deep an expression may nest here; the parser's own limit is lower, chains of operators count one each.
+const DEPTH_MAX: usize = 1800;
+
+/// Binds the expressions of one clause.
+pub(crate) struct ExpressionBinder<'a> {
+    /// The statement.
+    pub context: &'a Context<'a>,
+    /// The columns in reach.
+    pub scope: &'a Scope,
+    /// Where aggregate calls are collected; without it they are refused.
+    pub aggregates: Option<&'a RefCell<Vec<AggregateCall>>>,
+    /// The name of the clause for errors.
+    pub clause: &'static str,
+    pub(super) inside_aggregate: Cell<bool>,
+    depth: Cell<usize>,
+}
+
+impl<'a> ExpressionBinder<'a> {
+    /// A binder that refuses aggregates.
+    pub fn new(context: &'a Context<'a>, scope: &'a Scope, clause: &'static str) -> ExpressionBinder<'a> {
+        ExpressionBinder {
+            context,
+            scope,
+            aggregates: None,
+            clause,
+            inside_aggregate: Cell::new(false),
+            depth: Cell::new(0),
+        }
+    }
+
+    /// A binder that collects aggregate calls: the call's result is column [`AGGREGATE_BASE`] and its place.
+    pub fn with_aggregates(mut self, calls: &'a RefCell<Vec<AggregateCall>>) -> ExpressionBinder<'a> {
+        self.aggregates = Some(calls);
+        self
+    }
+
+    /// Binds an expression that must be a truth value.
+    pub fn condition(&self, expr: &ast::Expr) -> Result<Expr> {
+        let typed = self.bind(expr)?;
+        located(self.context, expr.span(), self.context.condition(typed, self.clause))
+    }
+
+    /// Binds any expression.
+    pub fn bind(&self, expr: &ast::Expr) -> Result<Typed> {
+        if self.depth.get() > DEPTH_MAX {
+            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+        }
+        self.depth.set(self.depth.get() + 1);
+        let bound = self.bind_inner(expr);
+        self.depth.set(self.depth.get() - 1);
+        bound
+    }
+
+    fn bind_inner(&self, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as Ast;
+        match expr {
+            Ast::Identifier(name) => self.column(std::slice::from_ref(name)),
+            Ast::CompoundIdentifier(names) => self.column(names),
+            Ast::Nested(inner) => self.bind(inner),
+            Ast::Value(value) => self.value(value),
+            Ast::TypedString(typed) => self.typed_string(typed),
+            Ast::Interval(interval) => self.interval(interval),
+            Ast::UnaryOp { op, expr: operand } => self.unary(expr, op, operand),
+            Ast::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => self.connective(expr),
+            Ast::BinaryOp { left, op, right } => self.binary(left, op, right),
+            Ast::IsNull(operand) => self.is_null(operand, false),
+            Ast::IsNotNull(operand) => self.is_null(operand, true),
+            Ast::IsTrue(operand) => self.is_truth(operand, Some(true), false),
+            Ast::IsNotTrue(operand) => self.is_truth(operand, Some(true), true),
+            Ast::IsFalse(operand) => self.is_truth(operand, Some(false), false),
+            Ast::IsNotFalse(operand) => self.is_truth(operand, Some(false), true),
+            Ast::IsUnknown(operand) => self.is_truth(operand, None, false),
+            Ast::IsNotUnknown(operand) => self.is_truth(operand, None, true),
+            Ast::IsDistinctFrom(left, right) => self.distinct(left, right, false),
+            Ast::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
+            Ast::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            Ast::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
+            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like(if *negated { "!~~" } else { "~~" }, expr, pattern, escape_char.as_deref())
+            }
+            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(if *negated { "!~~*" } else { "~~*" }, expr, pattern, escape_char.as_deref())
+            }
+            Ast::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
+                self.cast(expr, data_type)
+            }
+            Ast::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            Ast::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, true),
+            Ast::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, false),
+            Ast::Collate { expr, collation } => self.collate(expr, collation),
+            Ast::Function(function) => self.function(function),
+            other => self.special_form(other),
+        }
+    }
+
+    fn column(&self, names: &[ast::Ident]) -> Result<Typed> {
+        let span = names.iter().fold(names[0].span, |span, name| span.union(&name.span));
+        let found = located(self.context, span, self.find_column(names))?;
+        self.context.note_column(found.global, span);
+        Ok(Typed {
+            expr: Expr::Column(found.global),
+            data_type: found.column_type.data_type,
+            modifier: found.column_type.modifier,
+        })
+    }
+
+    fn find_column(&self, names: &[ast::Ident]) -> Result<Found> {
+        match names {
+            [name] => self.scope.find(None, &fold(name)),
+            [table, name] => self.scope.find(Some(&fold(table)), &fold(name)),
+            [schema, table, name] if super::is_known_schema(&fold(schema)) => {
+                self.scope.find(Some(&fold(table)), &fold(name))
+            }
+            [_, table, _] => Err(missing_relation(&fold(table))),
+            _ => Err(Error::new(SqlState::SYNTAX_ERROR, "improper qualified name (too many dotted names)")),
+        }
+    }
+
+    fn value(&self, value: &ast::ValueWithSpan) -> Result<Typed> {
+        let text = |text: &str| Ok(Typed::new(Expr::Literal(Value::text(text)), DataType::Unknown));
+        match &value.value {
+            ast::Value::Number(number, _) => located(self.context, value.span, number_value(number)),
+            ast::Value::SingleQuotedString(content)
+            | ast::Value::EscapedStringLiteral(content)
+            | ast::Value::UnicodeStringLiteral(content)
+            | ast::Value::NationalStringLiteral(content) => text(content),
+            ast::Value::DollarQuotedString(quoted) => text(&quoted.value),
+            ast::Value::Boolean(truth) => Ok(Typed::new(Expr::Literal(Value::Bool(*truth)), DataType::Bool)),
+            ast::Value::Null => Ok(Typed::new(Expr::Literal(Value::Null), DataType::Unknown)),
+            ast::Value::Placeholder(name) => {
+                let referred = self.context.parameters.borrow_mut().refer(name);
+                let (index, data_type) = located(self.context, value.span, referred)?;
+                Ok(Typed::new(Expr::Parameter(index), data_type))
+            }
+            ast::Value::HexStringLiteral(_) | ast::Value::SingleQuotedByteStringLiteral(_) => {
+                Err(Error::unsupported("a bit string literal").with_hint("For bytes, write '\\x...'::bytea."))
+            }
+            other => Err(Error::unsupported(format!("the literal {other}"))),
+        }
+    }
+
+    fn typed_string(&self, typed: &ast::TypedString) -> Result<Typed> {
+        let to = located(self.context, typed.value.span, bind_type(&typed.data_type))?;
+        let literal = self.value(&typed.value)?;
+        located(self.context, typed.value.span, self.context.cast(literal, to))
+    }
+
+    fn interval(&self, interval: &ast::Interval) -> Result<Typed> {
+        let mut literal = self.bind(&interval.value)?;
+        if interval.last_field.is_some() {
+            return Err(Error::unsupported("INTERVAL with a range of fields")
+                .with_hint("Write the units into the text: INTERVAL '1 day 2 hours'."));
+        }
+        if let (Some(field), Expr::Literal(Value::Text(text))) = (&interval.leading_field, &literal.expr) {
+            literal.expr = Expr::Literal(Value::text(&format!("{text} {field}")));
+        } else if interval.leading_field.is_some() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "INTERVAL takes a string literal"));
+        }
+        located(self.context, interval.value.span(), self.context.cast(literal, ColumnType::plain(DataType::Interval)))
+    }
+
+    fn unary(&self, whole: &ast::Expr, op: &UnaryOperator, operand: &ast::Expr) -> Result<Typed> {
+        let symbol = match op {
+            UnaryOperator::Not => {
+                let not = ExpressionBinder { clause: "NOT", ..self.same() };
+                let inner = not.condition(operand)?;
+                return Ok(boolean(Expr::Not(Box::new(inner))));
+            }
+            UnaryOperator::Minus => "-",
+            UnaryOperator::Plus => "+",
+            UnaryOperator::BitwiseNot => "~",
+            UnaryOperator::PGAbs => "@",
+            UnaryOperator::PGSquareRoot => "|/",
+            UnaryOperator::PGCubeRoot => "||/",
+            other => return Err(Error::unsupported(format!("operator {other}"))),
+        };
+        // The sign belongs to the number: -9223372036854775808 is a bigint.
+        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, operand)
+            && let ast::Value::Number(number, _) = &value.value
+        {
+            let typed = number_value(number)?;
+            let resolved = resolve_operator("-", None, typed.data_type)?;
+            let call = Expr::Call { function: resolved.function, arguments: vec![typed.expr] };
+            return Ok(Typed::new(call.fold_constants(), resolved.result_type));
+        }
+        let typed = self.bind(operand)?;
+        let resolved = located(
+            self.context,
+            whole.span(),
+            resolve_operator(symbol, None, self.context.type_of(&typed)),
+        )?;
+        self.call(resolved, vec![typed], whole.span())
+    }
+
+    /// AND and OR chains, without recursion along the chain.
+    fn connective(&self, expr: &ast::Expr) -> Result<Typed> {
+        let ast::Expr::BinaryOp { op, .. } = expr else { return self.bind(expr) };
+        let mut terms = Vec::new();
+        let mut rest = expr;
+        while let ast::Expr::BinaryOp { left, op: next, right } = rest
+            && next == op
+        {
+            terms.push(&**right);
+            rest = left;
+        }
+        terms.push(rest);
+        let is_and = *op == BinaryOperator::And;
+        let clause = ExpressionBinder { clause: if is_and { "AND" } else { "OR" }, ..self.same() };
+        let mut bound = Vec::with_capacity(terms.len());
+        for term in terms.into_iter().rev() {
+            match (clause.condition(term)?, is_and) {
+                (Expr::And(inner), true) | (Expr::Or(inner), false) => bound.extend(inner),
+                (other, _) => bound.push(other),
+            }
+        }
+        Ok(boolean(if is_and { Expr::And(bound) } else { Expr::Or(bound) }))
+    }
+
+    fn same(&self) -> ExpressionBinder<'a> {
+        ExpressionBinder {
+            context: self.context,
+            scope: self.scope,
+            aggregates: self.aggregates,
+            clause: self.clause,
+            inside_aggregate: self.inside_aggregate.clone(),
+            depth: self.depth.clone(),
+        }
+    }
+
+    fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Typed> {
+        let position = || self.operator_position(left);
+        if let Some(comparison) = comparison_of(op) {
+            if let (Some(left), Some(right)) = (row_of(left), row_of(right)) {
+                return self.compare_rows(comparison, left, right);
+            }
+            let (left, right) = (self.bind(left)?, self.bind(right)?);
+            return self.compare(comparison, left, right).map_err(|error| error.with_position(position()));
+        }
+        let symbol = symbol_of(op)?;
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.operator(symbol, left, right).map_err(|error| error.with_position(position()))
+    }
+
+    fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
+        let types = (self.context.type_of(&left), self.context.type_of(&right));
+        let resolved = resolve_operator(symbol, Some(types.0), types.1)?;
+        self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty())
+    }
+
+    /// A comparison of two operands.
+    pub fn compare(&self, comparison: Comparison, left: Typed, right: Typed) -> Result<Typed> {
+        let (left, right) = self.unify(left, right)?;
+        Ok(boolean(build_comparison(comparison, left, right)?))
+    }
+
+    /// Two operands where what was unknown has the type in which they are compared.
+    fn unify(&self, left: Typed, right: Typed) -> Result<((Expr, DataType), (Expr, DataType))> {
+        let types = (self.context.type_of(&left), self.context.type_of(&right));
+        let common = comparison_type(types.0, types.1);
+        let known = |typed: Typed, data_type: DataType| match (data_type, common) {
+            (DataType::Unknown, Some(common)) => {
+                Ok((self.context.coerce(typed, common, CastContext::Implicit)?, common))
+            }
+            _ => Ok((typed.expr, data_type)),
+        };
+        Ok((known(left, types.0)?, known(right, types.1)?))
+    }
+
+    fn compare_rows(&self, comparison: Comparison, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
+        if left.len() != right.len() || left.is_empty() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+        }
+        let pairs: Vec<(Typed, Typed)> =
+            left.iter().zip(right).map(|(left, right)| Ok((self.bind(left)?, self.bind(right)?))).collect::<Result<_>>()?;
+        let each = |comparison: Comparison| -> Result<Vec<Expr>> {
+            let compare = |(left, right): &(Typed, Typed)| self.compare(comparison, left.clone(), right.clone());
+            pairs.iter().map(|pair| Ok(compare(pair)?.expr)).collect()
+        };
+        let expr = match comparison {
+            Comparison::Equal => Expr::And(each(Comparison::Equal)?),
+            Comparison::NotEqual => Expr::Or(each(Comparison::NotEqual)?),
+            ordered => {
+                // (a, b) < (c, d) is a < c or a = c and b < d; only the last pair may be equal.
+                let strict = match ordered {
+                    Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
+                    _ => Comparison::Greater,
+                };
+                let (equal, strict, last) = (each(Comparison::Equal)?, each(strict)?, each(ordered)?);
+                let alternatives = (0..pairs.len()).map(|index| {
+                    let own = if index + 1 == pairs.len() { &last } else { &strict };
+                    and(equal[..index].iter().cloned().chain([own[index].clone()]).collect())
+                });
+                or(alternatives.collect())
+            }
+        };
+        Ok(boolean(expr))
+    }
+
+    fn is_null(&self, operand: &ast::Expr, negated: bool) -> Result<Typed> {
+        let typed = self.context.settle(self.bind(operand)?)?;
+        Ok(boolean(not_if(negated, Expr::IsNull(Box::new(typed.expr)))))
+    }
+
+    fn is_truth(&self, operand: &ast::Expr, truth: Option<bool>, negated: bool) -> Result<Typed> {
+        let clause = match (truth, negated) {
+            (Some(true), false) => "IS TRUE",
+            (Some(true), true) => "IS NOT TRUE",
+            (Some(false), false) => "IS FALSE",
+            (Some(false), true) => "IS NOT FALSE",
+            (None, false) => "IS UNKNOWN",
+            (None, true) => "IS NOT UNKNOWN",
+        };
+        let operand = ExpressionBinder { clause, ..self.same() }.condition(operand)?;
+        let expr = match truth {
+            None => not_if(negated, Expr::IsNull(Box::new(operand))),
+            Some(truth) => {
+                let distinct = Expr::IsDistinct(Box::new(operand), Box::new(Expr::Literal(Value::Bool(truth))));
+                not_if(!negated, distinct)
+            }
+        };
+        Ok(boolean(expr))
+    }
+
+    fn distinct(&self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> Result<Typed> {
+        let position = self.operator_position(left);
+        let (left, right) = self.unify(self.bind(left)?, self.bind(right)?)?;
+        let [left, right] = comparable("=", left, right).map_err(|error| error.with_position(position))?;
+        Ok(boolean(not_if(negated, Expr::IsDistinct(Box::new(left), Box::new(right)))))
+    }
+
+    fn in_list(&self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Typed> {
+        if let Some(row) = row_of(operand) {
+            let rows = list.iter().map(|item| {
+                let other = row_of(item).ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "IN wants rows here"))?;
+                Ok(self.compare_rows(Comparison::Equal, row, other)?.expr)
+            });
+            return Ok(boolean(not_if(negated, or(rows.collect::<Result<_>>()?))));
+        }
+        let operand_span = operand.span();
+        let operand = self.bind(operand)?;
+        let items: Vec<Typed> = list.iter().map(|item| self.bind(item)).collect::<Result<_>>()?;
+        located(self.context, operand_span, self.in_items(operand, items, negated))
+    }
+
+    /// `operand IN (items)`. The parameters and literals of unknown type among them take the others' type.
+    fn in_items(&self, operand: Typed, items: Vec<Typed>, negated: bool) -> Result<Typed> {
+        let own = self.context.type_of(&operand);
+        let known = std::iter::once(&operand).chain(&items).map(|typed| self.context.type_of(typed));
+        let hint = known.clone().find(|data_type| *data_type != DataType::Unknown).unwrap_or(DataType::Text);
+        let operand = if own == DataType::Unknown {
+            Typed::new(self.context.coerce(operand, hint, CastContext::Implicit)?, hint)
+        } else {
+            operand
+        };
+        let own = self.context.type_of(&operand);
+        let mut pairs = Vec::with_capacity(items.len());
+        for item in items {
+            let (left, right) = self.unify(Typed { data_type: own, ..operand.clone() }, item)?;
+            pairs.push(comparable("=", left, right)?);
+        }
+        let shared = pairs.first().map(|[left, _]| left.clone());
+        let expr = match shared {
+            Some(left) if pairs.iter().all(|[other, _]| *other == left) => {
+                Expr::InList(Box::new(left), pairs.into_iter().map(|[_, right]| right).collect())
+            }
+            _ => or(pairs
+                .into_iter()
+                .map(|[left, right]| Expr::Compare(Comparison::Equal, Box::new(left), Box::new(right)))
+                .collect()),
+        };
+        Ok(boolean(not_if(negated, expr)))
+    }
+
+    fn between(&self, operand: &ast::Expr, low: &ast::Expr, high: &ast::Expr, negated: bool) -> Result<Typed> {
+        let position = self.operator_position(operand);
+        let (operand, low, high) = (self.bind(operand)?, self.bind(low)?, self.bind(high)?);
+        let (below, above) = match negated {
+            false => (Comparison::GreaterOrEqual, Comparison::LessOrEqual),
+            true => (Comparison::Less, Comparison::Greater),
+        };
+        let bounds = || {
+            Ok(vec![self.compare(below, operand.clone(), low)?.expr, self.compare(above, operand.clone(), high)?.expr])
+        };
+        let bounds = bounds().map_err(|error: Error| error.with_position(position))?;
+        Ok(boolean(if negated { Expr::Or(bounds) } else { Expr::And(bounds) }))
+    }
+
+    fn like(&self, symbol: &str, operand: &ast::Expr, pattern: &ast::Expr, escape: Option<&ast::Expr>) -> Result<Typed> {
+        let position = self.operator_position(operand);
+        let operand = self.bind(operand)?;
+        let mut pattern = self.bind(pattern)?;
+        if let Some(escape) = escape {
+            let escape = self.bind(escape)?;
+            pattern = self.function_call("like_escape", vec![pattern, escape])?;
+        }
+        self.operator(symbol, operand, pattern).map_err(|error| error.with_position(position))
+    }
+
+    fn cast(&self, operand: &ast::Expr, data_type: &ast::DataType) -> Result<Typed> {
+        let span = operand.span();
+        let to = located(self.context, span, bind_type(data_type))?;
+        // PostgreSQL's catalogs use 'name'::regclass; the number of the relation is looked up here.
+        if let ast::DataType::Regclass = data_type
+            && let Some(typed) = self.context.relation_number(operand)?
+        {
+            return Ok(typed);
+        }
+        let typed = self.bind(operand)?;
+        located(self.context, span, self.context.cast(typed, to))
+    }
+
+    fn case(
+        &self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let operand = operand.map(|operand| self.bind(operand)).transpose()?;
+        let mut tests = Vec::with_capacity(conditions.len());
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        for branch in conditions {
+            tests.push(match &operand {
+                Some(operand) => {
+                    let value = self.bind(&branch.condition)?;
+                    let compared = self.compare(Comparison::Equal, operand.clone(), value);
+                    located(self.context, branch.condition.span(), compared)?.expr
+                }
+                None => ExpressionBinder { clause: "CASE/WHEN", ..self.same() }.condition(&branch.condition)?,
+            });
+            results.push(self.bind(&branch.result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.bind(otherwise)?,
+            None => Typed::new(Expr::Literal(Value::Null), DataType::Unknown),
+        });
+        let span = conditions.first().map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
+        let (mut results, data_type) = located(self.context, span, self.common("CASE", results))?;
+        let otherwise = Box::new(results.pop().unwrap_or(Expr::Literal(Value::Null)));
+        Ok(Typed::new(Expr::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type))
+    }
+
+    /// Expressions converted to the type in which they meet.
+    pub(super) fn common(&self, what: &str, items: Vec<Typed>) -> Result<(Vec<Expr>, DataType)> {
+        let types: Vec<DataType> = items.iter().map(|item| self.context.type_of(item)).collect();
+        let common = common_type(what, &types)?;
+        let convert = |item| self.context.coerce(item, common, CastContext::Implicit);
+        Ok((items.into_iter().map(convert).collect::<Result<_>>()?, common))
+    }
+
+    fn any_all(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, any: bool) -> Result<Typed> {
+        let word = if any { "ANY" } else { "ALL" };
+        let mut array = right;
+        while let ast::Expr::Nested(inner) = array {
+            array = inner;
+        }
+        let ast::Expr::Array(ast::Array { elem, .. }) = array else {
+            return Err(Error::unsupported(format!("{word} over anything but ARRAY[...]")).with_hint("Use IN with a list."));
+        };
+        let Some(comparison) = comparison_of(op) else {
+            return Err(Error::unsupported(format!("{word} with operator {op}")));
+        };
+        match (any, comparison) {
+            (true, Comparison::Equal) => self.in_list(left, elem, false),
+            (false, Comparison::NotEqual) => self.in_list(left, elem, true),
+            _ => {
+                let operand = self.bind(left)?;
+                let terms = elem.iter().map(|item| Ok(self.compare(comparison, operand.clone(), self.bind(item)?)?.expr));
+                let terms = terms.collect::<Result<Vec<_>>>()?;
+                Ok(boolean(if any { or(terms) } else { and(terms) }))
+            }
+        }
+    }
+
+    fn collate(&self, expr: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
+        let name = super::object_name(collation)?;
+        match name.last().map(|last| last.to_ascii_lowercase()).as_deref() {
+            Some("c" | "posix" | "default" | "ucs_basic") => self.bind(expr),
+            _ => Err(Error::unsupported(format!("collation {collation}")).with_hint("Text is ordered by its bytes (\"C\").")),
+        }
+    }
+
+    /// A call of a function by name.
+    pub(super) fn function_call(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<DataType> = arguments.iter().map(|argument| self.context.type_of(argument)).collect();
+        let resolved = resolve_function(name, &types)?;
+        self.call(resolved, arguments, sqlparser::tokenizer::Span::empty())
+    }
+
+    fn call(
+        &self,
+        resolved: rubato_formula::Resolved,
+        arguments: Vec<Typed>,
+        span: sqlparser::tokenizer::Span,
+    ) -> Result<Typed> {
+        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let arguments = arguments.into_iter().zip(&resolved.argument_types).map(convert).collect::<Result<_>>();
+        let arguments = located(self.context, span, arguments)?;
+        Ok(Typed::new(Expr::Call { function: resolved.function, arguments }, resolved.result_type))
+    }
+
+    /// Where the operator behind `left` stands.
+    fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
+        self.context.source.position_after(left.span())
+    }
+}
+
+pub(crate) fn boolean(expr: Expr) -> Typed {
+    Typed::new(expr, DataType::Bool)
+}
+
+fn not_if(negated: bool, expr: Expr) -> Expr {
+    if negated { Expr::Not(Box::new(expr)) } else { expr }
+}
+
+pub(crate) fn and(mut terms: Vec<Expr>) -> Expr {
+    if terms.len() == 1 { terms.remove(0) } else { Expr::And(terms) }
+}
+
+pub(crate) fn or(mut terms: Vec<Expr>) -> Expr {
+    if terms.len() == 1 { terms.remove(0) } else { Expr::Or(terms) }
+}
+
+/// The items of `(a, b)` or `ROW(a, b)`.
+fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(items) => Some(items),
+        ast::Expr::Nested(inner) => row_of(inner),
+        _ => None,
+    }
+}
+
+fn number_value(text: &str) -> Result<Typed> {
+    let plain = text.replace('_', "");
+    let kind = if plain.bytes().all(|byte| byte.is_ascii_digit()) { TokenKind::Integer } else { TokenKind::Decimal };
+    let literal: Literal = crate::parser::number_literal(&plain, kind)
+        .ok_or_else(|| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("the number {text} is out of range")))?;
+    Ok(Typed::new(Expr::Literal(literal.value()), literal.data_type()))
+}
+
+fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
+    Some(match op {
+        BinaryOperator::Eq => Comparison::Equal,
+        BinaryOperator::NotEq => Comparison::NotEqual,
+        BinaryOperator::Lt => Comparison::Less,
+        BinaryOperator::LtEq => Comparison::LessOrEqual,
+        BinaryOperator::Gt => Comparison::Greater,
+        BinaryOperator::GtEq => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+fn symbol_of(op: &BinaryOperator) -> Result<&str> {
+    Ok(match op {
+        BinaryOperator::Plus => "+",
+        BinaryOperator::Minus => "-",
+        BinaryOperator::Multiply => "*",
+        BinaryOperator::Divide => "/",
+        BinaryOperator::Modulo => "%",
+        BinaryOperator::PGExp => "^",
+        BinaryOperator::StringConcat => "||",
+        BinaryOperator::BitwiseAnd => "&",
+        BinaryOperator::BitwiseOr => "|",
+        BinaryOperator::PGBitwiseXor => "#",
+        BinaryOperator::PGBitwiseShiftLeft => "<<",
+        BinaryOperator::PGBitwiseShiftRight => ">>",
+        BinaryOperator::PGRegexMatch => "~",
+        BinaryOperator::PGRegexIMatch => "~*",
+        BinaryOperator::PGRegexNotMatch => "!~",
+        BinaryOperator::PGRegexNotIMatch => "!~*",
+        BinaryOperator::PGLikeMatch => "~~",
+        BinaryOperator::PGILikeMatch => "~~*",
+        BinaryOperator::PGNotLikeMatch => "!~~",
+        BinaryOperator::PGNotILikeMatch => "!~~*",
+        BinaryOperator::PGStartsWith => "^@",
+        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
+            Some("~") => "~",
+            Some("~*") => "~*",
+            Some("!~") => "!~",
+            Some("!~*") => "!~*",
+            Some("+") => "+",
+            Some("-") => "-",
+            _ => return Err(Error::unsupported(format!("operator {op}"))),
+        },
+        other => return Err(Error::unsupported(format!("operator {other}"))),
+    })
+}

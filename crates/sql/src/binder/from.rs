@@ -1,0 +1,298 @@
+//! FROM: relations, joins and what they join on.
+
+use super::expression::ExpressionBinder;
+use super::function::subquery;
+use super::scope::{Hidden, Scope, ScopeColumn};
+use super::typed::Typed;
+use super::{Context, NamedRelation, located, object_name};
+use crate::parser::syntax::fold;
+use crate::plan::{JoinKind, Relation};
+use crate::planner::{Query, QueryRelation};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, Comparison, Expr};
+use sqlparser::ast::{self, Spanned};
+
+/// FROM while it is read.
+pub(super) struct From {
+    /// The names.
+    pub scope: Scope,
+    /// The relations and the terms that are as good as WHERE's.
+    pub query: Query,
+}
+
+impl Context<'_> {
+    /// Binds FROM.
+    pub(super) fn from(&self, from: &[ast::TableWithJoins]) -> Result<From> {
+        let mut state = From { scope: Scope::default(), query: Query::default() };
+        for item in from {
+            self.joined(item, &mut state)?;
+        }
+        Ok(state)
+    }
+
+    fn joined(&self, item: &ast::TableWithJoins, state: &mut From) -> Result<()> {
+        let start = state.scope.relations.len();
+        self.factor(&item.relation, state)?;
+        for join in &item.joins {
+            self.join(join, start, state)?;
+        }
+        Ok(())
+    }
+
+    fn join(&self, join: &ast::Join, start: usize, state: &mut From) -> Result<()> {
+        use ast::JoinOperator as Op;
+        let middle = state.scope.relations.len();
+        self.factor(&join.relation, state)?;
+        let (constraint, optional) = match &join.join_operator {
+            Op::Join(constraint) | Op::Inner(constraint) | Op::CrossJoin(constraint) => (constraint, None),
+            Op::Left(constraint) | Op::LeftOuter(constraint) => (constraint, Some(middle)),
+            Op::Right(constraint) | Op::RightOuter(constraint) => (constraint, Some(start)),
+            Op::FullOuter(_) => return Err(join_error("FULL JOIN")),
+            other => return Err(join_error(&format!("{other:?}"))),
+        };
+        let terms = self.join_terms(constraint, start, middle, state)?;
+        match optional {
+            None => state.query.terms.extend(terms),
+            Some(first) => {
+                let end = if first == start { middle } else { state.scope.relations.len() };
+                if end - first != 1 || state.query.relations[first].join == JoinKind::Left {
+                    return Err(join_error("an outer join whose optional side is itself a join"));
+                }
+                state.query.relations[first].join = JoinKind::Left;
+                state.query.relations[first].on = terms;
+            }
+        }
+        Ok(())
+    }
+
+    fn join_terms(
+        &self,
+        constraint: &ast::JoinConstraint,
+        start: usize,
+        middle: usize,
+        state: &mut From,
+    ) -> Result<Vec<Expr>> {
+        let names: Vec<String> = match constraint {
+            ast::JoinConstraint::None => return Ok(Vec::new()),
+            ast::JoinConstraint::On(condition) => {
+                let binder = ExpressionBinder::new(self, &state.scope, "JOIN/ON");
+                return Ok(vec![binder.condition(condition)?]);
+            }
+            ast::JoinConstraint::Using(columns) => columns
+                .iter()
+                .map(|column| object_name(column).map(|mut path| path.pop().unwrap_or_default()))
+                .collect::<Result<_>>()?,
+            ast::JoinConstraint::Natural => {
+                let right = state.scope.relations[middle..].iter().flat_map(|relation| &relation.columns);
+                right
+                    .filter(|column| {
+                        (start..middle).any(|left| state.scope.find_in(left, &column.name, false).is_some())
+                    })
+                    .map(|column| column.name.clone())
+                    .collect()
+            }
+        };
+        names.iter().map(|name| self.using(name, start, middle, state)).collect()
+    }
+
+    /// `left.name = right.name`; the right column is merged into the left one.
+    fn using(&self, name: &str, start: usize, middle: usize, state: &mut From) -> Result<Expr> {
+        let end = state.scope.relations.len();
+        let find = |range: std::ops::Range<usize>, side: &str| {
+            let mut found = range.filter_map(|relation| state.scope.find_in(relation, name, false));
+            found.next().ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+                )
+            })
+        };
+        let (left, right) = (find(start..middle, "left")?, find(middle..end, "right")?);
+        let typed = |global: usize, column_type: ColumnType| Typed::new(Expr::Column(global), column_type.data_type);
+        let binder = ExpressionBinder::new(self, &state.scope, "JOIN/USING");
+        let equal = binder.compare(
+            Comparison::Equal,
+            typed(left.global, left.column_type),
+            typed(right.global, right.column_type),
+        )?;
+        let relation = &mut state.scope.relations[right.relation];
+        relation.columns[right.global - relation.first].hidden = Hidden::Merged;
+        Ok(equal.expr)
+    }
+
+    fn factor(&self, factor: &ast::TableFactor, state: &mut From) -> Result<()> {
+        match factor {
+            ast::TableFactor::Table { name, alias, args: None, sample: None, .. } => {
+                let relation = self.relation(name)?;
+                let (own, columns) = match &relation {
+                    NamedRelation::Table(table) => (table.name.clone(), None),
+                    NamedRelation::System(system) => (system.short_name().to_owned(), Some(system.scope_columns())),
+                };
+                let alias_name = alias.as_ref().map_or(own, |alias| fold(&alias.name));
+                self.check_alias(&alias_name, &state.scope, factor)?;
+                match (&relation, columns) {
+                    (NamedRelation::Table(table), _) => state.scope.push_table(table, &alias_name),
+                    (_, columns) => state.scope.push(&alias_name, columns.unwrap_or_default(), None),
+                }
+                self.rename(alias.as_ref(), state)?;
+                push(state, Self::plan_relation(&relation));
+                Ok(())
+            }
+            ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
+                self.series(name, &args.args, alias.as_ref(), state, factor)
+            }
+            ast::TableFactor::Function { name, args, alias, .. } => {
+                self.series(name, args, alias.as_ref(), state, factor)
+            }
+            ast::TableFactor::Derived { lateral: false, subquery: query, alias, .. } => {
+                let Some(values) = plain_values(query) else { return Err(derived_table()) };
+                let alias_name = alias.as_ref().map_or_else(|| "*VALUES*".to_owned(), |alias| fold(&alias.name));
+                self.check_alias(&alias_name, &state.scope, factor)?;
+                let (rows, columns) = self.values(values)?;
+                state.scope.push(&alias_name, columns, None);
+                self.rename(alias.as_ref(), state)?;
+                push(state, Relation::Values(rows));
+                Ok(())
+            }
+            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.joined(table_with_joins, state),
+            ast::TableFactor::Derived { .. } => Err(derived_table()),
+            other => Err(Error::unsupported(format!("{other} in FROM"))),
+        }
+    }
+
+    fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
+        if scope.relations.iter().any(|relation| relation.alias == alias) {
+            let error =
+                Error::new(SqlState::DUPLICATE_ALIAS, format!("table name \"{alias}\" specified more than once"));
+            return located(self, factor.span(), Err(error));
+        }
+        Ok(())
+    }
+
+    /// Column names given with the alias.
+    fn rename(&self, alias: Option<&ast::TableAlias>, state: &mut From) -> Result<()> {
+        let Some(alias) = alias else { return Ok(()) };
+        let Some(relation) = state.scope.relations.last_mut() else { return Ok(()) };
+        let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
+        let mut names = alias.columns.iter();
+        for (column, name) in visible.zip(names.by_ref()) {
+            column.name = fold(&name.name);
+        }
+        if names.next().is_some() {
+            return Err(Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("table \"{}\" has fewer columns available than specified", relation.alias),
+            ));
+        }
+        Ok(())
+    }
+
+    /// `generate_series(start, stop[, step])`
+    fn series(
+        &self,
+        name: &ast::ObjectName,
+        arguments: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let path = object_name(name)?;
+        if path.last().map(String::as_str) != Some("generate_series") || !(2..=3).contains(&arguments.len()) {
+            return Err(Error::unsupported(format!("function {} in FROM", path.join(".")))
+                .with_hint("generate_series(start, stop[, step]) is supported."));
+        }
+        let empty = Scope::default();
+        let binder = ExpressionBinder::new(self, &empty, "functions in FROM");
+        let bind = |argument: &ast::FunctionArg| match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => binder.bind(expr),
+            _ => Err(Error::unsupported("a named function argument")),
+        };
+        let bound: Vec<Typed> = arguments.iter().map(bind).collect::<Result<_>>()?;
+        let data_type = match binder.common("generate_series", bound.clone()) {
+            Ok((_, data_type @ (DataType::Int4 | DataType::Int8 | DataType::Numeric))) => data_type,
+            Ok((_, DataType::Int2 | DataType::Text)) => DataType::Int4,
+            _ => return Err(Error::unsupported("generate_series over anything but numbers")),
+        };
+        let mut items = bound.into_iter().map(|typed| self.coerce(typed, data_type, CastContext::Implicit));
+        let mut next = || items.next().transpose();
+        let (Some(start), Some(stop)) = (next()?, next()?) else {
+            return Err(Error::internal("generate_series lost its arguments"));
+        };
+        let step = next()?;
+        let alias_name = alias.map_or_else(|| "generate_series".to_owned(), |alias| fold(&alias.name));
+        self.check_alias(&alias_name, &state.scope, factor)?;
+        let column = ScopeColumn {
+            name: alias_name.clone(),
+            column_type: ColumnType::plain(data_type),
+            hidden: Hidden::No,
+        };
+        state.scope.push(&alias_name, vec![column], None);
+        self.rename(alias, state)?;
+        push(state, Relation::Series { start, stop, step, data_type });
+        Ok(())
+    }
+
+    /// The rows of VALUES and their columns.
+    pub(super) fn values(&self, values: &ast::Values) -> Result<(Vec<Vec<Expr>>, Vec<ScopeColumn>)> {
+        let empty = Scope::default();
+        let binder = ExpressionBinder::new(self, &empty, "VALUES");
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut columns: Vec<Vec<Typed>> = vec![Vec::with_capacity(values.rows.len()); width];
+        for row in &values.rows {
+            if row.content.len() != width {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+            }
+            for (column, expr) in columns.iter_mut().zip(&row.content) {
+                column.push(binder.bind(expr)?);
+            }
+        }
+        let mut rows = vec![Vec::with_capacity(width); values.rows.len()];
+        let mut names = Vec::with_capacity(width);
+        for (index, column) in columns.into_iter().enumerate() {
+            let (exprs, data_type) = binder.common("VALUES", column)?;
+            for (row, expr) in rows.iter_mut().zip(exprs) {
+                row.push(expr);
+            }
+            names.push(ScopeColumn {
+                name: format!("column{}", index + 1),
+                column_type: ColumnType::plain(data_type),
+                hidden: Hidden::No,
+            });
+        }
+        Ok((rows, names))
+    }
+}
+
+fn push(state: &mut From, relation: Relation) {
+    let Some(named) = state.scope.relations.last() else { return };
+    state.query.relations.push(QueryRelation {
+        relation,
+        alias: named.alias.clone(),
+        first: named.first,
+        types: named.columns.iter().map(|column| column.column_type).collect(),
+        join: JoinKind::Inner,
+        on: Vec::new(),
+    });
+}
+
+/// The VALUES of a query that is nothing else.
+pub(super) fn plain_values(query: &ast::Query) -> Option<&ast::Values> {
+    let bare = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty();
+    match &*query.body {
+        ast::SetExpr::Values(values) if bare => Some(values),
+        _ => None,
+    }
+}
+
+fn derived_table() -> Error {
+    let hint = subquery().fields().hint.clone().unwrap_or_default();
+    Error::unsupported("a subquery in FROM").with_hint(hint)
+}
+
+fn join_error(what: &str) -> Error {
+    Error::unsupported(what.to_owned()).with_hint("Inner joins and left joins of single tables are supported.")
+}

@@ -1,0 +1,256 @@
+//! Function calls, aggregates and the forms that look like functions.
+
+use super::expression::{AGGREGATE_BASE, ExpressionBinder};
+use super::typed::Typed;
+use super::types::{TypeName, type_by_name};
+use super::{located, object_name};
+use crate::plan::AggregateCall;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, resolve_aggregate};
+use sqlparser::ast::{self, Spanned};
+
+impl ExpressionBinder<'_> {
+    pub(super) fn function(&self, function: &ast::Function) -> Result<Typed> {
+        let span = function.name.span();
+        let bound = self.function_inner(function);
+        located(self.context, span, bound)
+    }
+
+    fn function_inner(&self, function: &ast::Function) -> Result<Typed> {
+        let path = object_name(&function.name)?;
+        let name = match path.as_slice() {
+            [name] => name.as_str(),
+            [schema, name] if schema == "pg_catalog" || schema == "public" => name.as_str(),
+            _ => return Err(no_function(&path.join("."))),
+        };
+        if function.over.is_some() {
+            return Err(Error::unsupported("a window function (OVER)"));
+        }
+        if !function.within_group.is_empty() || function.null_treatment.is_some() {
+            return Err(Error::unsupported("an ordered-set aggregate"));
+        }
+        let (arguments, list) = match &function.args {
+            ast::FunctionArguments::None => (Vec::new(), None),
+            ast::FunctionArguments::Subquery(_) => return Err(subquery()),
+            ast::FunctionArguments::List(list) => (argument_expressions(list)?, Some(list)),
+        };
+        if is_aggregate(name) {
+            return self.aggregate(name, function, list, arguments);
+        }
+        if function.filter.is_some() || list.is_some_and(|list| list.duplicate_treatment.is_some()) {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("DISTINCT or FILTER specified, but {name} is not an aggregate function"),
+            ));
+        }
+        match name {
+            "coalesce" => {
+                let items = self.bind_all(&arguments)?;
+                let (items, data_type) = self.common("COALESCE", items)?;
+                Ok(Typed::new(Expr::Coalesce(items), data_type))
+            }
+            "current_timestamp" | "current_time" | "localtimestamp" | "localtime" if !arguments.is_empty() => {
+                self.clock_with_precision(name, arguments[0])
+            }
+            "row" => Err(Error::unsupported("a row value outside of a comparison")),
+            _ => {
+                let arguments = self.bind_all(&arguments)?;
+                self.call_or_cast(name, arguments)
+            }
+        }
+    }
+
+    fn bind_all(&self, arguments: &[&ast::Expr]) -> Result<Vec<Typed>> {
+        arguments.iter().map(|argument| self.bind(argument)).collect()
+    }
+
+    /// A function, or the name of a type used like one.
+    fn call_or_cast(&self, name: &str, mut arguments: Vec<Typed>) -> Result<Typed> {
+        if arguments.len() == 1
+            && !function_exists(name)
+            && let Some(TypeName::Plain(to)) = type_by_name(name)
+            && let Some(argument) = arguments.pop()
+        {
+            return self.context.cast(argument, ColumnType::plain(to.data_type));
+        }
+        self.function_call(name, arguments)
+    }
+
+    fn clock_with_precision(&self, name: &str, precision: &ast::Expr) -> Result<Typed> {
+        let typed = self.function_call(name, Vec::new())?;
+        let digits = match self.bind(precision)?.expr {
+            Expr::Literal(Value::Int4(digits)) => digits.clamp(0, 6),
+            _ => return Err(Error::new(SqlState::SYNTAX_ERROR, format!("{name} takes a whole number"))),
+        };
+        let data_type = typed.data_type;
+        self.context.cast(typed, ColumnType { data_type, modifier: digits })
+    }
+
+    fn aggregate(
+        &self,
+        name: &str,
+        function: &ast::Function,
+        list: Option<&ast::FunctionArgumentList>,
+        arguments: Vec<&ast::Expr>,
+    ) -> Result<Typed> {
+        let Some(calls) = self.aggregates else {
+            return Err(Error::new(
+                SqlState::GROUPING_ERROR,
+                format!("aggregate functions are not allowed in {}", self.clause),
+            ));
+        };
+        if self.inside_aggregate.replace(true) {
+            return Err(Error::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+        }
+        let call = self.aggregate_call(name, function, list, arguments);
+        self.inside_aggregate.set(false);
+        let call = call?;
+        let result_type = call.aggregate.result_type;
+        let mut calls = calls.borrow_mut();
+        let index = calls.iter().position(|other| same_call(other, &call)).unwrap_or_else(|| {
+            calls.push(call);
+            calls.len() - 1
+        });
+        Ok(Typed::new(Expr::Column(AGGREGATE_BASE + index), result_type))
+    }
+
+    fn aggregate_call(
+        &self,
+        name: &str,
+        function: &ast::Function,
+        list: Option<&ast::FunctionArgumentList>,
+        arguments: Vec<&ast::Expr>,
+    ) -> Result<AggregateCall> {
+        let mut distinct = false;
+        let mut order_by = Vec::new();
+        if let Some(list) = list {
+            distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+            for clause in &list.clauses {
+                let ast::FunctionArgumentClause::OrderBy(items) = clause else {
+                    return Err(Error::unsupported(format!("{clause} in an aggregate call")));
+                };
+                for item in items {
+                    let typed = self.context.settle(self.bind(&item.expr)?)?;
+                    let (descending, nulls_first) = super::select::direction(&item.options)?;
+                    order_by.push((typed.expr, descending, nulls_first));
+                }
+            }
+        }
+        let star = list.is_some_and(|list| list.args.iter().any(is_wildcard));
+        if arguments.is_empty() && !star {
+            return Err(match name {
+                "count" => Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "count(*) must be used to call a parameterless aggregate function",
+                ),
+                _ => no_function(&format!("{name}()")),
+            });
+        }
+        if star && (name != "count" || distinct) {
+            return Err(no_function(&format!("{name}()")));
+        }
+        let arguments = self.bind_all(&arguments)?;
+        let types: Vec<DataType> = arguments.iter().map(|argument| self.context.type_of(argument)).collect();
+        let aggregate = resolve_aggregate(name, &types, distinct)?.ok_or_else(|| no_function(name))?;
+        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let arguments = arguments.into_iter().zip(&aggregate.argument_types).map(convert).collect::<Result<Vec<_>>>()?;
+        let filter = function.filter.as_ref().map(|filter| self.filter_condition(filter)).transpose()?;
+        Ok(AggregateCall { distinct: aggregate.distinct, aggregate, arguments, filter, order_by })
+    }
+
+    fn filter_condition(&self, filter: &ast::Expr) -> Result<Expr> {
+        let typed = self.bind(filter)?;
+        located(self.context, filter.span(), self.context.condition(typed, "FILTER"))
+    }
+
+    /// The forms with keywords between their arguments, and what this version does not have.
+    pub(super) fn special_form(&self, expr: &ast::Expr) -> Result<Typed> {
+        use ast::Expr as Ast;
+        let call = |name: &str, arguments: Vec<&ast::Expr>| {
+            let arguments = self.bind_all(&arguments)?;
+            located(self.context, expr.span(), self.function_call(name, arguments))
+        };
+        match expr {
+            Ast::Extract { field, expr: operand, .. } => {
+                let field = field.to_string().trim_matches(['\'', '"']).to_ascii_lowercase();
+                let field = Typed::new(Expr::Literal(Value::text(&field)), DataType::Text);
+                let operand = self.bind(operand)?;
+                located(self.context, expr.span(), self.function_call("extract", vec![field, operand]))
+            }
+            Ast::Ceil { expr, .. } => call("ceil", vec![expr]),
+            Ast::Floor { expr, .. } => call("floor", vec![expr]),
+            Ast::Position { expr, r#in } => call("position", vec![r#in, expr]),
+            Ast::Substring { expr, substring_from, substring_for, .. } => {
+                match (substring_from.as_deref(), substring_for.as_deref()) {
+                    (Some(from), Some(length)) => call("substring", vec![expr, from, length]),
+                    (Some(from), None) => call("substring", vec![expr, from]),
+                    (None, Some(length)) => {
+                        let one = Typed::new(Expr::Literal(Value::Int4(1)), DataType::Int4);
+                        let arguments = vec![self.bind(expr)?, one, self.bind(length)?];
+                        located(self.context, expr.span(), self.function_call("substring", arguments))
+                    }
+                    (None, None) => call("substring", vec![expr]),
+                }
+            }
+            Ast::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let name = match trim_where {
+                    Some(ast::TrimWhereField::Leading) => "ltrim",
+                    Some(ast::TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let what = trim_what.as_deref().or_else(|| trim_characters.as_ref().and_then(|list| list.first()));
+                call(name, [Some(&**expr), what].into_iter().flatten().collect())
+            }
+            Ast::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let arguments = [Some(&**expr), Some(&**overlay_what), Some(&**overlay_from), overlay_for.as_deref()];
+                call("overlay", arguments.into_iter().flatten().collect())
+            }
+            Ast::AtTimeZone { timestamp, time_zone } => call("timezone", vec![time_zone, timestamp]),
+            Ast::Subquery(_) | Ast::Exists { .. } | Ast::InSubquery { .. } => Err(subquery()),
+            Ast::SimilarTo { .. } => Err(Error::unsupported("SIMILAR TO").with_hint("Use LIKE or ~.")),
+            Ast::Array(_) => Err(Error::unsupported("an array outside of = ANY (ARRAY[...])")),
+            Ast::CompoundFieldAccess { .. } => Err(Error::unsupported("array and field access")),
+            Ast::GroupingSets(_) | Ast::Cube(_) | Ast::Rollup(_) => Err(Error::unsupported("a grouping set")),
+            Ast::Tuple(_) => Err(Error::unsupported("a row value outside of a comparison")),
+            Ast::Wildcard(_) | Ast::QualifiedWildcard(..) => {
+                Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\""))
+            }
+            other => Err(Error::unsupported(format!("the expression {other}"))),
+        }
+    }
+}
+
+fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {
+    left.aggregate == right.aggregate
+        && left.arguments == right.arguments
+        && left.distinct == right.distinct
+        && left.filter == right.filter
+        && left.order_by == right.order_by
+}
+
+fn is_wildcard(argument: &ast::FunctionArg) -> bool {
+    matches!(argument, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard))
+}
+
+/// The arguments without a `*`.
+fn argument_expressions(list: &ast::FunctionArgumentList) -> Result<Vec<&ast::Expr>> {
+    list.args
+        .iter()
+        .filter(|argument| !is_wildcard(argument))
+        .map(|argument| match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
+            _ => Err(Error::unsupported("a named function argument")),
+        })
+        .collect()
+}
+
+pub(crate) fn subquery() -> Error {
+    Error::unsupported("a subquery").with_hint(
+        "This version plans SELECT, INSERT, UPDATE and DELETE over tables joined by inner and left joins; write a join instead.",
+    )
+}
+
+fn no_function(name: &str) -> Error {
+    Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
+        .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}

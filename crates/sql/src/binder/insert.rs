@@ -1,0 +1,226 @@
+//! INSERT.
+
+use super::dml::{find_column, is_default};
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::select::insert_values;
+use super::typed::Typed;
+use super::{Context, located, object_name};
+use crate::catalog::Table;
+use crate::parser::syntax::{Overriding, fold};
+use crate::plan::{ConflictAction, InsertPlan, InsertSource, OnConflict, PlanBody};
+use crate::statement::Statement;
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_formula::Expr;
+use sqlparser::ast::{self, Spanned};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Context<'_> {
+    pub(super) fn insert(self, statement: &ast::Insert, overriding: Option<Overriding>) -> Result<Statement> {
+        let ast::TableObject::TableName(name) = &statement.table else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes a table"));
+        };
+        if statement.or.is_some() || statement.ignore || statement.overwrite || statement.replace_into {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes INTO; use ON CONFLICT for existing rows"));
+        }
+        let table = self.table(name)?;
+        let alias = statement.table_alias.as_ref().map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
+        let columns = self.insert_columns(&statement.columns, &table)?;
+        let explicit = !statement.columns.is_empty();
+        let source = self.insert_source(statement, &table, &columns, explicit, overriding)?;
+        let on_conflict = match &statement.on {
+            None => None,
+            Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(clause, &table, &alias)?),
+            Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "use ON CONFLICT ... DO UPDATE")),
+        };
+        let scope = Scope::of_table(&table, &alias);
+        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
+        self.finish(PlanBody::Insert(InsertPlan { table, source, on_conflict, returning }), output)
+    }
+
+    /// The columns named, or all.
+    fn insert_columns(&self, names: &[ast::ObjectName], table: &Table) -> Result<Vec<usize>> {
+        if names.is_empty() {
+            return Ok((0..table.columns.len()).filter(|column| !table.columns[*column].dropped).collect());
+        }
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let path = object_name(name)?;
+            let column = find_column(table, path.last().map_or("", String::as_str));
+            let column = located(self, name.span(), column)?;
+            if columns.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
+                return located(self, name.span(), Err(Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    fn insert_source(
+        &self,
+        statement: &ast::Insert,
+        table: &Arc<Table>,
+        columns: &[usize],
+        explicit: bool,
+        overriding: Option<Overriding>,
+    ) -> Result<InsertSource> {
+        let target = InsertTarget { table, columns, explicit, overriding };
+        let Some(query) = &statement.source else {
+            return Ok(InsertSource::Values(vec![target.row(Vec::new())]));
+        };
+        if let Some(values) = insert_values(query) {
+            let rows = values.rows.iter().map(|row| self.insert_row(&row.content, &target)).collect::<Result<_>>()?;
+            return Ok(InsertSource::Values(rows));
+        }
+        let wanted: Vec<DataType> = columns.iter().map(|column| table.columns[*column].column_type.data_type).collect();
+        let (plan, output) = self.query(query, &wanted)?;
+        located(self, query.span(), target.check_width(output.len()))?;
+        let mut given = Vec::with_capacity(output.len());
+        for (index, (column, item)) in columns.iter().zip(&output).enumerate() {
+            target.check_identity(*column)?;
+            let typed =
+                Typed { expr: Expr::Column(index), data_type: item.data_type, modifier: item.modifier };
+            let definition = &table.columns[*column];
+            let expr = self.assign(typed, &definition.name, definition.column_type)?;
+            given.push((*column, expr));
+        }
+        Ok(InsertSource::Select(Box::new(plan), target.row(given)))
+    }
+
+    fn insert_row(&self, values: &[ast::Expr], target: &InsertTarget<'_>) -> Result<Vec<Expr>> {
+        let span = values.first().map_or_else(sqlparser::tokenizer::Span::empty, Spanned::span);
+        located(self, span, target.check_width(values.len()))?;
+        let empty = Scope::default();
+        let binder = ExpressionBinder::new(self, &empty, "VALUES");
+        let mut given = Vec::with_capacity(values.len());
+        for (value, column) in values.iter().zip(target.columns) {
+            if is_default(value) {
+                continue;
+            }
+            located(self, value.span(), target.check_identity(*column))?;
+            let definition = &target.table.columns[*column];
+            let typed = binder.bind(value)?;
+            let expr = located(self, value.span(), self.assign(typed, &definition.name, definition.column_type))?;
+            let ignored = definition.identity_always.is_some() && target.overriding == Some(Overriding::User);
+            if !ignored {
+                given.push((*column, expr.fold_constants()));
+            }
+        }
+        Ok(target.row(given))
+    }
+
+    fn on_conflict(&self, clause: &ast::OnConflict, table: &Arc<Table>, alias: &str) -> Result<OnConflict> {
+        let arbiter = match &clause.conflict_target {
+            None => None,
+            Some(ast::ConflictTarget::Columns(names)) => Some(self.arbiter_by_columns(names, table)?),
+            Some(ast::ConflictTarget::OnConstraint(name)) => Some(arbiter_by_name(name, table)?),
+        };
+        let action = match &clause.action {
+            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+            ast::OnConflictAction::DoUpdate(update) => {
+                if arbiter.is_none() {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                    )
+                    .with_hint("For example, ON CONFLICT (column_name)."));
+                }
+                let mut scope = Scope::of_table(table, alias);
+                scope.push_table(table, "excluded");
+                let binder = ExpressionBinder::new(self, &scope, "UPDATE");
+                let target = Scope::of_table(table, alias);
+                let assignments = self.assignments(&update.assignments, table, &target, &binder)?;
+                let filter = update
+                    .selection
+                    .as_ref()
+                    .map(|filter| ExpressionBinder::new(self, &scope, "WHERE").condition(filter))
+                    .transpose()?;
+                ConflictAction::Update { assignments, filter }
+            }
+        };
+        Ok(OnConflict { arbiter, action })
+    }
+
+    fn arbiter_by_columns(&self, names: &[ast::Ident], table: &Table) -> Result<Option<usize>> {
+        let mut wanted = BTreeSet::new();
+        for name in names {
+            wanted.insert(located(self, name.span, find_column(table, &fold(name)))?);
+        }
+        let is_wanted = |columns: &[usize]| columns.iter().copied().collect::<BTreeSet<_>>() == wanted;
+        if !table.primary_key.is_empty() && is_wanted(&table.primary_key) {
+            return Ok(None);
+        }
+        let index = table.indexes.iter().position(|index| index.unique && is_wanted(&index.columns));
+        index.map(Some).ok_or_else(|| {
+            Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+            )
+        })
+    }
+}
+
+fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize>> {
+    let name = object_name(name)?.pop().unwrap_or_default();
+    if !table.primary_key.is_empty() && table.primary_key_name == name {
+        return Ok(None);
+    }
+    let index = table.indexes.iter().position(|index| index.constraint && index.name == name);
+    index.map(Some).ok_or_else(|| {
+        Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
+        )
+    })
+}
+
+/// Where rows go.
+struct InsertTarget<'a> {
+    table: &'a Table,
+    columns: &'a [usize],
+    explicit: bool,
+    overriding: Option<Overriding>,
+}
+
+impl InsertTarget<'_> {
+    fn check_width(&self, given: usize) -> Result<()> {
+        let message = if given > self.columns.len() {
+            "INSERT has more expressions than target columns"
+        } else if given < self.columns.len() && self.explicit {
+            "INSERT has more target columns than expressions"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(SqlState::SYNTAX_ERROR, message))
+    }
+
+    /// 428C9: a value for a GENERATED ALWAYS column.
+    fn check_identity(&self, column: usize) -> Result<()> {
+        let definition = &self.table.columns[column];
+        if definition.identity_always != Some(true) || self.overriding.is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            SqlState(*b"428C9"),
+            format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name),
+        )
+        .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", definition.name))
+        .with_hint("Use OVERRIDING SYSTEM VALUE to override."))
+    }
+
+    /// A row for all columns: what is not given takes its default.
+    fn row(&self, given: Vec<(usize, Expr)>) -> Vec<Expr> {
+        let mut row: Vec<Expr> = self
+            .table
+            .columns
+            .iter()
+            .map(|column| column.default.clone().filter(|_| !column.dropped).unwrap_or(Expr::Literal(Value::Null)))
+            .collect();
+        for (column, expr) in given {
+            row[column] = expr;
+        }
+        row
+    }
+}

@@ -1,0 +1,281 @@
+//! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
+
+mod aggregate;
+mod create;
+mod dml;
+mod expression;
+mod from;
+mod function;
+mod insert;
+mod parameters;
+mod schema;
+mod scope;
+mod select;
+mod typed;
+mod types;
+mod utility;
+
+use crate::catalog::{Catalog, Table};
+use crate::parser::syntax::{Source, fold, parse_statement};
+use crate::parser::utility::parse_utility;
+use crate::parser::{Literal, text_of_key};
+use crate::plan::{Plan, PlanBody, Relation};
+use crate::statement::Statement;
+use crate::system_tables;
+use parameters::Parameters;
+use rubato_base::text_format::TextContext;
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_formula::Expr;
+use sqlparser::ast;
+use sqlparser::tokenizer::Span;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use typed::Typed;
+
+#[cfg(test)]
+pub(crate) mod tests_support;
+
+pub(crate) use scope::{Hidden, ScopeColumn};
+
+/// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
+/// used to check literals and to give their errors.
+pub trait BindSettings {
+    /// The session's time zone and clock.
+    fn text_context(&self) -> TextContext {
+        TextContext::default()
+    }
+}
+
+/// The settings of no session in particular.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefaultSettings;
+
+impl BindSettings for DefaultSettings {}
+
+/// Binds one statement.
+///
+/// `sql` is a statement's text or the key that [`crate::parser::normalise`] made of it, with its `literals`. `declared` are the
+/// parameter types from Parse, [`DataType::Unknown`] where they are to be inferred; the types of the literals follow those of the
+/// user's parameters, and a string literal gets the type its place gives it.
+///
+/// Errors carry PostgreSQL's SQLSTATE, message and character position in `sql`.
+pub fn bind(
+    sql: &str,
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
+    bind_source(Source::new(text_of_key(sql)), literals, declared, catalog, settings)
+}
+
+/// Binds a statement that is part of a larger text.
+fn bind_source(
+    source: Source<'_>,
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
+    if let Some(syntax) = parse_utility(source)? {
+        return utility::bind_utility(syntax, source, literals, declared, catalog, settings);
+    }
+    let parsed = parse_statement(source)?;
+    let highest = crate::parser::highest_parameter(source.text).unwrap_or(0);
+    let context = Context {
+        source,
+        catalog,
+        text: settings.text_context(),
+        parameters: RefCell::new(Parameters::new(highest, literals, declared)),
+        noted: RefCell::new(BTreeMap::new()),
+        tables: RefCell::new(BTreeMap::new()),
+    };
+    match &parsed.statement {
+        ast::Statement::Query(query) => {
+            let (plan, output) = context.query(query, &[])?;
+            context.finish(PlanBody::Select(plan), output)
+        }
+        ast::Statement::Insert(statement) => context.insert(statement, parsed.overriding),
+        ast::Statement::Update(statement) => context.update(statement),
+        ast::Statement::Delete(statement) => context.delete(statement),
+        other => context.schema_statement(other),
+    }
+}
+
+/// Everything that binding one statement needs at hand.
+pub(crate) struct Context<'a> {
+    /// The text.
+    pub source: Source<'a>,
+    /// The schema.
+    pub catalog: &'a Catalog,
+    /// For reading literals.
+    pub text: TextContext,
+    /// Parameter types.
+    pub parameters: RefCell<Parameters>,
+    /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
+    noted: RefCell<BTreeMap<usize, Span>>,
+    /// The tables that the plan depends on, with their versions.
+    tables: RefCell<BTreeMap<String, u64>>,
+}
+
+/// What a table name stands for.
+pub(crate) enum NamedRelation {
+    Table(Arc<Table>),
+    System(&'static system_tables::SystemTable),
+}
+
+impl Context<'_> {
+    fn note_column(&self, global: usize, span: Span) {
+        self.noted.borrow_mut().insert(global, span);
+    }
+
+    /// Where column `global` was named.
+    pub fn noted_position(&self, global: usize) -> Option<u32> {
+        let span = self.noted.borrow().get(&global).copied()?;
+        self.source.position(span)
+    }
+
+    /// A table or system table by name. 42P01 if there is none.
+    pub fn relation(&self, name: &ast::ObjectName) -> Result<NamedRelation> {
+        let found = object_name(name).and_then(|path| self.relation_by_path(&path));
+        located(self, sqlparser::ast::Spanned::span(name), found)
+    }
+
+    fn relation_by_path(&self, path: &[String]) -> Result<NamedRelation> {
+        let (schema, name) = split_path(path)?;
+        if let Some(system) = system_tables::find(schema, name) {
+            return Ok(NamedRelation::System(system));
+        }
+        if schema.is_none_or(|schema| schema == "public")
+            && let Some(table) = self.catalog.tables.get(name)
+        {
+            self.tables.borrow_mut().insert(table.name.clone(), table.version);
+            return Ok(NamedRelation::Table(Arc::clone(table)));
+        }
+        Err(no_relation(&path.join(".")))
+    }
+
+    /// A user's table by name. 42P01, or 42809 for a system table.
+    pub fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        match self.relation(name)? {
+            NamedRelation::Table(table) => Ok(table),
+            NamedRelation::System(system) => Err(Error::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied: \"{}\" is a system catalog", system.name),
+            )),
+        }
+    }
+
+    /// The number of the relation that `'name'::regclass` means; `None` if the operand is no such name.
+    pub fn relation_number(&self, operand: &ast::Expr) -> Result<Option<Typed>> {
+        let ast::Expr::Value(value) = operand else { return Ok(None) };
+        let ast::Value::SingleQuotedString(text) = &value.value else { return Ok(None) };
+        if text.is_empty() || text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(None);
+        }
+        let path: Vec<String> = text
+            .split('.')
+            .map(|part| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+                Some(quoted) => quoted.to_owned(),
+                None => part.to_ascii_lowercase(),
+            })
+            .collect();
+        let (_, name) = split_path(&path)?;
+        let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
+        let number = match (self.relation_by_path(&path), sequence) {
+            (Ok(NamedRelation::Table(table)), _) => table.oid,
+            (Ok(NamedRelation::System(system)), _) => system.oid,
+            (Err(_), Some(id)) => id,
+            (Err(error), None) => return Err(error),
+        };
+        Ok(Some(Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)))
+    }
+
+    /// The finished plan. 42P18 if a parameter is left without a type.
+    fn finish(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Statement> {
+        let read_only = crate::planner::is_read_only(&body);
+        let parameter_types = self.parameters.into_inner().finish()?;
+        let table_versions = self.tables.into_inner().into_iter().collect();
+        Ok(Statement::Planned(Arc::new(Plan { body, parameter_types, output, table_versions, read_only })))
+    }
+
+    /// The relation of a plan and its columns.
+    pub fn plan_relation(relation: &NamedRelation) -> Relation {
+        match relation {
+            NamedRelation::Table(table) => Relation::Table(Arc::clone(table)),
+            NamedRelation::System(system) => Relation::System(system.name.to_owned()),
+        }
+    }
+}
+
+/// Gives an error the position of `span`, unless it has one.
+pub(crate) fn located<T>(context: &Context<'_>, span: Span, result: Result<T>) -> Result<T> {
+    result.map_err(|error| error.with_position(context.source.position(span)))
+}
+
+/// 42P01.
+pub(crate) fn no_relation(name: &str) -> Error {
+    Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// The folded parts of a name.
+pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Vec<String>> {
+    name.0
+        .iter()
+        .map(|part| part.as_ident().map(fold).ok_or_else(|| Error::new(SqlState::INVALID_NAME, "invalid name")))
+        .collect()
+}
+
+/// Schema and name of a path, with the database left out.
+pub(crate) fn split_path(path: &[String]) -> Result<(Option<&str>, &str)> {
+    match path {
+        [name] => Ok((None, name)),
+        [schema, name] => Ok((Some(schema), name)),
+        [database, schema, name] if matches!(database.as_str(), "rubato" | "postgres") => Ok((Some(schema), name)),
+        [_, _, _] => {
+            let message = format!("cross-database references are not implemented: \"{}\"", path.join("."));
+            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+        }
+        _ => Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("improper qualified name (too many dotted names): {}", path.join(".")),
+        )),
+    }
+}
+
+/// The name of a table, index or sequence of the user's: only the schema `public` holds such.
+pub(crate) fn user_name(name: &ast::ObjectName) -> Result<String> {
+    user_path(&object_name(name)?)
+}
+
+/// The same from the parts of a name.
+pub(crate) fn user_path(path: &[String]) -> Result<String> {
+    match split_path(path)? {
+        (None | Some("public"), name) => Ok(name.to_owned()),
+        (Some(schema), _) if is_known_schema(schema) => Err(Error::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            format!("permission denied for schema {schema}"),
+        )),
+        (Some(schema), _) => {
+            Err(Error::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist")))
+        }
+    }
+}
+
+pub(crate) fn is_known_schema(schema: &str) -> bool {
+    matches!(schema, "public" | "pg_catalog" | "information_schema")
+}
+
+/// Binds a part of `outer`, so that positions are those of the whole.
+fn bind_part(
+    outer: Source<'_>,
+    range: (usize, usize),
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
+    let part = Source { text: &outer.text[range.0..range.1], ..outer.tail(range.0) };
+    bind_source(part, literals, declared, catalog, settings)
+}

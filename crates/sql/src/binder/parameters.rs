@@ -1,0 +1,66 @@
+//! The types of parameters, inferred while binding.
+
+use crate::parser::Literal;
+use rubato_base::{DataType, Error, Result, SqlState};
+
+/// PostgreSQL's largest parameter number.
+const PARAMETERS_MAX: usize = 65_535;
+
+/// The types of the user's parameters, then of the literals.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    types: Vec<DataType>,
+    referenced: Vec<bool>,
+    literals: Vec<DataType>,
+}
+
+impl Parameters {
+    /// Parameters with declared types; the types of literals follow the highest parameter of the user.
+    pub fn new(highest: usize, literals: &[Literal], declared: &[DataType]) -> Parameters {
+        let literal_types: Vec<DataType> = literals.iter().map(Literal::data_type).collect();
+        let users = highest.saturating_sub(literals.len()).max(declared.len());
+        let mut types = declared.to_vec();
+        types.resize(users, DataType::Unknown);
+        types.extend(&literal_types);
+        let referenced = vec![false; types.len()];
+        Parameters { types, referenced, literals: literal_types }
+    }
+
+    /// The index and type of `$number`.
+    pub fn refer(&mut self, text: &str) -> Result<(usize, DataType)> {
+        let number: usize = text.trim_start_matches('$').parse().unwrap_or(0);
+        if number == 0 || number > PARAMETERS_MAX {
+            return Err(Error::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {text}")));
+        }
+        if number > self.types.len() {
+            self.types.resize(number, DataType::Unknown);
+            self.referenced.resize(number, false);
+        }
+        self.referenced[number - 1] = true;
+        Ok((number - 1, self.types[number - 1]))
+    }
+
+    /// The type of parameter `index` so far.
+    pub fn get(&self, index: usize) -> DataType {
+        self.types.get(index).copied().unwrap_or(DataType::Unknown)
+    }
+
+    /// Gives a parameter of unknown type its type.
+    pub fn infer(&mut self, index: usize, data_type: DataType) {
+        if let Some(slot) = self.types.get_mut(index) {
+            *slot = data_type;
+        }
+    }
+
+    /// All types. 42P18 if the statement leaves one open.
+    pub fn finish(self) -> Result<Vec<DataType>> {
+        let users = self.types.len() - self.literals.len();
+        match self.types.iter().position(|data_type| *data_type == DataType::Unknown) {
+            Some(open) if open < users => Err(Error::new(
+                SqlState::INDETERMINATE_DATATYPE,
+                format!("could not determine data type of parameter ${}", open + 1),
+            )),
+            _ => Ok(self.types),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Schema statements other than the inside of CREATE TABLE.
+
+use super::create::{Definition, new_sequence};
+use super::dml::find_column;
+use super::types::{TypeName, type_by_name};
+use super::{Context, located, user_name, user_path};
+use crate::catalog::{Index, Table};
+use crate::parser::syntax::fold;
+use crate::parser::utility::SequenceSyntax;
+use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
+use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use sqlparser::ast::{self, Spanned};
+use std::sync::Arc;
+
+impl Context<'_> {
+    pub(super) fn schema_statement(self, statement: &ast::Statement) -> Result<Statement> {
+        let change = match statement {
+            ast::Statement::CreateTable(create) => self.create_table(create)?,
+            ast::Statement::CreateIndex(create) => self.create_index(create)?,
+            ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
+            ast::Statement::Truncate(truncate) => truncate_change(truncate)?,
+            ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+                let names = names.iter().map(user_name).collect::<Result<Vec<_>>>()?;
+                match object_type {
+                    ast::ObjectType::Table => {
+                        SchemaChange::DropTable { names, if_exists: *if_exists, cascade: *cascade }
+                    }
+                    ast::ObjectType::Index => SchemaChange::DropIndex { names, if_exists: *if_exists },
+                    ast::ObjectType::Sequence => SchemaChange::DropSequence { names, if_exists: *if_exists },
+                    // Nothing of these kinds can exist: IF EXISTS is satisfied.
+                    ast::ObjectType::View if *if_exists => return Ok(nothing_dropped("DROP VIEW")),
+                    ast::ObjectType::MaterializedView if *if_exists => {
+                        return Ok(nothing_dropped("DROP MATERIALIZED VIEW"));
+                    }
+                    ast::ObjectType::Type if *if_exists => return Ok(nothing_dropped("DROP TYPE")),
+                    other => return Err(Error::unsupported(format!("DROP {other}"))),
+                }
+            }
+            other => return Err(unsupported_statement(other)),
+        };
+        Ok(Statement::Utility(Arc::new(Utility::Schema(change))))
+    }
+
+    fn create_index(&self, statement: &ast::CreateIndex) -> Result<SchemaChange> {
+        if statement.predicate.is_some() {
+            return Err(Error::unsupported("a partial index (WHERE)").with_hint("Index all rows."));
+        }
+        if !statement.include.is_empty() {
+            return Err(Error::unsupported("INCLUDE columns in an index"));
+        }
+        if statement.nulls_distinct == Some(false) {
+            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        }
+        match &statement.using {
+            None | Some(ast::IndexType::BTree | ast::IndexType::Hash) => {}
+            Some(other) => {
+                return Err(Error::unsupported(format!("access method {other}")).with_hint("USING btree is supported."));
+            }
+        }
+        let table = self.table(&statement.table_name)?;
+        let mut definition = Definition::of_existing(self, &table);
+        let columns = definition.index_columns(&statement.columns)?;
+        definition.check_key_types(&columns)?;
+        let name = match &statement.name {
+            Some(name) => user_name(name)?,
+            None => {
+                let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+                let parts: Vec<&str> = std::iter::once(table.name.as_str()).chain(names).chain(["idx"]).collect();
+                definition.free_name(&parts)
+            }
+        };
+        let index = Index { id: TableId(0), name, columns, unique: statement.unique, constraint: false };
+        Ok(SchemaChange::CreateIndex { table: table.name.clone(), index, if_not_exists: statement.if_not_exists })
+    }
+
+    pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
+        let data_type = match syntax.data_type {
+            None => DataType::Int8,
+            Some((start, end)) => match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
+                Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => column_type.data_type,
+                _ => {
+                    let message = "sequence type must be smallint, integer, or bigint";
+                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+            },
+        };
+        let name = user_path(&syntax.name)?;
+        let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
+        if let Some([.., table, column]) = syntax.owned_by.as_deref() {
+            let table = self.catalog.tables.get(table).ok_or_else(|| super::no_relation(table))?;
+            sequence.owned_by = Some((table.name.clone(), find_column(table, column)?));
+        }
+        Ok(SchemaChange::CreateSequence { sequence, if_not_exists: syntax.if_not_exists })
+    }
+
+    fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
+        let name = user_name(&statement.name)?;
+        let Some(table) = self.catalog.tables.get(&name) else {
+            if statement.if_exists {
+                return Ok(SchemaChange::AlterTable { table: name, if_exists: true, actions: Vec::new() });
+            }
+            return located(self, statement.name.span(), Err(super::no_relation(&name)));
+        };
+        let mut actions = Vec::new();
+        // Later actions see what earlier ones add.
+        let mut current = (**table).clone();
+        for operation in &statement.operations {
+            self.alter_operation(operation, &mut current, &mut actions)?;
+        }
+        Ok(SchemaChange::AlterTable { table: name, if_exists: statement.if_exists, actions })
+    }
+
+    fn alter_operation(
+        &self,
+        operation: &ast::AlterTableOperation,
+        table: &mut Table,
+        actions: &mut Vec<AlterAction>,
+    ) -> Result<()> {
+        use ast::AlterTableOperation as Op;
+        match operation {
+            Op::AddConstraint { constraint, .. } => {
+                let mut definition = Definition::of_existing(self, table);
+                definition.constraint(constraint)?;
+                let added = definition.table;
+                constraint_actions(table, &added, actions);
+                *table = added;
+            }
+            Op::AddColumn { if_not_exists, column_def, .. } => {
+                let exists = find_column(table, &fold(&column_def.name)).is_ok();
+                if exists {
+                    return self.add_existing_column(column_def, table, *if_not_exists, actions);
+                }
+                let mut definition = Definition::of_existing(self, table);
+                definition.column(column_def)?;
+                definition.column_constraints(column_def)?;
+                let (added, sequences) = (definition.table, definition.sequences);
+                actions.extend(sequences.into_iter().map(AlterAction::AddSequence));
+                let column = added.columns.last().cloned();
+                actions.extend(column.map(|column| AlterAction::AddColumn { column, if_not_exists: *if_not_exists }));
+                constraint_actions(table, &added, actions);
+                *table = added;
+            }
+            Op::DropColumn { column_names, if_exists, .. } => {
+                for name in column_names {
+                    actions.push(AlterAction::DropColumn { name: fold(name), if_exists: *if_exists });
+                }
+            }
+            Op::DropConstraint { if_exists, name, drop_behavior } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                actions.push(AlterAction::DropConstraint { name: fold(name), if_exists: *if_exists, cascade });
+            }
+            Op::AlterColumn { column_name, op } => {
+                let column = located(self, column_name.span, find_column(table, &fold(column_name)))?;
+                actions.push(self.alter_column(op, table, column)?);
+            }
+            Op::RenameColumn { old_column_name, new_column_name } => {
+                let column = located(self, old_column_name.span, find_column(table, &fold(old_column_name)))?;
+                actions.push(AlterAction::RenameColumn { column, name: fold(new_column_name) });
+            }
+            Op::RenameTable { table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name) } => {
+                actions.push(AlterAction::RenameTable(user_name(name)?));
+            }
+            // Ownership, logging, storage parameters and validation change nothing here.
+            Op::OwnerTo { .. }
+            | Op::SetLogged
+            | Op::SetUnlogged
+            | Op::SetOptionsParens { .. }
+            | Op::ReplicaIdentity { .. }
+            | Op::ValidateConstraint { .. } => {}
+            other => {
+                return Err(Error::unsupported(format!("ALTER TABLE ... {other}")).with_hint(
+                    "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// ADD COLUMN of one that is there: told when the change runs, as 42701 or a notice.
+    fn add_existing_column(
+        &self,
+        definition: &ast::ColumnDef,
+        table: &Table,
+        if_not_exists: bool,
+        actions: &mut Vec<AlterAction>,
+    ) -> Result<()> {
+        let column = find_column(table, &fold(&definition.name))?;
+        let column = table.columns[column].clone();
+        actions.push(AlterAction::AddColumn { column, if_not_exists });
+        Ok(())
+    }
+
+    fn alter_column(&self, op: &ast::AlterColumnOperation, table: &Table, column: usize) -> Result<AlterAction> {
+        let definition = &table.columns[column];
+        Ok(match op {
+            ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
+            ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull { column, not_null: false },
+            ast::AlterColumnOperation::DropDefault => AlterAction::SetDefault { column, default: None },
+            ast::AlterColumnOperation::SetDefault { value } => {
+                let (default, text) = self.column_default(value, &definition.name, definition.column_type)?;
+                AlterAction::SetDefault { column, default: default.map(|default| (default, text)) }
+            }
+            other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
+        })
+    }
+}
+
+/// What `after` has and `before` has not, as actions.
+fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterAction>) {
+    if before.primary_key != after.primary_key {
+        actions.push(AlterAction::AddPrimaryKey {
+            name: after.primary_key_name.clone(),
+            columns: after.primary_key.clone(),
+        });
+    }
+    actions.extend(after.indexes[before.indexes.len()..].iter().cloned().map(AlterAction::AddUnique));
+    actions.extend(after.checks[before.checks.len()..].iter().cloned().map(AlterAction::AddCheck));
+    actions.extend(after.foreign_keys[before.foreign_keys.len()..].iter().cloned().map(AlterAction::AddForeignKey));
+}
+
+fn truncate_change(truncate: &ast::Truncate) -> Result<SchemaChange> {
+    if truncate.partitions.is_some() {
+        return Err(Error::unsupported("TRUNCATE of partitions"));
+    }
+    Ok(SchemaChange::Truncate {
+        names: truncate.table_names.iter().map(|target| user_name(&target.name)).collect::<Result<_>>()?,
+        restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
+        cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
+    })
+}
+
+fn nothing_dropped(tag: &'static str) -> Statement {
+    Statement::Utility(Arc::new(Utility::Maintenance { tag }))
+}
+
+/// 0A000 with the statement's first words.
+fn unsupported_statement(statement: &ast::Statement) -> Error {
+    let text = statement.to_string();
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    let all_letters = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
+    let name: Vec<&str> = words.iter().copied().filter(all_letters).collect();
+    Error::unsupported(name.join(" ")).with_hint(
+        "This version has tables, indexes and sequences; no views, schemas, functions, triggers, types, roles or grants.",
+    )
+}

@@ -1,0 +1,556 @@
+//! SELECT and VALUES.
+
+use super::aggregate::{Grouping, check_key};
+use super::expression::{AGGREGATE_BASE, ExpressionBinder};
+use super::from::{From, plain_values};
+use super::function::subquery;
+use super::scope::{Hidden, Scope, missing_relation};
+use super::typed::Typed;
+use super::{Context, located, object_name};
+use crate::client::OutputColumn;
+use crate::parser::syntax::fold;
+use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SelectPlan, SortKey};
+use crate::planner::{Query, QueryRelation, SelectParts, plan_select};
+use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use rubato_formula::{CastContext, Expr};
+use sqlparser::ast::{self, Spanned};
+use std::cell::RefCell;
+
+/// A column of the select list.
+pub(super) struct Item {
+    pub typed: Typed,
+    pub name: String,
+    pub origin: Option<(TableId, i16)>,
+}
+
+impl Context<'_> {
+    /// Plans a query. `wanted` are types for result columns that have none of their own (INSERT ... SELECT).
+    pub(super) fn query(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        self.refuse_query_parts(query)?;
+        match &*query.body {
+            ast::SetExpr::Select(select) => self.select(query, select, wanted),
+            ast::SetExpr::Values(_) => self.values_query(query),
+            ast::SetExpr::Query(inner) if is_only_wrapper(query) => self.query(inner, wanted),
+            ast::SetExpr::SetOperation { op, .. } => {
+                Err(Error::unsupported(format!("{op}")).with_hint("Send the queries one by one."))
+            }
+            ast::SetExpr::Table(_) => Err(Error::unsupported("TABLE name").with_hint("Write SELECT * FROM name.")),
+            _ => Err(subquery()),
+        }
+    }
+
+    fn refuse_query_parts(&self, query: &ast::Query) -> Result<()> {
+        if query.with.is_some() {
+            return Err(Error::unsupported("WITH (common table expressions)").with_hint("Write a join instead."));
+        }
+        let fetch = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent);
+        if fetch {
+            return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
+        }
+        Ok(())
+    }
+
+    /// VALUES as a statement.
+    fn values_query(&self, query: &ast::Query) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        let ast::SetExpr::Values(values) = &*query.body else { return Err(subquery()) };
+        let (rows, columns) = self.values(values)?;
+        let mut scope = Scope::default();
+        scope.push("*VALUES*", columns.clone(), None);
+        let relation = QueryRelation {
+            relation: Relation::Values(rows),
+            alias: "*VALUES*".to_owned(),
+            first: 0,
+            types: columns.iter().map(|column| column.column_type).collect(),
+            join: crate::plan::JoinKind::Inner,
+            on: Vec::new(),
+        };
+        let from = From { scope, query: Query { relations: vec![relation], terms: Vec::new() } };
+        let items = expand_all(&from.scope);
+        self.finish_select(query, None, from, items)
+    }
+
+    fn select(
+        &self,
+        query: &ast::Query,
+        select: &ast::Select,
+        wanted: &[DataType],
+    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        refuse_select_parts(select)?;
+        let mut from = self.from(&select.from)?;
+        let calls = RefCell::new(Vec::new());
+        let binder = |clause| ExpressionBinder::new(self, &from.scope, clause);
+        let filter = select.selection.as_ref().map(|filter| binder("WHERE").condition(filter)).transpose()?;
+        let mut items = self.select_list(&select.projection, &from.scope, &calls)?;
+        for (item, wanted) in items.iter_mut().zip(wanted) {
+            if self.type_of(&item.typed) == DataType::Unknown {
+                let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
+                item.typed = Typed::new(expr, *wanted);
+            }
+        }
+        for item in &mut items {
+            item.typed = self.settle(item.typed.clone())?;
+        }
+        let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
+        let having = match &select.having {
+            Some(having) => Some(binder("HAVING").with_aggregates(&calls).condition(having)?),
+            None => None,
+        };
+        from.query.terms.extend(filter);
+        let distinct = match &select.distinct {
+            None | Some(ast::Distinct::All) => false,
+            Some(ast::Distinct::Distinct) => true,
+            Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
+        };
+        let grouped = Grouped { keys, having, calls, distinct };
+        self.finish_select(query, Some(grouped), from, items)
+    }
+
+    fn select_list(
+        &self,
+        list: &[ast::SelectItem],
+        scope: &Scope,
+        calls: &RefCell<Vec<AggregateCall>>,
+    ) -> Result<Vec<Item>> {
+        let binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
+        let mut items = Vec::with_capacity(list.len());
+        for entry in list {
+            match entry {
+                ast::SelectItem::UnnamedExpr(expr) => items.push(self.item(&binder, expr, None)?),
+                ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    items.push(self.item(&binder, expr, Some(fold(alias)))?);
+                }
+                ast::SelectItem::Wildcard(_) if scope.relations.is_empty() => {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid"));
+                }
+                ast::SelectItem::Wildcard(_) => items.extend(expand_all(scope)),
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let path = object_name(name)?;
+                    let alias = path.last().map_or("", String::as_str);
+                    let relation = scope.relations.iter().position(|relation| relation.alias == alias);
+                    let relation = relation.ok_or_else(|| missing_relation(alias));
+                    let relation = located(self, name.span(), relation)?;
+                    items.extend(expand(scope, relation, true));
+                }
+                other => return Err(Error::unsupported(format!("{other} in a select list"))),
+            }
+        }
+        Ok(items)
+    }
+
+    pub(super) fn item(&self, binder: &ExpressionBinder<'_>, expr: &ast::Expr, alias: Option<String>) -> Result<Item> {
+        let typed = binder.bind(expr)?;
+        let origin = match typed.expr {
+            Expr::Column(global) if global < AGGREGATE_BASE => origin_of(binder.scope, global),
+            _ => None,
+        };
+        Ok(Item { typed, name: alias.unwrap_or_else(|| column_name(expr)), origin })
+    }
+
+    fn group_keys(
+        &self,
+        group_by: &ast::GroupByExpr,
+        scope: &Scope,
+        items: &[Item],
+        calls: &RefCell<Vec<AggregateCall>>,
+    ) -> Result<Vec<Expr>> {
+        let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(Error::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(Error::unsupported("a grouping set"));
+        }
+        let binder = ExpressionBinder::new(self, scope, "GROUP BY").with_aggregates(calls);
+        let mut keys = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let key = match position_of(expr) {
+                Some(position) => {
+                    let item = usize::try_from(position).ok().and_then(|position| items.get(position.wrapping_sub(1)));
+                    located(self, expr.span(), item.ok_or_else(|| no_position("GROUP BY", position)))?.typed.expr.clone()
+                }
+                None => self.group_key(&binder, expr, items)?,
+            };
+            check_key(self, expr.span(), &key)?;
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+
+    /// A column of FROM first, a name of the select list second.
+    fn group_key(&self, binder: &ExpressionBinder<'_>, expr: &ast::Expr, items: &[Item]) -> Result<Expr> {
+        if let ast::Expr::Identifier(ident) = expr
+            && binder.scope.find(None, &fold(ident)).is_err()
+            && let Some(item) = items.iter().find(|item| item.name == fold(ident))
+        {
+            return Ok(item.typed.expr.clone());
+        }
+        Ok(self.settle(binder.bind(expr)?)?.expr)
+    }
+
+    fn finish_select(
+        &self,
+        query: &ast::Query,
+        grouped: Option<Grouped>,
+        from: From,
+        items: Vec<Item>,
+    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        let grouped = grouped.unwrap_or_default();
+        let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
+        let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
+        let order_by = self.order_by(query, &from.scope, &items, &grouped, &mut projection)?;
+        let lock = self.row_lock(query, &from, &grouped)?;
+        let calls = grouped.calls.into_inner();
+        let mut having = grouped.having;
+        let aggregated = !grouped.keys.is_empty() || !calls.is_empty() || having.is_some();
+        let aggregate = if aggregated {
+            let mut grouping = Grouping::new(self, &from.scope, grouped.keys);
+            grouping.add_determined(projection.iter().chain(&having));
+            projection.iter_mut().chain(&mut having).try_for_each(|expr| grouping.rewrite(expr))?;
+            Some(grouping.into_plan(calls, having))
+        } else {
+            None
+        };
+        let (limit, offset) = self.limits(query)?;
+        let parts = SelectParts {
+            aggregate,
+            projection,
+            distinct: grouped.distinct,
+            visible: output.len(),
+            order_by,
+            limit,
+            offset,
+            lock,
+        };
+        let parameters = self.parameters.borrow();
+        let plan = plan_select(from.query, parts, &|index| parameters.get(index));
+        Ok((plan, output))
+    }
+
+    /// ORDER BY over the projection, which grows by what is not in the select list.
+    fn order_by(
+        &self,
+        query: &ast::Query,
+        scope: &Scope,
+        items: &[Item],
+        grouped: &Grouped,
+        projection: &mut Vec<Expr>,
+    ) -> Result<Vec<SortKey>> {
+        let Some(order_by) = &query.order_by else { return Ok(Vec::new()) };
+        let ast::OrderByKind::Expressions(exprs) = &order_by.kind else {
+            return Err(Error::unsupported("ORDER BY ALL"));
+        };
+        let binder = ExpressionBinder::new(self, scope, "ORDER BY").with_aggregates(&grouped.calls);
+        let mut keys: Vec<SortKey> = Vec::with_capacity(exprs.len());
+        for entry in exprs {
+            let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
+            let (descending, nulls_first) = direction(&entry.options)?;
+            if !keys.iter().any(|key| key.column == column) {
+                keys.push(SortKey { column, descending, nulls_first });
+            }
+        }
+        Ok(keys)
+    }
+
+    fn order_column(
+        &self,
+        binder: &ExpressionBinder<'_>,
+        expr: &ast::Expr,
+        items: &[Item],
+        distinct: bool,
+        projection: &mut Vec<Expr>,
+    ) -> Result<usize> {
+        if let Some(position) = position_of(expr) {
+            let index = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
+            let index = index.filter(|index| *index < items.len());
+            return located(self, expr.span(), index.ok_or_else(|| no_position("ORDER BY", position)));
+        }
+        if let ast::Expr::Value(value) = expr
+            && !matches!(value.value, ast::Value::Placeholder(_))
+        {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY");
+            return located(self, expr.span(), Err(error));
+        }
+        if let ast::Expr::Identifier(ident) = expr {
+            let name = fold(ident);
+            let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
+            if let Some((index, first)) = named.next() {
+                if named.any(|(_, other)| other.typed.expr != first.typed.expr) {
+                    let error = Error::new(SqlState::AMBIGUOUS_COLUMN, format!("ORDER BY \"{name}\" is ambiguous"));
+                    return located(self, ident.span, Err(error));
+                }
+                return Ok(index);
+            }
+        }
+        let key = self.settle(binder.bind(expr)?)?.expr;
+        if let Some(index) = projection.iter().position(|existing| *existing == key) {
+            return Ok(index);
+        }
+        if distinct {
+            let error = Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+            );
+            return located(self, expr.span(), Err(error));
+        }
+        projection.push(key);
+        Ok(projection.len() - 1)
+    }
+
+    fn limits(&self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
+        let (mut limit, mut offset) = (None, None);
+        match &query.limit_clause {
+            None => {}
+            Some(ast::LimitClause::LimitOffset { limit: count, offset: skip, limit_by }) => {
+                if !limit_by.is_empty() {
+                    return Err(Error::unsupported("LIMIT BY"));
+                }
+                limit = count.as_ref();
+                offset = skip.as_ref().map(|skip| &skip.value);
+            }
+            Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
+                    .with_hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        }
+        let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
+        if let Some(fetch) = &query.fetch {
+            limit = Some(fetch.quantity.as_ref().unwrap_or(&one));
+        }
+        let bind = |expr: Option<&ast::Expr>, clause| expr.map(|expr| self.limit(expr, clause)).transpose();
+        Ok((bind(limit, "LIMIT")?, bind(offset, "OFFSET")?))
+    }
+
+    fn limit(&self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
+        let empty = Scope::default();
+        let typed = ExpressionBinder::new(self, &empty, clause).bind(expr)?;
+        located(self, expr.span(), self.coerce(typed, DataType::Int8, CastContext::Assignment))
+    }
+
+    fn row_lock(&self, query: &ast::Query, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
+        if query.locks.is_empty() {
+            return Ok(None);
+        }
+        let what = if !grouped.calls.borrow().is_empty() {
+            Some("aggregate functions")
+        } else if !grouped.keys.is_empty() {
+            Some("GROUP BY clause")
+        } else if grouped.distinct {
+            Some("DISTINCT clause")
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("FOR UPDATE is not allowed with {what}")));
+        }
+        let mut relations = Vec::new();
+        let mut wait = LockWait::Queue;
+        for lock in &query.locks {
+            match &lock.of {
+                None => relations.extend(0..from.scope.relations.len()),
+                Some(name) => {
+                    let alias = object_name(name)?.pop().unwrap_or_default();
+                    let found = from.scope.relations.iter().position(|relation| relation.alias == alias);
+                    relations.push(found.ok_or_else(|| {
+                        Error::new(
+                            SqlState::UNDEFINED_TABLE,
+                            format!("relation \"{alias}\" in FOR UPDATE clause not found in FROM clause"),
+                        )
+                    })?);
+                }
+            }
+            wait = match lock.nonblock {
+                Some(ast::NonBlock::Nowait) => LockWait::NoWait,
+                Some(ast::NonBlock::SkipLocked) => LockWait::SkipLocked,
+                None => wait,
+            };
+        }
+        relations.sort_unstable();
+        relations.dedup();
+        relations.retain(|index| matches!(from.query.relations[*index].relation, Relation::Table(_)));
+        Ok(Some(RowLock { steps: relations, wait }))
+    }
+
+    /// RETURNING over `scope`.
+    pub(super) fn returning(
+        &self,
+        list: Option<&Vec<ast::SelectItem>>,
+        scope: &Scope,
+    ) -> Result<(Option<Vec<Expr>>, Vec<OutputColumn>)> {
+        let Some(list) = list else { return Ok((None, Vec::new())) };
+        let calls = RefCell::new(Vec::new());
+        let mut items = self.select_list(list, scope, &calls)?;
+        if !calls.borrow().is_empty() {
+            return Err(Error::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate functions are not allowed in RETURNING",
+            ));
+        }
+        for item in &mut items {
+            item.typed = self.settle(item.typed.clone())?;
+        }
+        let output = items.iter().map(output_column).collect();
+        Ok((Some(items.into_iter().map(|item| item.typed.expr).collect()), output))
+    }
+}
+
+/// A lock clause whose `steps` are still places in FROM.
+type Locked = RowLock;
+
+#[derive(Default)]
+struct Grouped {
+    keys: Vec<Expr>,
+    having: Option<Expr>,
+    calls: RefCell<Vec<AggregateCall>>,
+    distinct: bool,
+}
+
+fn is_only_wrapper(query: &ast::Query) -> bool {
+    query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none() && query.locks.is_empty()
+}
+
+fn refuse_select_parts(select: &ast::Select) -> Result<()> {
+    if select.into.is_some() {
+        return Err(Error::unsupported("SELECT INTO").with_hint("Use CREATE TABLE and INSERT ... SELECT."));
+    }
+    if !select.named_window.is_empty() || select.qualify.is_some() {
+        return Err(Error::unsupported("a window function (OVER)"));
+    }
+    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() {
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a clause that PostgreSQL does not have"));
+    }
+    Ok(())
+}
+
+fn output_column(item: &Item) -> OutputColumn {
+    OutputColumn {
+        name: item.name.clone(),
+        data_type: item.typed.data_type,
+        modifier: item.typed.modifier,
+        table: item.origin.map(|(table, _)| table),
+        column_number: item.origin.map_or(0, |(_, number)| number),
+    }
+}
+
+fn origin_of(scope: &Scope, global: usize) -> Option<(TableId, i16)> {
+    let (relation, column) = scope.column(global)?;
+    let table = relation.table.as_ref()?;
+    Some((TableId(table.oid), i16::try_from(column + 1).unwrap_or(0)))
+}
+
+fn expand_all(scope: &Scope) -> Vec<Item> {
+    (0..scope.relations.len()).flat_map(|relation| expand(scope, relation, false)).collect()
+}
+
+/// The columns that `*` (`with_merged`: `alias.*`) stands for.
+fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
+    let source = &scope.relations[relation];
+    let visible = source.columns.iter().enumerate().filter(|(_, column)| match column.hidden {
+        Hidden::No => true,
+        Hidden::Merged => with_merged,
+        Hidden::Dropped => false,
+    });
+    visible
+        .map(|(index, column)| Item {
+            typed: Typed {
+                expr: Expr::Column(source.first + index),
+                data_type: column.column_type.data_type,
+                modifier: column.column_type.modifier,
+            },
+            name: column.name.clone(),
+            origin: origin_of(scope, source.first + index),
+        })
+        .collect()
+}
+
+/// The number in `ORDER BY 2` and `GROUP BY 2`.
+fn position_of(expr: &ast::Expr) -> Option<i64> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(number, _) => number.parse().ok(),
+            _ => None,
+        },
+        ast::Expr::Nested(inner) => position_of(inner),
+        _ => None,
+    }
+}
+
+fn no_position(clause: &str, position: i64) -> Error {
+    Error::new(
+        SqlState::INVALID_COLUMN_REFERENCE,
+        format!("{clause} position {position} is not in select list"),
+    )
+}
+
+/// DESC and NULLS FIRST of a sort item.
+pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
+    let descending = match &options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(ast::OrderBySort::Using(operator)) => {
+            return Err(Error::unsupported(format!("ORDER BY ... USING {operator}")));
+        }
+    };
+    Ok((descending, options.nulls_first.unwrap_or(descending)))
+}
+
+/// The name that PostgreSQL gives to a column without an alias.
+fn column_name(expr: &ast::Expr) -> String {
+    name_of(expr).unwrap_or_else(|| "?column?".to_owned())
+}
+
+fn name_of(expr: &ast::Expr) -> Option<String> {
+    use ast::Expr as Ast;
+    let fixed = |name: &str| Some(name.to_owned());
+    match expr {
+        Ast::Identifier(name) => Some(fold(name)),
+        Ast::CompoundIdentifier(names) => names.last().map(fold),
+        Ast::Nested(inner) => name_of(inner),
+        Ast::Collate { expr, .. } => name_of(expr),
+        Ast::Function(function) => function.name.0.last().and_then(ast::ObjectNamePart::as_ident).map(fold),
+        Ast::Cast { expr, data_type, .. } => name_of(expr).or_else(|| type_label(data_type)),
+        Ast::TypedString(typed) => type_label(&typed.data_type),
+        Ast::Interval(_) => fixed("interval"),
+        Ast::Case { else_result, .. } => {
+            let inner = else_result.as_deref().filter(|inner| !matches!(inner, Ast::Value(_))).and_then(name_of);
+            inner.or_else(|| fixed("case"))
+        }
+        Ast::Extract { .. } => fixed("extract"),
+        Ast::Substring { .. } => fixed("substring"),
+        Ast::Position { .. } => fixed("position"),
+        Ast::Overlay { .. } => fixed("overlay"),
+        Ast::Ceil { .. } => fixed("ceil"),
+        Ast::Floor { .. } => fixed("floor"),
+        Ast::AtTimeZone { .. } => fixed("timezone"),
+        Ast::Trim { trim_where, .. } => match trim_where {
+            Some(ast::TrimWhereField::Leading) => fixed("ltrim"),
+            Some(ast::TrimWhereField::Trailing) => fixed("rtrim"),
+            _ => fixed("btrim"),
+        },
+        Ast::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => fixed("bool"),
+        _ => None,
+    }
+}
+
+/// PostgreSQL's internal name of a type.
+fn type_label(data_type: &ast::DataType) -> Option<String> {
+    let column_type = super::types::bind_type(data_type).ok()?;
+    let name = match column_type.data_type {
+        DataType::Bool => "bool",
+        DataType::Int2 => "int2",
+        DataType::Int4 => "int4",
+        DataType::Int8 => "int8",
+        DataType::Float4 => "float4",
+        DataType::Float8 => "float8",
+        DataType::Varchar => "varchar",
+        DataType::Char => "bpchar",
+        DataType::Time => "time",
+        DataType::Timestamp => "timestamp",
+        DataType::TimestampTz => "timestamptz",
+        other => other.name(),
+    };
+    Some(name.to_owned())
+}
+
+/// Whether a query is VALUES alone, as INSERT reads it.
+pub(super) fn insert_values(query: &ast::Query) -> Option<&ast::Values> {
+    plain_values(query)
+}

@@ -1,0 +1,129 @@
+//! Typed expressions while they are put together, and the conversions between their types.
+
+use super::Context;
+use rubato_base::text_format::parse_text;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{CastContext, Expr, can_cast, cast_expr};
+
+/// An expression and its type.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    /// The expression.
+    pub expr: Expr,
+    /// Its type; [`DataType::Unknown`] only for string literals, NULL and parameters that have no type yet.
+    pub data_type: DataType,
+    /// Its type modifier, -1 for none.
+    pub modifier: i32,
+}
+
+impl Typed {
+    /// An expression of a type without a modifier.
+    pub fn new(expr: Expr, data_type: DataType) -> Typed {
+        Typed { expr, data_type, modifier: -1 }
+    }
+}
+
+impl Context<'_> {
+    /// The type of `typed`, where a parameter may have got one since.
+    pub fn type_of(&self, typed: &Typed) -> DataType {
+        match typed.expr {
+            Expr::Parameter(index) if typed.data_type == DataType::Unknown => self.parameters.borrow().get(index),
+            _ => typed.data_type,
+        }
+    }
+
+    /// `typed` as a value of `to`. 42846 if the context does not allow the conversion; a literal's own error if it is not of
+    /// the type.
+    pub fn coerce(&self, typed: Typed, to: DataType, context: CastContext) -> Result<Expr> {
+        let from = self.type_of(&typed);
+        if from != DataType::Unknown {
+            return cast_expr(typed.expr, from, ColumnType::plain(to), context);
+        }
+        match typed.expr {
+            Expr::Parameter(index) => {
+                self.parameters.borrow_mut().infer(index, to);
+                Ok(Expr::Parameter(index))
+            }
+            Expr::Literal(Value::Text(text)) => self.literal_of(&text, to),
+            other => Ok(other),
+        }
+    }
+
+    /// A string literal read as a value of `to`. What depends on the clock or the time zone is read when the statement runs,
+    /// because plans are shared between sessions; it is still checked here.
+    fn literal_of(&self, text: &str, to: DataType) -> Result<Expr> {
+        if to.is_text() {
+            return Ok(Expr::Literal(Value::text(text)));
+        }
+        let value = parse_text(to, -1, text, &self.text)?;
+        let stable = to == DataType::TimestampTz || (is_time(to) && names_now(text));
+        if stable {
+            let operand = Box::new(Expr::Literal(Value::text(text)));
+            return Ok(Expr::Cast { operand, from: DataType::Text, to: ColumnType::plain(to), explicit: true });
+        }
+        Ok(Expr::Literal(value))
+    }
+
+    /// `typed` converted as the user asked with a cast.
+    pub fn cast(&self, typed: Typed, to: ColumnType) -> Result<Typed> {
+        let from = self.type_of(&typed);
+        let (expr, from) = if from == DataType::Unknown {
+            (self.coerce(typed, to.data_type, CastContext::Explicit)?, to.data_type)
+        } else {
+            (typed.expr, from)
+        };
+        let expr = cast_expr(expr, from, to, CastContext::Explicit)?;
+        Ok(Typed { expr, data_type: to.data_type, modifier: to.modifier })
+    }
+
+    /// `typed` as it is stored into a column. 42804 if its type does not go there.
+    pub fn assign(&self, typed: Typed, column: &str, to: ColumnType) -> Result<Expr> {
+        let from = self.type_of(&typed);
+        if from == DataType::Unknown {
+            let expr = self.coerce(typed, to.data_type, CastContext::Assignment)?;
+            return cast_expr(expr, to.data_type, to, CastContext::Assignment);
+        }
+        if !can_cast(from, to.data_type, CastContext::Assignment) {
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("column \"{column}\" is of type {} but expression is of type {from}", to.data_type),
+            )
+            .with_hint("You will need to rewrite or cast the expression."));
+        }
+        if from == to.data_type && (typed.modifier == to.modifier || to.modifier < 0) {
+            return Ok(typed.expr);
+        }
+        cast_expr(typed.expr, from, to, CastContext::Assignment)
+    }
+
+    /// `typed` as a truth value for `clause`. 42804 otherwise.
+    pub fn condition(&self, typed: Typed, clause: &str) -> Result<Expr> {
+        let from = self.type_of(&typed);
+        if !matches!(from, DataType::Bool | DataType::Unknown) {
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("argument of {clause} must be type boolean, not type {from}"),
+            ));
+        }
+        self.coerce(typed, DataType::Bool, CastContext::Implicit)
+    }
+
+    /// `typed` with a type for sure: what is still unknown is text.
+    pub fn settle(&self, typed: Typed) -> Result<Typed> {
+        match self.type_of(&typed) {
+            DataType::Unknown => {
+                Ok(Typed::new(self.coerce(typed, DataType::Text, CastContext::Implicit)?, DataType::Text))
+            }
+            data_type => Ok(Typed { data_type, ..typed }),
+        }
+    }
+}
+
+fn is_time(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Date | DataType::Time | DataType::Timestamp)
+}
+
+fn names_now(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
+}

@@ -1,0 +1,209 @@
+//! Statements of the small grammar that have parts to bind: EXPLAIN, PREPARE, EXECUTE and COPY.
+
+use super::dml::find_column;
+use super::expression::ExpressionBinder;
+use super::parameters::Parameters;
+use super::scope::Scope;
+use super::types::bind_type;
+use super::{BindSettings, Context, NamedRelation, bind_part, bind_source};
+use crate::catalog::Catalog;
+use crate::client::OutputColumn;
+use crate::parser::Literal;
+use crate::parser::syntax::{Source, parse_expressions, parse_statement, parse_type};
+use crate::parser::utility::{CopySyntax, Syntax};
+use crate::statement::{CopyStatement, Statement, Utility};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
+use rubato_formula::Expr;
+use sqlparser::ast;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Binds what [`crate::parser::utility::parse_utility`] read.
+pub(super) fn bind_utility(
+    syntax: Syntax,
+    source: Source<'_>,
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
+    let utility = match syntax {
+        Syntax::Empty => return Ok(Statement::Empty),
+        Syntax::Done(utility) => utility,
+        Syntax::Explain { analyze, json, statement } => {
+            let statement = bind_source(source.tail(statement), literals, declared, catalog, settings)?;
+            if !matches!(statement, Statement::Planned(_)) {
+                return Err(Error::unsupported("EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE and VALUES"));
+            }
+            Utility::Explain { analyze, json, statement }
+        }
+        Syntax::Prepare { name, types, statement } => {
+            let types = types.into_iter().map(|range| prepared_type(source, range)).collect::<Result<Vec<_>>>()?;
+            // Bound once now, so that mistakes are told now; PostgreSQL prepares nothing but planned statements.
+            match bind_part(source, statement, &[], &types, catalog, settings)? {
+                Statement::Planned(_) => {}
+                _ => return Err(source.syntax_error(statement.0)),
+            }
+            Utility::Prepare { name, types, sql: source.text[statement.0..statement.1].to_owned() }
+        }
+        Syntax::Execute { name, arguments } => {
+            let context = context(source, catalog, settings);
+            Utility::Execute { name, arguments: context.execute_arguments(arguments)? }
+        }
+        Syntax::Copy(copy) => {
+            let context = context(source, catalog, settings);
+            Utility::Copy(context.copy(copy, settings)?)
+        }
+        Syntax::CreateSequence(sequence) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.create_sequence(&sequence)?)
+        }
+    };
+    Ok(Statement::Utility(Arc::new(utility)))
+}
+
+fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
+    Context {
+        source,
+        catalog,
+        text: settings.text_context(),
+        parameters: RefCell::new(Parameters::default()),
+        noted: RefCell::new(BTreeMap::new()),
+        tables: RefCell::new(BTreeMap::new()),
+    }
+}
+
+fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<DataType> {
+    let part = Source { text: &source.text[start..end], ..source.tail(start) };
+    if part.text.trim().eq_ignore_ascii_case("unknown") {
+        return Ok(DataType::Unknown);
+    }
+    Ok(bind_type(&parse_type(part)?)?.data_type)
+}
+
+impl<'a> Context<'a> {
+    fn execute_arguments(&self, range: Option<(usize, usize)>) -> Result<Vec<Expr>> {
+        let Some((start, end)) = range.filter(|(start, end)| !self.source.text[*start..*end].trim().is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let part = Source { text: &self.source.text[start..end], ..self.source.tail(start) };
+        let context = Context {
+            source: part,
+            catalog: self.catalog,
+            text: self.text.clone(),
+            parameters: RefCell::new(Parameters::default()),
+            noted: RefCell::new(BTreeMap::new()),
+            tables: RefCell::new(BTreeMap::new()),
+        };
+        let scope = Scope::default();
+        let binder = ExpressionBinder::new(&context, &scope, "EXECUTE parameter");
+        let bind = |expr: &ast::Expr| Ok(context.settle(binder.bind(expr)?)?.expr.fold_constants());
+        parse_expressions(part)?.iter().map(bind).collect()
+    }
+
+    fn copy(&self, copy: CopySyntax, settings: &dyn BindSettings) -> Result<CopyStatement> {
+        let mut statement = CopyStatement {
+            from: copy.from,
+            table: None,
+            columns: Vec::new(),
+            query: None,
+            output: Vec::new(),
+            format: copy.options.format,
+            delimiter: copy.options.delimiter,
+            null: copy.options.null,
+            header: copy.options.header,
+            quote: copy.options.quote,
+            escape: copy.options.escape,
+            force_quote: Vec::new(),
+        };
+        match (&copy.table, copy.query) {
+            (Some((path, place)), _) => self.copy_table(path, *place, &copy.columns, &mut statement)?,
+            (None, Some((start, end))) => self.copy_query((start, end), settings, &mut statement)?,
+            (None, None) => return Err(Error::internal("COPY without a table or query")),
+        }
+        let names: Vec<&str> = statement.output.iter().map(|column| column.name.as_str()).collect();
+        statement.force_quote = match &copy.options.force_quote {
+            None => (0..names.len()).collect(),
+            Some(wanted) => wanted
+                .iter()
+                .map(|name| {
+                    names.iter().position(|other| other == name).ok_or_else(|| {
+                        Error::new(
+                            SqlState::INVALID_COLUMN_REFERENCE,
+                            format!("FORCE_QUOTE column \"{name}\" not referenced by COPY"),
+                        )
+                    })
+                })
+                .collect::<Result<_>>()?,
+        };
+        Ok(statement)
+    }
+
+    fn copy_table(
+        &self,
+        path: &[String],
+        place: usize,
+        names: &[String],
+        statement: &mut CopyStatement,
+    ) -> Result<()> {
+        let relation = self
+            .relation_by_path(path)
+            .map_err(|error| error.with_position(Some(self.source.byte_position(place))))?;
+        let table = match relation {
+            NamedRelation::Table(table) => table,
+            NamedRelation::System(system) if statement.from => {
+                return Err(Error::new(
+                    SqlState::INSUFFICIENT_PRIVILEGE,
+                    format!("permission denied: \"{}\" is a system catalog", system.name),
+                ));
+            }
+            NamedRelation::System(_) => {
+                return Err(Error::unsupported("COPY of a system table").with_hint("COPY (SELECT ...) TO STDOUT."));
+            }
+        };
+        statement.columns = if names.is_empty() {
+            (0..table.columns.len()).filter(|column| !table.columns[*column].dropped).collect()
+        } else {
+            names.iter().map(|name| find_column(&table, name)).collect::<Result<_>>()?
+        };
+        let mut seen = statement.columns.clone();
+        seen.sort_unstable();
+        if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+            let name = &table.columns[twice[0]].name;
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        statement.output = statement
+            .columns
+            .iter()
+            .map(|index| {
+                let column = &table.columns[*index];
+                let ColumnType { data_type, modifier } = column.column_type;
+                let column_number = i16::try_from(index + 1).unwrap_or(0);
+                OutputColumn { name: column.name.clone(), data_type, modifier, table: Some(TableId(table.oid)), column_number }
+            })
+            .collect();
+        statement.query = (!statement.from).then(|| crate::planner::plan_table_scan(&table, &statement.columns));
+        statement.table = Some(table);
+        Ok(())
+    }
+
+    fn copy_query(
+        &self,
+        (start, end): (usize, usize),
+        settings: &dyn BindSettings,
+        statement: &mut CopyStatement,
+    ) -> Result<()> {
+        let part = Source { text: &self.source.text[start..end], ..self.source.tail(start) };
+        let parsed = parse_statement(part)?;
+        let ast::Statement::Query(query) = &parsed.statement else {
+            return Err(Error::unsupported("COPY of anything but a query").with_hint("COPY (SELECT ...) TO STDOUT."));
+        };
+        let context = context(part, self.catalog, settings);
+        let (plan, output) = context.query(query, &[])?;
+        statement.query = Some(plan);
+        statement.output = output;
+        Ok(())
+    }
+}

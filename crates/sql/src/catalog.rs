@@ -1,0 +1,153 @@
+//! What tables, indexes, constraints and sequences there are.
+//!
+//! A [`Catalog`] is a value: a statement works on an `Arc` of one version, a schema change makes the next version, and a
+//! transaction that changes the schema installs its version when it commits (or is aborted if another came first).
+//!
+//! An index is kept as a table of its own: its key is the indexed columns (followed by the row's key where the index is not
+//! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
+
+use rubato_base::{ColumnSet, ColumnType, TableId};
+use rubato_formula::Expr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One version of the catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Grows by one with each committed schema change.
+    pub version: u64,
+    /// Tables by name. Names are as PostgreSQL folds them.
+    pub tables: BTreeMap<String, Arc<Table>>,
+    /// Names of tables by id.
+    pub table_names: BTreeMap<TableId, String>,
+    /// Sequences by name.
+    pub sequences: BTreeMap<String, Arc<Sequence>>,
+    /// The next id for a table, an index or a sequence; never reused.
+    pub next_id: u32,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The id of the table for users (its oid); kept when the rows move to new storage (TRUNCATE, new primary key).
+    pub oid: u32,
+    /// Where the rows are: key = primary key columns, or a hidden row number if there is no primary key.
+    pub id: TableId,
+    /// The name.
+    pub name: String,
+    /// All columns ever added, in order; rows are packed in this order. Dropped ones stay as tombstones.
+    pub columns: Vec<Column>,
+    /// The columns of the primary key in key order; empty if the table has none (then the key is a hidden row number).
+    pub primary_key: Vec<usize>,
+    /// The name of the primary key constraint.
+    pub primary_key_name: String,
+    /// Secondary indexes, unique constraints included.
+    pub indexes: Vec<Index>,
+    /// CHECK constraints.
+    pub checks: Vec<Check>,
+    /// Foreign keys of this table.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Foreign keys that refer to this table: table name and constraint name.
+    pub referenced_by: Vec<(String, String)>,
+    /// Grows whenever anything above changes: a statement planned for another version must be planned again, and a
+    /// transaction that wrote to another version cannot commit.
+    pub version: u64,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The name.
+    pub name: String,
+    /// Type and modifier.
+    pub column_type: ColumnType,
+    /// NOT NULL (also for primary key columns).
+    pub not_null: bool,
+    /// The default, already cast to the column's type; `None` is NULL.
+    pub default: Option<Expr>,
+    /// The text of the default as the catalog shows it.
+    pub default_text: Option<String>,
+    /// GENERATED ... AS IDENTITY: `Some(true)` is ALWAYS.
+    pub identity_always: Option<bool>,
+    /// Whether the column was dropped.
+    pub dropped: bool,
+}
+
+/// A secondary index.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Where its entries are.
+    pub id: TableId,
+    /// The name; for a unique constraint also the constraint's.
+    pub name: String,
+    /// Indexed columns in order.
+    pub columns: Vec<usize>,
+    /// Whether two rows may not share a key without NULL.
+    pub unique: bool,
+    /// Whether it came from a UNIQUE constraint.
+    pub constraint: bool,
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The constraint's name.
+    pub name: String,
+    /// Over the table's columns; violated when false, not when NULL.
+    pub condition: Expr,
+    /// The columns it reads.
+    pub columns: ColumnSet,
+    /// Its text.
+    pub text: String,
+}
+
+/// A foreign key.
+#[derive(Clone, Debug)]
+pub struct ForeignKey {
+    /// The constraint's name.
+    pub name: String,
+    /// Referring columns.
+    pub columns: Vec<usize>,
+    /// The referred table.
+    pub referenced_table: String,
+    /// Referred columns: its primary key or a unique index, in the order of `columns`.
+    pub referenced_columns: Vec<usize>,
+    /// What happens to the row when the referred one goes or changes its key.
+    pub on_delete: ReferentialAction,
+    /// The same for an update of the referred key.
+    pub on_update: ReferentialAction,
+}
+
+/// What happens to a referring row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferentialAction {
+    /// The change is refused (NO ACTION and RESTRICT are the same here: nothing is deferred).
+    Refuse,
+    /// The referring row goes along.
+    Cascade,
+    /// The referring columns become NULL.
+    SetNull,
+    /// The referring columns become their defaults.
+    SetDefault,
+}
+
+/// A sequence. Its current value is kept by the node, outside of transactions, as in PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The first value.
+    pub start: i64,
+    /// What is added by each `nextval`.
+    pub increment: i64,
+    /// The smallest value.
+    pub minimum: i64,
+    /// The largest value.
+    pub maximum: i64,
+    /// Whether it starts over at its end.
+    pub cycle: bool,
+    /// The table and column that own it (serial, identity): it is dropped with them.
+    pub owned_by: Option<(String, usize)>,
+}

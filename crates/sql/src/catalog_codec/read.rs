@@ -1,0 +1,195 @@
+//! Reading, with every number checked against its table.
+
+use super::damaged;
+use crate::catalog::{Catalog, Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use rubato_base::codec::ByteReader;
+use rubato_base::{ColumnType, DataType, Result, TableId};
+use rubato_formula::Expr;
+use std::sync::Arc;
+
+pub(super) fn catalog(reader: &mut ByteReader<'_>) -> Result<Catalog> {
+    let version = reader.u64()?;
+    let next_id = reader.u32()?;
+    let mut catalog = Catalog { version, next_id, ..Catalog::default() };
+    for table in list(reader, table)? {
+        catalog.table_names.insert(table.id, table.name.clone());
+        catalog.tables.insert(table.name.clone(), Arc::new(table));
+    }
+    for sequence in list(reader, sequence)? {
+        catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
+    }
+    check_references(&catalog)?;
+    Ok(catalog)
+}
+
+fn check_references(catalog: &Catalog) -> Result<()> {
+    for table in catalog.tables.values() {
+        for key in &table.foreign_keys {
+            let Some(referred) = catalog.tables.get(&key.referenced_table) else {
+                return Err(damaged("a foreign key refers to no table"));
+            };
+            within(&key.referenced_columns, referred.columns.len())?;
+        }
+    }
+    for sequence in catalog.sequences.values() {
+        if let Some((table, column)) = &sequence.owned_by {
+            let columns = catalog.tables.get(table).map_or(0, |table| table.columns.len());
+            within(&[*column], columns)?;
+        }
+    }
+    Ok(())
+}
+
+/// A list; memory grows with what is read, never with what a length promises.
+fn list<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Vec<T>> {
+    let count = reader.length()?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(read(reader)?);
+    }
+    Ok(items)
+}
+
+fn text(reader: &mut ByteReader<'_>) -> Result<String> {
+    reader.text().map(str::to_owned)
+}
+
+fn numbers(reader: &mut ByteReader<'_>) -> Result<Vec<usize>> {
+    list(reader, |reader| reader.length())
+}
+
+fn expr(reader: &mut ByteReader<'_>) -> Result<Expr> {
+    let mut own = ByteReader::new(reader.bytes()?);
+    let expr = Expr::decode(&mut own)?;
+    if own.is_empty() { Ok(expr) } else { Err(damaged("bytes after an expression")) }
+}
+
+fn option<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => read(reader).map(Some),
+        _ => Err(damaged("a flag is neither 0 nor 1")),
+    }
+}
+
+fn within(columns: &[usize], count: usize) -> Result<()> {
+    match columns.iter().all(|column| *column < count) {
+        true => Ok(()),
+        false => Err(damaged("a column number is out of range")),
+    }
+}
+
+fn expr_within(expr: &Expr, count: usize) -> Result<()> {
+    let mut fits = true;
+    expr.for_each_column(&mut |column| fits &= column < count);
+    if fits { Ok(()) } else { Err(damaged("an expression reads a column that is not there")) }
+}
+
+pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
+    let oid = reader.u32()?;
+    let id = TableId(reader.u32()?);
+    let version = reader.u64()?;
+    let table = Table {
+        oid,
+        id,
+        version,
+        name: text(reader)?,
+        columns: list(reader, column)?,
+        primary_key: numbers(reader)?,
+        primary_key_name: text(reader)?,
+        indexes: list(reader, index)?,
+        checks: list(reader, check)?,
+        foreign_keys: list(reader, foreign_key)?,
+        referenced_by: list(reader, |reader| Ok((text(reader)?, text(reader)?)))?,
+    };
+    let columns = table.columns.len();
+    within(&table.primary_key, columns)?;
+    table.indexes.iter().try_for_each(|index| within(&index.columns, columns))?;
+    table.checks.iter().try_for_each(|check| expr_within(&check.condition, columns))?;
+    for key in &table.foreign_keys {
+        within(&key.columns, columns)?;
+        if key.columns.len() != key.referenced_columns.len() {
+            return Err(damaged("the two sides of a foreign key differ in length"));
+        }
+    }
+    // A default reads no column at all.
+    table.columns.iter().filter_map(|column| column.default.as_ref()).try_for_each(|default| expr_within(default, 0))?;
+    Ok(table)
+}
+
+fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
+    let name = text(reader)?;
+    let data_type = DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))?;
+    let modifier = reader.u32()? as i32;
+    let flags = reader.u8()?;
+    let identity_always = match flags {
+        flags if flags > 11 || flags & 12 == 12 => return Err(damaged("unknown column flags")),
+        flags if flags & 8 != 0 => Some(true),
+        flags if flags & 4 != 0 => Some(false),
+        _ => None,
+    };
+    Ok(Column {
+        name,
+        column_type: ColumnType { data_type, modifier },
+        not_null: flags & 1 != 0,
+        dropped: flags & 2 != 0,
+        identity_always,
+        default: option(reader, expr)?,
+        default_text: option(reader, text)?,
+    })
+}
+
+fn index(reader: &mut ByteReader<'_>) -> Result<Index> {
+    let id = TableId(reader.u32()?);
+    let name = text(reader)?;
+    let columns = numbers(reader)?;
+    let flags = reader.u8()?;
+    if flags > 3 {
+        return Err(damaged("unknown index flags"));
+    }
+    Ok(Index { id, name, columns, unique: flags & 1 != 0, constraint: flags & 2 != 0 })
+}
+
+fn check(reader: &mut ByteReader<'_>) -> Result<Check> {
+    let (name, text) = (text(reader)?, text(reader)?);
+    let condition = expr(reader)?;
+    Ok(Check { name, text, columns: condition.columns(), condition })
+}
+
+fn action(reader: &mut ByteReader<'_>) -> Result<ReferentialAction> {
+    Ok(match reader.u8()? {
+        0 => ReferentialAction::Refuse,
+        1 => ReferentialAction::Cascade,
+        2 => ReferentialAction::SetNull,
+        3 => ReferentialAction::SetDefault,
+        _ => return Err(damaged("an unknown referential action")),
+    })
+}
+
+fn foreign_key(reader: &mut ByteReader<'_>) -> Result<ForeignKey> {
+    Ok(ForeignKey {
+        name: text(reader)?,
+        referenced_table: text(reader)?,
+        columns: numbers(reader)?,
+        referenced_columns: numbers(reader)?,
+        on_delete: action(reader)?,
+        on_update: action(reader)?,
+    })
+}
+
+fn sequence(reader: &mut ByteReader<'_>) -> Result<Sequence> {
+    let id = reader.u32()?;
+    let name = text(reader)?;
+    let mut numbers = [0i64; 4];
+    for number in &mut numbers {
+        *number = reader.u64()? as i64;
+    }
+    let cycle = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(damaged("a flag is neither 0 nor 1")),
+    };
+    let owned_by = option(reader, |reader| Ok((text(reader)?, reader.length()?)))?;
+    let [start, increment, minimum, maximum] = numbers;
+    Ok(Sequence { id, name, start, increment, minimum, maximum, cycle, owned_by })
+}

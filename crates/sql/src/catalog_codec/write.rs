@@ -1,0 +1,115 @@
+//! Writing.
+
+use crate::catalog::{Catalog, Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use rubato_base::codec::{put_bytes, put_length};
+use rubato_formula::Expr;
+
+pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
+    out.extend_from_slice(&catalog.version.to_le_bytes());
+    out.extend_from_slice(&catalog.next_id.to_le_bytes());
+    list(out, catalog.tables.values(), |out, own| table(own, out));
+    list(out, catalog.sequences.values(), |out, own| sequence(own, out));
+}
+
+fn list<T>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Vec<u8>, T)) {
+    put_length(out, items.len());
+    for item in items {
+        put(out, item);
+    }
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+fn numbers(out: &mut Vec<u8>, numbers: &[usize]) {
+    list(out, numbers.iter(), |out, number| put_length(out, *number));
+}
+
+fn expr(out: &mut Vec<u8>, expr: &Expr) {
+    let mut bytes = Vec::new();
+    expr.encode(&mut bytes);
+    put_bytes(out, &bytes);
+}
+
+fn option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
+pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
+    out.extend_from_slice(&table.oid.to_le_bytes());
+    out.extend_from_slice(&table.id.0.to_le_bytes());
+    out.extend_from_slice(&table.version.to_le_bytes());
+    text(out, &table.name);
+    list(out, table.columns.iter(), column);
+    numbers(out, &table.primary_key);
+    text(out, &table.primary_key_name);
+    list(out, table.indexes.iter(), index);
+    list(out, table.checks.iter(), check);
+    list(out, table.foreign_keys.iter(), foreign_key);
+    list(out, table.referenced_by.iter(), |out, (table, key)| {
+        text(out, table);
+        text(out, key);
+    });
+}
+
+fn column(out: &mut Vec<u8>, column: &Column) {
+    text(out, &column.name);
+    out.push(column.column_type.data_type as u8);
+    out.extend_from_slice(&column.column_type.modifier.to_le_bytes());
+    let identity = match column.identity_always {
+        None => 0,
+        Some(false) => 4,
+        Some(true) => 8,
+    };
+    out.push(u8::from(column.not_null) | u8::from(column.dropped) << 1 | identity);
+    option(out, column.default.as_ref(), expr);
+    option(out, column.default_text.as_ref(), |out, default| text(out, default));
+}
+
+fn index(out: &mut Vec<u8>, index: &Index) {
+    out.extend_from_slice(&index.id.0.to_le_bytes());
+    text(out, &index.name);
+    numbers(out, &index.columns);
+    out.push(u8::from(index.unique) | u8::from(index.constraint) << 1);
+}
+
+fn check(out: &mut Vec<u8>, check: &Check) {
+    text(out, &check.name);
+    text(out, &check.text);
+    expr(out, &check.condition);
+}
+
+fn action(out: &mut Vec<u8>, action: ReferentialAction) {
+    out.push(match action {
+        ReferentialAction::Refuse => 0,
+        ReferentialAction::Cascade => 1,
+        ReferentialAction::SetNull => 2,
+        ReferentialAction::SetDefault => 3,
+    });
+}
+
+fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
+    text(out, &key.name);
+    text(out, &key.referenced_table);
+    numbers(out, &key.columns);
+    numbers(out, &key.referenced_columns);
+    action(out, key.on_delete);
+    action(out, key.on_update);
+}
+
+fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
+    out.extend_from_slice(&sequence.id.to_le_bytes());
+    text(out, &sequence.name);
+    for number in [sequence.start, sequence.increment, sequence.minimum, sequence.maximum] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.push(u8::from(sequence.cycle));
+    option(out, sequence.owned_by.as_ref(), |out, (table, column)| {
+        text(out, table);
+        put_length(out, *column);
+    });
+}

@@ -1,0 +1,163 @@
+//! What a client asks of a session and how it is answered: the words between the wire and SQL.
+//!
+//! The wire decodes messages into [`Request`]s and encodes what a session says through a [`Responder`]. A program that holds
+//! the node as a library has a responder of its own. No socket and no byte of the wire protocol is known here.
+
+use bytes::Bytes;
+use rubato_base::{DataType, Error, TableId, Value};
+use rubato_base::text_format::TextContext;
+
+/// One request of a client, in the order of arrival.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// A script of one or more statements (simple query).
+    Query {
+        /// The text.
+        sql: String,
+    },
+    /// Prepares a statement.
+    Parse {
+        /// Empty for the unnamed statement.
+        name: String,
+        /// The text.
+        sql: String,
+        /// Object ids of the parameter types, 0 for "you tell me"; may be shorter than the parameters.
+        parameter_types: Vec<u32>,
+    },
+    /// Binds a prepared statement to values, giving a portal.
+    Bind(Box<Bind>),
+    /// The same for the unnamed portal, with values as they are: a client in the same process.
+    BindValues {
+        /// The statement.
+        statement: String,
+        /// Its parameters, of its parameters' types.
+        values: Vec<Value>,
+    },
+    /// Asks for the parameters and columns of a prepared statement.
+    DescribeStatement(String),
+    /// Asks for the columns of a portal.
+    DescribePortal(String),
+    /// Runs a portal.
+    Execute {
+        /// Empty for the unnamed portal.
+        portal: String,
+        /// At most this many rows, 0 for all.
+        max_rows: u32,
+    },
+    /// Forgets a prepared statement.
+    CloseStatement(String),
+    /// Forgets a portal.
+    ClosePortal(String),
+    /// Ends an extended-query sequence: an implicit transaction commits, an error stops to matter.
+    Sync,
+    /// Asks that what was answered so far be sent.
+    Flush,
+    /// Data of a COPY FROM STDIN.
+    CopyData(Bytes),
+    /// The end of a COPY FROM STDIN.
+    CopyDone,
+    /// The client gives its COPY FROM STDIN up, with its reason.
+    CopyFail(String),
+    /// The message could not be understood, but the stream is still in step: answered as an error.
+    Invalid(Error),
+    /// The client leaves; an open transaction is rolled back.
+    Terminate,
+}
+
+/// The content of a Bind message.
+#[derive(Clone, Debug, Default)]
+pub struct Bind {
+    /// Empty for the unnamed portal.
+    pub portal: String,
+    /// Empty for the unnamed statement.
+    pub statement: String,
+    /// None: all text; one: that for all; else one a parameter.
+    pub parameter_formats: Vec<Format>,
+    /// The values, `None` for NULL.
+    pub parameters: Vec<Option<Bytes>>,
+    /// None: all text; one: that for all; else one a column.
+    pub result_formats: Vec<Format>,
+}
+
+/// How a value is written on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// As text.
+    #[default]
+    Text,
+    /// In PostgreSQL's binary form.
+    Binary,
+}
+
+/// One column of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// PostgreSQL's type modifier, -1 for none.
+    pub modifier: i32,
+    /// The table it comes from, if it is a plain column.
+    pub table: Option<TableId>,
+    /// Its number in that table, from 1; 0 if it is not a plain column.
+    pub column_number: i16,
+}
+
+/// The transaction status that ReadyForQuery carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// No transaction block ('I').
+    Idle,
+    /// In a transaction block ('T').
+    InTransaction,
+    /// In a transaction block that failed ('E').
+    Failed,
+}
+
+/// Where a session's answers go, in order. Encoding happens at once; sending is the owner's affair.
+pub trait Responder: Send {
+    /// A Parse succeeded.
+    fn parse_complete(&mut self);
+    /// A Bind succeeded.
+    fn bind_complete(&mut self);
+    /// A Close succeeded.
+    fn close_complete(&mut self);
+    /// The described statement returns no rows.
+    fn no_data(&mut self);
+    /// The parameter types of a described statement.
+    fn parameter_description(&mut self, types: &[DataType]);
+    /// The columns that follow; `formats` as in [`Bind::result_formats`].
+    fn row_description(&mut self, columns: &[OutputColumn], formats: &[Format]);
+    /// One row.
+    fn data_row(&mut self, values: &[Value], columns: &[OutputColumn], formats: &[Format], context: &TextContext);
+    /// A statement ended: its tag, for example `INSERT 0 1`.
+    fn command_complete(&mut self, tag: &str);
+    /// The statement was empty.
+    fn empty_query(&mut self);
+    /// The row limit of an Execute was reached; the portal can go on.
+    fn portal_suspended(&mut self);
+    /// An error; the wire gives it severity ERROR.
+    fn error(&mut self, error: &Error);
+    /// A notice or warning; `severity` is NOTICE, WARNING, INFO ...
+    fn notice(&mut self, severity: &'static str, notice: &Error);
+    /// The session awaits the next request.
+    fn ready_for_query(&mut self, status: TransactionStatus);
+    /// A reported setting changed.
+    fn parameter_status(&mut self, name: &str, value: &str);
+    /// COPY FROM STDIN may start: the format and the number of columns.
+    fn copy_in(&mut self, format: Format, columns: usize);
+    /// COPY TO STDOUT starts.
+    fn copy_out(&mut self, format: Format, columns: usize);
+    /// A piece of COPY TO STDOUT.
+    fn copy_data(&mut self, data: &[u8]);
+    /// The end of COPY TO STDOUT.
+    fn copy_done(&mut self);
+    /// Bytes answered and not yet taken away: a session that streams rows yields when this is large.
+    fn buffered_bytes(&self) -> usize;
+    /// Takes back everything answered since [`Responder::buffered_bytes`] gave `bytes`: a statement is run again. Never called
+    /// for what was already taken away.
+    fn truncate(&mut self, bytes: usize);
+    /// Gives the concrete responder back to its owner.
+    fn as_any(&mut self) -> &mut dyn std::any::Any;
+}

@@ -1,0 +1,429 @@
+//! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
+
+use super::batch::Batch;
+use super::keys::{access_range, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range};
+use super::lock::read_locked;
+use super::{BATCH_TUPLES, ExecutionContext};
+use crate::catalog::Table;
+use crate::plan::{Access, LockWait, Relation, Step};
+use rubato_base::{ColumnSet, DataType, Error, Key, Result, Row, RowRef, SqlState, Value};
+use rubato_formula::{EvalContext, Tuple};
+use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
+
+/// How a step's rows are read to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepLock {
+    /// The hidden slot that keeps the row's key.
+    pub(crate) key_slot: usize,
+    /// Whether the row is read to write at once, in place of a snapshot read.
+    pub(crate) at_once: bool,
+    /// What to do about a busy row.
+    pub(crate) wait: LockWait,
+}
+
+/// Where the reading of a step stands.
+#[derive(Debug, Default)]
+pub(crate) struct StepState {
+    /// Tuples of the earlier steps, and which of them is being joined.
+    pub(crate) input: Batch,
+    pub(crate) next_input: usize,
+    /// Whether the tuple being joined has found a partner.
+    pub(crate) matched: bool,
+    /// Whether the earlier steps have no more tuples.
+    pub(crate) exhausted: bool,
+    /// How rows are locked here.
+    pub(crate) lock: Option<StepLock>,
+    /// Rows given and rows or entries looked at, for EXPLAIN ANALYZE.
+    pub(crate) rows: u64,
+    pub(crate) lookups: u64,
+    position: Position,
+    generated: Option<Vec<Vec<Value>>>,
+}
+
+/// Where the reading for one outer tuple stands.
+#[derive(Debug, Default)]
+enum Position {
+    #[default]
+    Start,
+    /// The next of these keys.
+    Keys(Vec<Key>, usize),
+    /// What is left of the range.
+    Range(KeyRange),
+    /// The next generated row.
+    Generated(usize),
+}
+
+/// A row seen as the slots of its step, over the outer tuple.
+pub(crate) struct StepView<'a> {
+    pub(crate) outer: &'a [Value],
+    pub(crate) step: &'a Step,
+    pub(crate) row: RowRef<'a>,
+}
+
+impl Tuple for StepView<'_> {
+    fn column(&self, slot: usize) -> Value {
+        match slot.checked_sub(self.step.first_slot).and_then(|place| self.step.columns.get(place)) {
+            Some(&column) => self.row.get(column),
+            None => self.outer.column(slot),
+        }
+    }
+
+    fn column_ref(&self, slot: usize) -> Option<&Value> {
+        let place = slot.checked_sub(self.step.first_slot);
+        match place.and_then(|place| self.step.columns.get(place)) {
+            Some(_) => None,
+            None => self.outer.get(slot),
+        }
+    }
+}
+
+/// Reading one step: its plan, its outer tuple, and where matches go.
+struct Reader<'a> {
+    step: &'a Step,
+    outer: &'a [Value],
+    lock: Option<StepLock>,
+    evaluation: &'a EvalContext<'a>,
+    output: &'a mut Batch,
+    matched: &'a mut bool,
+    rows: &'a mut u64,
+    lookups: &'a mut u64,
+}
+
+impl Reader<'_> {
+    /// Takes a row if it satisfies the step's conditions.
+    fn offer(&mut self, key: &[u8], row: RowRef<'_>) -> Result<()> {
+        *self.lookups += 1;
+        let view = StepView { outer: self.outer, step: self.step, row };
+        if !self.accepts(&view)? {
+            return Ok(());
+        }
+        let tuple = self.output.push_copy(self.outer);
+        fill(tuple, self.step, row);
+        if let Some(lock) = self.lock {
+            tuple[lock.key_slot] = Value::bytea(key);
+        }
+        *self.rows += 1;
+        Ok(())
+    }
+
+    /// Takes a generated row if it satisfies the step's conditions.
+    fn offer_generated(&mut self, row: &[Value]) -> Result<()> {
+        *self.lookups += 1;
+        let mut tuple = self.outer.to_vec();
+        for (place, &column) in self.step.columns.iter().enumerate() {
+            tuple[self.step.first_slot + place] = row.get(column).cloned().unwrap_or_default();
+        }
+        if self.accepts(tuple.as_slice())? {
+            self.output.push_copy(&tuple);
+            *self.rows += 1;
+        }
+        Ok(())
+    }
+
+    fn accepts<T: Tuple + ?Sized>(&mut self, tuple: &T) -> Result<bool> {
+        if let Some(condition) = &self.step.condition
+            && !condition.is_true(tuple, self.evaluation)?
+        {
+            return Ok(false);
+        }
+        *self.matched = true;
+        match &self.step.filter_after {
+            Some(filter) => filter.is_true(tuple, self.evaluation),
+            None => Ok(true),
+        }
+    }
+}
+
+/// Fills the slots of a step from its row.
+pub(crate) fn fill(tuple: &mut [Value], step: &Step, row: RowRef<'_>) {
+    for (place, &column) in step.columns.iter().enumerate() {
+        tuple[step.first_slot + place] = row.get(column);
+    }
+}
+
+/// Appends matches of the current outer tuple until `output` holds `want` tuples; `true` when there are no more for this one.
+pub(crate) fn read_step(
+    step: &Step,
+    state: &mut StepState,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+    output: &mut Batch,
+) -> Outcome<bool> {
+    let mut reader = Reader {
+        step,
+        outer: state.input.tuple(state.next_input),
+        lock: state.lock,
+        evaluation: context.evaluation,
+        output,
+        matched: &mut state.matched,
+        rows: &mut state.rows,
+        lookups: &mut state.lookups,
+    };
+    let position = std::mem::take(&mut state.position);
+    let position = match &step.relation {
+        Relation::Table(table) => read_table(table, &mut reader, position, want, context)?,
+        _ => {
+            let rows = match state.generated.take() {
+                Some(rows) if !matches!(position, Position::Start) || !depends_on_tuple(step) => rows,
+                _ => generate(step, reader.outer, context)?,
+            };
+            let next = read_generated(&rows, &mut reader, position, want)?;
+            state.generated = Some(rows);
+            next
+        }
+    };
+    let done = position.is_none();
+    state.position = position.unwrap_or_default();
+    Ok(done)
+}
+
+fn read_table(
+    table: &Table,
+    reader: &mut Reader<'_>,
+    position: Position,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    match &reader.step.access {
+        Access::Point(key) => {
+            if let Some(key) = point_key(table, key, reader.outer, context.evaluation)? {
+                read_row(table, &key, reader, context)?;
+            }
+            Ok(None)
+        }
+        Access::Points(points) => {
+            let (keys, mut next) = match position {
+                Position::Keys(keys, next) => (keys, next),
+                _ => (distinct_keys(table, points, reader.outer, context.evaluation)?, 0),
+            };
+            while next < keys.len() && reader.output.len() < want {
+                read_row(table, &keys[next], reader, context)?;
+                next += 1;
+            }
+            Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
+        }
+        Access::Full { reverse } => {
+            let range = match position {
+                Position::Range(range) => range,
+                _ => whole_range(),
+            };
+            scan_rows(table, range, *reverse, reader, want, context)
+        }
+        Access::Range(access) => {
+            let range = match position {
+                Position::Range(range) => Some(range),
+                _ => access_range(table, access, reader.outer, context.evaluation)?,
+            };
+            match (range, access.index) {
+                (None, _) => Ok(None),
+                (Some(range), None) => scan_rows(table, range, access.reverse, reader, want, context),
+                (Some(range), Some(index)) => {
+                    scan_index(table, index, range, access.reverse, reader, want, context)
+                }
+            }
+        }
+    }
+}
+
+/// The keys of several points, each once, in key order.
+pub(crate) fn distinct_keys<T: Tuple + ?Sized>(
+    table: &Table,
+    points: &[Vec<rubato_formula::Expr>],
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Vec<Key>> {
+    let mut keys = Vec::with_capacity(points.len());
+    for point in points {
+        keys.extend(point_key(table, point, tuple, evaluation)?);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let columns = reader.step.reads;
+    match reader.lock.filter(|lock| lock.at_once) {
+        Some(lock) => {
+            if let Some(row) = read_locked(table, key, columns, lock.wait, context)? {
+                reader.offer(key.as_bytes(), row.as_ref())?;
+            }
+        }
+        None => {
+            if let Some(row) = context.database.read(context.transaction, table.id, key.as_bytes(), columns)? {
+                reader.offer(key.as_bytes(), Row::as_ref(&row))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn scan_rows(
+    table: &Table,
+    range: KeyRange,
+    reverse: bool,
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    let columns = reader.step.reads;
+    let mut failure = None;
+    let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
+        Ok(()) => reader.output.len() < want,
+        Err(error) => {
+            failure = Some(error);
+            false
+        }
+    };
+    let end = context.database.scan(context.transaction, table.id, &range, reverse, columns, &mut visit)?;
+    match failure {
+        Some(error) => Err(Stop::Fail(error)),
+        None => Ok(rest(&range, end, reverse).map(Position::Range)),
+    }
+}
+
+fn rest(range: &KeyRange, end: ScanEnd, reverse: bool) -> Option<KeyRange> {
+    match end {
+        ScanEnd::Exhausted => None,
+        ScanEnd::Stopped(key) => Some(rest_of_range(range, &key, reverse)),
+    }
+}
+
+/// Entries first (at most as many as tuples are wanted), then the rows that they stand for.
+fn scan_index(
+    table: &Table,
+    index_number: usize,
+    range: KeyRange,
+    reverse: bool,
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    let index = &table.indexes[index_number];
+    let mut left = Some(range.clone());
+    while let Some(part) = left.take() {
+        let count_max = want.saturating_sub(reader.output.len()).clamp(1, BATCH_TUPLES);
+        let (keys, end) = read_entries(table, index_number, &part, reverse, count_max, context)?;
+        *reader.lookups += keys.len() as u64;
+        for key in &keys {
+            let columns = reader.step.reads;
+            match reader.lock.filter(|lock| lock.at_once) {
+                Some(lock) => {
+                    let columns = columns.union(index.columns.iter().copied().collect());
+                    let Some(row) = read_locked(table, key, columns, lock.wait, context)? else { continue };
+                    // The row may have moved within the index since the snapshot.
+                    if in_range(&range, &entry_key(table, index, &row, key.as_bytes())?) {
+                        reader.offer(key.as_bytes(), row.as_ref())?;
+                    }
+                }
+                None => read_row(table, key, reader, context)?,
+            }
+        }
+        left = rest(&part, end, reverse);
+        if reader.output.len() >= want {
+            break;
+        }
+    }
+    Ok(left.map(Position::Range))
+}
+
+/// Reads at most `count_max` entries of an index: the keys of their rows.
+pub(crate) fn read_entries(
+    table: &Table,
+    index_number: usize,
+    range: &KeyRange,
+    reverse: bool,
+    count_max: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<(Vec<Key>, ScanEnd)> {
+    let index = &table.indexes[index_number];
+    let columns = if index.unique { ColumnSet::EXISTENCE.union(ColumnSet::column(0)) } else { ColumnSet::EXISTENCE };
+    let mut keys = Vec::new();
+    let mut failure = None;
+    let mut visit = |entry: &[u8], row: RowRef<'_>| match entry_target(table, index, entry, row) {
+        Ok(key) => {
+            keys.push(key);
+            keys.len() < count_max
+        }
+        Err(error) => {
+            failure = Some(error);
+            false
+        }
+    };
+    let end = context.database.scan(context.transaction, index.id, range, reverse, columns, &mut visit)?;
+    failure.map_or(Ok((keys, end)), |error| Err(Stop::Fail(error)))
+}
+
+fn read_generated(
+    rows: &[Vec<Value>],
+    reader: &mut Reader<'_>,
+    position: Position,
+    want: usize,
+) -> Outcome<Option<Position>> {
+    let mut next = if let Position::Generated(next) = position { next } else { 0 };
+    while next < rows.len() && reader.output.len() < want {
+        reader.offer_generated(&rows[next])?;
+        next += 1;
+    }
+    Ok((next < rows.len()).then_some(Position::Generated(next)))
+}
+
+/// Whether generated rows may differ from one outer tuple to the next.
+fn depends_on_tuple(step: &Step) -> bool {
+    match &step.relation {
+        Relation::Series { start, stop, step, .. } => {
+            !(start.is_constant() && stop.is_constant() && step.as_ref().is_none_or(|step| step.is_constant()))
+        }
+        _ => false,
+    }
+}
+
+fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Vec<Value>>> {
+    match &step.relation {
+        Relation::Table(_) => Ok(Vec::new()),
+        Relation::Values(rows) => rows
+            .iter()
+            .map(|row| row.iter().map(|value| value.evaluate(outer, context.evaluation)).collect())
+            .collect(),
+        Relation::Series { start, stop, step, data_type } => {
+            let value = |expr: &rubato_formula::Expr| expr.evaluate(outer, context.evaluation);
+            let step = step.as_ref().map(value).transpose()?;
+            series(&value(start)?, &value(stop)?, step, *data_type, context)
+        }
+        Relation::System(name) => crate::system_tables::rows(name, context.catalog),
+    }
+}
+
+/// `generate_series` over whole numbers.
+fn series(
+    start: &Value,
+    stop: &Value,
+    step: Option<Value>,
+    data_type: DataType,
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<Vec<Value>>> {
+    let step = step.unwrap_or(Value::Int8(1));
+    if start.is_null() || stop.is_null() || step.is_null() {
+        return Ok(Vec::new());
+    }
+    let (Some(start), Some(stop), Some(step)) = (start.as_i64(), stop.as_i64(), step.as_i64()) else {
+        return Err(Error::unsupported("generate_series over other than whole numbers"));
+    };
+    if step == 0 {
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+    }
+    let mut held = super::Held::default();
+    let mut rows = Vec::new();
+    let mut next = Some(start);
+    while let Some(number) = next.filter(|number| if step > 0 { *number <= stop } else { *number >= stop }) {
+        let row = vec![match data_type {
+            DataType::Int4 => Value::Int4(number as i32),
+            DataType::Int2 => Value::Int2(number as i16),
+            _ => Value::Int8(number),
+        }];
+        held.add(&row, &context.limits)?;
+        rows.push(row);
+        next = number.checked_add(step);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,58 @@
+//! Tuples side by side in one allocation.
+
+use rubato_base::Value;
+
+/// A list of tuples of equal width.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    width: usize,
+    count: usize,
+    values: Vec<Value>,
+}
+
+impl Batch {
+    /// An empty batch of tuples of `width` slots (which may be none).
+    pub(crate) fn new(width: usize) -> Batch {
+        Batch { width, count: 0, values: Vec::new() }
+    }
+
+    /// How many tuples there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no tuple.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Forgets all tuples and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.count = 0;
+    }
+
+    /// Tuple `index`.
+    pub(crate) fn tuple(&self, index: usize) -> &[Value] {
+        &self.values[index * self.width..(index + 1) * self.width]
+    }
+
+    /// Tuple `index`, to change it.
+    pub(crate) fn tuple_mut(&mut self, index: usize) -> &mut [Value] {
+        &mut self.values[index * self.width..(index + 1) * self.width]
+    }
+
+    /// Appends a tuple of NULLs.
+    pub(crate) fn push_nulls(&mut self) {
+        self.values.resize(self.values.len() + self.width, Value::Null);
+        self.count += 1;
+    }
+
+    /// Appends a copy of `tuple` and gives it to be filled further.
+    pub(crate) fn push_copy(&mut self, tuple: &[Value]) -> &mut [Value] {
+        let start = self.values.len();
+        self.values.extend_from_slice(tuple);
+        self.count += 1;
+        &mut self.values[start..]
+    }
+}

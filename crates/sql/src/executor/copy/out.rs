@@ -1,0 +1,71 @@
+//! A running COPY TO.
+
+use super::writer::CopyWriter;
+use crate::executor::ExecutionContext;
+use crate::executor::select::SelectRun;
+use crate::statement::{CopyStatement, Utility};
+use rubato_base::{Error, Result};
+use rubato_protocol::{Outcome, Stop};
+use std::sync::Arc;
+
+/// A running COPY TO. Like a cursor it can pause between rows and borrows nothing between two calls.
+#[derive(Debug)]
+pub struct CopyOut {
+    statement: Arc<Utility>,
+    run: SelectRun,
+    writer: CopyWriter,
+    message: Vec<u8>,
+    rows: u64,
+    started: bool,
+}
+
+impl CopyOut {
+    /// A COPY TO in front of its first row. The statement must be a COPY with a query.
+    pub fn new(statement: Arc<Utility>) -> Result<CopyOut> {
+        let writer = CopyWriter::new(copy_of(&statement)?);
+        Ok(CopyOut { statement, run: SelectRun::default(), writer, message: Vec::new(), rows: 0, started: false })
+    }
+
+    /// Gives messages to `sink`, a row each as clients expect it, until it returns false or the end. Returns the number of rows
+    /// at the end, `None` when it paused.
+    pub fn run(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Outcome<Option<u64>> {
+        let CopyOut { statement, run, writer, message, rows, started } = self;
+        let copy = copy_of(statement)?;
+        let Some(query) = &copy.query else { return Err(Stop::Fail(Error::internal("COPY TO without a query"))) };
+        if !std::mem::replace(started, true) {
+            writer.write_header(message);
+            if writer.has_own_header() {
+                sink(message);
+                message.clear();
+            }
+        }
+        let text = context.evaluation.text;
+        let complete = run.run(query, context, usize::MAX, &mut |row| {
+            writer.write_row(row, text, message);
+            *rows += 1;
+            let go_on = sink(message);
+            message.clear();
+            go_on
+        })?;
+        if !complete {
+            return Ok(None);
+        }
+        writer.write_trailer(message);
+        if !message.is_empty() {
+            sink(message);
+            message.clear();
+        }
+        Ok(Some(*rows))
+    }
+}
+
+fn copy_of(statement: &Utility) -> Result<&CopyStatement> {
+    match statement {
+        Utility::Copy(copy) => Ok(copy),
+        _ => Err(Error::internal("not a COPY statement")),
+    }
+}

@@ -1,0 +1,176 @@
+//! A running statement.
+
+use super::ExecutionContext;
+use super::delete::run_delete;
+use super::insert::{Written, run_insert};
+use super::select::{SelectRun, StepCounters};
+use super::update::run_update;
+use crate::plan::{Plan, PlanBody};
+use rubato_base::Value;
+use rubato_protocol::Outcome;
+use std::fmt;
+use std::sync::Arc;
+
+/// A running statement. It can pause between rows and goes on by key; it borrows nothing between two calls.
+#[derive(Debug)]
+pub struct Cursor {
+    plan: Arc<Plan>,
+    state: State,
+    given: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Select(SelectRun),
+    /// A writing statement that has not run.
+    Fresh,
+    /// A writing statement that has done everything; rows of RETURNING may be left.
+    Written { written: Written, next: usize },
+}
+
+/// How far a statement got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It paused and can go on.
+    Suspended,
+    /// It is done.
+    Complete(Completion),
+}
+
+/// What a statement did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What kind of statement.
+    pub kind: StatementKind,
+    /// Rows given since the cursor was made, or rows affected.
+    pub rows: u64,
+}
+
+/// Kinds of planned statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    /// SELECT and VALUES.
+    Select,
+    /// INSERT.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+}
+
+impl fmt::Display for Completion {
+    /// The command tag: `INSERT 0 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            StatementKind::Select => write!(f, "SELECT {}", self.rows),
+            StatementKind::Insert => write!(f, "INSERT 0 {}", self.rows),
+            StatementKind::Update => write!(f, "UPDATE {}", self.rows),
+            StatementKind::Delete => write!(f, "DELETE {}", self.rows),
+        }
+    }
+}
+
+impl Cursor {
+    /// A cursor in front of the statement's start.
+    pub fn new(plan: Arc<Plan>) -> Cursor {
+        let state = match plan.body {
+            PlanBody::Select(_) => State::Select(SelectRun::default()),
+            _ => State::Fresh,
+        };
+        Cursor { plan, state, given: 0 }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Whether some row was given to a sink already: then the statement cannot be started over unseen.
+    pub fn has_given_rows(&self) -> bool {
+        self.given > 0
+    }
+
+    /// What each step of a SELECT has done so far, for EXPLAIN ANALYZE; empty for a single row by key.
+    pub fn step_counters(&self) -> Vec<StepCounters> {
+        match &self.state {
+            State::Select(run) => run.counters(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Runs until `max_rows` rows (`usize::MAX` for all) were given to `sink`, `sink` returned false behind a row, or the end.
+    /// INSERT, UPDATE, DELETE and SELECT ... FOR UPDATE do everything in the first call and hand out kept rows later.
+    ///
+    /// On [`rubato_protocol::Stop::Wait`] nothing was given in this call: undo the statement's writes and call again. After any
+    /// other stop the cursor is of no further use.
+    pub fn run(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut dyn FnMut(&[Value]) -> bool,
+    ) -> Outcome<Progress> {
+        let given = &mut self.given;
+        let mut counting = |row: &[Value]| {
+            *given += 1;
+            sink(row)
+        };
+        let complete = match (&mut self.state, &self.plan.body) {
+            (State::Select(run), PlanBody::Select(select)) => {
+                let outcome = run.run(select, context, max_rows, &mut counting);
+                if outcome.is_err() && select.lock.is_some() {
+                    *run = SelectRun::default();
+                }
+                outcome?
+            }
+            (state, body) => {
+                if matches!(state, State::Fresh) {
+                    let written = run_writing(body, context)?;
+                    *state = State::Written { written, next: 0 };
+                }
+                give_written(state, max_rows, &mut counting)
+            }
+        };
+        Ok(if complete { Progress::Complete(self.completion()) } else { Progress::Suspended })
+    }
+
+    fn completion(&self) -> Completion {
+        let kind = match self.plan.body {
+            PlanBody::Select(_) => StatementKind::Select,
+            PlanBody::Insert(_) => StatementKind::Insert,
+            PlanBody::Update(_) => StatementKind::Update,
+            PlanBody::Delete(_) => StatementKind::Delete,
+        };
+        let rows = match &self.state {
+            State::Written { written, .. } => written.count,
+            _ => self.given,
+        };
+        Completion { kind, rows }
+    }
+}
+
+fn run_writing(body: &PlanBody, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
+    match body {
+        PlanBody::Insert(plan) => run_insert(plan, context),
+        PlanBody::Update(plan) => run_update(plan, context),
+        PlanBody::Delete(plan) => run_delete(plan, context),
+        PlanBody::Select(_) => Ok(Written::default()),
+    }
+}
+
+fn give_written(state: &mut State, max_rows: usize, sink: &mut dyn FnMut(&[Value]) -> bool) -> bool {
+    let State::Written { written, next } = state else { return true };
+    let mut given = 0;
+    while let Some(row) = written.rows.get_mut(*next) {
+        if given == max_rows {
+            return false;
+        }
+        *next += 1;
+        given += 1;
+        let row = std::mem::take(row);
+        if !sink(&row) && *next < written.rows.len() {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,250 @@
+//! Keys of rows and of index entries.
+//!
+//! A key is always written with values of the key columns' own types: `char(n)` without its trailing blanks, whole numbers in
+//! the column's size. An index entry's key is the indexed columns, followed by the row's key if the index is not unique or if an
+//! indexed column is NULL (two NULLs are not equal); the entry of a unique index holds the row's key in its only column.
+
+use super::ExecutionContext;
+use crate::catalog::{Index, Table};
+use crate::plan::RangeAccess;
+use rubato_base::{
+    ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value, prefix_successor,
+};
+use rubato_formula::{EvalContext, Expr, Tuple};
+use rubato_protocol::KeyRange;
+use std::borrow::Cow;
+use std::ops::Bound;
+
+/// `value` as a key column of this type holds it; `None` if no value of the type is equal to it.
+pub(crate) fn key_value(column_type: ColumnType, value: &Value) -> Option<Cow<'_, Value>> {
+    let whole = |value: &Value| match value {
+        Value::Numeric(number) => number.to_i64().ok().filter(|whole| Numeric::from_i64(*whole) == *number),
+        other => other.as_i64(),
+    };
+    match (column_type.data_type, value) {
+        (_, Value::Null) => Some(Cow::Borrowed(value)),
+        (DataType::Char, Value::Text(text)) if text.ends_with(' ') => {
+            Some(Cow::Owned(Value::text(text.trim_end_matches(' '))))
+        }
+        (DataType::Int2, Value::Int2(_))
+        | (DataType::Int4, Value::Int4(_))
+        | (DataType::Int8 | DataType::Oid, Value::Int8(_))
+        | (DataType::Numeric, Value::Numeric(_)) => Some(Cow::Borrowed(value)),
+        (DataType::Int2, other) => Some(Cow::Owned(Value::Int2(i16::try_from(whole(other)?).ok()?))),
+        (DataType::Int4, other) => Some(Cow::Owned(Value::Int4(i32::try_from(whole(other)?).ok()?))),
+        (DataType::Int8 | DataType::Oid, other) => Some(Cow::Owned(Value::Int8(whole(other)?))),
+        (DataType::Numeric, other) => Some(Cow::Owned(Value::Numeric(Numeric::from_i64(other.as_i64()?)))),
+        _ => Some(Cow::Borrowed(value)),
+    }
+}
+
+/// Appends `value` as a component of a key column of this type; `false` if no key can equal it.
+pub(crate) fn push_key_value(writer: &mut KeyWriter, column_type: ColumnType, value: &Value) -> bool {
+    match key_value(column_type, value) {
+        Some(value) => writer.push(&value),
+        None => return false,
+    }
+    true
+}
+
+/// The key of a table's row: its primary key columns, or the given row number if the table has none.
+pub fn row_key<T: Tuple + ?Sized>(table: &Table, row: &T, row_number: impl FnOnce() -> u64) -> Result<Key> {
+    let mut writer = KeyWriter::default();
+    if table.primary_key.is_empty() {
+        writer.push(&Value::Int8(row_number() as i64));
+    }
+    for &column in &table.primary_key {
+        push_column(&mut writer, table, column, row)?;
+    }
+    Ok(writer.finish())
+}
+
+fn push_column<T: Tuple + ?Sized>(writer: &mut KeyWriter, table: &Table, column: usize, row: &T) -> Result<()> {
+    let column_type = table.columns[column].column_type;
+    let fits = match row.column_ref(column) {
+        Some(value) => push_key_value(writer, column_type, value),
+        None => push_key_value(writer, column_type, &row.column(column)),
+    };
+    if fits { Ok(()) } else { Err(Error::internal(format!("a value of column {column} of {} has another type", table.name))) }
+}
+
+/// The types of the columns of a table's own key.
+pub(crate) fn key_types(table: &Table, index: Option<usize>) -> impl Iterator<Item = ColumnType> + '_ {
+    let columns = match index {
+        Some(index) => &table.indexes[index].columns,
+        None => &table.primary_key,
+    };
+    columns.iter().map(|&column| table.columns[column].column_type)
+}
+
+/// The key of a row's entry in an index.
+pub(crate) fn entry_key<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T, row_key: &[u8]) -> Result<Key> {
+    let mut writer = KeyWriter::default();
+    let mut has_null = false;
+    for &column in &index.columns {
+        has_null |= row.column(column).is_null();
+        push_column(&mut writer, table, column, row)?;
+    }
+    if !index.unique || has_null {
+        writer.push_raw(row_key);
+    }
+    Ok(writer.finish())
+}
+
+/// The row of an index entry.
+pub(crate) fn entry_row(index: &Index, row_key: &[u8]) -> Row {
+    if index.unique { Row::from_values(&[Value::bytea(row_key)]) } else { Row::from_values(&[]) }
+}
+
+/// The key of the row that an index entry stands for.
+pub(crate) fn entry_target(table: &Table, index: &Index, entry: &[u8], row: RowRef<'_>) -> Result<Key> {
+    if index.unique {
+        return match row.get(0) {
+            Value::Bytea(key) => Ok(Key::from_bytes(&key)),
+            _ => Err(Error::internal(format!("an entry of index {} has no row key", index.name))),
+        };
+    }
+    let mut reader = KeyReader::new(entry);
+    for &column in &index.columns {
+        reader.next(table.columns[column].column_type.data_type)?;
+    }
+    Ok(Key::from_bytes(reader.rest()))
+}
+
+/// The primary key that `expressions` give; `None` if one is NULL or cannot be a key: then there is no such row.
+pub(crate) fn point_key<T: Tuple + ?Sized>(
+    table: &Table,
+    expressions: &[Expr],
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Option<Key>> {
+    let mut writer = KeyWriter::default();
+    for (expression, &column) in expressions.iter().zip(&table.primary_key) {
+        let value = expression.evaluate(tuple, evaluation)?;
+        if value.is_null() || !push_key_value(&mut writer, table.columns[column].column_type, &value) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(writer.finish()))
+}
+
+/// Every key.
+pub(crate) fn whole_range() -> KeyRange {
+    KeyRange { from: Bound::Unbounded, to: Bound::Unbounded }
+}
+
+/// The keys that start with `prefix`.
+pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
+    if prefix.is_empty() {
+        return whole_range();
+    }
+    KeyRange { from: Bound::Included(Key::from_bytes(prefix)), to: before_successor(prefix) }
+}
+
+fn before_successor(prefix: &[u8]) -> Bound<Key> {
+    prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
+}
+
+/// The keys of a range access for one outer tuple; `None` if there can be none.
+pub(crate) fn access_range<T: Tuple + ?Sized>(
+    table: &Table,
+    access: &RangeAccess,
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Option<KeyRange>> {
+    let mut types = key_types(table, access.index);
+    let mut writer = KeyWriter::default();
+    for expression in &access.prefix {
+        let value = expression.evaluate(tuple, evaluation)?;
+        let column_type = types.next().ok_or_else(|| Error::internal("a range has more columns than its key"))?;
+        if value.is_null() || !push_key_value(&mut writer, column_type, &value) {
+            return Ok(None);
+        }
+    }
+    if access.low.is_none() && access.high.is_none() {
+        return Ok(Some(prefix_range(writer.as_bytes())));
+    }
+    let column_type = types.next().ok_or_else(|| Error::internal("a range has more columns than its key"))?;
+    let bound = |expression: &Expr| -> Result<Option<Key>> {
+        let value = expression.evaluate(tuple, evaluation)?;
+        let mut bound = KeyWriter::from_prefix(writer.as_bytes());
+        let fits = !value.is_null() && push_key_value(&mut bound, column_type, &value);
+        Ok(fits.then(|| bound.finish()))
+    };
+    let from = match &access.low {
+        None if writer.as_bytes().is_empty() => Bound::Unbounded,
+        None => Bound::Included(Key::from_bytes(writer.as_bytes())),
+        Some((expression, inclusive)) => match bound(expression)? {
+            None => return Ok(None),
+            Some(key) if *inclusive => Bound::Included(key),
+            Some(key) => match prefix_successor(key.as_bytes()) {
+                Some(above) => Bound::Included(above),
+                None => return Ok(None),
+            },
+        },
+    };
+    let to = match &access.high {
+        // NULLs stand behind every value and satisfy no comparison.
+        None => {
+            let mut nulls = KeyWriter::from_prefix(writer.as_bytes());
+            nulls.push(&Value::Null);
+            Bound::Excluded(nulls.finish())
+        }
+        Some((expression, inclusive)) => match bound(expression)? {
+            None => return Ok(None),
+            Some(key) if *inclusive => before_successor(key.as_bytes()),
+            Some(key) => Bound::Excluded(key),
+        },
+    };
+    Ok(Some(KeyRange { from, to }))
+}
+
+/// Whether `key` lies in the range.
+pub(crate) fn in_range(range: &KeyRange, key: &Key) -> bool {
+    let above = match &range.from {
+        Bound::Unbounded => true,
+        Bound::Included(from) => key >= from,
+        Bound::Excluded(from) => key > from,
+    };
+    above
+        && match &range.to {
+            Bound::Unbounded => true,
+            Bound::Included(to) => key <= to,
+            Bound::Excluded(to) => key < to,
+        }
+}
+
+/// What is left of a range behind `key` in the direction of the scan.
+pub(crate) fn rest_of_range(range: &KeyRange, key: &Key, reverse: bool) -> KeyRange {
+    if reverse {
+        KeyRange { from: range.from.clone(), to: Bound::Excluded(key.clone()) }
+    } else {
+        KeyRange { from: Bound::Excluded(key.clone()), to: range.to.clone() }
+    }
+}
+
+/// A key for hashing values: equal bytes if and only if GROUP BY takes the values for equal.
+pub(crate) fn group_key(values: &[Value]) -> Key {
+    Key::of(values)
+}
+
+/// All columns of a row as the table has them now.
+pub(crate) fn row_values(table: &Table, row: RowRef<'_>) -> Vec<Value> {
+    (0..table.columns.len()).map(|column| row.get(column)).collect()
+}
+
+/// The key for a new row of the table.
+pub(crate) fn new_row_key<T: Tuple + ?Sized>(table: &Table, values: &T, context: &ExecutionContext<'_>) -> Result<Key> {
+    row_key(table, values, || context.row_numbers.next_row_number(table.id))
+}
+
+/// `value` as a column of this type keeps it, where the value comes from a column of another, comparable type. 22003 if the type
+/// has no such value.
+pub(crate) fn stored_value(column_type: ColumnType, value: Value) -> Result<Value> {
+    if matches!(column_type.data_type, DataType::Char) {
+        return Ok(value);
+    }
+    key_value(column_type, &value).map(Cow::into_owned).ok_or_else(|| {
+        Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", column_type.data_type))
+    })
+}

@@ -1,0 +1,93 @@
+//! Row locks: rows are read to write, and what the statement asked of them is asked again of their newest value.
+
+use super::ExecutionContext;
+use super::access::{StepState, StepView, fill};
+use super::keys::{access_range, entry_key, in_range};
+use crate::catalog::Table;
+use crate::plan::{Access, JoinKind, LockWait, Relation, SelectPlan, Step};
+use rubato_base::{ColumnSet, Error, Key, Row, SqlState, Value};
+use rubato_formula::Expr;
+use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
+
+/// Reads a row to write. `None` if there is no such row, or if it is busy and shall be left out; 55P03 for NOWAIT.
+pub(crate) fn read_locked(
+    table: &Table,
+    key: &Key,
+    columns: ColumnSet,
+    wait: LockWait,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Row>> {
+    let on_busy = if wait == LockWait::Queue { OnBusy::Queue } else { OnBusy::Tell };
+    match context.database.read_for_update(context.transaction, table.id, key.as_bytes(), columns, on_busy)? {
+        OrderedRead::Row(row) => Ok(row),
+        OrderedRead::Busy if wait == LockWait::SkipLocked => Ok(None),
+        OrderedRead::Busy => {
+            let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
+            Err(Stop::Fail(Error::new(SqlState::LOCK_NOT_AVAILABLE, message)))
+        }
+    }
+}
+
+/// Locks the rows of a joined tuple that were read at the snapshot. `false` if the tuple is to be left out.
+pub(crate) fn lock_tuple(
+    plan: &SelectPlan,
+    states: &[StepState],
+    tuple: &mut [Value],
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<bool> {
+    let mut fresh = false;
+    for (step, state) in plan.steps.iter().zip(states) {
+        let (Some(lock), Relation::Table(table)) = (state.lock.filter(|lock| !lock.at_once), &step.relation) else {
+            continue;
+        };
+        let Value::Bytea(key) = &tuple[lock.key_slot] else { continue };
+        let key = Key::from_bytes(key);
+        let columns = locked_columns(step, table);
+        let Some(row) = read_locked(table, &key, columns, lock.wait, context)? else { return Ok(false) };
+        if !still_reached(step, table, tuple, &row, &key, context)? {
+            return Ok(false);
+        }
+        fill(tuple, step, row.as_ref());
+        fresh = true;
+    }
+    if !fresh {
+        return Ok(true);
+    }
+    for condition in plan.steps.iter().flat_map(conditions) {
+        if !condition.is_true(&*tuple, context.evaluation)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a tuple with fresh rows must still satisfy. The partner of a left join stays the one that was found.
+fn conditions(step: &Step) -> impl Iterator<Item = &Expr> {
+    step.condition.iter().filter(|_| step.join == JoinKind::Inner).chain(&step.filter_after)
+}
+
+fn locked_columns(step: &Step, table: &Table) -> ColumnSet {
+    match &step.access {
+        Access::Range(access) => match access.index {
+            Some(index) => step.reads.union(table.indexes[index].columns.iter().copied().collect()),
+            None => step.reads,
+        },
+        _ => step.reads,
+    }
+}
+
+/// Whether the access would still find the row: a primary key never changes, the place in an index may.
+pub(crate) fn still_reached(
+    step: &Step,
+    table: &Table,
+    outer: &[Value],
+    row: &Row,
+    key: &Key,
+    context: &ExecutionContext<'_>,
+) -> Outcome<bool> {
+    let Access::Range(access) = &step.access else { return Ok(true) };
+    let Some(index) = access.index else { return Ok(true) };
+    let view = StepView { outer, step, row: row.as_ref() };
+    let Some(range) = access_range(table, access, &view, context.evaluation)? else { return Ok(false) };
+    Ok(in_range(&range, &entry_key(table, &table.indexes[index], row, key.as_bytes())?))
+}

@@ -1,0 +1,126 @@
+//! Runs a plan inside a transaction on the formula database.
+//!
+//! A statement is a [`Cursor`]: it owns its plan and its place, borrows nothing between two calls, and is driven by
+//! [`Cursor::run`], which hands rows to a sink. Each kind of work is a module with one entry that works on batches of tuples, as
+//! the stages of the relay do: `query` reads the rows of the first relation, `join` those of the others, `lock` re-reads rows to
+//! write, `aggregation` groups, `sorting` orders and cuts, `insert`, `update` and `delete` change rows, `constraints` and
+//! `referential` see to it that what is written may be. [`CopyReader`] and [`CopyWriter`] are COPY; `schema` moves rows for
+//! schema changes.
+//!
+//! This room refuses to know clocks, sockets, sessions and commits: it makes protocol calls in one transaction and no more.
+//!
+//! Invariants:
+//! - What a statement reads, it protects: no row's value decides anything without having been read through the protocol.
+//! - A statement that can wait gives no row to the sink before all its effects are done; when it stops with
+//!   [`rubato_protocol::Stop::Wait`], the same cursor (after the caller has undone the statement's writes) starts over.
+//! - Every index entry is written in the transaction that writes its row.
+//!
+//! Start with [`Cursor`].
+
+mod access;
+mod aggregation;
+mod batch;
+mod conflict;
+mod constraints;
+mod copy;
+mod cursor;
+mod delete;
+mod insert;
+mod join;
+mod keys;
+mod lock;
+mod query;
+mod referential;
+mod rows;
+mod schema;
+mod select;
+mod sorting;
+mod targets;
+mod update;
+
+pub use copy::{CopyOut, CopyReader, CopyWriter};
+pub use cursor::{Completion, Cursor, Progress, StatementKind};
+pub use keys::row_key;
+pub use schema::{carry_out, carry_out_all};
+pub use select::StepCounters;
+
+use crate::catalog::Catalog;
+use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
+use rubato_formula::EvalContext;
+use rubato_protocol::FormulaDatabase;
+
+/// How many tuples a stage hands to the next at a time.
+pub(crate) const BATCH_TUPLES: usize = 256;
+
+/// What a statement needs while it runs. The caller (a stage) holds the partition.
+pub struct ExecutionContext<'a> {
+    /// The rows.
+    pub database: &'a mut FormulaDatabase,
+    /// The transaction that everything happens in.
+    pub transaction: TransactionId,
+    /// The catalog as this transaction sees it.
+    pub catalog: &'a Catalog,
+    /// Parameters, times and the session.
+    pub evaluation: &'a EvalContext<'a>,
+    /// Numbers for rows of tables without a primary key.
+    pub row_numbers: &'a dyn RowNumbers,
+    /// How much a statement may hold.
+    pub limits: Limits,
+}
+
+/// Where rows without a primary key get their keys.
+pub trait RowNumbers {
+    /// A number that no row of the table has had before; larger ones later, so that a scan sees rows in order of insertion.
+    fn next_row_number(&self, table: TableId) -> u64;
+}
+
+/// What a statement may hold in memory: sorted or grouped rows, rows kept for RETURNING, keys of rows to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Rows held at once.
+    pub rows_max: usize,
+    /// Bytes held at once, estimated.
+    pub bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { rows_max: 10_000_000, bytes_max: 512 << 20 }
+    }
+}
+
+/// What a statement holds so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Held {
+    /// Adds one row of these values. 53200 beyond the limits.
+    pub(crate) fn add(&mut self, values: &[Value], limits: &Limits) -> Result<(), Error> {
+        let heap: usize = values.iter().map(Value::heap_bytes).sum();
+        self.add_bytes(size_of_val(values) + heap + size_of::<Vec<Value>>(), limits)
+    }
+
+    /// Adds one entry of this size. 53200 beyond the limits.
+    pub(crate) fn add_bytes(&mut self, bytes: usize, limits: &Limits) -> Result<(), Error> {
+        self.rows += 1;
+        self.bytes += bytes;
+        if self.rows <= limits.rows_max && self.bytes <= limits.bytes_max {
+            return Ok(());
+        }
+        let detail = format!(
+            "The statement would hold more than {} rows or {} bytes at once.",
+            limits.rows_max, limits.bytes_max
+        );
+        Err(Error::new(SqlState::OUT_OF_MEMORY, "the statement needs more memory than it may have")
+            .with_detail(detail)
+            .with_hint("Work on fewer rows at a time, or raise the memory that one statement may use."))
+    }
+
+    /// Forgets what was counted.
+    pub(crate) fn clear(&mut self) {
+        *self = Held::default();
+    }
+}

@@ -1,0 +1,382 @@
+//! A running SELECT: the pipeline of stages, its place in it, and the rows that wait to be given.
+
+use super::access::{StepLock, StepState, StepView};
+use super::aggregation::Aggregation;
+use super::batch::Batch;
+use super::join::join_batch;
+use super::keys::point_key;
+use super::lock::lock_tuple;
+use super::sorting::{Seen, Sorter, Window};
+use super::{BATCH_TUPLES, ExecutionContext, Held};
+use crate::plan::{Access, Relation, SelectPlan, Step};
+use rubato_base::{Result, Row, Value};
+use rubato_formula::Tuple;
+use rubato_protocol::Outcome;
+
+/// Takes rows; false to pause behind the row it was given.
+pub(crate) type Sink<'a> = dyn FnMut(&[Value]) -> bool + 'a;
+
+/// A running SELECT. It borrows nothing: plan and context come with each call, always the same plan.
+#[derive(Debug, Default)]
+pub(crate) struct SelectRun {
+    phase: Phase,
+    states: Vec<StepState>,
+    batch: Batch,
+    next: usize,
+    without_relation_done: bool,
+    window: Window,
+    seen: Option<Seen>,
+    held: Held,
+}
+
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    Fresh,
+    /// Tuples are projected and given as they come.
+    Streaming,
+    /// All rows are known.
+    Collected(Vec<Vec<Value>>),
+    Ended,
+}
+
+/// The counters of one step, for EXPLAIN ANALYZE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepCounters {
+    /// Tuples given to the next step.
+    pub rows: u64,
+    /// Rows and index entries looked at.
+    pub lookups: u64,
+}
+
+impl SelectRun {
+    /// What the steps have done so far.
+    pub(crate) fn counters(&self) -> Vec<StepCounters> {
+        self.states.iter().map(|state| StepCounters { rows: state.rows, lookups: state.lookups }).collect()
+    }
+
+    /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more.
+    pub(crate) fn run(
+        &mut self,
+        plan: &SelectPlan,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
+        if matches!(self.phase, Phase::Fresh) {
+            if is_single_point(plan) && max_rows > 0 {
+                // With the only row given, nothing is left to come back for.
+                self.phase = Phase::Ended;
+                return run_point(plan, context, max_rows, sink);
+            }
+            self.start(plan, context)?;
+        }
+        if plan.lock.is_some() && matches!(self.phase, Phase::Streaming) {
+            let rows = self.collect_all(plan, context)?;
+            self.phase = Phase::Collected(rows);
+            self.next = 0;
+        }
+        match &self.phase {
+            Phase::Streaming => self.stream(plan, context, max_rows, sink),
+            Phase::Collected(_) => Ok(self.give_collected(plan.visible, max_rows, sink)),
+            Phase::Fresh | Phase::Ended => Ok(true),
+        }
+    }
+
+    fn start(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        self.window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), context)?;
+        let width = prepare_states(plan, &mut self.states);
+        self.batch = Batch::new(width);
+        self.seen = plan.distinct.then(Seen::default);
+        self.phase = if plan.aggregate.is_some() {
+            Phase::Collected(self.collect_groups(plan, context)?)
+        } else if !plan.order_by.is_empty() {
+            Phase::Collected(self.collect_sorted(plan, context)?)
+        } else {
+            Phase::Streaming
+        };
+        Ok(())
+    }
+
+    /// Fills `batch` with the next tuples, at most `want`; without any, there are no more.
+    fn pull(&mut self, plan: &SelectPlan, want: usize, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        self.next = 0;
+        self.batch.clear();
+        if plan.steps.is_empty() {
+            // Without FROM there is one tuple, without slots.
+            if !std::mem::replace(&mut self.without_relation_done, true) {
+                self.batch.push_nulls();
+            }
+            return Ok(());
+        }
+        join_batch(&plan.steps, &mut self.states, want.clamp(1, BATCH_TUPLES), context, &mut self.batch)
+    }
+
+    /// The next tuple's place in `batch`, or `None` at the end. `useful` is how many more could be of use.
+    fn next_tuple(
+        &mut self,
+        plan: &SelectPlan,
+        useful: usize,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<usize>> {
+        loop {
+            if self.next >= self.batch.len() {
+                self.pull(plan, useful, context)?;
+                if self.batch.is_empty() {
+                    return Ok(None);
+                }
+            }
+            let place = self.next;
+            self.next += 1;
+            if passes(plan, self.batch.tuple(place), context)? {
+                return Ok(Some(place));
+            }
+        }
+    }
+
+    fn stream(
+        &mut self,
+        plan: &SelectPlan,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
+        let mut given = 0;
+        let mut row = Vec::with_capacity(plan.projection.len());
+        while !self.window.is_closed() {
+            if given == max_rows {
+                return Ok(false);
+            }
+            let useful = self.window.useful_rows().unwrap_or(usize::MAX);
+            let useful = useful.min((max_rows - given).saturating_add(self.window.skip as usize));
+            let Some(place) = self.next_tuple(plan, useful, context)? else { break };
+            if !self.project(plan, place, &mut row, context)? {
+                continue;
+            }
+            given += 1;
+            if !sink(&row[..plan.visible]) {
+                return Ok(self.window.is_closed());
+            }
+        }
+        self.end();
+        Ok(true)
+    }
+
+    fn end(&mut self) {
+        let states = std::mem::take(&mut self.states);
+        *self = SelectRun { phase: Phase::Ended, states, ..SelectRun::default() };
+    }
+
+    /// Projects a tuple of the batch into `row`: whether DISTINCT and the window let it through.
+    fn project(
+        &mut self,
+        plan: &SelectPlan,
+        place: usize,
+        row: &mut Vec<Value>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        if let Some(lock) = &plan.lock
+            && !lock.steps.is_empty()
+            && !lock_tuple(plan, &self.states, self.batch.tuple_mut(place), context)?
+        {
+            return Ok(false);
+        }
+        row.clear();
+        for expr in &plan.projection {
+            row.push(expr.evaluate(self.batch.tuple(place), context.evaluation)?);
+        }
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(&row[..plan.visible], &context.limits)?
+        {
+            return Ok(false);
+        }
+        Ok(self.window.admit())
+    }
+
+    /// Every row of a statement that must not show any before it has done all.
+    fn collect_all(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
+        let mut rows = Vec::new();
+        while !self.window.is_closed() {
+            let useful = self.window.useful_rows().unwrap_or(usize::MAX);
+            let Some(place) = self.next_tuple(plan, useful, context)? else { break };
+            let mut row = Vec::with_capacity(plan.projection.len());
+            if self.project(plan, place, &mut row, context)? {
+                self.held.add(&row, &context.limits)?;
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn collect_groups(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
+        let Some(aggregate) = &plan.aggregate else { return Ok(Vec::new()) };
+        let mut aggregation = Aggregation::new(aggregate);
+        let mut wanted = plan.input_limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        while wanted > 0 {
+            self.pull(plan, wanted, context)?;
+            if self.batch.is_empty() {
+                break;
+            }
+            let added = aggregation.add_batch(aggregate, &self.batch, plan.filter.as_ref(), context)?;
+            wanted = wanted.saturating_sub(added);
+        }
+        let mut sorter = Sorter::new(self.window.useful_rows());
+        for tuple in aggregation.finish(aggregate, context)? {
+            let row = projected(plan, &tuple, context)?;
+            if let Some(seen) = &mut self.seen
+                && !seen.insert(&row[..plan.visible], &context.limits)?
+            {
+                continue;
+            }
+            sorter.push(row, (), &plan.order_by, &context.limits)?;
+        }
+        let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
+        Ok(rows.filter(|_| self.window.admit()).collect())
+    }
+
+    fn collect_sorted(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
+        if plan.lock.is_some() {
+            return self.collect_sorted_locked(plan, context);
+        }
+        let mut sorter = Sorter::new(self.window.useful_rows());
+        while let Some(place) = self.next_tuple(plan, usize::MAX, context)? {
+            let row = projected(plan, self.batch.tuple(place), context)?;
+            if let Some(seen) = &mut self.seen
+                && !seen.insert(&row[..plan.visible], &context.limits)?
+            {
+                continue;
+            }
+            sorter.push(row, (), &plan.order_by, &context.limits)?;
+        }
+        let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
+        Ok(rows.filter(|_| self.window.admit()).collect())
+    }
+
+    /// Sorts at the snapshot, then locks in that order, as far as the window wants rows.
+    fn collect_sorted_locked(
+        &mut self,
+        plan: &SelectPlan,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Vec<Vec<Value>>> {
+        // A row may be gone when its turn comes: the sorter cannot know how many will be of use.
+        let mut sorter = Sorter::new(None);
+        while let Some(place) = self.next_tuple(plan, usize::MAX, context)? {
+            let tuple = self.batch.tuple(place).to_vec();
+            let row = projected(plan, &tuple, context)?;
+            self.held.add(&tuple, &context.limits)?;
+            sorter.push(row, tuple, &plan.order_by, &context.limits)?;
+        }
+        let mut rows = Vec::new();
+        for (_, mut tuple) in sorter.finish(&plan.order_by) {
+            if self.window.is_closed() {
+                break;
+            }
+            if !lock_tuple(plan, &self.states, &mut tuple, context)? {
+                continue;
+            }
+            if self.window.admit() {
+                rows.push(projected(plan, &tuple, context)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn give_collected(&mut self, visible: usize, max_rows: usize, sink: &mut Sink<'_>) -> bool {
+        let Phase::Collected(rows) = &mut self.phase else { return true };
+        let mut given = 0;
+        while let Some(row) = rows.get_mut(self.next) {
+            if given == max_rows {
+                return false;
+            }
+            self.next += 1;
+            given += 1;
+            let row = std::mem::take(row);
+            if !sink(&row[..visible]) && self.next < rows.len() {
+                return false;
+            }
+        }
+        self.end();
+        true
+    }
+}
+
+fn projected<T: Tuple + ?Sized>(plan: &SelectPlan, tuple: &T, context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
+    let mut row = Vec::with_capacity(plan.projection.len());
+    for expr in &plan.projection {
+        row.push(expr.evaluate(tuple, context.evaluation)?);
+    }
+    Ok(row)
+}
+
+fn passes(plan: &SelectPlan, tuple: &[Value], context: &ExecutionContext<'_>) -> Outcome<bool> {
+    Ok(match &plan.filter {
+        Some(filter) => filter.is_true(tuple, context.evaluation)?,
+        None => true,
+    })
+}
+
+/// One state a step, with hidden slots for the keys of rows to be locked; returns the width of a tuple.
+fn prepare_states(plan: &SelectPlan, states: &mut Vec<StepState>) -> usize {
+    states.clear();
+    let mut width = plan.steps.iter().map(|step| step.first_slot + step.columns.len()).max().unwrap_or(0);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let mut state = StepState::default();
+        if let Some(lock) = plan.lock.as_ref().filter(|lock| lock.steps.contains(&number))
+            && matches!(step.relation, Relation::Table(_))
+        {
+            let at_once = locks_at_once(plan, step);
+            state.lock = Some(StepLock { key_slot: width, at_once, wait: lock.wait });
+            width += 1;
+        }
+        states.push(state);
+    }
+    states.iter_mut().for_each(|state| state.input = Batch::new(width));
+    width
+}
+
+/// Whether the step's rows are locked as they are found. A snapshot read before would only be one more thing that another
+/// transaction can overwrite; but rows that a sort may throw away must not be locked.
+fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
+    match &step.access {
+        Access::Point(_) | Access::Points(_) => true,
+        Access::Range(access) => access.index.is_some() && plan.order_by.is_empty(),
+        Access::Full { .. } => false,
+    }
+}
+
+/// Whether the statement is one row by key and a projection of it.
+fn is_single_point(plan: &SelectPlan) -> bool {
+    let [Step { access: Access::Point(_), relation: Relation::Table(_), .. }] = plan.steps.as_slice() else { return false };
+    plan.lock.is_none()
+        && plan.aggregate.is_none()
+        && plan.limit.is_none()
+        && plan.offset.is_none()
+        && !plan.distinct
+}
+
+/// The short way of a single row by key: no batch, one allocation for the output tuple.
+fn run_point(
+    plan: &SelectPlan,
+    context: &mut ExecutionContext<'_>,
+    max_rows: usize,
+    sink: &mut Sink<'_>,
+) -> Outcome<bool> {
+    let [step] = plan.steps.as_slice() else { return Ok(true) };
+    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else { return Ok(true) };
+    let Some(key) = point_key(table, key, &(), context.evaluation)? else { return Ok(true) };
+    let row = context.database.read(context.transaction, table.id, key.as_bytes(), step.reads)?;
+    let Some(row) = row else { return Ok(true) };
+    let view = StepView { outer: &[], step, row: Row::as_ref(&row) };
+    for condition in step.condition.iter().chain(&step.filter_after).chain(&plan.filter) {
+        if !condition.is_true(&view, context.evaluation)? {
+            return Ok(true);
+        }
+    }
+    let mut output = Vec::with_capacity(plan.projection.len());
+    for expr in &plan.projection {
+        output.push(expr.evaluate(&view, context.evaluation)?);
+    }
+    sink(&output[..plan.visible]);
+    // As PostgreSQL: a portal whose row limit is reached is suspended, and finds its end when it is asked again.
+    Ok(max_rows > 1)
+}

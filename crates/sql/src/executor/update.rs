@@ -1,0 +1,201 @@
+//! The update stage: UPDATE as blind formulas where the plan allows it, and read to write where it does not.
+
+use super::ExecutionContext;
+use super::insert::Written;
+use super::referential::Effects;
+use super::rows::{ChangedRow, change_row, columns_to_remove};
+use super::targets::Target;
+use crate::catalog::{Check, Table};
+use crate::plan::UpdatePlan;
+use rubato_base::{ColumnSet, Key, Result, Value};
+use rubato_formula::{
+    AssignmentShape, Bounds, Change, ColumnChange, EvalContext, Formula, Range, Volatility, check_bounds, type_bounds,
+};
+use rubato_protocol::{BlindUpdate, ColumnBounds, Outcome};
+use smallvec::SmallVec;
+
+/// A formula that needs to read nothing but that its row exists, as long as its columns stay within their bounds.
+struct Blind {
+    formula: Formula,
+    bounds: SmallVec<[ColumnBounds; 2]>,
+}
+
+/// Runs the whole statement.
+pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
+    let target = Target::new(&plan.target, plan.filter.as_ref())?;
+    let mut written = Written::default();
+    let mut effects = Effects::default();
+    let keys = target.find(context)?;
+    let mut blind = None;
+    let each_differs = plan.assignments.iter().any(|it| it.expression.volatility() == Volatility::Volatile);
+    let mut columns = None;
+    for (number, key) in keys.iter().enumerate() {
+        if number == 0 || each_differs {
+            blind = blind_formula(plan, target.table, context.evaluation);
+        }
+        if let Some(blind) = &blind {
+            if !target.accepts_unread(key, context)? {
+                continue;
+            }
+            match place_blind(&target, key, blind, context)? {
+                BlindUpdate::Pending => {
+                    written.count += 1;
+                    continue;
+                }
+                BlindUpdate::Missing => continue,
+                BlindUpdate::MustBeOrdered => {}
+            }
+        }
+        let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
+        update_ordered(plan, &target, key, columns, &mut written, &mut effects, context)?;
+    }
+    effects.settle(context)?;
+    Ok(written)
+}
+
+fn place_blind(
+    target: &Target<'_>,
+    key: &Key,
+    blind: &Blind,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<BlindUpdate> {
+    let formula = blind.formula.clone();
+    context.database.update_blind(context.transaction, target.table.id, key.as_bytes(), formula, &blind.bounds)
+}
+
+/// The statement as a blind formula. `None` if it must be ordered; an error in a constant is also left to the ordered way, which
+/// raises it only if there is a row.
+fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>) -> Option<Blind> {
+    if plan.ordered_because.is_some() || plan.changes_key || !plan.changed_indexes.is_empty() {
+        return None;
+    }
+    let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
+    let mut bounds: SmallVec<[ColumnBounds; 2]> = SmallVec::new();
+    for assignment in &plan.assignments {
+        let column = &table.columns[assignment.column];
+        let change = assignment.shape.change(column.column_type, &assignment.expression, evaluation).ok()??;
+        match &change {
+            ColumnChange::Set(Value::Null) if column.not_null => return None,
+            ColumnChange::Set(_) => {}
+            ColumnChange::Add(_) => add_bounds(&mut bounds, assignment.column, type_bounds(column.column_type)),
+            // An addition that turned out not to be a plain one may fail, whatever the plan said of additions.
+            ColumnChange::Evaluate(_) if matches!(assignment.shape, AssignmentShape::Add(_)) => return None,
+            ColumnChange::Evaluate(_) => {}
+        }
+        changes.push(Change { column: assignment.column as u16, column_type: column.column_type, change });
+    }
+    if !table.checks.is_empty() {
+        bound_by_checks(table, &changes, &mut bounds, evaluation)?;
+    }
+    Some(Blind { formula: Formula::new(changes).ok()?, bounds })
+}
+
+fn add_bounds(bounds: &mut SmallVec<[ColumnBounds; 2]>, column: usize, new: Bounds) {
+    match bounds.iter_mut().find(|bounds| bounds.column == column) {
+        Some(known) => known.bounds = std::mem::take(&mut known.bounds).intersect(new),
+        None if new.is_unbounded() => {}
+        None => bounds.push(ColumnBounds { column, bounds: new }),
+    }
+}
+
+/// Turns the CHECK constraints on changed columns into bounds; `None` where one says more than bounds can.
+fn bound_by_checks(
+    table: &Table,
+    changes: &[Change],
+    bounds: &mut SmallVec<[ColumnBounds; 2]>,
+    evaluation: &EvalContext<'_>,
+) -> Option<()> {
+    for check in &table.checks {
+        if !touched(check, changes) || given_values_satisfy(check, table, changes, evaluation)? {
+            continue;
+        }
+        for change in changes.iter().filter(|change| check.columns.contains_column(usize::from(change.column))) {
+            let column = usize::from(change.column);
+            let limits = check_bounds(&check.condition, column)?;
+            match &change.change {
+                ColumnChange::Add(_) => add_bounds(bounds, column, limits),
+                ColumnChange::Set(Value::Null) => {}
+                ColumnChange::Set(value) if Range::of(value)?.within(&limits) => {}
+                _ => return None,
+            }
+        }
+    }
+    Some(())
+}
+
+fn touched(check: &Check, changes: &[Change]) -> bool {
+    changes.iter().any(|change| check.columns.contains_column(usize::from(change.column)))
+}
+
+/// Whether the statement itself gives every value that the check reads; `None` if they violate it: the ordered way says so if
+/// there is a row.
+fn given_values_satisfy(
+    check: &Check,
+    table: &Table,
+    changes: &[Change],
+    evaluation: &EvalContext<'_>,
+) -> Option<bool> {
+    let mut row = vec![Value::Null; table.columns.len()];
+    for change in changes {
+        if let ColumnChange::Set(value) = &change.change {
+            row[usize::from(change.column)] = value.clone();
+        }
+    }
+    let mut all_given = true;
+    check.condition.for_each_column(&mut |column| all_given &= changes.iter().any(|change| {
+        usize::from(change.column) == column && matches!(change.change, ColumnChange::Set(_))
+    }));
+    if !all_given {
+        return Some(false);
+    }
+    check.condition.is_not_false(&row, evaluation).ok()?.then_some(true)
+}
+
+/// What an ordered update reads of its rows.
+fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
+    let table = target.table;
+    let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
+    let mut columns = target.columns();
+    for assignment in &plan.assignments {
+        columns = columns.union(assignment.expression.columns());
+    }
+    for expr in plan.returning.iter().flatten() {
+        columns = columns.union(expr.columns());
+    }
+    for check in table.checks.iter().filter(|check| check.columns.intersects(changed)) {
+        columns = columns.union(check.columns);
+    }
+    for index in table.indexes.iter().filter(|index| index.columns.iter().any(|it| changed.contains_column(*it))) {
+        columns = columns.union(index.columns.iter().copied().collect());
+    }
+    for key in table.foreign_keys.iter().filter(|key| key.columns.iter().any(|it| changed.contains_column(*it))) {
+        columns = columns.union(key.columns.iter().copied().collect());
+    }
+    if table.primary_key.iter().any(|column| changed.contains_column(*column)) {
+        // The row moves to another key with all its columns.
+        columns = ColumnSet::ALL;
+    }
+    if table.referenced_by.is_empty() { columns } else { columns.union(columns_to_remove(table)) }
+}
+
+fn update_ordered(
+    plan: &UpdatePlan,
+    target: &Target<'_>,
+    key: &Key,
+    columns: ColumnSet,
+    written: &mut Written,
+    effects: &mut Effects,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
+    let Some(row) = target.read_to_write(key, columns, context)? else { return Ok(()) };
+    let changes: Result<Vec<(usize, Value)>> = plan
+        .assignments
+        .iter()
+        .map(|assignment| Ok((assignment.column, assignment.expression.evaluate(&row, context.evaluation)?)))
+        .collect();
+    let changes = changes?;
+    change_row(target.table, key, row.as_ref(), &changes, effects, context)?;
+    let new = ChangedRow { old: row.as_ref(), changes: &changes };
+    written.add(plan.returning.as_ref(), &new, context)?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Expressions as SQL text.
+
+use rubato_base::text_format::{TextContext, write_text};
+use rubato_base::{DataType, Value};
+use rubato_formula::Expr;
+
+/// Deeper parts are shown as `...`: the text is for people.
+const DEPTH_MAX: usize = 200;
+
+/// An expression as SQL, with `name` giving the columns' names. Operators within operators are put in parentheses.
+pub fn show_expr(expr: &Expr, name: &dyn Fn(usize) -> String) -> String {
+    show(expr, name, 0)
+}
+
+fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
+    if depth > DEPTH_MAX {
+        return "...".to_owned();
+    }
+    let part = |inner: &Expr| operand(inner, name, depth + 1);
+    let list = |items: &[Expr]| items.iter().map(|item| show(item, name, depth + 1)).collect::<Vec<_>>().join(", ");
+    match expr {
+        Expr::Literal(value) => show_value(value),
+        Expr::Column(index) => name(*index),
+        Expr::Parameter(index) => format!("${}", index + 1),
+        Expr::Call { function, arguments } => match (function.name(), arguments.as_slice()) {
+            (symbol, [left, right]) if is_symbol(symbol) => format!("{} {symbol} {}", part(left), part(right)),
+            (symbol, [operand]) if is_symbol(symbol) => format!("{symbol}{}", part(operand)),
+            (called, arguments) => format!("{called}({})", list(arguments)),
+        },
+        Expr::And(terms) => terms.iter().map(part).collect::<Vec<_>>().join(" AND "),
+        Expr::Or(terms) => terms.iter().map(part).collect::<Vec<_>>().join(" OR "),
+        Expr::Not(inner) => match &**inner {
+            Expr::IsNull(tested) => format!("{} IS NOT NULL", part(tested)),
+            Expr::IsDistinct(left, right) => format!("{} IS NOT DISTINCT FROM {}", part(left), part(right)),
+            other => format!("NOT {}", part(other)),
+        },
+        Expr::Compare(comparison, left, right) => format!("{} {} {}", part(left), comparison.symbol(), part(right)),
+        Expr::IsNull(tested) => format!("{} IS NULL", part(tested)),
+        Expr::IsDistinct(left, right) => format!("{} IS DISTINCT FROM {}", part(left), part(right)),
+        Expr::Case { branches, otherwise } => {
+            let branches: Vec<String> = branches
+                .iter()
+                .map(|(condition, result)| {
+                    format!("WHEN {} THEN {}", show(condition, name, depth + 1), show(result, name, depth + 1))
+                })
+                .collect();
+            format!("CASE {} ELSE {} END", branches.join(" "), show(otherwise, name, depth + 1))
+        }
+        Expr::InList(tested, items) => format!("{} IN ({})", part(tested), list(items)),
+        Expr::Coalesce(items) => format!("COALESCE({})", list(items)),
+        Expr::Cast { operand, to, explicit, .. } => {
+            // What the binder added by itself is left out unless it gives the value another form.
+            if *explicit || to.modifier >= 0 { format!("{}::{to}", part(operand)) } else { show(operand, name, depth + 1) }
+        }
+    }
+}
+
+fn operand(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
+    let text = show(expr, name, depth);
+    let is_atom = match expr {
+        Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Coalesce(_) | Expr::Case { .. } => true,
+        Expr::Call { function, .. } => !is_symbol(function.name()),
+        Expr::Cast { operand: inner, to, explicit, .. } => {
+            if *explicit || to.modifier >= 0 {
+                true
+            } else {
+                return operand(inner, name, depth);
+            }
+        }
+        _ => false,
+    };
+    if is_atom { text } else { format!("({text})") }
+}
+
+fn is_symbol(name: &str) -> bool {
+    !name.contains(|letter: char| letter.is_alphanumeric() || letter == '_')
+}
+
+/// A constant as SQL.
+fn show_value(value: &Value) -> String {
+    let mut text = Vec::new();
+    let data_type = value.data_type();
+    match value {
+        Value::Null => return "NULL".to_owned(),
+        Value::Bool(truth) => return truth.to_string(),
+        _ => write_text(value, data_type, &TextContext::default(), &mut text),
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match data_type {
+        number if number.is_number() => text,
+        DataType::Text => format!("'{}'", text.replace('\'', "''")),
+        other => format!("'{}'::{other}", text.replace('\'', "''")),
+    }
+}

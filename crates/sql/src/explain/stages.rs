@@ -1,0 +1,315 @@
+//! The stages of each kind of plan.
+
+use super::show::show_expr;
+use super::{Figures, Node, StepFigures};
+use crate::catalog::Table;
+use crate::plan::{
+    Access, AggregateCall, AggregatePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, JoinKind, LockWait, Plan,
+    PlanBody, Relation, SelectPlan, Step, UpdatePlan,
+};
+use rubato_formula::{AggregateKind, Expr};
+
+/// Keys shown of a list of keys.
+const KEYS_SHOWN_MAX: usize = 4;
+
+pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
+    let steps: &[StepFigures] = figures.map_or(&[], |figures| &figures.steps);
+    match &plan.body {
+        PlanBody::Select(select) => select_nodes(select, steps),
+        PlanBody::Insert(insert) => insert_nodes(insert, steps),
+        PlanBody::Update(update) => update_nodes(update, steps),
+        PlanBody::Delete(delete) => delete_nodes(delete, steps),
+    }
+}
+
+fn node(stage: &'static str, title: String) -> Node {
+    Node { stage, title, details: Vec::new(), figures: None }
+}
+
+impl Node {
+    fn detail(mut self, key: &'static str, value: Option<String>) -> Node {
+        self.details.extend(value.map(|value| (key, value)));
+        self
+    }
+}
+
+/// The names of the tuple's slots.
+fn slot_names(steps: &[Step]) -> Vec<String> {
+    let mut names = Vec::new();
+    for step in steps {
+        for column in &step.columns {
+            let own = column_name(&step.relation, *column);
+            names.push(if steps.len() > 1 { format!("{}.{own}", step.alias) } else { own });
+        }
+    }
+    names
+}
+
+fn column_name(relation: &Relation, column: usize) -> String {
+    match relation {
+        Relation::Table(table) => table_column(table, column),
+        Relation::System(name) => {
+            let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));
+            let found = crate::system_tables::find(Some(schema), short).and_then(|table| table.columns.get(column));
+            found.map_or_else(|| format!("column{}", column + 1), |(name, _)| (*name).to_owned())
+        }
+        Relation::Values(_) => format!("column{}", column + 1),
+        Relation::Series { .. } => "generate_series".to_owned(),
+    }
+}
+
+fn table_column(table: &Table, column: usize) -> String {
+    table.columns.get(column).map_or_else(|| format!("column{}", column + 1), |column| column.name.clone())
+}
+
+fn namer(names: &[String]) -> impl Fn(usize) -> String {
+    |slot| names.get(slot).cloned().unwrap_or_else(|| format!("slot{slot}"))
+}
+
+fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
+    let names = slot_names(&select.steps);
+    let name = namer(&names);
+    let mut nodes = Vec::new();
+    for (index, step) in select.steps.iter().enumerate() {
+        let locked = select.lock.as_ref().filter(|lock| lock.steps.contains(&index)).map(|lock| match lock.wait {
+            LockWait::Queue => "queued for update".to_owned(),
+            LockWait::NoWait => "for update, not waiting".to_owned(),
+            LockWait::SkipLocked => "for update, leaving out rows in use".to_owned(),
+        });
+        let (stage, word) = match (index, step.join) {
+            (0, _) => ("query", "Query stage"),
+            (_, JoinKind::Inner) => ("join", "Join stage"),
+            (_, JoinKind::Left) => ("join", "Join stage (left)"),
+        };
+        let mut node = node(stage, format!("{word} on {} {}", relation_name(step), access_text(step, &name)))
+            .detail("filter", step.condition.as_ref().map(|condition| show_expr(condition, &name)))
+            .detail("filter after", step.filter_after.as_ref().map(|condition| show_expr(condition, &name)))
+            .detail("lock", locked);
+        node.figures = figures.get(index).copied();
+        nodes.push(node);
+    }
+    if nodes.is_empty() {
+        let filter = select.filter.as_ref().map(|filter| show_expr(filter, &name));
+        nodes.push(node("query", "Query stage: one row without a table".to_owned()).detail("filter", filter));
+    }
+    let work = aggregation_text(select, &name);
+    if !work.is_empty() {
+        let title = format!("Aggregation stage: {}", work.join(", "));
+        let having = select.aggregate.as_ref().and_then(|aggregate| {
+            let names = group_names(aggregate, &name);
+            aggregate.having.as_ref().map(|having| show_expr(having, &namer(&names)))
+        });
+        let enough = select.input_limit.map(|limit| format!("the first {limit} of its input decides"));
+        nodes.push(node("aggregation", title).detail("having", having).detail("input", enough));
+    }
+    nodes
+}
+
+fn relation_name(step: &Step) -> String {
+    let own = match &step.relation {
+        Relation::Table(table) => table.name.clone(),
+        Relation::System(name) => name.clone(),
+        Relation::Values(rows) => format!("{} given rows", rows.len()),
+        Relation::Series { .. } => "generate_series".to_owned(),
+    };
+    if own == step.alias || own.ends_with(&format!(".{}", step.alias)) || step.alias.starts_with('*') {
+        own
+    } else {
+        format!("{own} {}", step.alias)
+    }
+}
+
+fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
+    let Relation::Table(table) = &step.relation else { return "in order".to_owned() };
+    let key_terms = |columns: &[usize], values: &[Expr]| {
+        let term = |(column, value): (&usize, &Expr)| {
+            format!("{} = {}", table_column(table, *column), show_expr(value, name))
+        };
+        columns.iter().zip(values).map(term).collect::<Vec<_>>()
+    };
+    match &step.access {
+        Access::Point(key) => format!("by key ({})", key_terms(&table.primary_key, key).join(", ")),
+        Access::Points(keys) => {
+            let shown: Vec<String> = keys
+                .iter()
+                .take(KEYS_SHOWN_MAX)
+                .map(|key| format!("({})", key.iter().map(|value| show_expr(value, name)).collect::<Vec<_>>().join(", ")))
+                .collect();
+            let more = if keys.len() > KEYS_SHOWN_MAX { ", ..." } else { "" };
+            let columns: Vec<String> = table.primary_key.iter().map(|column| table_column(table, *column)).collect();
+            format!("by {} keys ({}) in ({}{more})", keys.len(), columns.join(", "), shown.join(", "))
+        }
+        Access::Range(range) => {
+            let (what, columns) = match range.index {
+                None => ("key range".to_owned(), &table.primary_key),
+                Some(index) => {
+                    let index = &table.indexes[index];
+                    let word = if index.unique && range.prefix.len() == index.columns.len() { "unique index" } else { "index" };
+                    (format!("{word} {}", index.name), &index.columns)
+                }
+            };
+            let mut terms = key_terms(columns, &range.prefix);
+            if let Some(next) = columns.get(range.prefix.len()) {
+                let own = table_column(table, *next);
+                let bound = |(value, included): &(Expr, bool), symbol: &str| {
+                    format!("{own} {symbol}{} {}", if *included { "=" } else { "" }, show_expr(value, name))
+                };
+                terms.extend(range.low.as_ref().map(|low| bound(low, ">")));
+                terms.extend(range.high.as_ref().map(|high| bound(high, "<")));
+            }
+            let terms = if terms.is_empty() { "all".to_owned() } else { terms.join(", ") };
+            format!("by {what} ({terms}){}", if range.reverse { " backwards" } else { "" })
+        }
+        Access::Full { reverse } => {
+            format!("by full scan{}", if *reverse { " backwards" } else { "" })
+        }
+    }
+}
+
+/// The names of what stands above a grouping.
+fn group_names(aggregate: &AggregatePlan, name: &dyn Fn(usize) -> String) -> Vec<String> {
+    let keys = aggregate.keys.iter().map(|key| show_expr(key, name));
+    keys.chain(aggregate.calls.iter().map(|call| call_text(call, name))).collect()
+}
+
+fn call_text(call: &AggregateCall, name: &dyn Fn(usize) -> String) -> String {
+    let called = match call.aggregate.kind {
+        AggregateKind::CountRows => return "count(*)".to_owned(),
+        AggregateKind::Count => "count",
+        AggregateKind::Sum => "sum",
+        AggregateKind::Average => "avg",
+        AggregateKind::Minimum => "min",
+        AggregateKind::Maximum => "max",
+        AggregateKind::BoolAnd => "bool_and",
+        AggregateKind::BoolOr => "bool_or",
+        AggregateKind::BitAnd => "bit_and",
+        AggregateKind::BitOr => "bit_or",
+        AggregateKind::BitXor => "bit_xor",
+        AggregateKind::Concatenate => "string_agg",
+        AggregateKind::DeviationSample => "stddev",
+        AggregateKind::DeviationPopulation => "stddev_pop",
+        AggregateKind::VarianceSample => "variance",
+        AggregateKind::VariancePopulation => "var_pop",
+    };
+    let arguments: Vec<String> = call.arguments.iter().map(|argument| show_expr(argument, name)).collect();
+    let distinct = if call.distinct { "DISTINCT " } else { "" };
+    let order: Vec<String> = call
+        .order_by
+        .iter()
+        .map(|(expr, descending, _)| format!("{}{}", show_expr(expr, name), if *descending { " DESC" } else { "" }))
+        .collect();
+    let order = if order.is_empty() { String::new() } else { format!(" ORDER BY {}", order.join(", ")) };
+    let filter = call.filter.as_ref().map(|filter| format!(" FILTER (WHERE {})", show_expr(filter, name)));
+    format!("{called}({distinct}{}{order}){}", arguments.join(", "), filter.unwrap_or_default())
+}
+
+fn aggregation_text(select: &SelectPlan, name: &dyn Fn(usize) -> String) -> Vec<String> {
+    let mut work = Vec::new();
+    let mut upper = None;
+    if let Some(aggregate) = &select.aggregate {
+        let names = group_names(aggregate, name);
+        if !aggregate.keys.is_empty() {
+            work.push(format!("group by {}", names[..aggregate.keys.len()].join(", ")));
+        }
+        work.extend(names[aggregate.keys.len()..].iter().cloned());
+        upper = Some(names);
+    }
+    if select.distinct {
+        work.push("distinct".to_owned());
+    }
+    if !select.order_by.is_empty() {
+        let keys: Vec<String> = select
+            .order_by
+            .iter()
+            .map(|key| {
+                let expr = &select.projection[key.column];
+                let shown = match &upper {
+                    Some(names) => show_expr(expr, &namer(names)),
+                    None => show_expr(expr, name),
+                };
+                let nulls = match (key.nulls_first, key.descending) {
+                    (true, false) => " nulls first",
+                    (false, true) => " nulls last",
+                    _ => "",
+                };
+                format!("{shown}{}{nulls}", if key.descending { " desc" } else { "" })
+            })
+            .collect();
+        work.push(format!("sort {}", keys.join(", ")));
+    }
+    work.extend(select.limit.as_ref().map(|limit| format!("limit {}", show_expr(limit, name))));
+    work.extend(select.offset.as_ref().map(|offset| format!("offset {}", show_expr(offset, name))));
+    work
+}
+
+fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let rows = match &insert.source {
+        InsertSource::Values(rows) => match rows.len() {
+            1 => "1 row".to_owned(),
+            count => format!("{count} rows"),
+        },
+        InsertSource::Select(select, _) => {
+            nodes = select_nodes(select, figures);
+            "rows of the query".to_owned()
+        }
+    };
+    let table = &insert.table;
+    let conflict = insert.on_conflict.as_ref().map(|conflict| {
+        let arbiter = match conflict.arbiter {
+            None => "any key".to_owned(),
+            Some(None) => table.primary_key_name.clone(),
+            Some(Some(index)) => table.indexes[index].name.clone(),
+        };
+        let name = |slot: usize| match slot.checked_sub(table.columns.len()) {
+            None => table_column(table, slot),
+            Some(excluded) => format!("excluded.{}", table_column(table, excluded)),
+        };
+        match &conflict.action {
+            ConflictAction::Nothing => format!("{arbiter}: nothing"),
+            ConflictAction::Update { assignments, filter } => {
+                let set: Vec<String> = assignments
+                    .iter()
+                    .map(|(column, value)| format!("{} = {}", table_column(table, *column), show_expr(value, &name)))
+                    .collect();
+                let filter = filter.as_ref().map(|filter| format!(" where {}", show_expr(filter, &name)));
+                format!("{arbiter}: update {}{}", set.join(", "), filter.unwrap_or_default())
+            }
+        }
+    });
+    let keys: Vec<String> = table.foreign_keys.iter().map(|key| format!("{} in {}", key.name, key.referenced_table)).collect();
+    let node = node("update", format!("Update stage on {}: insert {rows}", table.name))
+        .detail("on conflict", conflict)
+        .detail("checks foreign keys", (!keys.is_empty()).then(|| keys.join(", ")));
+    nodes.push(node);
+    nodes
+}
+
+fn update_nodes(update: &UpdatePlan, figures: &[StepFigures]) -> Vec<Node> {
+    let Relation::Table(table) = &update.target.relation else { return Vec::new() };
+    let name = |slot: usize| table_column(table, slot);
+    let formulas: Vec<String> = update
+        .assignments
+        .iter()
+        .map(|assignment| format!("{} = {}", name(assignment.column), show_expr(&assignment.expression, &name)))
+        .collect();
+    let order = match &update.ordered_because {
+        None => "blind".to_owned(),
+        Some(reason) => format!("ordered because {reason}"),
+    };
+    let mut node = node("update", format!("Update stage on {}: formula {}, {order}", relation_name(&update.target), formulas.join(", ")))
+        .detail("access", Some(access_text(&update.target, &name)))
+        .detail("filter", update.filter.as_ref().map(|filter| show_expr(filter, &name)));
+    node.figures = figures.first().copied();
+    vec![node]
+}
+
+fn delete_nodes(delete: &DeletePlan, figures: &[StepFigures]) -> Vec<Node> {
+    let Relation::Table(table) = &delete.target.relation else { return Vec::new() };
+    let name = |slot: usize| table_column(table, slot);
+    let mut node = node("update", format!("Update stage on {}: delete", relation_name(&delete.target)))
+        .detail("access", Some(access_text(&delete.target, &name)))
+        .detail("filter", delete.filter.as_ref().map(|filter| show_expr(filter, &name)));
+    node.figures = figures.first().copied();
+    vec![node]
+}

@@ -1,0 +1,30 @@
+//! Catalog, binder, planner, executor and session: from SQL text to steps on the relay and back to rows.
+//!
+//! A statement's life: [`parser::normalise`] takes the literals out of the text, so that texts that differ only in literals
+//! share a plan; [`binder::bind`] turns text into a typed [`statement::Statement`], choosing keys and indexes in [`planner`];
+//! the `executor` runs the plan step by step against the formula database; the `session` keeps what a client has said so far.
+//!
+//! This room refuses to plan what does not reach rows by key, index or scan of few tables (subqueries, set operations, window
+//! functions): that is refused with 0A000 by name. It reads no clock, opens no file and draws no random number.
+//!
+//! Invariants:
+//! - Binding is a function of text, literals' types, declared types and one catalog version: plans can be cached by these.
+//! - A [`catalog::Catalog`] is a value; a schema change makes another one ([`schema_change::apply`]).
+//! - A WHERE term is dropped only where the access to the rows guarantees it.
+//!
+//! Start with [`plan`], which says what the stages can do.
+
+pub mod binder;
+pub mod catalog;
+pub mod catalog_codec;
+pub mod client;
+pub mod executor;
+pub mod explain;
+pub mod parser;
+pub mod partition;
+pub mod plan;
+pub mod planner;
+pub mod schema_change;
+pub mod session;
+pub mod statement;
+pub mod system_tables;

@@ -1,0 +1,326 @@
+//! The library's grammar behind our errors and limits.
+
+use super::lexer::{Lexer, TokenKind, character_position};
+use rubato_base::{Error, Result, SqlState};
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::tokenizer::{Location, Span, Token};
+
+/// The largest statement text; larger loads go through COPY.
+pub(crate) const STATEMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How deep parentheses, CASE and casts may nest.
+const NESTING_MAX: usize = 128;
+/// How many operators one expression may chain without a comma or bracket between them. The syntax tree of a chain is as deep as
+/// the chain is long, and is dropped by recursion.
+const CHAIN_MAX: usize = 1500;
+/// PostgreSQL's NAMEDATALEN less one.
+const NAME_BYTES_MAX: usize = 63;
+
+/// A text and how many characters of the client's text stand before it, for positions in errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    /// The text that the syntax tree was made of.
+    pub text: &'a str,
+    /// Characters before it.
+    pub characters_before: u32,
+}
+
+impl<'a> Source<'a> {
+    /// A text that is all the client sent.
+    pub fn new(text: &'a str) -> Source<'a> {
+        Source { text, characters_before: 0 }
+    }
+
+    /// The part of this text from byte `start`.
+    pub fn tail(self, start: usize) -> Source<'a> {
+        Source {
+            text: &self.text[start..],
+            characters_before: self.characters_before + character_position(self.text, start) - 1,
+        }
+    }
+
+    /// The position of byte `offset`.
+    pub fn byte_position(self, offset: usize) -> u32 {
+        self.characters_before + character_position(self.text, offset)
+    }
+
+    /// The position where `span` starts, if the syntax tree knows.
+    pub fn position(self, span: Span) -> Option<u32> {
+        self.offset(span.start).map(|offset| self.byte_position(offset))
+    }
+
+    /// The position of what stands behind `span`: an operator, where `span` is its left operand.
+    pub fn position_after(self, span: Span) -> Option<u32> {
+        let end = self.offset(span.end)?;
+        let rest = &self.text[end..];
+        let skipped = rest.find(|next: char| !next.is_whitespace() && next != ')').unwrap_or(rest.len());
+        Some(self.byte_position(end + skipped))
+    }
+
+    /// The byte offset of a line and column of the library's tokenizer.
+    fn offset(self, location: Location) -> Option<usize> {
+        if location.line == 0 {
+            return None;
+        }
+        let mut line_start = 0;
+        for _ in 1..location.line {
+            line_start += self.text[line_start..].find('\n')? + 1;
+        }
+        let rest = &self.text[line_start..];
+        let column = usize::try_from(location.column).ok()?.saturating_sub(1);
+        let within = rest.char_indices().nth(column).map_or(rest.len(), |(offset, _)| offset);
+        Some(line_start + within)
+    }
+
+    /// 42601 at a byte of the text: PostgreSQL names the token there.
+    pub fn syntax_error(self, offset: usize) -> Error {
+        let position = Some(self.byte_position(offset));
+        let mut lexer = Lexer::new(&self.text[offset..]);
+        match lexer.next_token() {
+            Ok(Some(token)) if token.kind != TokenKind::Symbol(b';') => {
+                let near = token.text(&self.text[offset..]);
+                let offset = offset + token.start;
+                Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
+                    .with_position(Some(self.byte_position(offset)))
+            }
+            Ok(_) => Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input").with_position(position),
+            Err(error) => error,
+        }
+    }
+
+    fn library_error(self, error: ParserError) -> Error {
+        let (ParserError::TokenizerError(message) | ParserError::ParserError(message)) = error else {
+            return too_complex();
+        };
+        if message.contains("found: EOF") {
+            return self.syntax_error(self.text.len());
+        }
+        let Some((what, place)) = message.rsplit_once(" at Line: ") else {
+            return Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {message}"));
+        };
+        let location = place.split_once(", Column: ").and_then(|(line, column)| {
+            Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+        });
+        match location.and_then(|location| self.offset(location)) {
+            Some(offset) => self.syntax_error(offset),
+            None => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {what}")),
+        }
+    }
+}
+
+fn too_complex() -> Error {
+    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .with_hint("The statement nests or chains too many expressions; use IN lists, VALUES lists or parameters instead.")
+}
+
+/// A statement of the library's grammar and what its syntax tree has no room for.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// The syntax tree.
+    pub statement: ast::Statement,
+    /// INSERT's OVERRIDING clause.
+    pub overriding: Option<Overriding>,
+}
+
+/// INSERT ... OVERRIDING {SYSTEM | USER} VALUE
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// Values given for identity columns are taken.
+    System,
+    /// They are ignored.
+    User,
+}
+
+/// Parses one statement that is not in the utility grammar.
+pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
+    let mut overriding = None;
+    let blanked = blank_unknown_clauses(source.text, &mut overriding);
+    let text = blanked.as_deref().unwrap_or(source.text);
+    let statement = parse_with(Source { text, ..source }, |parser| parser.parse_statement())?;
+    Ok(Parsed { statement, overriding })
+}
+
+/// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, and the lock
+/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here. `None` if there are none.
+fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Option<String> {
+    let mut lexer = Lexer::new(sql);
+    let mut words: Vec<(usize, usize)> = Vec::new();
+    let mut blanks: Vec<(usize, usize)> = Vec::new();
+    while let Ok(Some(token)) = lexer.next_token() {
+        if token.kind != TokenKind::Word {
+            words.clear();
+            continue;
+        }
+        words.push((token.start, token.end));
+        if !["value", "update", "share"].iter().any(|last| token.is(sql, last)) {
+            continue;
+        }
+        let tail: Vec<String> =
+            words.iter().rev().take(4).rev().map(|(start, end)| sql[*start..*end].to_ascii_lowercase()).collect();
+        let tail: Vec<&str> = tail.iter().map(String::as_str).collect();
+        let blanked = match tail.as_slice() {
+            [.., "overriding", which @ ("system" | "user"), "value"] => {
+                *overriding = Some(if *which == "system" { Overriding::System } else { Overriding::User });
+                &words[words.len() - 3..]
+            }
+            [.., "for", "no", "key", "update"] => &words[words.len() - 3..words.len() - 1],
+            [.., "for", "key", "share"] => &words[words.len() - 2..words.len() - 1],
+            _ => continue,
+        };
+        blanks.extend_from_slice(blanked);
+    }
+    if blanks.is_empty() {
+        return None;
+    }
+    let mut text = sql.to_owned();
+    for (start, end) in blanks {
+        text.replace_range(start..end, &" ".repeat(end - start));
+    }
+    Some(text)
+}
+
+/// Parses a comma-separated list of expressions.
+pub(crate) fn parse_expressions(source: Source<'_>) -> Result<Vec<ast::Expr>> {
+    parse_with(source, |parser| parser.parse_comma_separated(Parser::parse_expr))
+}
+
+/// Parses one type name.
+pub(crate) fn parse_type(source: Source<'_>) -> Result<ast::DataType> {
+    parse_with(source, |parser| parser.parse_data_type())
+}
+
+fn parse_with<T>(
+    source: Source<'_>,
+    parse: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
+) -> Result<T> {
+    check_size(source)?;
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect)
+        .with_recursion_limit(NESTING_MAX)
+        .with_options(ParserOptions::new().with_unescape(true))
+        .try_with_sql(source.text)
+        .map_err(|error| source.library_error(error))?;
+    let parsed = parse(&mut parser).map_err(|error| source.library_error(error))?;
+    while parser.consume_token(&Token::SemiColon) {}
+    let rest = parser.peek_token();
+    match rest.token {
+        Token::EOF => Ok(parsed),
+        _ => Err(source.syntax_error(source.offset(rest.span.start).unwrap_or(source.text.len()))),
+    }
+}
+
+/// Refuses what would overflow the stack later: see [`CHAIN_MAX`].
+fn check_size(source: Source<'_>) -> Result<()> {
+    if source.text.len() > STATEMENT_BYTES_MAX {
+        return Err(Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes"),
+        )
+        .with_hint("Use COPY to load many rows."));
+    }
+    let mut lexer = Lexer::new(source.text);
+    let mut chains = vec![0usize];
+    while let Some(token) = lexer.next_token().map_err(|error| moved(error, source.characters_before))? {
+        let links = match token.kind {
+            TokenKind::Symbol(b'(' | b'[') => {
+                chains.push(0);
+                0
+            }
+            TokenKind::Symbol(b')' | b']') => {
+                if chains.len() > 1 {
+                    chains.pop();
+                }
+                0
+            }
+            TokenKind::Symbol(b'.') => 0,
+            TokenKind::Symbol(_) => 1,
+            TokenKind::Word => {
+                let word = token.text(source.text);
+                usize::from(CHAINING.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)))
+            }
+            _ => 0,
+        };
+        if let Some(chain) = chains.last_mut() {
+            let ends = matches!(token.kind, TokenKind::Symbol(b',' | b';'));
+            *chain = if ends { 0 } else { *chain + links };
+        }
+        if chains.last().is_some_and(|chain| *chain > CHAIN_MAX) || chains.len() > 2 * NESTING_MAX {
+            return Err(too_complex());
+        }
+    }
+    Ok(())
+}
+
+/// Words that make a syntax tree one level deeper.
+const CHAINING: [&str; 12] =
+    ["and", "or", "not", "is", "union", "except", "intersect", "collate", "join", "like", "between", "at"];
+
+/// An error of a part of a text, moved to its place in the whole.
+pub(crate) fn moved(error: Error, characters: u32) -> Error {
+    let fields = error.fields().clone();
+    match fields.position {
+        Some(position) if characters > 0 => {
+            let mut rebuilt = Error::new(fields.code, fields.message).with_position(Some(position + characters));
+            rebuilt = fields.detail.into_iter().fold(rebuilt, Error::with_detail);
+            rebuilt = fields.hint.into_iter().fold(rebuilt, Error::with_hint);
+            rebuilt.with_names(fields.table.as_deref(), fields.column.as_deref(), fields.constraint.as_deref())
+        }
+        _ => error,
+    }
+}
+
+/// A name as the catalog has it: folded to lower case unless quoted, cut to PostgreSQL's length.
+pub(crate) fn fold(ident: &ast::Ident) -> String {
+    match ident.quote_style {
+        Some(_) => cut(ident.value.clone()),
+        None => cut(ident.value.to_ascii_lowercase()),
+    }
+}
+
+/// Cuts a name to PostgreSQL's length at a character boundary.
+pub(crate) fn cut(mut name: String) -> String {
+    if name.len() > NAME_BYTES_MAX {
+        let end = (0..=NAME_BYTES_MAX).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        name.truncate(end);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(sql: &str) -> (String, Option<u32>) {
+        let error = parse_statement(Source::new(sql)).unwrap_err();
+        (error.message().to_owned(), error.fields().position)
+    }
+
+    #[test]
+    fn errors_name_the_token_and_its_place() {
+        assert_eq!(error("selec 1"), ("syntax error at or near \"selec\"".into(), Some(1)));
+        assert_eq!(error("select 1 from"), ("syntax error at end of input".into(), Some(14)));
+        assert_eq!(error("select é,\n from )"), ("syntax error at or near \")\"".into(), Some(17)));
+        assert_eq!(error("select 1 1"), ("syntax error at or near \"1\"".into(), Some(10)));
+    }
+
+    #[test]
+    fn depth_and_length_are_bounded() {
+        let nested = format!("select {}1{}", "(".repeat(3000), ")".repeat(3000));
+        let chained = format!("select 1{}", "+1".repeat(50_000));
+        let many = format!("select 1 where {}", vec!["a = 1"; 20_000].join(" or "));
+        let not = format!("select {} true", "not ".repeat(20_000));
+        for sql in [nested, chained, many, not] {
+            assert_eq!(parse_statement(Source::new(&sql)).unwrap_err().code(), SqlState::STATEMENT_TOO_COMPLEX);
+        }
+        let rows = format!("insert into t values {}", vec!["(1, -2)"; 20_000].join(","));
+        assert!(parse_statement(Source::new(&rows)).is_ok());
+    }
+
+    #[test]
+    fn names_fold_and_are_cut() {
+        assert_eq!(fold(&ast::Ident::new("ABC")), "abc");
+        assert_eq!(fold(&ast::Ident::with_quote('"', "ABC")), "ABC");
+        assert_eq!(cut("é".repeat(40)).len(), 62);
+    }
+}

@@ -1,0 +1,246 @@
+//! What the statements of one partition work on: the formula database, the catalog, sequences and row numbers, and where
+//! commits are written.
+
+use crate::catalog::{Catalog, Sequence};
+use crate::catalog_codec;
+use crate::executor::RowNumbers;
+use rubato_base::codec::{ByteReader, put_length};
+use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp};
+use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything that a statement may change. Whoever executes a statement has it to himself.
+pub struct Partition {
+    /// Rows and transactions.
+    pub database: FormulaDatabase,
+    /// The committed catalog.
+    pub catalog: Arc<Catalog>,
+    /// Where commits go.
+    pub log: Box<dyn CommitLog + Send>,
+    /// Values of sequences.
+    pub sequences: SequenceValues,
+    /// Numbers of rows without a primary key.
+    pub row_numbers: RowNumberCounters,
+    /// The next storage id: beyond every one ever given, also to transactions that were rolled back.
+    pub next_storage_id: u32,
+}
+
+impl Partition {
+    /// Gives a storage id that no one else has.
+    pub fn take_storage_id(&mut self) -> u32 {
+        self.next_storage_id = self.next_storage_id.max(self.catalog.next_id).max(1);
+        let id = self.next_storage_id;
+        self.next_storage_id += 1;
+        id
+    }
+
+    /// Writes down how far sequences have been taken, if that has moved: before any commit that may use the numbers.
+    pub fn log_sequences(&mut self) -> Result<Option<Lsn>> {
+        let moved = self.sequences.take_moved();
+        if moved.is_empty() {
+            return Ok(None);
+        }
+        let attachment = Attachment { catalog: None, sequences: moved }.encode();
+        let record = CommitRecord { cts: Timestamp::ZERO, changes: &[], attachment: Some(&attachment) };
+        self.log.append(&record).map(Some)
+    }
+}
+
+/// What a log record carries beside changes of rows.
+#[derive(Clone, Debug, Default)]
+pub struct Attachment {
+    /// The whole new catalog.
+    pub catalog: Option<Catalog>,
+    /// Sequences (by id) and the value up to which their numbers may have been given.
+    pub sequences: Vec<(u32, i64)>,
+}
+
+impl Attachment {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_length(&mut out, self.sequences.len());
+        for (id, value) in &self.sequences {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        out.push(u8::from(self.catalog.is_some()));
+        if let Some(catalog) = &self.catalog {
+            catalog_codec::encode_catalog(catalog, &mut out);
+        }
+        out
+    }
+
+    /// From bytes; XX001 if they are damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Attachment> {
+        let mut reader = ByteReader::new(bytes);
+        let mut sequences = Vec::new();
+        for _ in 0..reader.length()? {
+            sequences.push((reader.u32()?, reader.u64()? as i64));
+        }
+        let catalog = match reader.u8()? {
+            0 => None,
+            _ => Some(catalog_codec::decode_catalog(reader.rest())?),
+        };
+        Ok(Attachment { catalog, sequences })
+    }
+}
+
+/// Numbers taken ahead of what was logged: after a crash at most as many are skipped, as in PostgreSQL.
+const LOGGED_AHEAD: i64 = 32;
+
+/// The value of one sequence.
+#[derive(Clone, Copy, Debug)]
+struct SequenceValue {
+    /// The number given last, if one was.
+    last: Option<i64>,
+    /// The number up to which the log says that numbers may have been given.
+    logged: Option<i64>,
+}
+
+/// Values of sequences by id. They move outside of transactions, as in PostgreSQL.
+#[derive(Debug, Default)]
+pub struct SequenceValues {
+    values: BTreeMap<u32, SequenceValue>,
+    moved: Vec<(u32, i64)>,
+}
+
+impl SequenceValues {
+    /// `nextval`. 2200H at its end.
+    pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
+        let value = self.values.entry(sequence.id).or_insert(SequenceValue { last: None, logged: None });
+        let next = match value.last {
+            None => sequence.start,
+            Some(last) => match last.checked_add(sequence.increment) {
+                Some(next) if next >= sequence.minimum && next <= sequence.maximum => next,
+                _ if sequence.cycle && sequence.increment > 0 => sequence.minimum,
+                _ if sequence.cycle => sequence.maximum,
+                _ => return Err(exhausted(sequence)),
+            },
+        };
+        value.last = Some(next);
+        let beyond = value.logged.is_none_or(|logged| if sequence.increment > 0 { next > logged } else { next < logged });
+        if beyond || sequence.cycle {
+            let ahead = next.saturating_add(sequence.increment.saturating_mul(LOGGED_AHEAD));
+            let ahead = if sequence.cycle { next } else { ahead.clamp(sequence.minimum, sequence.maximum) };
+            value.logged = Some(ahead);
+            self.moved.push((sequence.id, ahead));
+        }
+        Ok(next)
+    }
+
+    /// `setval`. 22003 outside of the sequence's bounds.
+    pub fn set(&mut self, sequence: &Sequence, value: i64, is_called: bool) -> Result<i64> {
+        if value < sequence.minimum || value > sequence.maximum {
+            let message = format!(
+                "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+                sequence.name, sequence.minimum, sequence.maximum
+            );
+            return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        }
+        let last = if is_called { value } else { value.saturating_sub(sequence.increment) };
+        self.values.insert(sequence.id, SequenceValue { last: Some(last), logged: Some(last) });
+        self.moved.push((sequence.id, last));
+        Ok(value)
+    }
+
+    /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY).
+    pub fn restart(&mut self, sequence: &Sequence) {
+        let before = sequence.start.saturating_sub(sequence.increment);
+        self.values.insert(sequence.id, SequenceValue { last: Some(before), logged: Some(before) });
+        self.moved.push((sequence.id, before));
+    }
+
+    /// Puts back what the log or a checkpoint says.
+    pub fn recover(&mut self, id: u32, value: i64) {
+        self.values.insert(id, SequenceValue { last: Some(value), logged: Some(value) });
+    }
+
+    /// All sequences with the value up to which numbers may have been given, for a checkpoint.
+    pub fn all(&self) -> Vec<(u32, i64)> {
+        self.values.iter().filter_map(|(id, value)| value.logged.map(|logged| (*id, logged))).collect()
+    }
+
+    fn take_moved(&mut self) -> Vec<(u32, i64)> {
+        std::mem::take(&mut self.moved)
+    }
+}
+
+fn exhausted(sequence: &Sequence) -> Error {
+    let (end, limit) = if sequence.increment > 0 { ("maximum", sequence.maximum) } else { ("minimum", sequence.minimum) };
+    Error::new(
+        SqlState(*b"2200H"),
+        format!("nextval: reached {end} value of sequence \"{}\" ({limit})", sequence.name),
+    )
+}
+
+/// Counters of rows without a primary key, by table.
+#[derive(Debug, Default)]
+pub struct RowNumberCounters(RefCell<BTreeMap<TableId, u64>>);
+
+impl RowNumberCounters {
+    /// The next number of `table` is above `number`.
+    pub fn raise(&self, table: TableId, number: u64) {
+        let mut counters = self.0.borrow_mut();
+        let counter = counters.entry(table).or_default();
+        *counter = (*counter).max(number);
+    }
+}
+
+impl RowNumbers for RowNumberCounters {
+    fn next_row_number(&self, table: TableId) -> u64 {
+        let mut counters = self.0.borrow_mut();
+        let counter = counters.entry(table).or_default();
+        *counter += 1;
+        *counter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence(increment: i64, cycle: bool) -> Sequence {
+        let (minimum, maximum) = (1, 100);
+        let start = if increment > 0 { minimum } else { maximum };
+        Sequence { id: 7, name: "s".into(), start, increment, minimum, maximum, cycle, owned_by: None }
+    }
+
+    #[test]
+    fn a_sequence_counts_is_logged_ahead_and_ends() {
+        let (sequence, mut values) = (sequence(1, false), SequenceValues::default());
+        assert_eq!((values.next(&sequence).unwrap(), values.next(&sequence).unwrap()), (1, 2));
+        assert_eq!(values.take_moved(), vec![(7, 33)]);
+        for expected in 3..=100 {
+            assert_eq!(values.next(&sequence).unwrap(), expected);
+        }
+        assert!(values.take_moved().iter().all(|(_, value)| *value <= 100));
+        assert_eq!(values.next(&sequence).unwrap_err().code().as_str(), "2200H");
+        values.recover(7, 40);
+        assert_eq!(values.next(&sequence).unwrap(), 41);
+    }
+
+    #[test]
+    fn a_sequence_cycles_runs_down_and_is_set() {
+        let mut values = SequenceValues::default();
+        let down = sequence(-30, true);
+        let given: Vec<i64> = (0..5).map(|_| values.next(&down).unwrap()).collect();
+        assert_eq!(given, [100, 70, 40, 10, 100]);
+        let up = sequence(1, false);
+        values.set(&up, 50, false).unwrap();
+        assert_eq!(values.next(&up).unwrap(), 50);
+        values.set(&up, 50, true).unwrap();
+        assert_eq!(values.next(&up).unwrap(), 51);
+        assert!(values.set(&up, 101, true).is_err());
+    }
+
+    #[test]
+    fn attachments_round_trip() {
+        let attachment = Attachment { catalog: Some(Catalog::default()), sequences: vec![(1, -5), (2, 7)] };
+        let back = Attachment::decode(&attachment.encode()).unwrap();
+        assert_eq!((back.sequences, back.catalog.is_some()), (vec![(1, -5), (2, 7)], true));
+        assert!(Attachment::decode(&[1, 0]).is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! The plan of a statement on the relay path: what the stages do, step by step.
+//!
+//! A SELECT is a pipeline of steps, left to right: the first step drives (query stage), each later one joins by key, index or
+//! scan (join stage), then comes the aggregation stage. A *tuple* is a `Vec<Value>`: the slots of the first step, then those of
+//! the second, and so on. A step only fills slots for the columns that the statement needs.
+//!
+//! Parameters: the user's `$1..` first, then the literals that the normaliser took out of the text.
+
+use crate::catalog::Table;
+use crate::client::OutputColumn;
+use rubato_base::{ColumnSet, DataType};
+use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate};
+use std::sync::Arc;
+
+/// A planned statement, cached by text and shared by sessions.
+#[derive(Debug)]
+pub struct Plan {
+    /// What to do.
+    pub body: PlanBody,
+    /// The type of each parameter, in order.
+    pub parameter_types: Vec<DataType>,
+    /// The columns of the result; empty if there is none.
+    pub output: Vec<OutputColumn>,
+    /// The versions of the tables it was planned for: (name, version). If one differs, plan again.
+    pub table_versions: Vec<(String, u64)>,
+    /// Whether the statement cannot write (not even by `nextval`).
+    pub read_only: bool,
+}
+
+/// The kinds of planned statements.
+#[derive(Debug)]
+pub enum PlanBody {
+    /// SELECT and VALUES.
+    Select(SelectPlan),
+    /// INSERT.
+    Insert(InsertPlan),
+    /// UPDATE.
+    Update(UpdatePlan),
+    /// DELETE.
+    Delete(DeletePlan),
+}
+
+/// SELECT.
+#[derive(Debug)]
+pub struct SelectPlan {
+    /// The pipeline; empty for a SELECT without FROM (one empty tuple).
+    pub steps: Vec<Step>,
+    /// Terms over the whole tuple that no single step could check.
+    pub filter: Option<Expr>,
+    /// GROUP BY and aggregates, if any. With it, the tuple that later fields see is the group's keys, then its aggregates.
+    pub aggregate: Option<AggregatePlan>,
+    /// The result columns, then hidden sort columns (`visible` are the result).
+    pub projection: Vec<Expr>,
+    /// How many of the projection are the result.
+    pub visible: usize,
+    /// The aggregation needs no more than this many joined tuples: the first one decides a `min` or `max` that the order of
+    /// the first step serves. Reading on would give the same result.
+    pub input_limit: Option<u64>,
+    /// SELECT DISTINCT (over the visible columns).
+    pub distinct: bool,
+    /// Sort keys over the projected tuple; empty if the first step's order already serves.
+    pub order_by: Vec<SortKey>,
+    /// LIMIT, over parameters only.
+    pub limit: Option<Expr>,
+    /// OFFSET, over parameters only.
+    pub offset: Option<Expr>,
+    /// FOR UPDATE and its weaker kin: which steps are locked.
+    pub lock: Option<RowLock>,
+}
+
+/// A row-locking clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLock {
+    /// Steps whose rows are locked.
+    pub steps: Vec<usize>,
+    /// What to do about a row that another transaction is about to write.
+    pub wait: LockWait,
+}
+
+/// What to do about a row that another transaction is about to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWait {
+    /// Queue behind it.
+    Queue,
+    /// 55P03.
+    NoWait,
+    /// Leave the row out.
+    SkipLocked,
+}
+
+/// One relation of the pipeline.
+#[derive(Debug)]
+pub struct Step {
+    /// Where its rows come from.
+    pub relation: Relation,
+    /// The name by which EXPLAIN calls it.
+    pub alias: String,
+    /// How the rows are reached. Expressions see the tuple of the earlier steps and the parameters.
+    pub access: Access,
+    /// Inner (also for the first step) or left join.
+    pub join: JoinKind,
+    /// Whether the row joins: over the tuple up to and including this step. For a left join this is the ON condition.
+    pub condition: Option<Expr>,
+    /// For a left join: the WHERE terms that become checkable here (after NULL extension).
+    pub filter_after: Option<Expr>,
+    /// The first slot of the tuple that this step fills.
+    pub first_slot: usize,
+    /// The table's column for each slot that this step fills.
+    pub columns: Vec<usize>,
+    /// `columns` as a set, with existence: what the read protects.
+    pub reads: ColumnSet,
+}
+
+/// Where a step's rows come from.
+#[derive(Debug)]
+pub enum Relation {
+    /// A table.
+    Table(Arc<Table>),
+    /// A list of rows over the parameters (VALUES); `columns` of the step index into each.
+    Values(Vec<Vec<Expr>>),
+    /// A set-returning function with one column.
+    Series {
+        /// First value.
+        start: Expr,
+        /// Last value.
+        stop: Expr,
+        /// Increment, if given.
+        step: Option<Expr>,
+        /// The type of the column.
+        data_type: DataType,
+    },
+    /// A table of `pg_catalog` or `information_schema`, made from the catalog when the statement runs.
+    System(String),
+}
+
+/// Inner or left join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    /// Only rows that match.
+    Inner,
+    /// Also tuples without a match, with NULLs.
+    Left,
+}
+
+/// How rows of a table are reached.
+#[derive(Debug)]
+pub enum Access {
+    /// At most one row, by the whole primary key. A NULL among the values gives no row.
+    Point(Vec<Expr>),
+    /// At most one row each, by several whole primary keys (`IN`, `OR`, `= ANY`); equal keys count once. A key with a NULL
+    /// gives no row.
+    Points(Vec<Vec<Expr>>),
+    /// Rows by equality on the first columns of a key and at most one range on the next.
+    Range(RangeAccess),
+    /// Every row, in key order (`reverse` for ORDER BY ... DESC served by it).
+    Full {
+        /// Whether from the last key to the first.
+        reverse: bool,
+    },
+}
+
+/// A range of a primary key or secondary index.
+#[derive(Debug)]
+pub struct RangeAccess {
+    /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
+    pub index: Option<usize>,
+    /// Values of the first key columns, of exactly their types. A NULL among them gives no row.
+    pub prefix: Vec<Expr>,
+    /// Lower bound of the next key column and whether it is included. A bound that is NULL when the statement runs gives no
+    /// row at all. Without an upper bound the range of a secondary index runs into its NULLs; the condition leaves them out.
+    pub low: Option<(Expr, bool)>,
+    /// Upper bound of the next key column and whether it is included.
+    pub high: Option<(Expr, bool)>,
+    /// Whether from the last key to the first.
+    pub reverse: bool,
+}
+
+/// GROUP BY and aggregates.
+#[derive(Debug)]
+pub struct AggregatePlan {
+    /// Group keys over the joined tuple; empty for one group (which exists even without rows).
+    pub keys: Vec<Expr>,
+    /// The aggregates.
+    pub calls: Vec<AggregateCall>,
+    /// HAVING over keys and aggregates.
+    pub having: Option<Expr>,
+}
+
+/// One aggregate call.
+#[derive(Debug)]
+pub struct AggregateCall {
+    /// The aggregate.
+    pub aggregate: ResolvedAggregate,
+    /// Its arguments over the joined tuple; empty for `count(*)`.
+    pub arguments: Vec<Expr>,
+    /// Whether equal arguments count once.
+    pub distinct: bool,
+    /// FILTER (WHERE ...).
+    pub filter: Option<Expr>,
+    /// ORDER BY within the call.
+    pub order_by: Vec<(Expr, bool, bool)>,
+}
+
+/// One sort key over the projected tuple.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// Which column of the projection.
+    pub column: usize,
+    /// DESC.
+    pub descending: bool,
+    /// NULLS FIRST.
+    pub nulls_first: bool,
+}
+
+/// INSERT.
+#[derive(Debug)]
+pub struct InsertPlan {
+    /// The table.
+    pub table: Arc<Table>,
+    /// One row of expressions for all columns of the table (dropped ones: NULL), defaults filled in, cast to the columns' types.
+    pub source: InsertSource,
+    /// ON CONFLICT.
+    pub on_conflict: Option<OnConflict>,
+    /// RETURNING over the inserted row (all columns of the table as slots).
+    pub returning: Option<Vec<Expr>>,
+}
+
+/// Where inserted rows come from.
+#[derive(Debug)]
+pub enum InsertSource {
+    /// `VALUES`: over the parameters.
+    Values(Vec<Vec<Expr>>),
+    /// `SELECT`: the plan, and the row's expressions over its output columns.
+    Select(Box<SelectPlan>, Vec<Expr>),
+}
+
+/// ON CONFLICT.
+#[derive(Debug)]
+pub struct OnConflict {
+    /// The arbiter: `None` any, `Some(None)` the primary key, `Some(Some(i))` unique index i.
+    pub arbiter: Option<Option<usize>>,
+    /// DO NOTHING, or the update.
+    pub action: ConflictAction,
+}
+
+/// What ON CONFLICT does.
+#[derive(Debug)]
+pub enum ConflictAction {
+    /// DO NOTHING.
+    Nothing,
+    /// DO UPDATE: assignments and condition over the existing row's columns followed by the excluded row's columns.
+    Update {
+        /// Column and new value (cast to its type).
+        assignments: Vec<(usize, Expr)>,
+        /// WHERE.
+        filter: Option<Expr>,
+    },
+}
+
+/// UPDATE.
+#[derive(Debug)]
+pub struct UpdatePlan {
+    /// The table and how its rows are reached; `columns` are all columns, so that slot = column number.
+    pub target: Step,
+    /// WHERE terms that the access does not already guarantee, over the row. `None`: by key alone.
+    pub filter: Option<Expr>,
+    /// The assignments.
+    pub assignments: Vec<Assignment>,
+    /// Why the formula must be ordered (read-to-write), or `None` if it may be blind.
+    pub ordered_because: Option<String>,
+    /// Whether the primary key changes.
+    pub changes_key: bool,
+    /// Secondary indexes whose columns change.
+    pub changed_indexes: Vec<usize>,
+    /// RETURNING over the new row.
+    pub returning: Option<Vec<Expr>>,
+}
+
+/// `column = expression`.
+#[derive(Debug)]
+pub struct Assignment {
+    /// The column.
+    pub column: usize,
+    /// The new value over the old row, cast to the column's type.
+    pub expression: Expr,
+    /// What kind of formula it is.
+    pub shape: AssignmentShape,
+}
+
+/// DELETE.
+#[derive(Debug)]
+pub struct DeletePlan {
+    /// The table and how its rows are reached; `columns` are all columns, so that slot = column number.
+    pub target: Step,
+    /// WHERE terms that the access does not already guarantee, over the row. `None`: by key alone.
+    pub filter: Option<Expr>,
+    /// RETURNING over the deleted row.
+    pub returning: Option<Vec<Expr>>,
+}
+
+/// A function used as an aggregate's or operator's implementation, re-exported for the executor.
+pub type ScalarFunction = Function;

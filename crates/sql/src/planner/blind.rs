@@ -1,0 +1,81 @@
+//! Whether the formula of an UPDATE may be blind (protocol section 5): it reads only that the row exists, cannot fail after the
+//! statement, and nothing of its result goes to the client.
+//!
+//! A range of keys is no reason for order. The range itself is read and protected against phantoms (case E), and its rows are
+//! checked again when the transaction commits; but the formula on each row found needs no more than that the row exists, so
+//! that other formulas on these rows neither wait nor abort. A condition over key columns is none either: a row's key never
+//! changes without the row being deleted and inserted. A sum on a bounded type is none: the protocol keeps it blind while the
+//! bounds of the pending sums hold (escrow).
+
+use crate::catalog::Table;
+use crate::plan::Assignment;
+use rubato_formula::{AssignmentShape, Expr};
+
+/// Why the formula must be ordered (read-to-write), `None` if it may be blind.
+pub(crate) fn order_reason(
+    table: &Table,
+    filter: Option<&Expr>,
+    assignments: &[Assignment],
+    changes_key: bool,
+    changed_indexes: &[usize],
+    returning: bool,
+) -> Option<String> {
+    if returning {
+        return Some("RETURNING".to_owned());
+    }
+    if changes_key {
+        return Some("changes a key column".to_owned());
+    }
+    if !changed_indexes.is_empty() {
+        return Some("changes an indexed column".to_owned());
+    }
+    filter_reason(table, filter)
+        .or_else(|| check_reason(table, assignments))
+        .or_else(|| foreign_key_reason(table, assignments))
+        .or_else(|| assignments.iter().find_map(|assignment| failure_reason(table, assignment)))
+}
+
+fn filter_reason(table: &Table, filter: Option<&Expr>) -> Option<String> {
+    let mut reason = None;
+    filter?.for_each_column(&mut |column| {
+        if reason.is_none() && !table.primary_key.contains(&column) {
+            reason = table.columns.get(column).map(|column| format!("WHERE on non-key columns ({})", column.name));
+        }
+    });
+    reason
+}
+
+/// A check over values that the statement itself gives is made when the statement runs.
+fn check_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
+    let assigned = |column: usize| assignments.iter().find(|assignment| assignment.column == column);
+    for check in &table.checks {
+        let mut touched = None;
+        let mut all_given = true;
+        check.condition.for_each_column(&mut |column| match assigned(column) {
+            Some(assignment) => {
+                touched = touched.or(Some(column));
+                all_given &= matches!(assignment.shape, AssignmentShape::Set);
+            }
+            None => all_given = false,
+        });
+        if let Some(column) = touched.filter(|_| !all_given) {
+            return Some(format!("CHECK constraint reads {}", table.columns[column].name));
+        }
+    }
+    None
+}
+
+fn foreign_key_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
+    let assigned = |column: &usize| assignments.iter().any(|assignment| assignment.column == *column);
+    let key = table.foreign_keys.iter().find(|key| key.columns.iter().any(assigned))?;
+    Some(format!("foreign key {}", key.name))
+}
+
+fn failure_reason(table: &Table, assignment: &Assignment) -> Option<String> {
+    match &assignment.shape {
+        AssignmentShape::Evaluate { can_fail: Some(reason) } => {
+            Some(format!("expression of {} can fail: {reason}", table.columns[assignment.column].name))
+        }
+        _ => None,
+    }
+}

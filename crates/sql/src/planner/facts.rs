@@ -1,0 +1,229 @@
+//! What a term says about the columns of one relation: equal to this, one of these, above that.
+
+use super::{ParameterTypes, Query};
+use rubato_base::{ColumnType, DataType, Value};
+use rubato_formula::{CastContext, Comparison, Expr, Volatility, cast_expr};
+
+/// What one term says about one column of a relation, with values over what is bound before it.
+#[derive(Clone, Debug)]
+pub(super) struct Fact {
+    /// The column of the relation.
+    pub column: usize,
+    /// What it says.
+    pub says: Says,
+    /// The term it came from; `None` if it was derived from two.
+    pub term: Option<usize>,
+    /// Whether rows reached by the fact satisfy the term, so that it need not be checked again.
+    pub exact: bool,
+}
+
+/// The content of a fact. Values have exactly the column's type.
+#[derive(Clone, Debug)]
+pub(super) enum Says {
+    Equal(Expr),
+    In(Vec<Expr>),
+    /// Lower bound, and whether it is included.
+    Low(Expr, bool),
+    /// Upper bound, and whether it is included.
+    High(Expr, bool),
+}
+
+/// A term that is an OR of equalities: for each branch the columns and their values.
+#[derive(Clone, Debug)]
+pub(super) struct Branches {
+    pub branches: Vec<Vec<(usize, Expr)>>,
+    pub term: usize,
+    pub exact: bool,
+}
+
+/// Reads facts about one relation from terms.
+pub(super) struct FactReader<'a> {
+    pub query: &'a Query,
+    /// The relation.
+    pub relation: usize,
+    /// Which relations come before it.
+    pub placed: &'a [usize],
+    pub parameters: ParameterTypes<'a>,
+}
+
+impl FactReader<'_> {
+    /// The facts of the terms, in their order.
+    pub fn facts<'t>(&self, terms: impl Iterator<Item = (usize, &'t Expr)>) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        for (index, term) in terms {
+            facts.extend(self.of_term(term).into_iter().map(|fact| Fact { term: Some(index), ..fact }));
+        }
+        facts
+    }
+
+    fn of_term(&self, term: &Expr) -> Option<Fact> {
+        match term {
+            Expr::Compare(comparison, left, right) => self
+                .comparison(*comparison, left, right)
+                .or_else(|| self.comparison(comparison.mirrored(), right, left)),
+            Expr::InList(operand, items) => {
+                let column = self.own_column(operand)?;
+                let mut exact = true;
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    let (value, is_exact) = self.key_value(column, item, true)?;
+                    exact &= is_exact;
+                    values.push(value);
+                }
+                Some(Fact { column, says: Says::In(values), term: None, exact })
+            }
+            // A truth value stands for itself.
+            Expr::Column(_) => {
+                let column = self.own_column(term)?;
+                let says = Says::Equal(Expr::Literal(Value::Bool(true)));
+                Some(Fact { column, says, term: None, exact: true })
+            }
+            Expr::Not(inner) => {
+                let column = self.own_column(inner).filter(|_| matches!(**inner, Expr::Column(_)))?;
+                let says = Says::Equal(Expr::Literal(Value::Bool(false)));
+                Some(Fact { column, says, term: None, exact: true })
+            }
+            _ => None,
+        }
+    }
+
+    fn comparison(&self, comparison: Comparison, operand: &Expr, other: &Expr) -> Option<Fact> {
+        let column = self.own_column(operand)?;
+        let is_equality = comparison == Comparison::Equal;
+        let (value, exact) = self.key_value(column, other, is_equality)?;
+        let says = match comparison {
+            Comparison::Equal => Says::Equal(value),
+            Comparison::NotEqual => return None,
+            Comparison::Greater => Says::Low(value, false),
+            Comparison::GreaterOrEqual => Says::Low(value, true),
+            Comparison::Less => Says::High(value, false),
+            Comparison::LessOrEqual => Says::High(value, true),
+        };
+        Some(Fact { column, says, term: None, exact })
+    }
+
+    /// The branches of an OR whose every branch is made of equalities with this relation's columns.
+    pub fn branches(&self, index: usize, term: &Expr) -> Option<Branches> {
+        let Expr::Or(alternatives) = term else { return None };
+        let mut exact = true;
+        let mut branches = Vec::with_capacity(alternatives.len());
+        for alternative in alternatives {
+            let terms: &[Expr] = match alternative {
+                Expr::And(terms) => terms,
+                single => std::slice::from_ref(single),
+            };
+            let mut branch = Vec::with_capacity(terms.len());
+            for term in terms {
+                match self.of_term(term) {
+                    Some(Fact { column, says: Says::Equal(value), exact: is_exact, .. }) => {
+                        exact &= is_exact && !branch.iter().any(|(other, _)| *other == column);
+                        branch.push((column, value));
+                    }
+                    _ => exact = false,
+                }
+            }
+            branches.push(branch);
+        }
+        Some(Branches { branches, term: index, exact })
+    }
+
+    /// The column of this relation that an expression is, seen through the cast that takes the blanks off `char(n)`.
+    fn own_column(&self, expr: &Expr) -> Option<usize> {
+        let expr = match expr {
+            Expr::Cast { operand, from: DataType::Char, to, .. } if *to == ColumnType::plain(DataType::Text) => operand,
+            other => other,
+        };
+        let Expr::Column(global) = expr else { return None };
+        let own = &self.query.relations[self.relation];
+        let column = global.checked_sub(own.first)?;
+        (column < own.types.len()).then_some(column)
+    }
+
+    /// `expr` as a value of exactly the column's type, and whether comparing with it is as good as the term. `None` if it reads
+    /// what is not bound yet, or where no such value exists.
+    fn key_value(&self, column: usize, expr: &Expr, is_equality: bool) -> Option<(Expr, bool)> {
+        let mut bound = true;
+        expr.for_each_column(&mut |global| bound &= self.placed.contains(&self.query.relation_of(global)));
+        if !bound || expr.volatility() == Volatility::Volatile {
+            return None;
+        }
+        let column_type = self.query.relations[self.relation].types[column];
+        let from = self.type_of(expr)?;
+        convert(expr, from, column_type, is_equality)
+    }
+
+    /// The type of an expression, where the tree tells it.
+    fn type_of(&self, expr: &Expr) -> Option<DataType> {
+        match expr {
+            Expr::Literal(Value::Null) => None,
+            Expr::Literal(value) => Some(value.data_type()),
+            Expr::Parameter(index) => Some((self.parameters)(*index)),
+            Expr::Column(global) => {
+                let relation = &self.query.relations[self.query.relation_of(*global)];
+                relation.types.get(global - relation.first).map(|column_type| column_type.data_type)
+            }
+            Expr::Cast { to, .. } => Some(to.data_type),
+            Expr::Call { function, arguments } => match function.entry().result {
+                rubato_formula::ArgumentType::Exact(data_type) => Some(data_type),
+                _ => arguments.iter().find_map(|argument| self.type_of(argument)),
+            },
+            Expr::Coalesce(items) => items.iter().find_map(|item| self.type_of(item)),
+            Expr::Case { branches, otherwise } => {
+                branches.iter().map(|(_, result)| result).chain([&**otherwise]).find_map(|result| self.type_of(result))
+            }
+            _ => Some(DataType::Bool),
+        }
+    }
+}
+
+/// See [`FactReader::key_value`].
+fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Option<(Expr, bool)> {
+    use DataType::{Bool, Bytea, Char, Date, Float4, Float8, Numeric, Oid, Text, Time, Timestamp, TimestampTz, Uuid};
+    let plain = ColumnType::plain(to.data_type);
+    let widened = || cast_expr(expr.clone(), from, plain, CastContext::Implicit).ok().map(|value| (value, true));
+    match to.data_type {
+        same @ (Bool | Bytea | Date | Time | Timestamp | TimestampTz | Uuid | Float4 | Oid) if same == from => {
+            Some((expr.clone(), true))
+        }
+        integer if integer.is_integer() && from.is_integer() => {
+            if from <= integer { widened() } else { narrowed(expr, from, integer, is_equality) }
+        }
+        Numeric if from.is_integer() || from == Numeric => widened(),
+        Float8 if from.is_number() && from != Oid => widened(),
+        // Literals of any text type are text; blanks of char(n) were taken off by the comparison.
+        Char if from.is_text() && is_equality => {
+            let padded = Expr::Cast { operand: Box::new(expr.clone()), from: Text, to, explicit: true };
+            Some((padded.fold_constants(), false))
+        }
+        text if text.is_text() && text != Char && from.is_text() && from != Char => Some((expr.clone(), true)),
+        _ => None,
+    }
+}
+
+/// A wider integer against a narrower column: out of its range nothing is equal, and NULL reaches nothing.
+fn narrowed(expr: &Expr, from: DataType, to: DataType, is_equality: bool) -> Option<(Expr, bool)> {
+    let (low, high) = match to {
+        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => return None,
+    };
+    let cast =
+        Expr::Cast { operand: Box::new(expr.clone()), from, to: ColumnType::plain(to), explicit: false };
+    if let Expr::Literal(value) = expr {
+        let fits = value.as_i64().is_some_and(|number| (low..=high).contains(&number));
+        return match (fits, is_equality) {
+            (true, _) => Some((cast.fold_constants(), true)),
+            (false, true) => Some((Expr::Literal(Value::Null), true)),
+            (false, false) => None,
+        };
+    }
+    if !is_equality {
+        return None;
+    }
+    let bound = |comparison, limit| {
+        Expr::Compare(comparison, Box::new(expr.clone()), Box::new(Expr::Literal(Value::Int8(limit))))
+    };
+    let fits = Expr::And(vec![bound(Comparison::GreaterOrEqual, low), bound(Comparison::LessOrEqual, high)]);
+    let otherwise = Box::new(Expr::Literal(Value::Null));
+    Some((Expr::Case { branches: vec![(fits, cast)], otherwise }, true))
+}

@@ -1,0 +1,125 @@
+//! Rule-based planning: which relation drives, how each is reached, and what each step checks.
+//!
+//! An access is chosen by a rough count of the rows it touches: a whole key, then a long prefix of a key, then a range, then
+//! everything. The order of joins starts at the relation that makes the whole pipeline touch least, and goes on greedily.
+
+mod access;
+mod blind;
+mod facts;
+mod order;
+mod pipeline;
+
+use crate::plan::{AggregatePlan, JoinKind, PlanBody, Relation, RowLock, SelectPlan, SortKey, Step};
+use rubato_base::{ColumnType, DataType};
+use rubato_formula::{Expr, Volatility};
+
+pub(crate) use blind::order_reason;
+pub(crate) use pipeline::{plan_select, plan_table_scan, plan_target};
+
+/// The type of each parameter.
+pub(crate) type ParameterTypes<'a> = &'a dyn Fn(usize) -> DataType;
+
+/// FROM and WHERE, bound: columns are numbered through all relations.
+#[derive(Debug, Default)]
+pub(crate) struct Query {
+    /// The relations in order of FROM.
+    pub relations: Vec<QueryRelation>,
+    /// WHERE and the conditions of inner joins: all must hold.
+    pub terms: Vec<Expr>,
+}
+
+/// One relation of FROM.
+#[derive(Debug)]
+pub(crate) struct QueryRelation {
+    /// Where its rows come from.
+    pub relation: Relation,
+    /// Its name.
+    pub alias: String,
+    /// The number of its first column.
+    pub first: usize,
+    /// The types of its columns.
+    pub types: Vec<ColumnType>,
+    /// Left: rows of the others stay without a match.
+    pub join: JoinKind,
+    /// A left join's condition.
+    pub on: Vec<Expr>,
+}
+
+/// Everything of a SELECT above its joins.
+pub(crate) struct SelectParts {
+    pub aggregate: Option<AggregatePlan>,
+    pub projection: Vec<Expr>,
+    pub distinct: bool,
+    /// How many of the projection are the result.
+    pub visible: usize,
+    pub order_by: Vec<SortKey>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+    /// With places in FROM instead of steps.
+    pub lock: Option<RowLock>,
+}
+
+impl Query {
+    /// The relation that column `global` belongs to.
+    pub fn relation_of(&self, global: usize) -> usize {
+        self.relations.iter().rposition(|relation| relation.first <= global).unwrap_or(0)
+    }
+}
+
+/// Whether running the plan cannot write.
+pub(crate) fn is_read_only(body: &PlanBody) -> bool {
+    match body {
+        PlanBody::Select(plan) => plan.lock.is_none() && !calls_writer(plan),
+        _ => false,
+    }
+}
+
+/// Whether a SELECT moves a sequence.
+fn calls_writer(plan: &SelectPlan) -> bool {
+    let mut found = false;
+    let mut look = |expr: &Expr| {
+        expr.walk(&mut |node| {
+            if let Expr::Call { function, .. } = node {
+                found |= function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval");
+            }
+        });
+    };
+    plan.projection.iter().for_each(&mut look);
+    plan.filter.iter().for_each(&mut look);
+    for step in &plan.steps {
+        step_expressions(step, &mut look);
+    }
+    if let Some(aggregate) = &plan.aggregate {
+        aggregate.keys.iter().chain(&aggregate.having).for_each(&mut look);
+        aggregate.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter)).for_each(&mut look);
+    }
+    found
+}
+
+/// Every expression of a step over the tuple.
+pub(crate) fn step_expressions<'a>(step: &'a Step, visit: &mut dyn FnMut(&'a Expr)) {
+    access::expressions(&step.access, visit);
+    step.condition.iter().for_each(&mut *visit);
+    step.filter_after.iter().for_each(visit);
+}
+
+/// The terms of a condition: nested ANDs are taken apart.
+pub(crate) fn flatten(terms: Vec<Expr>) -> Vec<Expr> {
+    let mut flat = Vec::with_capacity(terms.len());
+    for term in terms {
+        match term {
+            Expr::And(inner) => flat.extend(flatten(inner)),
+            other => flat.push(other),
+        }
+    }
+    flat
+}
+
+/// The condition that all terms hold, `None` for no term.
+pub(crate) fn all_of(mut terms: Vec<Expr>) -> Option<Expr> {
+    match terms.len() {
+        0 => None,
+        1 => terms.pop(),
+        _ => Some(Expr::And(terms)),
+    }
+}

@@ -1,0 +1,66 @@
+//! Whether an access gives rows in the order that a statement wants.
+
+use crate::catalog::Table;
+use crate::plan::Access;
+
+/// One sort key that is a column of the relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OrderColumn {
+    pub column: usize,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// Whether `access` can serve `order`, and if so whether it must run backwards.
+pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -> Option<bool> {
+    let (key, fixed, unique) = match access {
+        // At most one row.
+        Access::Point(_) => return Some(false),
+        Access::Points(_) => return None,
+        Access::Full { .. } => (table.primary_key.clone(), 0, true),
+        Access::Range(range) => match range.index {
+            None => (table.primary_key.clone(), range.prefix.len(), true),
+            Some(index) => {
+                let index = &table.indexes[index];
+                let never_null = index.columns.iter().all(|column| table.columns[*column].not_null);
+                let mut key = index.columns.clone();
+                // Entries of equal columns are ordered by the key of their row.
+                if !index.unique {
+                    key.extend(&table.primary_key);
+                }
+                (key, range.prefix.len(), index.unique && never_null || !table.primary_key.is_empty())
+            }
+        },
+    };
+    let mut next = fixed;
+    let mut reverse = None;
+    for wanted in order {
+        let before = &key[..next];
+        if before.contains(&wanted.column) {
+            continue;
+        }
+        match key.get(next) {
+            Some(column) if *column == wanted.column => {
+                let natural = wanted.nulls_first == wanted.descending || table.columns[*column].not_null;
+                if !natural || reverse.is_some_and(|reverse| reverse != wanted.descending) {
+                    return None;
+                }
+                reverse = Some(wanted.descending);
+                next += 1;
+            }
+            // The whole key is used up: no two rows are left to be ordered.
+            None if unique && !key.is_empty() => break,
+            _ => return None,
+        }
+    }
+    Some(reverse.unwrap_or(false))
+}
+
+/// Turns an access around.
+pub(super) fn set_reverse(access: &mut Access, backwards: bool) {
+    match access {
+        Access::Range(range) => range.reverse = backwards,
+        Access::Full { reverse } => *reverse = backwards,
+        Access::Point(_) | Access::Points(_) => {}
+    }
+}

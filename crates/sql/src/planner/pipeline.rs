@@ -1,0 +1,461 @@
+//! Putting a pipeline together: order of joins, place of each term, slots of the tuple.
+
+use super::access::{Candidate, Terms, expressions, expressions_mut};
+use super::order::{OrderColumn, served_by, set_reverse};
+use super::{ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
+use crate::catalog::Table;
+use crate::plan::{Access, AggregatePlan, JoinKind, Relation, RowLock, SelectPlan, Step};
+use rubato_base::ColumnSet;
+use rubato_formula::{AggregateKind, Comparison, Expr};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A sort costs about this share of reading the rows again.
+const SORT_FACTOR: f64 = 1.2;
+/// With LIMIT, rows that come in order are read to the limit only.
+const LIMIT_FACTOR: f64 = 0.1;
+
+/// Plans a SELECT.
+pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: ParameterTypes<'_>) -> SelectPlan {
+    fold_parts(&mut query, &mut parts);
+    let derived = derive(&query.terms);
+    let mut planned = {
+        let terms = Terms { query: &query, shared: &query.terms, derived: &derived, parameters };
+        choose_order(&terms)
+    };
+    let mut served = false;
+    let mut input_limit = None;
+    if let Some(wanted) = wanted_order(&query, &parts, &planned) {
+        served = serve(&query, &derived, parameters, &mut planned, &wanted);
+        if served && wanted.is_extreme {
+            input_limit = Some(1);
+        }
+    }
+    if served && input_limit.is_none() {
+        parts.order_by.clear();
+    }
+    drop_unneeded_sort_columns(&mut parts);
+    let mut builder = Builder::new(query, planned);
+    builder.place_terms();
+    builder.need_upper(&parts);
+    builder.into_plan(parts, input_limit)
+}
+
+/// Plans how the rows of an UPDATE or DELETE are reached: the step, whose slots are all the table's columns, and the terms left.
+pub(crate) fn plan_target(
+    table: &Arc<Table>,
+    alias: &str,
+    terms: Vec<Expr>,
+    parameters: ParameterTypes<'_>,
+) -> (Step, Option<Expr>) {
+    let relation = QueryRelation {
+        relation: Relation::Table(Arc::clone(table)),
+        alias: alias.to_owned(),
+        first: 0,
+        types: table.columns.iter().map(|column| column.column_type).collect(),
+        join: JoinKind::Inner,
+        on: Vec::new(),
+    };
+    let terms = flatten(terms.into_iter().map(Expr::fold_constants).collect());
+    let query = Query { relations: vec![relation], terms };
+    let derived = derive(&query.terms);
+    let best = {
+        let terms = Terms { query: &query, shared: &query.terms, derived: &derived, parameters };
+        cheapest(terms.candidates(0, &[]))
+    };
+    let mut terms = query.terms;
+    let mut index = 0;
+    terms.retain(|_| {
+        index += 1;
+        !best.satisfied.contains(&(index - 1))
+    });
+    let filter = all_of(terms);
+    let reads = filter.as_ref().map_or(ColumnSet::EMPTY, Expr::columns).union(ColumnSet::EXISTENCE);
+    let step = Step {
+        relation: Relation::Table(Arc::clone(table)),
+        alias: alias.to_owned(),
+        access: best.access,
+        join: JoinKind::Inner,
+        condition: None,
+        filter_after: None,
+        first_slot: 0,
+        columns: (0..table.columns.len()).collect(),
+        reads,
+    };
+    (step, filter)
+}
+
+/// Reads columns of a whole table, in key order.
+pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPlan {
+    let relation = QueryRelation {
+        relation: Relation::Table(Arc::clone(table)),
+        alias: table.name.clone(),
+        first: 0,
+        types: table.columns.iter().map(|column| column.column_type).collect(),
+        join: JoinKind::Inner,
+        on: Vec::new(),
+    };
+    let parts = SelectParts {
+        aggregate: None,
+        projection: columns.iter().map(|column| Expr::Column(*column)).collect(),
+        distinct: false,
+        visible: columns.len(),
+        order_by: Vec::new(),
+        limit: None,
+        offset: None,
+        lock: None,
+    };
+    plan_select(Query { relations: vec![relation], terms: Vec::new() }, parts, &|_| rubato_base::DataType::Unknown)
+}
+
+fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
+    let fold = |terms: Vec<Expr>| flatten(terms.into_iter().map(Expr::fold_constants).collect());
+    query.terms = fold(std::mem::take(&mut query.terms));
+    for relation in &mut query.relations {
+        relation.on = fold(std::mem::take(&mut relation.on));
+    }
+    let own = std::mem::take(&mut parts.projection);
+    parts.projection = own.into_iter().map(Expr::fold_constants).collect();
+    if let Some(aggregate) = &mut parts.aggregate {
+        aggregate.having = aggregate.having.take().map(Expr::fold_constants);
+    }
+}
+
+/// Equalities that follow: from `a = b` and `b = 5`, `a = 5`. One step is enough for what people write.
+fn derive(terms: &[Expr]) -> Vec<Expr> {
+    let equalities: Vec<(&Expr, &Expr)> = terms
+        .iter()
+        .filter_map(|term| match term {
+            Expr::Compare(Comparison::Equal, left, right) => Some((&**left, &**right)),
+            _ => None,
+        })
+        .flat_map(|(left, right)| [(left, right), (right, left)])
+        .collect();
+    let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
+    let mut derived = Vec::new();
+    for (left, middle) in equalities.iter().filter(|(left, right)| is_column(left) && is_column(right)) {
+        for (_, value) in equalities.iter().filter(|(other, value)| other == middle && *value != *left) {
+            derived.push(Expr::Compare(Comparison::Equal, Box::new((*left).clone()), Box::new((*value).clone())));
+        }
+    }
+    derived
+}
+
+fn cheapest(candidates: Vec<Candidate>) -> Candidate {
+    let full = Candidate { access: Access::Full { reverse: false }, satisfied: Vec::new(), cost: f64::INFINITY };
+    candidates.into_iter().fold(full, |best, next| if next.cost < best.cost { next } else { best })
+}
+
+/// Relations in the order in which they are read, with the way to each.
+type Planned = Vec<(usize, Candidate)>;
+
+/// Tries every relation as the driving one.
+fn choose_order(terms: &Terms<'_>) -> Planned {
+    let relations = terms.query.relations.len();
+    let mut best: Option<(f64, Planned)> = None;
+    for driver in 0..relations {
+        if terms.query.relations[driver].join == JoinKind::Left {
+            continue;
+        }
+        let (cost, planned) = follow(terms, driver);
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, planned));
+        }
+    }
+    best.map(|(_, planned)| planned).unwrap_or_default()
+}
+
+/// Starts at `driver` and takes the cheapest next relation each time; the rows touched in all.
+fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
+    let relations = terms.query.relations.len();
+    let first = cheapest(terms.candidates(driver, &[]));
+    let (mut rows, mut cost) = (first.cost, first.cost);
+    let mut placed = vec![driver];
+    let mut planned = vec![(driver, first)];
+    while placed.len() < relations {
+        let next = (0..relations)
+            .filter(|relation| !placed.contains(relation) && may_follow(terms.query, *relation, &placed))
+            .map(|relation| (relation, cheapest(terms.candidates(relation, &placed))))
+            .reduce(|best, next| if next.1.cost < best.1.cost { next } else { best });
+        let Some((relation, candidate)) = next else { break };
+        rows *= candidate.cost.max(1.0);
+        cost += rows;
+        placed.push(relation);
+        planned.push((relation, candidate));
+    }
+    (cost, planned)
+}
+
+/// A left join waits for everything that its condition speaks of.
+fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
+    let mut ready = true;
+    for term in &query.relations[relation].on {
+        term.for_each_column(&mut |global| {
+            let other = query.relation_of(global);
+            ready &= other == relation || placed.contains(&other);
+        });
+    }
+    ready
+}
+
+struct WantedOrder {
+    columns: Vec<OrderColumn>,
+    has_limit: bool,
+    /// It is for min or max: the first row decides.
+    is_extreme: bool,
+}
+
+/// The order in which the driving relation should give its rows.
+fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option<WantedOrder> {
+    let driver = &query.relations[planned.first()?.0];
+    let own = |expr: &Expr| match expr {
+        Expr::Column(global) => global.checked_sub(driver.first).filter(|column| *column < driver.types.len()),
+        _ => None,
+    };
+    if let Some(aggregate) = &parts.aggregate {
+        let column = extreme_column(aggregate).and_then(|(expr, kind)| own(expr).map(|column| (column, kind)));
+        let (column, kind) = column.filter(|_| planned.len() == 1)?;
+        let Relation::Table(table) = &driver.relation else { return None };
+        let descending = kind == AggregateKind::Maximum;
+        let columns = vec![OrderColumn { column, descending, nulls_first: descending }];
+        return table.columns[column].not_null.then_some(WantedOrder { columns, has_limit: true, is_extreme: true });
+    }
+    if parts.order_by.is_empty() || parts.distinct {
+        return None;
+    }
+    let columns = parts
+        .order_by
+        .iter()
+        .map(|key| {
+            let column = own(&parts.projection[key.column])?;
+            Some(OrderColumn { column, descending: key.descending, nulls_first: key.nulls_first })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    Some(WantedOrder { columns, has_limit: parts.limit.is_some(), is_extreme: false })
+}
+
+/// The column and kind of a lone min or max.
+fn extreme_column(aggregate: &AggregatePlan) -> Option<(&Expr, AggregateKind)> {
+    let [call] = aggregate.calls.as_slice() else { return None };
+    let is_extreme = matches!(call.aggregate.kind, AggregateKind::Minimum | AggregateKind::Maximum);
+    let [argument] = call.arguments.as_slice() else { return None };
+    let plain = aggregate.keys.is_empty() && call.filter.is_none();
+    (is_extreme && plain).then_some((argument, call.aggregate.kind))
+}
+
+/// Takes the way to the driving relation that is best for its order; whether the order is served.
+fn serve(
+    query: &Query,
+    derived: &[Expr],
+    parameters: ParameterTypes<'_>,
+    planned: &mut Planned,
+    wanted: &WantedOrder,
+) -> bool {
+    let Some((driver, current)) = planned.first_mut() else { return false };
+    let Relation::Table(table) = &query.relations[*driver].relation else { return false };
+    let terms = Terms { query, shared: &query.terms, derived, parameters };
+    let factor = if wanted.has_limit { LIMIT_FACTOR } else { 1.0 };
+    let mut best: Option<(f64, Candidate, bool)> = None;
+    for candidate in terms.candidates(*driver, &[]) {
+        let Some(reverse) = served_by(&candidate.access, table, &wanted.columns) else { continue };
+        let cost = candidate.cost * factor;
+        if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+            best = Some((cost, candidate, reverse));
+        }
+    }
+    match best {
+        Some((cost, mut candidate, reverse)) if cost <= current.cost * SORT_FACTOR => {
+            set_reverse(&mut candidate.access, reverse);
+            *current = candidate;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Hidden sort columns go with the sort.
+fn drop_unneeded_sort_columns(parts: &mut SelectParts) {
+    if parts.order_by.is_empty() {
+        parts.projection.truncate(parts.visible);
+    }
+}
+
+struct Builder {
+    query: Query,
+    planned: Planned,
+    conditions: Vec<Vec<Expr>>,
+    after: Vec<Vec<Expr>>,
+    /// Columns needed of each step's relation.
+    needed: Vec<BTreeSet<usize>>,
+    filter: Vec<Expr>,
+}
+
+impl Builder {
+    fn new(query: Query, planned: Planned) -> Builder {
+        let steps = planned.len();
+        Builder {
+            query,
+            planned,
+            conditions: vec![Vec::new(); steps],
+            after: vec![Vec::new(); steps],
+            needed: vec![BTreeSet::new(); steps],
+            filter: Vec::new(),
+        }
+    }
+
+    fn step_of(&self, global: usize) -> usize {
+        let relation = self.query.relation_of(global);
+        self.planned.iter().position(|(other, _)| *other == relation).unwrap_or(0)
+    }
+
+    /// The step after which a term can be checked.
+    fn last_step(&self, term: &Expr) -> usize {
+        let mut last = 0;
+        term.for_each_column(&mut |global| last = last.max(self.step_of(global)));
+        last
+    }
+
+    /// Each term goes to the first step that knows all it reads.
+    fn place_terms(&mut self) {
+        let satisfied: BTreeSet<usize> = self
+            .planned
+            .iter()
+            .filter(|(relation, _)| self.query.relations[*relation].join == JoinKind::Inner)
+            .flat_map(|(_, candidate)| candidate.satisfied.iter().copied())
+            .collect();
+        for (index, term) in std::mem::take(&mut self.query.terms).into_iter().enumerate() {
+            if satisfied.contains(&index) {
+                continue;
+            }
+            if self.planned.is_empty() {
+                self.filter.push(term);
+                continue;
+            }
+            let step = self.last_step(&term);
+            self.need(&term);
+            match self.query.relations[self.planned[step].0].join {
+                JoinKind::Inner => self.conditions[step].push(term),
+                JoinKind::Left => self.after[step].push(term),
+            }
+        }
+        for step in 0..self.planned.len() {
+            let relation = self.planned[step].0;
+            let on = std::mem::take(&mut self.query.relations[relation].on);
+            for (index, term) in on.into_iter().enumerate() {
+                if !self.planned[step].1.satisfied.contains(&index) {
+                    self.need(&term);
+                    self.conditions[step].push(term);
+                }
+            }
+            let mut columns = Vec::new();
+            expressions(&self.planned[step].1.access, &mut |expr| expr.for_each_column(&mut |c| columns.push(c)));
+            columns.into_iter().for_each(|column| self.need_column(column));
+        }
+    }
+
+    fn need(&mut self, expr: &Expr) {
+        let mut columns = Vec::new();
+        expr.for_each_column(&mut |column| columns.push(column));
+        columns.into_iter().for_each(|column| self.need_column(column));
+    }
+
+    fn need_column(&mut self, global: usize) {
+        let step = self.step_of(global);
+        let first = self.query.relations[self.planned[step].0].first;
+        self.needed[step].insert(global - first);
+    }
+
+    /// What stands above the joins.
+    fn need_upper(&mut self, parts: &SelectParts) {
+        match &parts.aggregate {
+            None => parts.projection.iter().for_each(|expr| self.need(expr)),
+            Some(aggregate) => {
+                aggregate.keys.iter().for_each(|expr| self.need(expr));
+                for call in &aggregate.calls {
+                    let ordered = call.order_by.iter().map(|(expr, ..)| expr);
+                    call.arguments.iter().chain(&call.filter).chain(ordered).for_each(|expr| self.need(expr));
+                }
+            }
+        }
+    }
+
+    fn into_plan(mut self, mut parts: SelectParts, input_limit: Option<u64>) -> SelectPlan {
+        let mut first_slots = Vec::with_capacity(self.planned.len());
+        let mut width = 0;
+        for needed in &self.needed {
+            first_slots.push(width);
+            width += needed.len();
+        }
+        let slots: Vec<(usize, usize, Vec<usize>)> = self
+            .planned
+            .iter()
+            .enumerate()
+            .map(|(step, (relation, _))| {
+                (self.query.relations[*relation].first, first_slots[step], self.needed[step].iter().copied().collect())
+            })
+            .collect();
+        let steps_of: Vec<usize> = (0..self.query.relations.len())
+            .map(|relation| self.planned.iter().position(|(other, _)| *other == relation).unwrap_or(0))
+            .collect();
+        let firsts: Vec<usize> = self.query.relations.iter().map(|relation| relation.first).collect();
+        let map = |global: usize| {
+            let relation = firsts.iter().rposition(|first| *first <= global).unwrap_or(0);
+            let (first, slot, columns) = &slots[steps_of[relation]];
+            slot + columns.iter().position(|column| *column == global - first).unwrap_or(0)
+        };
+        let remap = |expr: &mut Expr| *expr = expr.remap_columns(&map);
+        let mut relations: Vec<Option<QueryRelation>> =
+            std::mem::take(&mut self.query.relations).into_iter().map(Some).collect();
+        let mut steps = Vec::with_capacity(self.planned.len());
+        for (step, (relation, mut candidate)) in self.planned.into_iter().enumerate() {
+            let Some(own) = relations[relation].take() else { continue };
+            expressions_mut(&mut candidate.access, &mut |expr| remap(expr));
+            let mut condition = all_of(std::mem::take(&mut self.conditions[step]));
+            let mut filter_after = all_of(std::mem::take(&mut self.after[step]));
+            condition.iter_mut().chain(&mut filter_after).for_each(remap);
+            let columns: Vec<usize> = self.needed[step].iter().copied().collect();
+            let reads = columns.iter().copied().collect::<ColumnSet>().union(ColumnSet::EXISTENCE);
+            steps.push(Step {
+                relation: own.relation,
+                alias: own.alias,
+                access: candidate.access,
+                join: own.join,
+                condition,
+                filter_after,
+                first_slot: first_slots[step],
+                columns,
+                reads,
+            });
+        }
+        match &mut parts.aggregate {
+            None => parts.projection.iter_mut().for_each(remap),
+            Some(aggregate) => remap_aggregate(aggregate, &remap),
+        }
+        let lock = parts.lock.map(|lock| RowLock {
+            steps: lock.steps.iter().map(|relation| steps_of[*relation]).collect(),
+            wait: lock.wait,
+        });
+        SelectPlan {
+            steps,
+            filter: all_of(self.filter),
+            aggregate: parts.aggregate,
+            projection: parts.projection,
+            visible: parts.visible,
+            distinct: parts.distinct,
+            order_by: parts.order_by,
+            limit: parts.limit,
+            offset: parts.offset,
+            lock,
+            input_limit,
+        }
+    }
+}
+
+fn remap_aggregate(aggregate: &mut AggregatePlan, remap: &dyn Fn(&mut Expr)) {
+    aggregate.keys.iter_mut().for_each(remap);
+    for call in &mut aggregate.calls {
+        let ordered = call.order_by.iter_mut().map(|(expr, ..)| expr);
+        call.arguments.iter_mut().chain(&mut call.filter).chain(ordered).for_each(remap);
+    }
+}
+

@@ -1,0 +1,108 @@
+//! Schema changes as pure functions from one catalog version to the next.
+//!
+//! [`apply`] checks a change against the catalog, makes the next version, and says as [`StorageWork`] what has to happen to rows
+//! in the same transaction. It moves no row itself.
+
+mod alter;
+mod apply;
+mod constraints;
+
+use crate::catalog::Catalog;
+use crate::statement::SchemaChange;
+use rubato_base::{Error, Result, TableId};
+
+/// What the executor must do with rows, in order, before the new catalog may be installed. `before` tables are found in the old
+/// catalog, `table` names in the new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorageWork {
+    /// A new empty table or index.
+    Create {
+        /// Its storage.
+        storage: TableId,
+    },
+    /// All rows of a table or entries of an index go.
+    Drop {
+        /// Its storage.
+        storage: TableId,
+    },
+    /// The index of the new catalog's table is filled from the table's rows. 23505 if it is unique and two rows share a key.
+    FillIndex {
+        /// The table.
+        table: String,
+        /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
+        index: usize,
+    },
+    /// The rows move from the old storage to the table's storage in the new catalog, under the new primary key. 23505 if two
+    /// rows share a key, 23502 if a key column is NULL. Both storages exist; [`StorageWork::Drop`] of the old one follows.
+    /// Indexes are made anew by `FillIndex` works that follow.
+    Rewrite {
+        /// The table.
+        table: String,
+        /// Where the rows were.
+        from: TableId,
+        /// The columns of the old primary key; empty: a hidden row number.
+        old_key: Vec<usize>,
+    },
+    /// No row has NULL in this column; otherwise 23502.
+    VerifyNotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: usize,
+    },
+    /// No row violates the table's check of this name; otherwise 23514.
+    VerifyCheck {
+        /// The table.
+        table: String,
+        /// The check's place in [`crate::catalog::Table::checks`] of the new version.
+        check: usize,
+    },
+    /// Every row's foreign key of this place refers to a row; otherwise 23503.
+    VerifyForeignKey {
+        /// The table.
+        table: String,
+        /// Its place in [`crate::catalog::Table::foreign_keys`] of the new version.
+        foreign_key: usize,
+    },
+    /// A column was added whose default is not NULL: every row gets the default's value in it, evaluated for each row if it is
+    /// volatile and once otherwise.
+    FillColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: usize,
+    },
+    /// The sequence starts: its next value is its first.
+    StartSequence {
+        /// Its name.
+        name: String,
+    },
+    /// The sequence is gone.
+    DropSequence {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A schema change carried out on the catalog.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The next version; equal to the old one in everything if nothing was to be done (IF EXISTS, IF NOT EXISTS).
+    pub catalog: Catalog,
+    /// What must happen to rows.
+    pub work: Vec<StorageWork>,
+    /// NOTICEs for the client, SQLSTATE included.
+    pub notices: Vec<Error>,
+    /// The command tag.
+    pub tag: &'static str,
+}
+
+/// Carries a change out on a catalog. Ids are taken from [`Catalog::next_id`], which never goes back. Every table whose definition
+/// changed has a higher version than before, those it refers to and that refer to it included.
+///
+/// Errors: 42P07 exists, 42P01 does not exist, 42701 duplicate column, 42703 no such column, 42P16 a second primary key, 2BP01
+/// others depend on it (with detail), 42830 a foreign key without a matching key, 42704 no such constraint, index or sequence,
+/// 42710 duplicate constraint, 0A000.
+pub fn apply(catalog: &Catalog, change: &SchemaChange) -> Result<Applied> {
+    apply::Change::new(catalog).run(change)
+}

@@ -1,0 +1,363 @@
+//! ALTER TABLE.
+
+use super::StorageWork;
+use super::apply::{Change, no_table};
+use crate::catalog::{Check, Column, Index, Table};
+use crate::statement::AlterAction;
+use rubato_base::{Error, Result, SqlState, TableId};
+use rubato_formula::Expr;
+use std::sync::Arc;
+
+impl Change {
+    pub fn alter_table(&mut self, name: &str, if_exists: bool, actions: &[AlterAction]) -> Result<()> {
+        if !self.catalog.tables.contains_key(name) {
+            if if_exists {
+                let message = format!("relation \"{name}\" does not exist, skipping");
+                self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+                return Ok(());
+            }
+            return Err(no_table(name));
+        }
+        let mut name = name.to_owned();
+        for action in actions {
+            self.alter(&mut name, action)?;
+        }
+        Ok(())
+    }
+
+    fn alter(&mut self, table: &mut String, action: &AlterAction) -> Result<()> {
+        match action {
+            AlterAction::AddPrimaryKey { name, columns } => self.add_primary_key(table, name, columns),
+            AlterAction::AddUnique(index) => {
+                self.check_constraint_name(table, &index.name)?;
+                self.check_relation_name(&index.name)?;
+                self.add_index(table, index)
+            }
+            AlterAction::AddCheck(check) => self.add_check(table, check),
+            AlterAction::AddForeignKey(key) => {
+                self.check_constraint_name(table, &key.name)?;
+                self.add_foreign_key(table, key.clone())?;
+                let foreign_key = self.table_mut(table)?.foreign_keys.len() - 1;
+                self.work.push(StorageWork::VerifyForeignKey { table: table.clone(), foreign_key });
+                Ok(())
+            }
+            AlterAction::DropConstraint { name, if_exists, cascade } => {
+                self.drop_constraint(table, name, *if_exists, *cascade)
+            }
+            AlterAction::AddColumn { column, if_not_exists } => self.add_column(table, column, *if_not_exists),
+            AlterAction::AddSequence(sequence) => {
+                self.check_relation_name(&sequence.name)?;
+                self.add_sequence(sequence);
+                Ok(())
+            }
+            AlterAction::DropColumn { name, if_exists } => self.drop_column(table, name, *if_exists),
+            AlterAction::SetDefault { column, default } => {
+                let column = self.column_mut(table, *column)?;
+                column.default = default.as_ref().map(|(expr, _)| expr.clone());
+                column.default_text = default.as_ref().map(|(_, text)| text.clone());
+                Ok(())
+            }
+            AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
+            AlterAction::RenameTable(new) => {
+                self.rename_table(table, new)?;
+                table.clone_from(new);
+                Ok(())
+            }
+            AlterAction::RenameColumn { column, name } => {
+                self.check_column_name(table, name)?;
+                self.column_mut(table, *column)?.name.clone_from(name);
+                Ok(())
+            }
+        }
+    }
+
+    fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
+        self.table_mut(table)?.columns.get_mut(column).ok_or_else(|| Error::internal("ALTER TABLE lost its column"))
+    }
+
+    fn check_relation_name(&self, name: &str) -> Result<()> {
+        match self.name_is_taken(name) {
+            true => Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))),
+            false => Ok(()),
+        }
+    }
+
+    fn check_constraint_name(&mut self, table: &str, name: &str) -> Result<()> {
+        let own = self.table_mut(table)?;
+        match has_constraint(own, name) {
+            true => Err(Error::new(
+                SqlState::DUPLICATE_OBJECT,
+                format!("constraint \"{name}\" for relation \"{table}\" already exists"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn check_column_name(&mut self, table: &str, name: &str) -> Result<()> {
+        match self.table_mut(table)?.columns.iter().any(|column| !column.dropped && column.name == *name) {
+            true => Err(Error::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" of relation \"{table}\" already exists"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn add_primary_key(&mut self, table: &str, name: &str, columns: &[usize]) -> Result<()> {
+        if !self.table_mut(table)?.primary_key.is_empty() {
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("multiple primary keys for table \"{table}\" are not allowed"),
+            ));
+        }
+        self.check_relation_name(name)?;
+        for column in columns {
+            self.set_not_null(table, *column, true)?;
+        }
+        self.table_mut(table)?.primary_key_name = name.to_owned();
+        self.lay_out(table, columns.to_vec())
+    }
+
+    /// Moves a table's rows under another key, and makes its indexes anew: their entries name rows by key.
+    fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
+        let fresh = self.new_storage();
+        let table = self.table_mut(name)?;
+        let from = std::mem::replace(&mut table.id, fresh);
+        let old_key = std::mem::replace(&mut table.primary_key, key);
+        let indexes = table.indexes.len();
+        self.catalog.table_names.remove(&from);
+        self.catalog.table_names.insert(fresh, name.to_owned());
+        self.work.push(StorageWork::Rewrite { table: name.to_owned(), from, old_key });
+        self.work.push(StorageWork::Drop { storage: from });
+        for index in 0..indexes {
+            let fresh = self.new_storage();
+            let old: TableId = std::mem::replace(&mut self.table_mut(name)?.indexes[index].id, fresh);
+            self.work.push(StorageWork::FillIndex { table: name.to_owned(), index });
+            self.work.push(StorageWork::Drop { storage: old });
+        }
+        Ok(())
+    }
+
+    fn add_check(&mut self, table: &str, check: &Check) -> Result<()> {
+        self.check_constraint_name(table, &check.name)?;
+        let own = self.table_mut(table)?;
+        own.checks.push(check.clone());
+        let place = own.checks.len() - 1;
+        self.work.push(StorageWork::VerifyCheck { table: table.to_owned(), check: place });
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        let own = self.table_mut(table)?;
+        if !has_constraint(own, name) {
+            let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
+            if if_exists {
+                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
+                return Ok(());
+            }
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        if own.foreign_keys.iter().any(|key| key.name == name) {
+            return self.remove_foreign_key(table, name);
+        }
+        if let Some(place) = own.checks.iter().position(|check| check.name == name) {
+            own.checks.remove(place);
+            return Ok(());
+        }
+        let is_key = !own.primary_key.is_empty() && own.primary_key_name == name;
+        let columns = match own.indexes.iter().find(|index| index.name == name) {
+            Some(index) if !is_key => index.columns.clone(),
+            _ => own.primary_key.clone(),
+        };
+        self.release(table, &columns, &format!("constraint {name} on table {table}"), cascade)?;
+        if is_key {
+            self.table_mut(table)?.primary_key_name.clear();
+            return self.lay_out(table, Vec::new());
+        }
+        self.remove_index(table, name)
+    }
+
+    fn remove_index(&mut self, table: &str, name: &str) -> Result<()> {
+        let own = self.table_mut(table)?;
+        if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
+            let index = own.indexes.remove(place);
+            self.work.push(StorageWork::Drop { storage: index.id });
+        }
+        Ok(())
+    }
+
+    /// Foreign keys of others that refer to `columns` go with CASCADE, and refuse the change without.
+    fn release(&mut self, table: &str, columns: &[usize], what: &str, cascade: bool) -> Result<()> {
+        let referring = self.table_mut(table)?.referenced_by.clone();
+        for (other, key) in referring {
+            let refers = self.catalog.tables.get(&other).is_some_and(|other| {
+                other.foreign_keys.iter().any(|own| {
+                    own.name == key
+                        && own.referenced_columns.len() == columns.len()
+                        && own.referenced_columns.iter().all(|column| columns.contains(column))
+                })
+            });
+            if !refers {
+                continue;
+            }
+            if !cascade {
+                return Err(Error::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!("cannot drop {what} because other objects depend on it"),
+                )
+                .with_detail(format!("constraint {key} on table {other} depends on it"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            let message = format!("drop cascades to constraint {key} on table {other}");
+            self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+            self.remove_foreign_key(&other, &key)?;
+        }
+        Ok(())
+    }
+
+    fn add_column(&mut self, table: &str, column: &Column, if_not_exists: bool) -> Result<()> {
+        if if_not_exists && self.check_column_name(table, &column.name).is_err() {
+            let message = format!("column \"{}\" of relation \"{table}\" already exists, skipping", column.name);
+            self.notice(SqlState::DUPLICATE_COLUMN, message);
+            return Ok(());
+        }
+        self.check_column_name(table, &column.name)?;
+        let own = self.table_mut(table)?;
+        own.columns.push(column.clone());
+        let place = own.columns.len() - 1;
+        if column.default.is_some() {
+            self.work.push(StorageWork::FillColumn { table: table.to_owned(), column: place });
+        }
+        if column.not_null {
+            self.work.push(StorageWork::VerifyNotNull { table: table.to_owned(), column: place });
+        }
+        Ok(())
+    }
+
+    fn drop_column(&mut self, table: &str, name: &str, if_exists: bool) -> Result<()> {
+        let own = self.table_mut(table)?;
+        let Some(place) = own.columns.iter().position(|column| !column.dropped && column.name == *name) else {
+            let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
+            if if_exists {
+                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
+                return Ok(());
+            }
+            return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        if own.primary_key.contains(&place) {
+            return Err(Error::unsupported("dropping a column of the primary key")
+                .with_hint("Drop the primary key constraint first."));
+        }
+        let reads = |expr: &Expr| {
+            let mut found = false;
+            expr.for_each_column(&mut |column| found |= column == place);
+            found
+        };
+        own.checks.retain(|check| !reads(&check.condition));
+        let indexes: Vec<(String, Vec<usize>)> = own
+            .indexes
+            .iter()
+            .filter(|index| index.columns.contains(&place))
+            .map(|index| (index.name.clone(), index.columns.clone()))
+            .collect();
+        let keys: Vec<String> =
+            own.foreign_keys.iter().filter(|key| key.columns.contains(&place)).map(|key| key.name.clone()).collect();
+        for (index, columns) in indexes {
+            self.release(table, &columns, &format!("column {name} of table {table}"), false)?;
+            self.remove_index(table, &index)?;
+        }
+        for key in keys {
+            self.remove_foreign_key(table, &key)?;
+        }
+        for sequence in self.owned_sequences(table, Some(place)) {
+            self.remove_sequence(&sequence);
+        }
+        let column = self.column_mut(table, place)?;
+        column.name = format!("........pg.dropped.{}........", place + 1);
+        column.dropped = true;
+        column.not_null = false;
+        column.default = None;
+        column.default_text = None;
+        column.identity_always = None;
+        Ok(())
+    }
+
+    fn set_not_null(&mut self, table: &str, column: usize, not_null: bool) -> Result<()> {
+        let own = self.table_mut(table)?;
+        if !not_null && own.primary_key.contains(&column) {
+            let name = own.columns[column].name.clone();
+            return Err(Error::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("column \"{name}\" is in a primary key"),
+            ));
+        }
+        let definition = self.column_mut(table, column)?;
+        let verify = not_null && !definition.not_null;
+        definition.not_null = not_null;
+        if verify {
+            self.work.push(StorageWork::VerifyNotNull { table: table.to_owned(), column });
+        }
+        Ok(())
+    }
+
+    fn rename_table(&mut self, old: &str, new: &str) -> Result<()> {
+        self.check_relation_name(new)?;
+        let Some(mut table) = self.catalog.tables.remove(old) else { return Err(no_table(old)) };
+        Arc::make_mut(&mut table).name = new.to_owned();
+        self.catalog.table_names.insert(table.id, new.to_owned());
+        self.catalog.tables.insert(new.to_owned(), Arc::clone(&table));
+        self.touched.remove(old);
+        self.touched.insert(new.to_owned());
+        for key in table.foreign_keys.clone() {
+            let referred = if key.referenced_table == old { new.to_owned() } else { key.referenced_table };
+            for (name, _) in self.table_mut(&referred)?.referenced_by.iter_mut().filter(|(name, _)| name == old) {
+                new.clone_into(name);
+            }
+        }
+        let referring: Vec<String> = self.table_mut(new)?.referenced_by.iter().map(|(name, _)| name.clone()).collect();
+        for other in referring {
+            for key in self.table_mut(&other)?.foreign_keys.iter_mut().filter(|key| key.referenced_table == old) {
+                new.clone_into(&mut key.referenced_table);
+            }
+        }
+        for name in self.owned_sequences(old, None) {
+            if let Some(sequence) = self.catalog.sequences.get_mut(&name)
+                && let Some((owner, _)) = &mut Arc::make_mut(sequence).owned_by
+            {
+                new.clone_into(owner);
+            }
+        }
+        // Work decided earlier in the same statement names the table by its old name.
+        self.rename_work(old, new);
+        Ok(())
+    }
+
+    fn rename_work(&mut self, old: &str, new: &str) {
+        for work in &mut self.work {
+            match work {
+                StorageWork::FillIndex { table, .. }
+                | StorageWork::Rewrite { table, .. }
+                | StorageWork::VerifyNotNull { table, .. }
+                | StorageWork::VerifyCheck { table, .. }
+                | StorageWork::VerifyForeignKey { table, .. }
+                | StorageWork::FillColumn { table, .. } => {
+                    if table == old {
+                        new.clone_into(table);
+                    }
+                }
+                StorageWork::Create { .. }
+                | StorageWork::Drop { .. }
+                | StorageWork::StartSequence { .. }
+                | StorageWork::DropSequence { .. } => {}
+            }
+        }
+    }
+}
+
+fn has_constraint(table: &Table, name: &str) -> bool {
+    let is_named = |index: &Index| index.constraint && index.name == name;
+    (!table.primary_key.is_empty() && table.primary_key_name == name)
+        || table.indexes.iter().any(is_named)
+        || table.checks.iter().any(|check| check.name == name)
+        || table.foreign_keys.iter().any(|key| key.name == name)
+}

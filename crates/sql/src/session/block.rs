@@ -1,0 +1,262 @@
+//! Transactions of a session: blocks, savepoints, commit and rollback.
+
+use super::{Block, Next, Session};
+use crate::catalog::Catalog;
+use crate::client::Responder;
+use crate::partition::{Attachment, Partition};
+use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
+use rubato_protocol::{BeginOptions, Savepoint, Stop};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// Savepoints that one transaction may hold.
+const SAVEPOINTS_MAX: usize = 10_000;
+
+/// The transaction that is open.
+pub(super) struct OpenTransaction {
+    pub(super) id: TransactionId,
+    pub(super) started_us: i64,
+    /// The catalog with this transaction's own schema changes, if it made any.
+    pub(super) catalog: Option<Arc<Catalog>>,
+    /// The committed catalog version that it started from.
+    pub(super) base_version: u64,
+    pub(super) savepoints: Vec<NamedSavepoint>,
+    /// Tables written, with the version that the statement was planned for.
+    pub(super) written_versions: Vec<(String, u64)>,
+    /// Storage that only this transaction knows: dropped if it is rolled back.
+    pub(super) created_storage: Vec<TableId>,
+    /// Storage that nobody needs after it has committed.
+    pub(super) dropped_storage: Vec<TableId>,
+}
+
+/// A savepoint.
+pub(super) struct NamedSavepoint {
+    name: String,
+    savepoint: Savepoint,
+    catalog: Option<Arc<Catalog>>,
+    dropped_storage: usize,
+}
+
+impl Session {
+    /// The transaction that the current statement runs in, begun if there is none.
+    pub(super) fn ensure_transaction(&mut self, partition: &mut Partition, read_only: bool, now_us: i64) -> TransactionId {
+        if let Some(transaction) = &self.transaction {
+            return transaction.id;
+        }
+        let read_only = read_only || self.is_read_only();
+        let id = partition.database.begin(BeginOptions { session: self.id, read_only });
+        self.transaction = Some(OpenTransaction {
+            id,
+            started_us: now_us,
+            catalog: None,
+            base_version: partition.catalog.version,
+            savepoints: Vec::new(),
+            written_versions: Vec::new(),
+            created_storage: Vec::new(),
+            dropped_storage: Vec::new(),
+        });
+        id
+    }
+
+    /// Whether the block, or the session by default, only reads.
+    pub(super) fn is_read_only(&self) -> bool {
+        match self.modes.read_only {
+            Some(read_only) if self.block == Block::Explicit => read_only,
+            _ => self.settings.flag("default_transaction_read_only"),
+        }
+    }
+
+    pub(super) fn transaction_time_us(&self, now_us: i64) -> i64 {
+        self.transaction.as_ref().map_or(now_us, |transaction| transaction.started_us)
+    }
+
+    /// Commits the open transaction, if there is one. `Some` means that it has to wait; call again when woken. An error has
+    /// not yet rolled it back.
+    pub(super) fn commit_now(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Result<Option<Next>> {
+        if let Some(lsn) = partition.log_sequences()? {
+            self.raise_durable(lsn);
+        }
+        let Some(transaction) = &self.transaction else {
+            self.end_block(true, responder);
+            return Ok(None);
+        };
+        let attachment = self.checked_attachment(transaction, partition)?;
+        let id = transaction.id;
+        let Partition { database, log, .. } = partition;
+        match database.commit(id, attachment.as_deref(), &mut **log) {
+            Ok(committed) => {
+                self.raise_durable(committed.durable_at);
+                self.install_catalog(partition);
+                self.transaction = None;
+                self.end_block(true, responder);
+                Ok(None)
+            }
+            Err(Stop::Wait(wait)) => {
+                self.note_wait(&wait);
+                Ok(Some(Next::Park(self.commit_stage())))
+            }
+            Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
+        }
+    }
+
+    /// A commit at the end of a script or at Sync goes on at the parser stage, that of a statement at the transaction stage.
+    fn commit_stage(&self) -> StageKind {
+        if self.current.is_some() { StageKind::Transaction } else { StageKind::Parser }
+    }
+
+    /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else did, or changed a table that
+    /// this transaction wrote to.
+    fn checked_attachment(&self, transaction: &OpenTransaction, partition: &Partition) -> Result<Option<Vec<u8>>> {
+        let changed = |detail: String| Error::serialization("the schema was changed by another transaction", detail);
+        if partition.catalog.version != transaction.base_version {
+            if transaction.catalog.is_some() {
+                return Err(changed("two schema changes were made at once".into()));
+            }
+            for (name, version) in &transaction.written_versions {
+                if partition.catalog.tables.get(name).map(|table| table.version) != Some(*version) {
+                    return Err(changed(format!("table \"{name}\"")));
+                }
+            }
+        }
+        Ok(transaction.catalog.as_ref().map(|catalog| {
+            Attachment { catalog: Some((**catalog).clone()), sequences: Vec::new() }.encode()
+        }))
+    }
+
+    fn install_catalog(&mut self, partition: &mut Partition) {
+        let Some(transaction) = &mut self.transaction else { return };
+        if let Some(catalog) = transaction.catalog.take() {
+            partition.catalog = catalog;
+            for storage in transaction.dropped_storage.drain(..) {
+                partition.database.drop_table(storage);
+            }
+        }
+    }
+
+    /// Rolls the open transaction back, if there is one.
+    pub(super) fn roll_back(&mut self, partition: &mut Partition) {
+        let Some(transaction) = self.transaction.take() else { return };
+        partition.database.rollback(transaction.id);
+        for storage in transaction.created_storage {
+            partition.database.drop_table(storage);
+        }
+    }
+
+    /// What an error does to the transaction: a block fails, anything else is rolled back.
+    pub(super) fn fail_transaction(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
+        self.replay = None;
+        match self.block {
+            Block::Explicit => {
+                self.block = Block::Failed;
+                // Without savepoints there is nothing left to keep: whoever waits for this transaction goes on.
+                if self.transaction.as_ref().is_some_and(|transaction| transaction.savepoints.is_empty()) {
+                    self.roll_back(partition);
+                } else if let Some(transaction) = &self.transaction {
+                    partition.database.stop_waiting(transaction.id);
+                }
+            }
+            Block::Failed => {}
+            Block::None | Block::Implicit => {
+                self.roll_back(partition);
+                self.end_block(false, responder);
+            }
+        }
+    }
+
+    /// The transaction has ended: portals, LOCAL settings and modes end with it.
+    pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
+        if self.block != Block::None || !self.portals.is_empty() {
+            let kept = match &self.current {
+                Some(current) => match &current.origin {
+                    super::Origin::Portal(name) => self.portals.remove_entry(name),
+                    _ => None,
+                },
+                None => None,
+            };
+            self.portals.clear();
+            self.portals.extend(kept);
+        }
+        self.block = Block::None;
+        self.modes = Default::default();
+        self.replay = None;
+        for (name, value) in self.settings.end_transaction(committed) {
+            if name == "TimeZone" {
+                self.text.time_zone = self.settings.time_zone();
+            }
+            responder.parameter_status(&name, &value);
+        }
+    }
+
+    pub(super) fn set_savepoint(&mut self, name: &str, partition: &mut Partition, now_us: i64) -> Result<()> {
+        self.require_block("SAVEPOINT")?;
+        let id = self.ensure_transaction(partition, false, now_us);
+        let savepoint = partition.database.savepoint(id);
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        if transaction.savepoints.len() >= SAVEPOINTS_MAX {
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too many savepoints in one transaction"));
+        }
+        transaction.savepoints.push(NamedSavepoint {
+            name: name.to_owned(),
+            savepoint,
+            catalog: transaction.catalog.clone(),
+            dropped_storage: transaction.dropped_storage.len(),
+        });
+        self.replay = None;
+        Ok(())
+    }
+
+    pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        self.require_block("RELEASE SAVEPOINT")?;
+        let at = self.savepoint_at(name)?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.savepoints.truncate(at);
+        }
+        Ok(())
+    }
+
+    pub(super) fn rollback_to_savepoint(&mut self, name: &str, partition: &mut Partition) -> Result<()> {
+        self.require_block("ROLLBACK TO SAVEPOINT")?;
+        let at = self.savepoint_at(name)?;
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        transaction.savepoints.truncate(at + 1);
+        if let Some(savepoint) = transaction.savepoints.last() {
+            partition.database.rollback_to(transaction.id, savepoint.savepoint);
+            transaction.catalog = savepoint.catalog.clone();
+            transaction.dropped_storage.truncate(savepoint.dropped_storage);
+        }
+        self.block = Block::Explicit;
+        Ok(())
+    }
+
+    fn savepoint_at(&self, name: &str) -> Result<usize> {
+        let found = self.transaction.as_ref().and_then(|transaction| {
+            transaction.savepoints.iter().rposition(|savepoint| savepoint.name == name)
+        });
+        found.ok_or_else(|| {
+            Error::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    pub(super) fn require_block(&self, what: &str) -> Result<()> {
+        match self.block {
+            Block::Explicit | Block::Failed => Ok(()),
+            Block::None | Block::Implicit => {
+                let message = format!("{what} can only be used in transaction blocks");
+                Err(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+            }
+        }
+    }
+
+    /// Numbers taken from sequences outside of a commit are written down before they are answered.
+    pub(super) fn note_sequences(&mut self, partition: &mut Partition) {
+        if let Ok(Some(lsn)) = partition.log_sequences() {
+            self.raise_durable(lsn);
+        }
+    }
+
+    /// What a statement of the open transaction has read must be durable before its answer, unless the transaction goes on
+    /// (promise 4: rows read inside an open transaction may be shown at once).
+    pub(super) fn read_depends_on(&self, partition: &Partition) -> Lsn {
+        self.transaction.as_ref().map_or(Lsn(0), |transaction| partition.database.depends_on(transaction.id))
+    }
+}

@@ -1,0 +1,226 @@
+//! COPY: data that comes in over many requests, and rows that go out in pieces.
+
+use super::execute::with_evaluation;
+use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
+use crate::client::{Format, Responder};
+use crate::executor::{CopyOut, CopyReader, ExecutionContext};
+use crate::partition::Partition;
+use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
+use rubato_base::{Error, SqlState};
+use rubato_protocol::{Outcome, Stop};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// A COPY FROM STDIN under way.
+pub(super) struct CopyIn {
+    reader: Box<CopyReader>,
+    /// The statement, which goes on when the data has ended.
+    current: Current,
+    /// What is left to do when the transaction that it waits for has ended.
+    resume: Option<Resume>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Resume {
+    Feed,
+    Finish,
+}
+
+fn wire_format(copy: &CopyStatement) -> Format {
+    if copy.format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+}
+
+impl Session {
+    pub(super) fn start_copy(
+        &mut self,
+        copy: &CopyStatement,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        if !copy.from {
+            return self.copy_out(copy, partition, context, responder);
+        }
+        if self.is_read_only() {
+            let message = "cannot execute COPY FROM in a read-only transaction";
+            return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
+        }
+        let reader = Box::new(CopyReader::new(copy)?);
+        let id = self.ensure_transaction(partition, false, context.now_us);
+        let savepoint = partition.database.savepoint(id);
+        if let (Some(table), Some(transaction)) = (&copy.table, &mut self.transaction) {
+            transaction.written_versions.push((table.name.clone(), table.version));
+        }
+        let Some(mut current) = self.current.take() else { return Ok(Next::To(StageKind::Parser)) };
+        current.savepoint = Some(savepoint);
+        self.replay = None;
+        self.copy_in = Some(CopyIn { reader, current, resume: None });
+        responder.copy_in(wire_format(copy), copy.columns.len());
+        Ok(Next::To(StageKind::Parser))
+    }
+
+    /// Whether a COPY FROM had to wait and can go on: its next step.
+    pub(super) fn resume_copy<L: PartitionLock>(
+        &mut self,
+        lock: &L,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let resume = self.copy_in.as_mut()?.resume.take()?;
+        let mut partition = lock.lock();
+        if let Some(error) = self.cancelled.take() {
+            return Some(self.fail(error, &mut partition, responder));
+        }
+        match resume {
+            Resume::Feed => self.copy_data(&[], &mut partition, context, responder),
+            Resume::Finish => self.copy_done(&mut partition, context, responder),
+        }
+    }
+
+    pub(super) fn copy_data(
+        &mut self,
+        data: &[u8],
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        // What still comes in behind an error is passed over.
+        let mut copy = self.copy_in.take()?;
+        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| reader.feed(data, execution));
+        self.after_copy_step(copy, outcome.map(|()| None), Resume::Feed, partition, context, responder)
+    }
+
+    pub(super) fn copy_done(
+        &mut self,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let mut copy = self.copy_in.take()?;
+        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| reader.finish(execution));
+        self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, context, responder)
+    }
+
+    fn after_copy_step(
+        &mut self,
+        mut copy: CopyIn,
+        outcome: Outcome<Option<u64>>,
+        resume: Resume,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        match outcome {
+            Ok(None) => {
+                self.copy_in = Some(copy);
+                None
+            }
+            Ok(Some(rows)) => {
+                copy.current.tag = Some(format!("COPY {rows}"));
+                self.current = Some(copy.current);
+                Some(self.finish(partition, responder))
+            }
+            Err(Stop::Wait(wait)) => {
+                copy.resume = Some(resume);
+                self.copy_in = Some(copy);
+                self.park(&wait, context);
+                Some(Next::Park(StageKind::Parser))
+            }
+            Err(Stop::Abort(error) | Stop::Fail(error)) => {
+                let savepoint = copy.current.savepoint;
+                self.current = Some(copy.current);
+                if let (Some(savepoint), Some(transaction)) = (savepoint, &self.transaction) {
+                    partition.database.rollback_to(transaction.id, savepoint);
+                }
+                Some(self.fail(error, partition, responder))
+            }
+        }
+    }
+
+    pub(super) fn copy_fail(
+        &mut self,
+        reason: &str,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let copy = self.copy_in.take()?;
+        self.current = Some(copy.current);
+        let error = Error::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"));
+        Some(self.fail(error, partition, responder))
+    }
+
+    fn with_copy<T>(
+        &mut self,
+        copy: &mut CopyIn,
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+        work: impl FnOnce(&mut CopyReader, &mut ExecutionContext<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let Some(transaction) = self.transaction.as_ref().map(|transaction| transaction.id) else {
+            return Err(Stop::Fail(Error::internal("a COPY without a transaction")));
+        };
+        let catalog = self.catalog(partition);
+        let Partition { database, sequences, row_numbers, .. } = partition;
+        let times_us = (copy.current.started_us, context.now_us);
+        let reader = &mut copy.reader;
+        with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+            let mut execution = ExecutionContext {
+                database,
+                transaction,
+                catalog: &catalog,
+                evaluation,
+                row_numbers,
+                limits: context.limits,
+            };
+            work(reader, &mut execution)
+        })
+    }
+
+    fn copy_out(
+        &mut self,
+        copy: &CopyStatement,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let mut running = match self.copy_out.take() {
+            Some(running) => running,
+            None => {
+                let Some(Statement::Utility(utility)) = self.current.as_ref().map(|current| &current.statement) else {
+                    return Err(Stop::Fail(Error::internal("a COPY without a statement")));
+                };
+                let running = Box::new(CopyOut::new(Arc::<Utility>::clone(utility))?);
+                responder.copy_out(wire_format(copy), copy.output.len());
+                running
+            }
+        };
+        self.replay = None;
+        let catalog = self.catalog(partition);
+        let Partition { database, sequences, row_numbers, .. } = partition;
+        let times_us = (context.now_us, context.now_us);
+        let rows = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+            let mut execution =
+                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits: context.limits };
+            running.run(&mut execution, &mut |message| {
+                responder.copy_data(message);
+                responder.buffered_bytes() < RESPONSE_BYTES_MAX
+            })
+        })?;
+        let lsn = self.read_depends_on(partition);
+        self.raise_durable(lsn);
+        match rows {
+            Some(rows) => {
+                responder.copy_done();
+                Ok(self.answered(format!("COPY {rows}"), partition, responder))
+            }
+            None => {
+                self.copy_out = Some(running);
+                if let Some(current) = &mut self.current {
+                    current.streamed = true;
+                }
+                Ok(Next::Yield)
+            }
+        }
+    }
+}

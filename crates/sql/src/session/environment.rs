@@ -1,0 +1,134 @@
+//! What expressions see of the session while a statement runs.
+
+use super::settings::Settings;
+use crate::catalog::{Catalog, Sequence};
+use crate::partition::SequenceValues;
+use rubato_base::{Error, Result, SqlState, Value};
+use rubato_formula::{Environment, SessionFact};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Who the session is.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// The user.
+    pub user: String,
+    /// The database.
+    pub database: String,
+    /// The number by which the client can cancel it.
+    pub backend_id: i32,
+}
+
+/// Numbers that the session took from sequences.
+#[derive(Clone, Debug, Default)]
+pub struct TakenNumbers {
+    by_sequence: BTreeMap<u32, i64>,
+    last: Option<(u32, i64)>,
+}
+
+/// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
+pub(crate) struct SessionEnvironment<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) sequences: RefCell<&'a mut SequenceValues>,
+    pub(crate) taken: RefCell<&'a mut TakenNumbers>,
+    pub(crate) settings: RefCell<&'a mut Settings>,
+    pub(crate) identity: &'a Identity,
+    pub(crate) random_state: Cell<u64>,
+    pub(crate) clock_us: i64,
+    pub(crate) transaction: u64,
+}
+
+impl SessionEnvironment<'_> {
+    /// SplitMix64: the state is the session's, seeded from outside.
+    fn next_random(&self) -> u64 {
+        let state = self.random_state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random_state.set(state);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn sequence(&self, name: &str) -> Result<&Sequence> {
+        let bare = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
+        self.catalog.sequences.get(bare).map(|sequence| &**sequence).ok_or_else(|| {
+            Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+        })
+    }
+}
+
+impl Environment for SessionEnvironment<'_> {
+    fn next_value(&self, sequence: &str) -> Result<i64> {
+        let sequence = self.sequence(sequence)?;
+        let value = self.sequences.borrow_mut().next(sequence)?;
+        let mut taken = self.taken.borrow_mut();
+        taken.by_sequence.insert(sequence.id, value);
+        taken.last = Some((sequence.id, value));
+        Ok(value)
+    }
+
+    fn current_value(&self, sequence: &str) -> Result<i64> {
+        let sequence = self.sequence(sequence)?;
+        self.taken.borrow().by_sequence.get(&sequence.id).copied().ok_or_else(|| {
+            let message = format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
+            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn last_value(&self) -> Result<i64> {
+        self.taken.borrow().last.map(|last| last.1).ok_or_else(|| {
+            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session")
+        })
+    }
+
+    fn set_value(&self, sequence: &str, value: i64, is_called: bool) -> Result<i64> {
+        let sequence = self.sequence(sequence)?;
+        let value = self.sequences.borrow_mut().set(sequence, value, is_called)?;
+        if is_called {
+            self.taken.borrow_mut().by_sequence.insert(sequence.id, value);
+        }
+        Ok(value)
+    }
+
+    fn random(&self) -> Result<f64> {
+        Ok((self.next_random() >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    fn random_uuid(&self) -> Result<[u8; 16]> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.next_random().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.next_random().to_be_bytes());
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        Ok(bytes)
+    }
+
+    fn clock_time_us(&self) -> Result<i64> {
+        Ok(self.clock_us)
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.borrow().get(name)
+    }
+
+    fn set_setting(&self, name: &str, value: &str, local: bool) -> Result<String> {
+        let mut settings = self.settings.borrow_mut();
+        settings.set(name, Some(value), local)?;
+        Ok(settings.get(name).unwrap_or_default())
+    }
+
+    fn fact(&self, fact: SessionFact) -> Value {
+        match fact {
+            SessionFact::Version => Value::text(&format!(
+                "PostgreSQL 15.0 (Rubato {}), strictly serializable by formulas",
+                env!("CARGO_PKG_VERSION")
+            )),
+            SessionFact::CurrentDatabase => Value::text(&self.identity.database),
+            SessionFact::CurrentSchema => Value::text("public"),
+            SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
+            SessionFact::BackendId => Value::Int4(self.identity.backend_id),
+            SessionFact::TransactionId => Value::Int8(self.transaction as i64),
+            SessionFact::ServerPort | SessionFact::StartTime => Value::Null,
+        }
+    }
+}

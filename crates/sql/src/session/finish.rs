@@ -1,0 +1,146 @@
+//! The end of a statement: commit, answer, or another try.
+
+use super::{Block, Current, Next, Origin, REPLAY_STATEMENTS_MAX, RETRIES_MAX, Replayed, Session};
+use crate::client::Responder;
+use crate::executor::Cursor;
+use crate::partition::Partition;
+use crate::statement::Statement;
+use rubato_base::Error;
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+impl Session {
+    /// The statement has run: commits it if it is a transaction of its own, and answers its tag.
+    pub(super) fn finish(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let Some(current) = &self.current else { return Next::To(StageKind::Parser) };
+        if self.block == Block::None {
+            match self.commit_now(partition, responder) {
+                Ok(None) => {}
+                Ok(Some(park)) => return park,
+                Err(error) if error.is_retryable() => return self.run_again(error, partition, responder),
+                Err(error) => return self.fail(error, partition, responder),
+            }
+        } else if current.origin == Origin::Replay {
+            return self.next_of_replay(partition, responder);
+        } else {
+            self.keep_for_replay();
+            // Inside an implicit block the answer may go out before Sync commits, but not before what it read is durable.
+            if self.block == Block::Implicit {
+                let lsn = self.read_depends_on(partition);
+                self.raise_durable(lsn);
+            }
+        }
+        self.note_sequences(partition);
+        self.retries = 0;
+        self.deadline_us = None;
+        if let Some(current) = self.current.take() {
+            let tag = current.tag.unwrap_or_default();
+            responder.command_complete(&tag);
+            if let Origin::Portal(name) = &current.origin {
+                self.end_portal(name, &tag);
+            }
+        }
+        Next::To(StageKind::Parser)
+    }
+
+    /// Keeps the statement to be run again with its block, as long as the client has learnt nothing but row counts.
+    fn keep_for_replay(&mut self) {
+        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else { return };
+        let replayable = match &current.statement {
+            Statement::Planned(plan) => !plan.read_only && plan.output.is_empty(),
+            _ => false,
+        };
+        if !replayable || self.block != Block::Explicit || replay.len() >= REPLAY_STATEMENTS_MAX {
+            self.replay = None;
+            return;
+        }
+        replay.push(Replayed {
+            statement: current.statement.clone(),
+            catalog_version: current.catalog_version,
+            sql: Arc::clone(&current.sql),
+            parameters: Arc::clone(&current.parameters),
+            tag: current.tag.clone().unwrap_or_default(),
+        });
+    }
+
+    /// The transaction was aborted: runs the statement, or the block so far, again if the client cannot tell; otherwise says so.
+    pub(super) fn run_again(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        self.aborts_seen += 1;
+        self.retries += 1;
+        let Some(current) = &mut self.current else { return self.fail(error, partition, responder) };
+        let unseen = !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
+        let first_portal_run = current.max_rows == usize::MAX;
+        let may = unseen && first_portal_run && self.retries <= RETRIES_MAX && self.cancelled.is_none();
+        match self.block {
+            Block::None if may => {
+                responder.truncate(current.mark);
+                reset(current);
+                self.roll_back(partition);
+                Next::To(StageKind::Transaction)
+            }
+            Block::Explicit if may && self.replay.is_some() => {
+                if current.origin != Origin::Replay {
+                    responder.truncate(current.mark);
+                    reset(current);
+                    self.after_replay = self.current.take();
+                }
+                self.roll_back(partition);
+                self.replaying = 0;
+                self.start_replay_statement()
+            }
+            _ => self.fail(error, partition, responder),
+        }
+    }
+
+    fn start_replay_statement(&mut self) -> Next {
+        let next = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        match next {
+            Some(replayed) => {
+                self.current = Some(Current {
+                    statement: replayed.statement.clone(),
+                    catalog_version: replayed.catalog_version,
+                    sql: Arc::clone(&replayed.sql),
+                    parameters: Arc::clone(&replayed.parameters),
+                    cursor: None,
+                    origin: Origin::Replay,
+                    formats: Vec::new(),
+                    max_rows: usize::MAX,
+                    rows: 0,
+                    describe: false,
+                    savepoint: None,
+                    mark: 0,
+                    streamed: false,
+                    alone: false,
+                    tag: None,
+                    started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
+                });
+            }
+            None => self.current = self.after_replay.take(),
+        }
+        Next::To(StageKind::Transaction)
+    }
+
+    /// A replayed statement has run: it must have come out as the client was told.
+    fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying)).map(|replayed| replayed.tag.clone());
+        let came_out = self.current.as_ref().and_then(|current| current.tag.clone());
+        if told != came_out {
+            let error = Error::serialization(
+                "an earlier statement of this transaction would affect other rows now",
+                format!("it was answered {}", told.unwrap_or_default()),
+            );
+            return self.fail(error, partition, responder);
+        }
+        self.replaying += 1;
+        self.start_replay_statement()
+    }
+}
+
+/// Puts a statement back to its start.
+fn reset(current: &mut Current) {
+    current.rows = 0;
+    current.tag = None;
+    if let Statement::Planned(plan) = &current.statement {
+        current.cursor = Some(Box::new(Cursor::new(Arc::clone(plan))));
+    }
+}

@@ -1,0 +1,377 @@
+//! The session: what a client has said so far, and what it is answered.
+//!
+//! A session is driven stage by stage. Each `on_` method is the work of one kind of stage on this session and says where the
+//! session goes next ([`Next`]): the parser stage takes the next request or statement and looks its text up among the plans,
+//! the optimizer stage binds it, the security stage checks that it may run, the transaction stage begins and ends
+//! transactions and runs everything that is not planned, the other stages run the plan. A session that has to wait for another
+//! transaction is parked where it stands and goes on there when it is woken.
+//!
+//! The server runs a statement again by itself when its transaction was aborted and the client has not yet been told anything
+//! that depended on a read (promise 7): a statement outside of a block always, within a block as long as all statements so far
+//! have answered with nothing but a row count that came out the same (`replay`).
+//!
+//! Invariants:
+//! - Whatever is answered waits for `durable_at`: nothing is acknowledged that the log could still lose (promise 4).
+//! - After an error within a block only ROLLBACK (to a savepoint) and COMMIT are taken; after an error in an extended-query
+//!   sequence everything up to Sync is passed over.
+
+mod block;
+mod copy;
+mod environment;
+mod execute;
+mod extended;
+mod finish;
+mod plans;
+mod schema;
+mod script;
+mod settings;
+mod utility;
+
+pub use environment::Identity;
+pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
+pub use settings::Settings;
+
+use crate::catalog::Catalog;
+use crate::client::{Format, Request, Responder, TransactionStatus};
+use crate::executor::{CopyOut, Cursor, Limits};
+use crate::partition::Partition;
+use crate::statement::Statement;
+use block::OpenTransaction;
+use environment::TakenNumbers;
+use extended::{Portal, Prepared};
+use rubato_base::text_format::TextContext;
+use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
+use rubato_protocol::Savepoint;
+use rubato_stages::StageKind;
+use parking_lot::Mutex;
+use script::Piece;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+/// How often the server runs a statement or a replayable block again after an abort before the client is told.
+pub const RETRIES_MAX: u32 = 100;
+/// Statements of a block that are kept to be run again.
+pub const REPLAY_STATEMENTS_MAX: usize = 64;
+/// Answered bytes after which a statement that streams rows lets them be sent before it goes on.
+pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
+/// How long a commit under the pessimistic policy waits for earlier readers before it goes on as optimistic.
+pub const READER_WAIT_US_MAX: i64 = 100_000;
+
+/// Where a session goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// To this stage.
+    To(StageKind),
+    /// It waits for another transaction; when woken (or at [`Session::deadline_us`]) it goes on at this stage.
+    Park(StageKind),
+    /// Its answers should be sent before it goes on (with [`Request::Flush`] put in front of its requests).
+    Yield,
+    /// It has nothing to do until there are requests.
+    Idle,
+}
+
+/// The right to the partition: whoever holds the guard is alone with it.
+pub trait PartitionLock {
+    /// What is held.
+    type Guard<'a>: DerefMut<Target = Partition>
+    where
+        Self: 'a;
+
+    /// Waits until no other thread holds the partition: never longer than one step of one statement.
+    fn lock(&self) -> Self::Guard<'_>;
+}
+
+/// What the stages share with every session they handle.
+pub struct SessionContext<'a> {
+    /// The plans of the node; held only for a look-up.
+    pub plans: &'a Mutex<PlanCache>,
+    /// The time at which the stage's instruction was taken up, in microseconds since 2000-01-01 UTC.
+    pub now_us: i64,
+    /// The clock itself.
+    pub clock_us: &'a dyn Fn() -> i64,
+    /// How much one statement may hold.
+    pub limits: Limits,
+}
+
+/// Whether statements share a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    /// Each on its own.
+    None,
+    /// One transaction up to the end of the script or to Sync.
+    Implicit,
+    /// Between BEGIN and COMMIT.
+    Explicit,
+    /// The same, after an error.
+    Failed,
+}
+
+/// Where the current statement came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A simple query.
+    Script,
+    /// A portal.
+    Portal(String),
+    /// It is run again, silently.
+    Replay,
+}
+
+/// The statement under way.
+struct Current {
+    statement: Statement,
+    /// The catalog version it was bound to.
+    catalog_version: u64,
+    /// Its text, for binding it again.
+    sql: Arc<str>,
+    parameters: Arc<[Value]>,
+    cursor: Option<Box<Cursor>>,
+    origin: Origin,
+    formats: Vec<Format>,
+    max_rows: usize,
+    rows: usize,
+    /// Whether the row description is still to be given (simple query).
+    describe: bool,
+    savepoint: Option<Savepoint>,
+    /// Answered bytes before the statement, to take its answers back when it is run again.
+    mark: usize,
+    /// Whether answers have gone out since: then it cannot be run again.
+    streamed: bool,
+    /// Whether it is a transaction of its own.
+    alone: bool,
+    /// The tag it ended with; the transaction stage finishes it.
+    tag: Option<String>,
+    started_us: i64,
+}
+
+/// A statement of the block so far, to be run again.
+struct Replayed {
+    statement: Statement,
+    catalog_version: u64,
+    sql: Arc<str>,
+    parameters: Arc<[Value]>,
+    tag: String,
+}
+
+/// What is to be bound, and why.
+enum ToBind {
+    /// The next statement of a script, with the key of the plan cache.
+    Script(Piece),
+    /// A Parse message.
+    Parse { name: String, sql: String, types: Vec<DataType> },
+    /// The current statement, whose plan is out of date.
+    Again,
+}
+
+/// One client's session.
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Which worker it belongs to.
+    pub worker: usize,
+    identity: Identity,
+    settings: Settings,
+    text: TextContext,
+    random_state: u64,
+    prepared: BTreeMap<String, Arc<Prepared>>,
+    portals: BTreeMap<String, Portal>,
+    block: Block,
+    transaction: Option<OpenTransaction>,
+    modes: crate::statement::TransactionModes,
+    script: VecDeque<Piece>,
+    in_script: bool,
+    to_bind: Option<ToBind>,
+    current: Option<Current>,
+    copy_in: Option<copy::CopyIn>,
+    copy_out: Option<Box<CopyOut>>,
+    skip_to_sync: bool,
+    taken: TakenNumbers,
+    durable_at: Lsn,
+    retries: u32,
+    replay: Option<Vec<Replayed>>,
+    replaying: usize,
+    /// The statement that was under way when a replay began.
+    after_replay: Option<Current>,
+    deadline_us: Option<i64>,
+    waits_for_reader: bool,
+    cancelled: Option<Error>,
+    aborts_seen: u64,
+}
+
+impl Session {
+    /// A session for a client that has passed login. `seed` is random.
+    pub fn new(id: SessionId, worker: usize, identity: Identity, seed: u64) -> Session {
+        Session {
+            id,
+            worker,
+            identity,
+            settings: Settings::default(),
+            text: TextContext::default(),
+            random_state: seed,
+            prepared: BTreeMap::new(),
+            portals: BTreeMap::new(),
+            block: Block::None,
+            transaction: None,
+            modes: Default::default(),
+            script: VecDeque::new(),
+            in_script: false,
+            to_bind: None,
+            current: None,
+            copy_in: None,
+            copy_out: None,
+            skip_to_sync: false,
+            taken: TakenNumbers::default(),
+            durable_at: Lsn(0),
+            retries: 0,
+            replay: None,
+            replaying: 0,
+            after_replay: None,
+            deadline_us: None,
+            waits_for_reader: false,
+            cancelled: None,
+            aborts_seen: 0,
+        }
+    }
+
+    /// Applies a setting of the startup message. Reports what the client is to be told.
+    pub fn startup_setting(&mut self, name: &str, value: &str) -> Result<Option<(String, String)>> {
+        let report = self.settings.set(name, Some(value), false)?;
+        self.settings.end_transaction(true);
+        self.text.time_zone = self.settings.time_zone();
+        Ok(report)
+    }
+
+    /// The answers given so far may be sent once the log is forced up to here.
+    pub fn durable_at(&self) -> Lsn {
+        self.durable_at
+    }
+
+    /// When a parked session must be looked at again even if nobody wakes it.
+    pub fn deadline_us(&self) -> Option<i64> {
+        self.deadline_us
+    }
+
+    /// Whether a statement is under way.
+    pub fn is_busy(&self) -> bool {
+        self.current.is_some() || self.to_bind.is_some()
+    }
+
+    /// The open transaction, 0 if there is none.
+    pub fn transaction_id(&self) -> TransactionId {
+        self.transaction.as_ref().map_or(TransactionId(0), |transaction| transaction.id)
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        self.transaction.is_some() || self.block != Block::None
+    }
+
+    /// The status that ReadyForQuery tells.
+    pub fn status(&self) -> TransactionStatus {
+        match self.block {
+            Block::None | Block::Implicit => TransactionStatus::Idle,
+            Block::Explicit => TransactionStatus::InTransaction,
+            Block::Failed => TransactionStatus::Failed,
+        }
+    }
+
+    /// The statement under way is to end with this error when it is next run.
+    pub fn cancel(&mut self, error: Error) {
+        if self.is_busy() || self.copy_in.is_some() {
+            self.cancelled = Some(error);
+        }
+    }
+
+    /// The parser stage: takes requests until one needs another stage.
+    pub fn on_parser<L: PartitionLock>(
+        &mut self,
+        requests: &mut VecDeque<Request>,
+        lock: &L,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        loop {
+            if self.current.is_some() {
+                // It had yielded: on with it.
+                return Next::To(self.execution_stage());
+            }
+            if let Some(next) = self.resume_copy(lock, context, responder) {
+                return next;
+            }
+            if self.in_script && self.copy_in.is_none() {
+                match self.next_of_script(context) {
+                    Some(next) => return next,
+                    None => match self.end_script(&mut lock.lock(), responder) {
+                        Next::Idle => continue,
+                        next => return next,
+                    },
+                }
+            }
+            let Some(request) = requests.pop_front() else { return Next::Idle };
+            if let Some(next) = self.on_request(request, requests, lock, context, responder) {
+                return next;
+            }
+        }
+    }
+
+    /// The security stage: whether the session may run the statement at all.
+    pub fn on_security(&mut self, responder: &mut dyn Responder, partition: &mut Partition) -> Next {
+        let Some(current) = &self.current else { return Next::To(StageKind::Parser) };
+        if self.block == Block::Failed && !utility::allowed_after_error(&current.statement) {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            return self.fail(Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message), partition, responder);
+        }
+        if let Statement::Planned(plan) = &current.statement
+            && !plan.read_only
+            && self.is_read_only()
+        {
+            let verb = execute::verb(plan);
+            let message = format!("cannot execute {verb} in a read-only transaction");
+            return self.fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message), partition, responder);
+        }
+        Next::To(StageKind::Transaction)
+    }
+
+    /// The catalog as this session sees it now.
+    fn catalog(&self, partition: &Partition) -> Arc<Catalog> {
+        match self.transaction.as_ref().and_then(|transaction| transaction.catalog.as_ref()) {
+            Some(own) => Arc::clone(own),
+            None => Arc::clone(&partition.catalog),
+        }
+    }
+
+    fn raise_durable(&mut self, lsn: Lsn) {
+        self.durable_at = self.durable_at.max(lsn);
+    }
+
+    /// Ends the current request with an error.
+    fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let mut error = error;
+        if let Some(current) = self.current.take()
+            && !current.streamed
+            && current.origin != Origin::Script
+        {
+            responder.truncate(current.mark);
+        }
+        self.to_bind = None;
+        self.copy_in = None;
+        self.copy_out = None;
+        self.deadline_us = None;
+        self.after_replay = None;
+        self.retries = 0;
+        if let Some(cancelled) = self.cancelled.take()
+            && error.code() != cancelled.code()
+        {
+            error = cancelled;
+        }
+        self.fail_transaction(partition, responder);
+        responder.error(&error);
+        if self.in_script {
+            self.script.clear();
+        } else {
+            self.skip_to_sync = true;
+        }
+        Next::To(StageKind::Parser)
+    }
+}

@@ -1,0 +1,228 @@
+//! Simple queries: a script of statements, one after the other.
+
+use super::plans::CachedPlan;
+use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
+use crate::binder;
+use crate::client::Responder;
+use crate::parser::{Literals, normalise, split_script};
+use crate::partition::Partition;
+use crate::statement::Statement;
+use rubato_base::text_format::parse_text;
+use rubato_base::{DataType, Error, Result, Value};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// One statement of a script.
+pub(super) struct Piece {
+    pub(super) text: Arc<str>,
+    pub(super) characters_before: u32,
+    /// Whether the script has no other statement.
+    pub(super) alone: bool,
+}
+
+impl Session {
+    /// Takes a script apart. Gives an error where a quote does not end.
+    pub(super) fn start_script(&mut self, sql: &str) -> Result<()> {
+        self.in_script = true;
+        self.portals.remove("");
+        let pieces = split_script(sql)?;
+        let alone = pieces.len() == 1;
+        self.script = pieces
+            .into_iter()
+            .map(|piece| Piece { text: Arc::from(piece.text), characters_before: piece.characters_before, alone })
+            .collect();
+        if !alone && self.block == Block::None && !self.script.is_empty() {
+            self.block = Block::Implicit;
+        }
+        Ok(())
+    }
+
+    /// Starts the next statement of the script; `None` at its end.
+    pub(super) fn next_of_script(&mut self, context: &mut SessionContext<'_>) -> Option<Next> {
+        let piece = self.script.pop_front()?;
+        let own_catalog = self.transaction.as_ref().is_some_and(|transaction| transaction.catalog.is_some());
+        if own_catalog {
+            self.to_bind = Some(ToBind::Script(piece));
+            return Some(Next::To(StageKind::Optimizer));
+        }
+        let normalised = normalise(&piece.text, 0);
+        let cached = context.plans.lock().get(&normalised.key).cloned();
+        if let Some(cached) = cached
+            && let Ok(parameters) = self.literal_values(&normalised.literals, &cached.parameter_types)
+        {
+            let (statement, version) = (cached.statement, cached.catalog_version);
+            self.current = Some(self.scripted(statement, version, &piece, parameters, context.now_us));
+            return Some(Next::To(StageKind::Security));
+        }
+        self.to_bind = Some(ToBind::Script(piece));
+        Some(Next::To(StageKind::Optimizer))
+    }
+
+    /// The optimizer stage: binds what is to be bound.
+    pub fn on_optimizer(
+        &mut self,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        self.text.now_us = self.transaction_time_us(context.now_us);
+        match self.to_bind.take() {
+            None => Next::To(StageKind::Parser),
+            Some(ToBind::Script(piece)) => match self.bind_piece(&piece, partition, context) {
+                Ok(current) => {
+                    self.current = Some(current);
+                    Next::To(StageKind::Security)
+                }
+                Err(error) => {
+                    let error = moved(error, piece.characters_before);
+                    self.fail(error, partition, responder)
+                }
+            },
+            Some(ToBind::Parse { name, sql, types }) => match self.bind_prepared(&sql, &types, partition) {
+                Ok(prepared) => {
+                    self.prepared.insert(name, Arc::new(prepared));
+                    responder.parse_complete();
+                    Next::To(StageKind::Parser)
+                }
+                Err(error) => self.fail(error, partition, responder),
+            },
+            Some(ToBind::Again) => match self.bind_again(partition) {
+                Ok(()) => Next::To(StageKind::Security),
+                Err(error) => self.fail(error, partition, responder),
+            },
+        }
+    }
+
+    fn bind_piece(
+        &mut self,
+        piece: &Piece,
+        partition: &Partition,
+        context: &mut SessionContext<'_>,
+    ) -> Result<Current> {
+        let catalog = self.catalog(partition);
+        let own_catalog = !Arc::ptr_eq(&catalog, &partition.catalog);
+        let normalised = normalise(&piece.text, 0);
+        let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, self) {
+            Ok(statement) => Ok((statement, normalised.literals)),
+            // The error must speak of the user's own text.
+            Err(_) if !normalised.literals.is_empty() => {
+                binder::bind(&piece.text, &[], &[], &catalog, self).map(|statement| (statement, Literals::new()))
+            }
+            Err(error) => Err(error),
+        };
+        let (statement, literals) = bound?;
+        let types = parameter_types(&statement);
+        let parameters = self.literal_values(&literals, &types)?;
+        let cacheable = !own_catalog && matches!(statement, Statement::Planned(_));
+        let key = if literals.is_empty() { &*piece.text } else { &*normalised.key };
+        if cacheable {
+            let plan = CachedPlan { statement: statement.clone(), catalog_version: catalog.version, parameter_types: types };
+            context.plans.lock().put(key, plan);
+        }
+        Ok(self.scripted(statement, catalog.version, piece, parameters, context.now_us))
+    }
+
+    fn scripted(
+        &self,
+        statement: Statement,
+        catalog_version: u64,
+        piece: &Piece,
+        parameters: Arc<[Value]>,
+        now_us: i64,
+    ) -> Current {
+        Current {
+            statement,
+            catalog_version,
+            sql: Arc::clone(&piece.text),
+            parameters,
+            cursor: None,
+            origin: Origin::Script,
+            formats: Vec::new(),
+            max_rows: usize::MAX,
+            rows: 0,
+            describe: true,
+            savepoint: None,
+            mark: 0,
+            streamed: false,
+            alone: piece.alone && self.block == Block::None,
+            tag: None,
+            started_us: now_us,
+        }
+    }
+
+    /// The values of literals that were taken out of a text: strings are read as the types the plan gave them.
+    fn literal_values(&self, literals: &Literals, types: &[DataType]) -> Result<Arc<[Value]>> {
+        let values = literals.iter().enumerate().map(|(index, literal)| match literal.value() {
+            Value::Text(text) => match types.get(index) {
+                Some(DataType::Text | DataType::Varchar | DataType::Unknown) | None => Ok(Value::Text(text)),
+                Some(data_type) => parse_text(*data_type, -1, &text, &self.text),
+            },
+            value => Ok(value),
+        });
+        values.collect()
+    }
+
+    /// The current statement's plan is for other versions of its tables: binds it again.
+    fn bind_again(&mut self, partition: &Partition) -> Result<()> {
+        let catalog = self.catalog(partition);
+        let Some(current) = &self.current else { return Ok(()) };
+        let (types, sql, values) = (parameter_types(&current.statement), Arc::clone(&current.sql), current.parameters.len());
+        let (statement, parameters) = match current.origin {
+            // Its text has the literals in it.
+            Origin::Script => (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([]))),
+            _ if values == 0 || types.len() != values => (binder::bind(&sql, &[], &[], &catalog, self)?, None),
+            _ => (binder::bind(&sql, &[], &types, &catalog, self)?, None),
+        };
+        if let Some(current) = &mut self.current {
+            current.statement = statement;
+            current.catalog_version = catalog.version;
+            current.cursor = None;
+            if let Some(parameters) = parameters {
+                current.parameters = parameters;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a script: its implicit transaction commits.
+    pub(super) fn end_script(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        if self.block == Block::Implicit {
+            match self.commit_now(partition, responder) {
+                Ok(None) => {}
+                Ok(Some(park)) => return park,
+                Err(error) => {
+                    let _ = self.fail(error, partition, responder);
+                }
+            }
+        }
+        self.in_script = false;
+        self.note_sequences(partition);
+        responder.ready_for_query(self.status());
+        Next::Idle
+    }
+}
+
+/// The types of a statement's parameters.
+pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
+    match statement {
+        Statement::Planned(plan) => plan.parameter_types.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn moved(error: Error, characters: u32) -> Error {
+    match error.fields().position {
+        Some(position) if characters > 0 => {
+            let mut fresh = Error::new(error.code(), error.message()).with_position(Some(position + characters));
+            let fields = error.fields();
+            if let Some(detail) = &fields.detail {
+                fresh = fresh.with_detail(detail.clone());
+            }
+            if let Some(hint) = &fields.hint {
+                fresh = fresh.with_hint(hint.clone());
+            }
+            fresh.with_names(fields.table.as_deref(), fields.column.as_deref(), fields.constraint.as_deref())
+        }
+        _ => error,
+    }
+}

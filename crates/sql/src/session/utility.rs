@@ -1,0 +1,443 @@
+//! Statements that are not planned.
+
+use super::extended::{Prepared, output_of};
+use super::execute::with_evaluation;
+use super::script::parameter_types;
+use super::{Block, Next, Origin, Session, SessionContext};
+use crate::binder;
+use crate::client::{OutputColumn, Responder};
+use crate::executor::{Cursor, ExecutionContext, Progress};
+use crate::explain::{Figures, StepFigures};
+use crate::partition::Partition;
+use crate::plan::Plan;
+use crate::statement::{Statement, TransactionModes, Utility};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_formula::cast_value;
+use rubato_protocol::{Outcome, Stop};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// What may be said in a failed block.
+pub(super) fn allowed_after_error(statement: &Statement) -> bool {
+    match statement {
+        Statement::Utility(utility) => {
+            matches!(**utility, Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_))
+        }
+        Statement::Empty => true,
+        Statement::Planned(_) => false,
+    }
+}
+
+/// The columns that a utility answers with.
+pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
+    let text = |name: &str| OutputColumn {
+        name: name.to_owned(),
+        data_type: DataType::Text,
+        modifier: -1,
+        table: None,
+        column_number: 0,
+    };
+    match utility {
+        Utility::Show(name) if name.eq_ignore_ascii_case("all") => {
+            vec![text("name"), text("setting"), text("description")]
+        }
+        Utility::Show(name) => vec![text(shown_name(name))],
+        Utility::Explain { .. } => vec![text("QUERY PLAN")],
+        _ => Vec::new(),
+    }
+}
+
+fn shown_name(name: &str) -> &str {
+    match name.to_ascii_lowercase().as_str() {
+        "timezone" | "time zone" => "TimeZone",
+        "datestyle" => "DateStyle",
+        "intervalstyle" => "IntervalStyle",
+        "transaction isolation level" => "transaction_isolation",
+        _ => name,
+    }
+}
+
+impl Session {
+    pub(super) fn run_utility(
+        &mut self,
+        utility: &Arc<Utility>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        let tag = match &**utility {
+            Utility::Begin(modes) => self.begin(modes, responder),
+            Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, responder)),
+            Utility::Rollback { and_chain } => self.rollback(*and_chain, partition, responder),
+            Utility::Savepoint(name) => {
+                self.set_savepoint(name, partition, context.now_us)?;
+                "SAVEPOINT".into()
+            }
+            Utility::Release(name) => {
+                self.release_savepoint(name)?;
+                "RELEASE".into()
+            }
+            Utility::RollbackTo(name) => {
+                self.rollback_to_savepoint(name, partition)?;
+                "ROLLBACK".into()
+            }
+            Utility::SetTransaction { modes, session } => self.set_transaction(modes, *session, responder)?,
+            Utility::Set { name, value, local } => self.set(name, value.as_deref(), *local, responder)?,
+            Utility::Show(name) => self.show(name, utility, responder)?,
+            Utility::Reset(name) => self.reset(name, responder)?,
+            Utility::Prepare { name, types, sql } => self.prepare(name, types, sql, partition)?,
+            Utility::Execute { name, arguments } => {
+                return Ok(self.execute_prepared(name, arguments, partition, context)?);
+            }
+            Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Utility::Discard => self.discard(responder)?,
+            Utility::Explain { analyze, json, statement } => {
+                return self.explain((*analyze, *json), statement, utility, partition, context, responder);
+            }
+            Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
+            Utility::Schema(change) => self.change_schema(change, partition, context, responder)?,
+            Utility::Maintenance { tag } => (*tag).to_owned(),
+            Utility::LockTable => {
+                self.require_block("LOCK TABLE")?;
+                "LOCK TABLE".into()
+            }
+        };
+        Ok(self.answered(tag, partition, responder))
+    }
+
+    /// The utility has run: answers its tag, and commits what it did outside of a block.
+    pub(super) fn answered(&mut self, tag: String, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        if let Some(current) = &mut self.current {
+            current.tag = Some(tag);
+        }
+        self.finish(partition, responder)
+    }
+
+    fn begin(&mut self, modes: &TransactionModes, responder: &mut dyn Responder) -> String {
+        if self.block == Block::Explicit {
+            let notice = Error::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+            responder.notice("WARNING", &notice);
+        } else {
+            self.block = Block::Explicit;
+            self.replay = None;
+        }
+        self.merge_modes(modes);
+        "BEGIN".into()
+    }
+
+    fn merge_modes(&mut self, modes: &TransactionModes) {
+        self.modes.read_only = modes.read_only.or(self.modes.read_only);
+        self.modes.deferrable = modes.deferrable.or(self.modes.deferrable);
+        if modes.isolation.is_some() {
+            self.modes.isolation.clone_from(&modes.isolation);
+        }
+    }
+
+    fn commit(&mut self, and_chain: bool, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let modes = self.modes.clone();
+        let tag = match self.block {
+            Block::Failed => {
+                self.roll_back(partition);
+                self.end_block(false, responder);
+                "ROLLBACK"
+            }
+            Block::None => {
+                let message = "there is no transaction in progress";
+                responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+                "COMMIT"
+            }
+            Block::Explicit | Block::Implicit => match self.commit_now(partition, responder) {
+                Ok(None) => "COMMIT",
+                Ok(Some(park)) => return park,
+                Err(error) if error.is_retryable() && self.replay.is_some() => {
+                    return self.run_again(error, partition, responder);
+                }
+                Err(error) => {
+                    // A COMMIT that fails ends the block all the same.
+                    self.roll_back(partition);
+                    self.end_block(false, responder);
+                    return self.fail(error, partition, responder);
+                }
+            },
+        };
+        if and_chain {
+            self.block = Block::Explicit;
+            self.modes = modes;
+        }
+        self.answered_outside(tag, partition, responder)
+    }
+
+    fn rollback(&mut self, and_chain: bool, partition: &mut Partition, responder: &mut dyn Responder) -> String {
+        if self.block == Block::None {
+            let message = "there is no transaction in progress";
+            responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+        }
+        let modes = self.modes.clone();
+        self.roll_back(partition);
+        self.end_block(false, responder);
+        if and_chain {
+            self.block = Block::Explicit;
+            self.modes = modes;
+        }
+        "ROLLBACK".into()
+    }
+
+    /// Answers a statement that has ended the block itself.
+    fn answered_outside(&mut self, tag: &str, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        self.note_sequences(partition);
+        self.retries = 0;
+        if let Some(current) = self.current.take() {
+            responder.command_complete(tag);
+            if let Origin::Portal(name) = &current.origin {
+                self.end_portal(name, tag);
+            }
+        }
+        Next::To(StageKind::Parser)
+    }
+
+    fn set_transaction(
+        &mut self,
+        modes: &TransactionModes,
+        session: bool,
+        responder: &mut dyn Responder,
+    ) -> Result<String> {
+        if session {
+            if let Some(read_only) = modes.read_only {
+                let value = if read_only { "on" } else { "off" };
+                self.set("default_transaction_read_only", Some(value), false, responder)?;
+            }
+            if let Some(level) = &modes.isolation {
+                self.set("default_transaction_isolation", Some(level), false, responder)?;
+            }
+        } else if self.block == Block::None {
+            let message = "SET TRANSACTION can only be used in transaction blocks";
+            responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+        } else {
+            if modes.isolation.is_some() && self.transaction.is_some() {
+                let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+            }
+            if modes.read_only == Some(false) && self.modes.read_only == Some(true) && self.transaction.is_some() {
+                let message = "transaction read-write mode must be set before any query";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+            }
+            self.merge_modes(modes);
+        }
+        Ok("SET".into())
+    }
+
+    fn set(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+        responder: &mut dyn Responder,
+    ) -> Result<String> {
+        match name.to_ascii_lowercase().as_str() {
+            "transaction_read_only" if self.block == Block::Explicit => {
+                self.modes.read_only = Some(!matches!(value, Some("off" | "false" | "no" | "0")));
+            }
+            "transaction_isolation" if self.block == Block::Explicit => self.modes.isolation = value.map(str::to_owned),
+            _ => {
+                let report = self.settings.set(name, value, local)?;
+                if let Some((name, value)) = report {
+                    responder.parameter_status(&name, &value);
+                }
+                self.text.time_zone = self.settings.time_zone();
+            }
+        }
+        Ok("SET".into())
+    }
+
+    fn shown(&self, name: &str) -> Option<String> {
+        match shown_name(name) {
+            "transaction_isolation" => {
+                self.modes.isolation.clone().or_else(|| self.settings.get("default_transaction_isolation"))
+            }
+            "transaction_read_only" => Some(if self.is_read_only() { "on" } else { "off" }.to_owned()),
+            "session_authorization" => Some(self.identity.user.clone()),
+            name => self.settings.get(name),
+        }
+    }
+
+    fn show(&mut self, name: &str, utility: &Arc<Utility>, responder: &mut dyn Responder) -> Result<String> {
+        let rows: Vec<Vec<Value>> = if name.eq_ignore_ascii_case("all") {
+            let rows = self.settings.all().into_iter();
+            rows.map(|(name, value)| vec![Value::text(&name), Value::text(&value), Value::text("")]).collect()
+        } else {
+            let value = self.shown(name).ok_or_else(|| {
+                Error::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+            })?;
+            vec![vec![Value::text(&value)]]
+        };
+        self.answer_rows(utility, &rows, responder);
+        Ok("SHOW".into())
+    }
+
+    /// Answers rows of a utility.
+    pub(super) fn answer_rows(&mut self, utility: &Arc<Utility>, rows: &[Vec<Value>], responder: &mut dyn Responder) {
+        let statement = Statement::Utility(Arc::clone(utility));
+        let columns = output_of(&statement);
+        let Some(current) = &mut self.current else { return };
+        if std::mem::take(&mut current.describe) {
+            responder.row_description(&columns, &current.formats);
+        }
+        for row in rows {
+            responder.data_row(row, &columns, &current.formats, &self.text);
+        }
+    }
+
+    fn reset(&mut self, name: &str, responder: &mut dyn Responder) -> Result<String> {
+        if name.eq_ignore_ascii_case("all") {
+            for (name, value) in self.settings.reset_all() {
+                responder.parameter_status(&name, &value);
+            }
+            self.text.time_zone = self.settings.time_zone();
+        } else {
+            self.set(name, None, false, responder)?;
+        }
+        Ok("RESET".into())
+    }
+
+    fn prepare(&mut self, name: &str, types: &[DataType], sql: &str, partition: &Partition) -> Result<String> {
+        if self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        let catalog = self.catalog(partition);
+        let statement = binder::bind(sql, &[], types, &catalog, self)?;
+        let types = parameter_types(&statement);
+        let prepared = Prepared { statement, catalog_version: catalog.version, sql: Arc::from(sql), types };
+        self.prepared.insert(name.to_owned(), Arc::new(prepared));
+        Ok("PREPARE".into())
+    }
+
+    /// EXECUTE: the current statement becomes the prepared one.
+    fn execute_prepared(
+        &mut self,
+        name: &str,
+        arguments: &[rubato_formula::Expr],
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Result<Next> {
+        let prepared = self.prepared.get(name).cloned().ok_or_else(|| {
+            let message = format!("prepared statement \"{name}\" does not exist");
+            Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })?;
+        if arguments.len() != prepared.types.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let detail = format!("Expected {} parameters but got {}.", prepared.types.len(), arguments.len());
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
+        }
+        let catalog = self.catalog(partition);
+        let text = self.text.clone();
+        let times_us = (context.now_us, context.now_us);
+        let values = with_evaluation(self, &catalog, &mut partition.sequences, &[], times_us, |evaluation| {
+            let values = arguments.iter().zip(&prepared.types).map(|(argument, data_type)| {
+                let value = argument.evaluate(&(), evaluation)?;
+                let to = rubato_base::ColumnType::plain(*data_type);
+                let from = match (value.data_type(), argument) {
+                    // A string literal has no type of its own.
+                    (DataType::Text, rubato_formula::Expr::Literal(_)) => DataType::Unknown,
+                    (from, _) => from,
+                };
+                cast_value(value, from, to, false, &text)
+            });
+            values.collect::<Result<Arc<[Value]>>>()
+        })?;
+        if let Some(current) = &mut self.current {
+            current.statement = prepared.statement.clone();
+            current.catalog_version = prepared.catalog_version;
+            current.sql = Arc::clone(&prepared.sql);
+            current.parameters = values;
+            current.describe = true;
+        }
+        Ok(Next::To(StageKind::Security))
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<String> {
+        match name {
+            None => {
+                self.prepared.clear();
+                Ok("DEALLOCATE ALL".into())
+            }
+            Some(name) => match self.prepared.remove(name) {
+                Some(_) => Ok("DEALLOCATE".into()),
+                None => {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    Err(Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message))
+                }
+            },
+        }
+    }
+
+    fn discard(&mut self, responder: &mut dyn Responder) -> Result<String> {
+        if self.block == Block::Explicit {
+            let message = "DISCARD ALL cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        self.prepared.clear();
+        self.reset("all", responder)?;
+        Ok("DISCARD ALL".into())
+    }
+
+    /// Runs a statement for EXPLAIN ANALYZE.
+    fn run_for_figures(
+        &mut self,
+        plan: &Arc<Plan>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+    ) -> Outcome<Figures> {
+        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let savepoint = partition.database.savepoint(transaction);
+        let catalog = self.catalog(partition);
+        let Partition { database, sequences, row_numbers, .. } = &mut *partition;
+        let mut cursor = Cursor::new(Arc::clone(plan));
+        let started_us = (context.clock_us)();
+        let times_us = (context.now_us, started_us);
+        let limits = context.limits;
+        let outcome = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+            let mut execution =
+                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits };
+            cursor.run(&mut execution, usize::MAX, &mut |_| true)
+        });
+        let time_us = ((context.clock_us)() - started_us).max(0) as u64;
+        match outcome {
+            Ok(Progress::Complete(completion)) => {
+                let steps = cursor.step_counters().into_iter().map(|step| StepFigures {
+                    loops: 1,
+                    rows_read: step.lookups,
+                    rows: step.rows,
+                    time_us,
+                });
+                Ok(Figures { steps: steps.collect(), rows: completion.rows, time_us })
+            }
+            Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
+            Err(stop) => {
+                partition.database.rollback_to(transaction, savepoint);
+                Err(stop)
+            }
+        }
+    }
+
+    /// EXPLAIN: the plan in words; with ANALYZE the statement runs first, its rows are thrown away, and its effects stay.
+    fn explain(
+        &mut self,
+        (analyze, json): (bool, bool),
+        statement: &Statement,
+        utility: &Arc<Utility>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        let Statement::Planned(plan) = statement else {
+            let error = Error::unsupported("EXPLAIN of a statement that is not planned");
+            return Err(Stop::Fail(error));
+        };
+        let figures = if analyze { Some(self.run_for_figures(plan, partition, context)?) } else { None };
+        let lines = crate::explain::explain(plan, json, figures.as_ref());
+        let rows: Vec<Vec<Value>> = lines.iter().map(|line| vec![Value::text(line)]).collect();
+        self.answer_rows(utility, &rows, responder);
+        Ok(self.answered("EXPLAIN".into(), partition, responder))
+    }
+}

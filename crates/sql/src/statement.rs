@@ -1,0 +1,292 @@
+//! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
+
+use crate::catalog::{Catalog, Table};
+use crate::plan::{Plan, SelectPlan};
+use rubato_base::DataType;
+use std::sync::Arc;
+
+/// A statement after binding.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// Runs on the relay.
+    Planned(Arc<Plan>),
+    /// Everything else.
+    Utility(Arc<Utility>),
+    /// Nothing but blanks and comments.
+    Empty,
+}
+
+/// What a transaction-starting or -characterising clause says. All isolation levels are strictly serializable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionModes {
+    /// The level named, as SHOW will tell it.
+    pub isolation: Option<String>,
+    /// READ ONLY / READ WRITE.
+    pub read_only: Option<bool>,
+    /// DEFERRABLE (accepted: a read-only transaction never waits or aborts anyway).
+    pub deferrable: Option<bool>,
+}
+
+/// A statement that is not planned.
+#[derive(Debug)]
+pub enum Utility {
+    /// BEGIN, START TRANSACTION.
+    Begin(TransactionModes),
+    /// COMMIT, END; `and_chain` starts the next with the same modes.
+    Commit {
+        /// AND CHAIN.
+        and_chain: bool,
+    },
+    /// ROLLBACK, ABORT.
+    Rollback {
+        /// AND CHAIN.
+        and_chain: bool,
+    },
+    /// SAVEPOINT name.
+    Savepoint(String),
+    /// RELEASE SAVEPOINT name.
+    Release(String),
+    /// ROLLBACK TO SAVEPOINT name.
+    RollbackTo(String),
+    /// SET TRANSACTION, SET SESSION CHARACTERISTICS (`session`).
+    SetTransaction {
+        /// The modes.
+        modes: TransactionModes,
+        /// For this and all later transactions of the session.
+        session: bool,
+    },
+    /// SET [LOCAL] name = value; `None` is DEFAULT.
+    Set {
+        /// The setting.
+        name: String,
+        /// Its value.
+        value: Option<String>,
+        /// LOCAL.
+        local: bool,
+    },
+    /// SHOW name, SHOW ALL.
+    Show(String),
+    /// RESET name, RESET ALL.
+    Reset(String),
+    /// PREPARE name (types) AS statement.
+    Prepare {
+        /// Its name.
+        name: String,
+        /// Declared parameter types.
+        types: Vec<DataType>,
+        /// The text of the statement.
+        sql: String,
+    },
+    /// EXECUTE name (arguments): expressions without columns, as text literals or numbers already evaluated at binding.
+    Execute {
+        /// Its name.
+        name: String,
+        /// Arguments.
+        arguments: Vec<rubato_formula::Expr>,
+    },
+    /// DEALLOCATE name or ALL (`None`).
+    Deallocate(Option<String>),
+    /// DISCARD ALL and its parts.
+    Discard,
+    /// EXPLAIN.
+    Explain {
+        /// ANALYZE.
+        analyze: bool,
+        /// FORMAT JSON.
+        json: bool,
+        /// The statement explained.
+        statement: Statement,
+    },
+    /// COPY table FROM STDIN or COPY table/query TO STDOUT.
+    Copy(CopyStatement),
+    /// A schema change: the closure of decisions is [`SchemaChange`]; the executor moves the rows.
+    Schema(SchemaChange),
+    /// VACUUM, ANALYZE, CHECKPOINT, CLUSTER and the like: nothing to do here but answer with the tag (CHECKPOINT does one).
+    Maintenance {
+        /// The command tag.
+        tag: &'static str,
+    },
+    /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
+    LockTable,
+}
+
+/// COPY.
+#[derive(Debug)]
+pub struct CopyStatement {
+    /// FROM STDIN (`true`) or TO STDOUT.
+    pub from: bool,
+    /// The table (FROM, or TO of a table).
+    pub table: Option<Arc<Table>>,
+    /// The columns named, or all.
+    pub columns: Vec<usize>,
+    /// TO: what is copied (a table was turned into a SELECT of its columns).
+    pub query: Option<SelectPlan>,
+    /// The output columns of the query (names for HEADER, types).
+    pub output: Vec<crate::client::OutputColumn>,
+    /// Parameters types of the query: always none.
+    pub format: CopyFormat,
+    /// DELIMITER.
+    pub delimiter: u8,
+    /// NULL.
+    pub null: String,
+    /// HEADER.
+    pub header: bool,
+    /// QUOTE (csv).
+    pub quote: u8,
+    /// ESCAPE (csv).
+    pub escape: u8,
+    /// Columns that are always quoted (csv, TO).
+    pub force_quote: Vec<usize>,
+}
+
+/// The format of COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// PostgreSQL's text format.
+    Text,
+    /// CSV.
+    Csv,
+    /// PostgreSQL's binary format.
+    Binary,
+}
+
+/// A schema change, decided against one catalog version.
+#[derive(Debug)]
+pub enum SchemaChange {
+    /// CREATE TABLE: the finished table (ids not yet given: `id`, `oid` and index ids are 0 and are given when it runs) and the
+    /// sequences that its serial and identity columns own.
+    CreateTable {
+        /// The table.
+        table: Table,
+        /// Sequences to create with it.
+        sequences: Vec<crate::catalog::Sequence>,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP TABLE.
+    DropTable {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: foreign keys of others that refer to it go too.
+        cascade: bool,
+    },
+    /// CREATE INDEX; the executor fills it.
+    CreateIndex {
+        /// The table.
+        table: String,
+        /// The index (id 0: given when it runs).
+        index: crate::catalog::Index,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP INDEX.
+    DropIndex {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// TRUNCATE.
+    Truncate {
+        /// Names.
+        names: Vec<String>,
+        /// RESTART IDENTITY.
+        restart_identity: bool,
+        /// CASCADE.
+        cascade: bool,
+    },
+    /// ALTER TABLE.
+    AlterTable {
+        /// The table.
+        table: String,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// What changes, in order.
+        actions: Vec<AlterAction>,
+    },
+    /// CREATE SEQUENCE.
+    CreateSequence {
+        /// The sequence (id 0).
+        sequence: crate::catalog::Sequence,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP SEQUENCE.
+    DropSequence {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+}
+
+/// One action of ALTER TABLE.
+#[derive(Debug)]
+pub enum AlterAction {
+    /// ADD PRIMARY KEY (columns): the rows are laid out anew by the key.
+    AddPrimaryKey {
+        /// Constraint name.
+        name: String,
+        /// Columns.
+        columns: Vec<usize>,
+    },
+    /// ADD UNIQUE: as an index with `constraint` set (id 0).
+    AddUnique(crate::catalog::Index),
+    /// ADD CHECK: existing rows are checked.
+    AddCheck(crate::catalog::Check),
+    /// ADD FOREIGN KEY: existing rows are checked.
+    AddForeignKey(crate::catalog::ForeignKey),
+    /// DROP CONSTRAINT name.
+    DropConstraint {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: foreign keys of others that need it go too.
+        cascade: bool,
+    },
+    /// ADD COLUMN; existing rows take the default (evaluated once) when they are read or rewritten.
+    AddColumn {
+        /// The column.
+        column: crate::catalog::Column,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// A sequence that a serial or identity column of an earlier action needs.
+    AddSequence(crate::catalog::Sequence),
+    /// DROP COLUMN.
+    DropColumn {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// ALTER COLUMN SET/DROP DEFAULT.
+    SetDefault {
+        /// The column.
+        column: usize,
+        /// The new default and its text.
+        default: Option<(rubato_formula::Expr, String)>,
+    },
+    /// ALTER COLUMN SET/DROP NOT NULL.
+    SetNotNull {
+        /// The column.
+        column: usize,
+        /// Whether it is set.
+        not_null: bool,
+    },
+    /// RENAME TO.
+    RenameTable(String),
+    /// RENAME COLUMN.
+    RenameColumn {
+        /// The column.
+        column: usize,
+        /// Its new name.
+        name: String,
+    },
+}
+
+/// A catalog with the id of the transaction's own changes, as the binder sees it.
+pub type CatalogRef<'a> = &'a Catalog;

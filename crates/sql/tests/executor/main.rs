@@ -1,0 +1,9 @@
+//! The executor on plans built by hand, against the real formula database.
+
+mod copy;
+mod pausing;
+mod scripts;
+mod select;
+mod waiting;
+mod world;
+mod write;

@@ -1,0 +1,128 @@
+//! The scripts beside these tests: SQL through binder, planner and executor, with what PostgreSQL 15 answered.
+
+use crate::world::{World, error_of};
+use rubato_base::{Result, Value};
+use rubato_sql::binder::{DefaultSettings, bind};
+use rubato_sql::executor::{Cursor, Progress, carry_out_all};
+use rubato_sql::plan::Plan;
+use rubato_sql::schema_change::{StorageWork, apply};
+use rubato_sql::statement::{SchemaChange, Statement, Utility};
+use std::fmt::Write;
+use std::sync::Arc;
+
+macro_rules! scripts {
+    ($($name:ident),*) => {
+        $(#[test]
+        fn $name() {
+            run_script(include_str!(concat!("../scripts/", stringify!($name), ".slt")));
+        })*
+    };
+}
+
+scripts!(aggregate, alter, delete, index, insert, join, select, update);
+
+/// Runs every block and compares the whole transcript with the script.
+fn run_script(script: &str) {
+    let mut world = World::new();
+    let mut differences = String::new();
+    for block in script.trim_end().split("\n\n") {
+        let lines: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
+        let Some((head, body)) = lines.split_first() else { continue };
+        let sql: Vec<&str> = body.iter().copied().take_while(|line| *line != "----").collect();
+        let sql = sql.join("\n");
+        let answered = answer(&mut world, &sql, head.starts_with("query"));
+        let expected = lines.join("\n");
+        if answered != expected {
+            writeln!(differences, "expected:\n{expected}\nanswered:\n{answered}\n").unwrap();
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+/// The block as it would stand in the script.
+fn answer(world: &mut World, sql: &str, is_query: bool) -> String {
+    let (head, rows) = match run(world, sql) {
+        Ok((rows, _)) if is_query => ("query".to_owned(), Some(rows)),
+        Ok((mut rows, tag)) => {
+            // RETURNING promises no order.
+            rows.sort();
+            (format!("statement ok {tag}"), (!rows.is_empty()).then_some(rows))
+        }
+        Err(error) => {
+            let detail = error.fields().detail.clone();
+            let lines = [error.message().to_owned()].into_iter().chain(detail).collect();
+            (format!("statement error {}", error.code().as_str()), Some(lines))
+        }
+    };
+    let mut block = format!("{head}\n{sql}");
+    if let Some(rows) = rows {
+        block.push_str("\n----");
+        rows.iter().for_each(|row| write!(block, "\n{row}").unwrap());
+    }
+    block
+}
+
+fn run(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
+    match bind(sql, &[], &[], &world.catalog, &DefaultSettings)? {
+        Statement::Planned(plan) => run_plan(world, &plan),
+        Statement::Utility(utility) => match &*utility {
+            Utility::Schema(change) => Ok((Vec::new(), change_schema(world, change)?)),
+            other => panic!("not for these scripts: {other:?}"),
+        },
+        Statement::Empty => Ok((Vec::new(), String::new())),
+    }
+}
+
+fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)> {
+    let transaction = world.begin();
+    let mut cursor = Cursor::new(Arc::clone(plan));
+    let mut rows = Vec::new();
+    let outcome = world.with_context(transaction, &[], |context| {
+        cursor.run(context, usize::MAX, &mut |row| {
+            rows.push(shown(row, plan));
+            true
+        })
+    });
+    match outcome {
+        Ok(Progress::Complete(completion)) => {
+            world.commit(transaction).map_err(error_of)?;
+            Ok((rows, completion.to_string()))
+        }
+        Ok(Progress::Suspended) => panic!("a statement without a row limit was suspended"),
+        Err(stop) => {
+            world.database.rollback(transaction);
+            Err(error_of(stop))
+        }
+    }
+}
+
+fn shown(row: &[Value], plan: &Plan) -> String {
+    let show = |(value, column): (&Value, &rubato_sql::client::OutputColumn)| {
+        let mut out = Vec::new();
+        rubato_base::text_format::write_text(value, column.data_type, &Default::default(), &mut out);
+        if value.is_null() { "NULL".to_owned() } else { String::from_utf8(out).unwrap() }
+    };
+    row.iter().zip(&plan.output).map(show).collect::<Vec<_>>().join("|")
+}
+
+fn change_schema(world: &mut World, change: &SchemaChange) -> Result<String> {
+    let applied = apply(&world.catalog, change)?;
+    let before = std::mem::replace(&mut world.catalog, applied.catalog);
+    let transaction = world.begin();
+    let mut dropped = Vec::new();
+    for work in &applied.work {
+        match work {
+            StorageWork::Create { storage } => world.database.create_table(*storage),
+            StorageWork::Drop { storage } => dropped.push(*storage),
+            _ => {}
+        }
+    }
+    if let Err(stop) = world.with_context(transaction, &[], |context| carry_out_all(&applied.work, context)) {
+        world.database.rollback(transaction);
+        world.catalog = before;
+        return Err(error_of(stop));
+    }
+    world.commit(transaction).map_err(error_of)?;
+    dropped.into_iter().for_each(|storage| world.database.drop_table(storage));
+    Ok(applied.tag.to_owned())
+}

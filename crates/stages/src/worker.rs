@@ -1,0 +1,114 @@
+//! The agreed interface between the thread that owns sockets and the engine that runs statements on the same thread.
+//!
+//! The owner decodes what clients sent into [`Work`] and hands it in; the engine runs what can run, and gives each work back
+//! when it is finished or wants its answers sent first. A local statement goes in and comes out on one thread.
+
+use rubato_base::{Lsn, Result, SessionId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Wakes a worker's thread from any other thread, at any time; several wakes may be seen as one.
+pub trait Wake: Send + Sync {
+    /// Makes the worker call [`StatementWorker::on_wake`] and [`StatementWorker::run`] soon.
+    fn wake(&self);
+}
+
+/// A shared [`Wake`].
+pub type WakeHandle = Arc<dyn Wake>;
+
+/// What a session begins with: a client that has passed login.
+#[derive(Clone, Debug, Default)]
+pub struct SessionStart {
+    /// Unique for the life of the process. The low 32 bits are the "process id" that the client is told.
+    pub session: SessionId,
+    /// The worker that owns the session.
+    pub worker: usize,
+    /// The user that logged in.
+    pub user: String,
+    /// The database, already known to exist.
+    pub database: String,
+    /// Settings from the startup message and its `options`, in order, names as the client wrote them. The session refuses
+    /// unknown names and bad values.
+    pub settings: Vec<(String, String)>,
+    /// Where the client is, for logs and `pg_stat_activity`.
+    pub peer: String,
+}
+
+/// Why running work is to be given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The client sent a cancel request: 57014.
+    ClientRequest,
+    /// The client is gone: its answers reach nobody.
+    Disconnected,
+    /// The server stops and the grace time is over: 57P01.
+    Shutdown,
+}
+
+/// A session with requests to do and a place to answer.
+///
+/// There is at most one work of a session under way, so order within a session needs no further care.
+#[derive(Debug)]
+pub struct Work<Session, Request, Responder> {
+    /// The session itself: whoever has the work has the session.
+    pub session: Box<Session>,
+    /// The owner's number for the connection, given back unchanged.
+    pub connection: usize,
+    /// What is still to do, in order.
+    pub requests: VecDeque<Request>,
+    /// Where the answers go.
+    pub responder: Responder,
+    /// The answers may be sent once the log is forced up to here.
+    pub durable_at: Lsn,
+}
+
+/// The work of a [`StatementWorker`].
+pub type WorkOf<W> =
+    Work<<W as StatementWorker>::Session, <W as StatementWorker>::Request, <W as StatementWorker>::Responder>;
+
+/// The engine of one thread. All methods are called on the thread that owns it and none may block, but
+/// [`StatementWorker::force_if_idle`].
+pub trait StatementWorker: Send {
+    /// A client's session.
+    type Session: Send;
+    /// One decoded request.
+    type Request: Send;
+    /// Where answers go.
+    type Responder: Send;
+
+    /// Makes a session. Settings that the session keeps in another form than the client wrote them (`DateStyle`) are
+    /// reported through `responder`, after the owner's own reports.
+    fn open_session(&mut self, start: SessionStart, responder: &mut Self::Responder) -> Result<Box<Self::Session>>;
+
+    /// Takes work in. It is bounded by the number of connections, so it cannot be refused.
+    fn submit(&mut self, work: WorkOf<Self>)
+    where
+        Self: Sized;
+
+    /// Runs all that can run now; returns when everything waits for another thread, a lock or time.
+    fn run(&mut self, now_us: i64);
+
+    /// Work that is done, in the order of completion. If `requests` is not empty it stopped early, since the responder's
+    /// buffer is large or the client asked for a flush: it is to be submitted again once the answers are sent. A session
+    /// that was given `Terminate` comes back with its transaction rolled back and may be dropped.
+    fn poll_completed(&mut self) -> Option<WorkOf<Self>>
+    where
+        Self: Sized;
+
+    /// The thread was woken by its [`Wake`].
+    fn on_wake(&mut self);
+
+    /// The position up to which the log is forced. Answers whose `durable_at` is above stay unsent.
+    fn forced_lsn(&self) -> Lsn;
+
+    /// Called when answers wait for the log and nothing else is ready. Forces the log on this thread, unless another thread
+    /// is doing so (then `false`, and the worker must be woken when the log has moved). `true` if the log moved.
+    fn force_if_idle(&mut self) -> bool;
+
+    /// The next moment at which [`StatementWorker::run`] must be called even if nothing happens, in microseconds.
+    fn next_deadline_us(&self) -> Option<i64>;
+
+    /// Gives up what a session does right now; its work comes back through [`StatementWorker::poll_completed`]. Nothing
+    /// happens if the session has no work inside.
+    fn cancel(&mut self, session: SessionId, reason: CancelReason);
+}

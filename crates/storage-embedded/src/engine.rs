@@ -1,0 +1,147 @@
+//! The engine, opened, and its errors sorted.
+
+use fjall::Readable;
+use rubato_storage::Error;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// All tables lie in one tree of the engine. With a tree per table each would have its own memory table, the memory of
+/// the store would grow with the number of tables, and (worse) the trees would be flushed one by one, so that a power
+/// loss could keep one half of a batch that was not forced.
+const TREE: &str = "rows";
+
+/// Memory tables that may wait to be flushed before a writer waits too. The engine's own limits wait forever when the
+/// flushing thread has stopped on a full disk, so they must never be reached.
+const FLUSHES_MAX: usize = 1;
+const UNMERGED_TABLES_MAX: usize = 16;
+const WAIT: Duration = Duration::from_millis(1);
+
+/// Size at which a memory table is closed and flushed; a quarter of the cache within these limits. In memory it takes
+/// half as much again.
+const MEMORY_TABLE_BYTES_MIN: u64 = 4 << 20;
+const MEMORY_TABLE_BYTES_MAX: u64 = 16 << 20;
+
+/// Files the engine keeps open.
+const OPEN_FILES_MAX: usize = 128;
+
+/// The smallest the engine allows.
+const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A key of the engine with its new value.
+pub(crate) type Entry = (fjall::Slice, Option<fjall::Slice>);
+
+/// One thread of the engine flushes memory tables, the other merges files. With one for both, a flush waits for a merge,
+/// and the memory table grows meanwhile.
+const WORKERS: usize = 2;
+
+pub(crate) struct Engine {
+    database: fjall::Database,
+    pub rows: fjall::Keyspace,
+    memory_table_bytes: u64,
+    /// Keys and values committed since the memory table was last closed.
+    unflushed_bytes: AtomicU64,
+}
+
+impl Engine {
+    pub fn open(path: &Path, cache_bytes: u64) -> fjall::Result<Engine> {
+        let database = fjall::Database::builder(path)
+            .cache_size(cache_bytes)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .max_cached_files(Some(OPEN_FILES_MAX))
+            .manual_journal_persist(true)
+            .worker_threads(WORKERS)
+            .open()?;
+        // The engine would close its memory table at some later time, in the background: `commit` does it, in time.
+        let options = || {
+            fjall::KeyspaceCreateOptions::default()
+                .max_memtable_size(u64::MAX)
+                .manual_journal_persist(true)
+        };
+        let rows = database.keyspace(TREE, options)?;
+        let memory_table_bytes = (cache_bytes / 4).clamp(MEMORY_TABLE_BYTES_MIN, MEMORY_TABLE_BYTES_MAX);
+        Ok(Engine {
+            database,
+            rows,
+            memory_table_bytes,
+            unflushed_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Applies all entries or none.
+    pub fn commit(&self, entries: &[Entry]) -> fjall::Result<()> {
+        self.wait_for_flushes()?;
+        if self.unflushed_bytes.load(Ordering::Relaxed) >= self.memory_table_bytes {
+            self.rows.rotate_memtable()?;
+            self.unflushed_bytes.store(0, Ordering::Relaxed);
+        }
+        let bytes = |(key, value): &Entry| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
+        self.unflushed_bytes
+            .fetch_add(entries.iter().map(bytes).sum(), Ordering::Relaxed);
+        let mut batch = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), entries.len());
+        for (key, value) in entries {
+            match value {
+                Some(value) => batch.insert(&self.rows, key.clone(), value.clone()),
+                None => batch.remove(&self.rows, key.clone()),
+            }
+        }
+        batch.commit()
+    }
+
+    /// Makes all commits durable.
+    pub fn force(&self) -> fjall::Result<()> {
+        self.database.persist(fjall::PersistMode::SyncData)
+    }
+
+    /// Keys between the bounds as of now. (Without the snapshot the engine's iterators show half of a batch that is being
+    /// applied.)
+    pub fn snapshot_range(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> fjall::Iter {
+        self.database.snapshot().range(&self.rows, (from, to))
+    }
+
+    pub fn bytes_used(&self) -> fjall::Result<u64> {
+        self.database.disk_space()
+    }
+
+    fn wait_for_flushes(&self) -> fjall::Result<()> {
+        while self.rows.sealed_memtable_count() > FLUSHES_MAX || self.rows.l0_table_count() > UNMERGED_TABLES_MAX {
+            // Fails when the flushing thread has stopped.
+            self.database.persist(fjall::PersistMode::Buffer)?;
+            std::thread::sleep(WAIT);
+        }
+        Ok(())
+    }
+}
+
+/// Sorts an error of the engine.
+pub(crate) fn sorted(path: &Path, error: &fjall::Error) -> Error {
+    let file = path.display().to_string();
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => Error::from_io(&file, error),
+        fjall::Error::Locked => Error::Locked { file },
+        fjall::Error::InvalidVersion(found) => match found {
+            Some(found) => Error::NewerVersion {
+                file,
+                reason: format!("its engine's format is {found:?}"),
+            },
+            None => Error::Corrupt {
+                file,
+                reason: "the engine's format marker is damaged".to_string(),
+            },
+        },
+        fjall::Error::Storage(_)
+        | fjall::Error::JournalRecovery(_)
+        | fjall::Error::Decompress(_)
+        | fjall::Error::InvalidTrailer
+        | fjall::Error::InvalidTag(_)
+        | fjall::Error::Unrecoverable => Error::Corrupt {
+            file,
+            reason: format!("the engine says: {error:?}"),
+        },
+        _ => Error::Io {
+            file,
+            reason: format!("the engine says: {error:?}"),
+        },
+    }
+}

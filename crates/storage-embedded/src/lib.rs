@@ -1,0 +1,20 @@
+//! The default store: [`EmbeddedStore`], folded rows in a log-structured tree on the local disk (the engine is fjall;
+//! `docs/decisions/0002-embedded-store.md` says why).
+//!
+//! # Invariants
+//! - All tables lie in one tree of the engine, so a batch is flushed whole, and the order of batches is kept.
+//! - What was applied stays visible when the engine stops on a write error: it is held in memory until it is forced, and
+//!   given to the engine that takes over. Reads go on while the disk is full.
+//! - The number of a dropped table's key space is never used again.
+//!
+//! # What this room refuses
+//! A second process on the same folder; a folder of a newer format; to go on over damage.
+//!
+//! # Where to start
+//! `store` for the calls, `keys` for how tables share the tree, `engine` for how the engine is set up.
+
+mod engine;
+mod keys;
+mod store;
+
+pub use store::EmbeddedStore;

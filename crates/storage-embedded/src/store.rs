@@ -1,0 +1,464 @@
+//! The store.
+
+use crate::engine::{Engine, Entry, sorted};
+use crate::keys::{self, OwnKey};
+use rubato_storage::{Batch, CheckReport, Error, KEY_BYTES_MAX, KeyValue, Result, Store, bounds_are_empty};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+/// Keys of dropped tables that one force removes; keeps the force short.
+const SWEEP_KEYS_MAX: usize = 50_000;
+const SWEEP_BATCH_KEYS: usize = 5_000;
+
+/// Applied bytes after which the store forces by itself: it keeps them in memory to survive a failing engine.
+const UNFORCED_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// What must be free before a stopped engine is started again: it needs some space to recover in.
+const PROBE_BYTES: usize = 8 * 1024 * 1024;
+const PROBE_NAME: &str = "rubato-probe";
+
+/// The default store. See the crate's documentation.
+pub struct EmbeddedStore {
+    path: PathBuf,
+    cache_bytes: u64,
+    /// Locked for writing only to exchange the engine; `None` while it could not be opened again.
+    engine: RwLock<Option<Engine>>,
+    /// Table to space.
+    spaces: RwLock<BTreeMap<u32, u32>>,
+    writes: Mutex<Writes>,
+}
+
+/// What only changes need; its lock puts them in order.
+#[derive(Default)]
+struct Writes {
+    next_space: u32,
+    garbage: BTreeSet<u32>,
+    /// Batches since the last force, in order. The engine stops for good on a write error; they are given to its
+    /// successor, because they are visible already.
+    unforced: Vec<Vec<Entry>>,
+    unforced_bytes: usize,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a folder, making it if it does not exist. `cache_bytes` bounds the block cache; the tables
+    /// in memory that wait to be flushed take up to 64 MiB more.
+    ///
+    /// # Errors
+    /// `Locked`, `NewerVersion`, `Corrupt`, `NoSpace`, `ReadOnly`, `Io`.
+    pub fn open(path: impl Into<PathBuf>, cache_bytes: u64) -> Result<EmbeddedStore> {
+        let path = path.into();
+        std::fs::create_dir_all(&path).map_err(|error| Error::from_io(&path.display().to_string(), &error))?;
+        let engine = Engine::open(&path, cache_bytes).map_err(|error| sorted(&path, &error))?;
+        let store = EmbeddedStore {
+            path,
+            cache_bytes,
+            engine: RwLock::new(None),
+            spaces: RwLock::default(),
+            writes: Mutex::default(),
+        };
+        store.load(&engine)?;
+        *store.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        Ok(store)
+    }
+
+    /// Reads what this room keeps about its tables.
+    fn load(&self, engine: &Engine) -> Result<()> {
+        let mut writes = self.lock_writes();
+        let mut spaces = BTreeMap::new();
+        writes.next_space = 1;
+        let mut version = None;
+        for guard in engine.rows.prefix([0, 0, 0, 0]) {
+            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
+            let number = keys::number(&value);
+            match keys::parse_own_key(&key) {
+                OwnKey::Garbage(space) => {
+                    writes.garbage.insert(space);
+                }
+                OwnKey::Table(table) => {
+                    spaces.insert(table, number.ok_or_else(|| self.corrupt("a table has no space"))?);
+                }
+                OwnKey::Other if *key == keys::VERSION_KEY => version = number,
+                OwnKey::Other if *key == keys::NEXT_SPACE_KEY => {
+                    writes.next_space = number.ok_or_else(|| self.corrupt("the number of spaces is damaged"))?;
+                }
+                OwnKey::Other => return Err(self.corrupt("an unknown key among the store's own")),
+            }
+        }
+        if let Some(found) = version.filter(|found| *found > keys::FORMAT_VERSION) {
+            let reason = format!(
+                "format version {found}; this program reads up to {}",
+                keys::FORMAT_VERSION
+            );
+            return Err(Error::NewerVersion {
+                file: self.path.display().to_string(),
+                reason,
+            });
+        }
+        if version.is_none() {
+            let entry = (
+                keys::VERSION_KEY.into(),
+                Some(keys::FORMAT_VERSION.to_be_bytes().into()),
+            );
+            engine.commit(&[entry]).map_err(|error| self.sorted(&error))?;
+        }
+        *self.spaces.write().unwrap_or_else(PoisonError::into_inner) = spaces;
+        Ok(())
+    }
+
+    fn lock_writes(&self) -> MutexGuard<'_, Writes> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn space(&self, table: u32) -> Option<u32> {
+        self.spaces
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&table)
+            .copied()
+    }
+
+    fn sorted(&self, error: &fjall::Error) -> Error {
+        sorted(&self.path, error)
+    }
+
+    fn corrupt(&self, reason: &str) -> Error {
+        Error::Corrupt {
+            file: self.path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// The engine for reading. If an earlier failure left none, tries once more to open it.
+    fn read_engine(&self) -> Result<RwLockReadGuard<'_, Option<Engine>>> {
+        let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
+        if engine.is_some() {
+            return Ok(engine);
+        }
+        drop(engine);
+        self.restart_engine(&mut self.lock_writes())?;
+        Ok(self.engine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs a change on the engine, which stops for good on any write error; then on its successor, if the cause is gone.
+    fn change(&self, writes: &mut Writes, run: impl Fn(&Engine) -> fjall::Result<()>) -> Result<()> {
+        let first = match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(engine) => run(engine),
+            None => Err(fjall::Error::Poisoned),
+        };
+        let Err(first) = first else { return Ok(()) };
+        // A first error with a cause is the better message if the restart fails for lack of anything better.
+        self.restart_engine(writes)
+            .map_err(|error| match (&error, self.sorted(&first)) {
+                (Error::Io { .. }, cause @ (Error::NoSpace { .. } | Error::ReadOnly { .. })) => cause,
+                _ => error,
+            })?;
+        match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(engine) => run(engine).map_err(|error| self.sorted(&error)),
+            None => Err(self.sorted(&first)),
+        }
+    }
+
+    /// Closes the engine and opens it again, with everything that was applied. Until it is clear that the disk takes
+    /// writes, the old one stays, because it still answers reads.
+    fn restart_engine(&self, writes: &mut Writes) -> Result<()> {
+        probe(&self.path)?;
+        let mut slot = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        *slot = None;
+        let engine = Engine::open(&self.path, self.cache_bytes).map_err(|error| self.sorted(&error))?;
+        // As one batch: with some of them only, an older batch would lie over a newer one that the engine still had.
+        let mut merged: BTreeMap<&[u8], &Entry> = BTreeMap::new();
+        for entry in writes.unforced.iter().flatten() {
+            merged.insert(&entry.0, entry);
+        }
+        let merged: Vec<Entry> = merged.into_values().cloned().collect();
+        engine
+            .commit(&merged)
+            .and_then(|()| engine.force())
+            .map_err(|error| self.sorted(&error))?;
+        *slot = Some(engine);
+        writes.unforced.clear();
+        writes.unforced_bytes = 0;
+        Ok(())
+    }
+
+    fn commit(&self, writes: &mut Writes, entries: Vec<Entry>) -> Result<()> {
+        self.change(writes, |engine| engine.commit(&entries))?;
+        let bytes = |(key, value): &Entry| key.len() + value.as_ref().map_or(0, |value| value.len());
+        writes.unforced_bytes += entries.iter().map(bytes).sum::<usize>();
+        writes.unforced.push(entries);
+        Ok(())
+    }
+
+    fn force_locked(&self, writes: &mut Writes) -> Result<()> {
+        self.change(writes, Engine::force)?;
+        writes.unforced.clear();
+        writes.unforced_bytes = 0;
+        Ok(())
+    }
+
+    /// Removes some keys of dropped tables. Nobody can see them, so it does not matter how far it gets.
+    fn sweep(&self, writes: &mut Writes) -> Result<()> {
+        let mut left = SWEEP_KEYS_MAX;
+        while let Some(space) = writes.garbage.first().copied().filter(|_| left > 0) {
+            let mut entries: Vec<Entry> = Vec::new();
+            {
+                let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
+                let Some(engine) = &*guard else { return Ok(()) };
+                for row in engine.rows.prefix(space.to_be_bytes()).take(SWEEP_BATCH_KEYS) {
+                    entries.push((row.key().map_err(|error| self.sorted(&error))?, None));
+                }
+            }
+            let done = entries.len() < SWEEP_BATCH_KEYS;
+            left = left.saturating_sub(SWEEP_BATCH_KEYS);
+            if done {
+                entries.push((keys::garbage_key(space).into(), None));
+            }
+            self.commit(writes, entries)?;
+            if done {
+                writes.garbage.remove(&space);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn get(&self, table: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some(space) = self.space(table) else {
+            return Ok(None);
+        };
+        let guard = self.read_engine()?;
+        let Some(engine) = &*guard else {
+            return Err(self.sorted(&fjall::Error::Poisoned));
+        };
+        let value = engine
+            .rows
+            .get(keys::in_space(space, key))
+            .map_err(|error| self.sorted(&error))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn scan(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Vec<KeyValue>> {
+        let Some(space) = self.space(table) else {
+            return Ok(Vec::new());
+        };
+        if bounds_are_empty(from, to) {
+            return Ok(Vec::new());
+        }
+        let guard = self.read_engine()?;
+        let Some(engine) = &*guard else {
+            return Err(self.sorted(&fjall::Error::Poisoned));
+        };
+        let from = match from {
+            Bound::Unbounded => Bound::Included(keys::in_space(space, &[])),
+            bound => bound.map(|key| keys::in_space(space, key)),
+        };
+        let to = match to {
+            // Spaces are given one by one from 1 on: there is always a next number.
+            Bound::Unbounded => Bound::Excluded(keys::in_space(space.saturating_add(1), &[])),
+            bound => bound.map(|key| keys::in_space(space, key)),
+        };
+        let range = engine.snapshot_range(from, to);
+        let mut rows = Vec::with_capacity(limit_rows.min(1024));
+        let mut take = |guard: fjall::Guard| -> Result<()> {
+            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
+            rows.push((key[4..].to_vec(), value.to_vec()));
+            Ok(())
+        };
+        if reverse {
+            range.rev().take(limit_rows).try_for_each(&mut take)?;
+        } else {
+            range.take(limit_rows).try_for_each(&mut take)?;
+        }
+        Ok(rows)
+    }
+
+    fn apply(&self, batch: Batch) -> Result<()> {
+        let key_bytes = batch.key_bytes_max();
+        if key_bytes > KEY_BYTES_MAX {
+            return Err(Error::KeyTooLong { key_bytes });
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut writes = self.lock_writes();
+        let mut entries: Vec<Entry> = Vec::with_capacity(batch.len() + 2);
+        let mut new_tables: Vec<(u32, u32)> = Vec::new();
+        let mut next_space = writes.next_space;
+        // Changes come sorted by table.
+        let mut current: Option<(u32, Option<u32>)> = None;
+        for change in batch.into_sorted() {
+            let mut space = match current {
+                Some((table, space)) if table == change.table => space,
+                _ => self.space(change.table),
+            };
+            if space.is_none() && change.value.is_some() {
+                space = Some(next_space);
+                new_tables.push((change.table, next_space));
+                entries.push((
+                    keys::table_key(change.table).into(),
+                    Some(next_space.to_be_bytes().into()),
+                ));
+                next_space += 1;
+            }
+            current = Some((change.table, space));
+            // Deleting from a table that does not exist is nothing to do.
+            if let Some(space) = space {
+                entries.push((keys::in_space(space, &change.key).into(), change.value.map(Into::into)));
+            }
+        }
+        if !new_tables.is_empty() {
+            entries.push((keys::NEXT_SPACE_KEY.into(), Some(next_space.to_be_bytes().into())));
+        }
+        self.commit(&mut writes, entries)?;
+        writes.next_space = next_space;
+        if !new_tables.is_empty() {
+            self.spaces
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(new_tables);
+        }
+        if writes.unforced_bytes > UNFORCED_BYTES_MAX {
+            // Only saves memory; the batch is applied, whatever comes of it.
+            let _ = self.force_locked(&mut writes);
+        }
+        Ok(())
+    }
+
+    fn force(&self) -> Result<()> {
+        let mut writes = self.lock_writes();
+        self.sweep(&mut writes)?;
+        self.force_locked(&mut writes)
+    }
+
+    fn drop_table(&self, table: u32) -> Result<()> {
+        let mut writes = self.lock_writes();
+        let Some(space) = self.space(table) else { return Ok(()) };
+        let entries = vec![
+            (keys::table_key(table).into(), None),
+            (keys::garbage_key(space).into(), Some(fjall::Slice::from([]))),
+        ];
+        self.commit(&mut writes, entries)?;
+        self.spaces
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&table);
+        writes.garbage.insert(space);
+        Ok(())
+    }
+
+    fn bytes_used(&self) -> Result<u64> {
+        let guard = self.read_engine()?;
+        let Some(engine) = &*guard else {
+            return Err(self.sorted(&fjall::Error::Poisoned));
+        };
+        engine.bytes_used().map_err(|error| self.sorted(&error))
+    }
+
+    fn check(&self) -> Result<CheckReport> {
+        let tables: Vec<(u32, u32)> = self
+            .spaces
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|(table, space)| (*table, *space))
+            .collect();
+        let guard = self.read_engine()?;
+        let Some(engine) = &*guard else {
+            return Err(self.sorted(&fjall::Error::Poisoned));
+        };
+        let mut report = CheckReport::default();
+        for (table, space) in tables {
+            let rows_before = report.rows;
+            let mut last_key = Vec::new();
+            for row in engine.rows.prefix(space.to_be_bytes()) {
+                let (key, value) = row.into_inner().map_err(|error| match self.sorted(&error) {
+                    Error::Corrupt { file, reason } => Error::Corrupt {
+                        file,
+                        reason: format!("table {table} behind key {last_key:02x?}: {reason}"),
+                    },
+                    other => other,
+                })?;
+                report.rows += 1;
+                report.bytes += (key.len() - 4 + value.len()) as u64;
+                last_key = key[4..].to_vec();
+            }
+            report.tables += u64::from(report.rows > rows_before);
+        }
+        Ok(report)
+    }
+}
+
+/// Whether the disk takes writes again.
+fn probe(path: &Path) -> Result<()> {
+    let file = path.join(PROBE_NAME);
+    let written = File::create(&file).and_then(|mut file| {
+        file.write_all(&vec![1; PROBE_BYTES])?;
+        file.sync_data()
+    });
+    // A probe that stays behind is overwritten by the next one.
+    let _ = std::fs::remove_file(&file);
+    written.map_err(|error| Error::from_io(&path.display().to_string(), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(store: &EmbeddedStore, key: u8, value: u8) {
+        let mut batch = Batch::new();
+        batch.put(1, vec![key], vec![value]);
+        batch.put(2, vec![key], vec![value]);
+        store.apply(batch).expect("applies");
+    }
+
+    #[test]
+    fn what_was_applied_but_not_forced_outlives_the_engine() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        put(&store, 1, 1);
+        store.force().expect("forces");
+        put(&store, 2, 2);
+        put(&store, 2, 3);
+        store.drop_table(1).expect("drops");
+        store.restart_engine(&mut store.lock_writes()).expect("restarts");
+        assert_eq!((store.get(1, &[2]), store.get(2, &[2])), (Ok(None), Ok(Some(vec![3]))));
+        assert!(!folder.path().join(PROBE_NAME).exists());
+        // As after a failed restart: the next read tries again.
+        *store.engine.write().expect("lock") = None;
+        assert_eq!(store.get(2, &[1]), Ok(Some(vec![1])));
+        put(&store, 3, 3);
+        *store.engine.write().expect("lock") = None;
+        put(&store, 4, 4);
+        assert_eq!(
+            (store.get(2, &[3]), store.get(1, &[4])),
+            (Ok(Some(vec![3])), Ok(Some(vec![4])))
+        );
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        let newer = (
+            keys::VERSION_KEY.into(),
+            Some((keys::FORMAT_VERSION + 1).to_be_bytes().into()),
+        );
+        store.commit(&mut store.lock_writes(), vec![newer]).expect("commits");
+        store.force().expect("forces");
+        drop(store);
+        let refused = EmbeddedStore::open(folder.path(), 8 << 20).err();
+        assert!(matches!(refused, Some(Error::NewerVersion { .. })), "{refused:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The embedded store is a store.
+
+use rubato_storage::{Batch, Error, Store, conformance};
+use rubato_storage_embedded::EmbeddedStore;
+use std::ops::Bound;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const CACHE_BYTES: u64 = 8 * 1024 * 1024;
+
+fn open(path: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(path, CACHE_BYTES).expect("opens")
+}
+
+#[test]
+fn passes_the_conformance_suite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    conformance::run(&mut |place| Box::new(open(&folder.path().join(place))));
+}
+
+#[test]
+fn an_empty_folder_opens_fast_and_a_second_owner_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begin = Instant::now();
+    let store = open(folder.path());
+    // Far above the usual ten milliseconds: the machine of a test may be busy.
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    let second = EmbeddedStore::open(folder.path(), CACHE_BYTES).err();
+    assert!(matches!(second, Some(Error::Locked { .. })), "{second:?}");
+    drop(store);
+    open(folder.path());
+}
+
+#[test]
+fn a_dropped_table_is_swept_away_and_stays_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    let mut batch = Batch::new();
+    for key in 0..12_000_u32 {
+        batch.put(1, key.to_be_bytes().to_vec(), vec![1; 50]);
+        batch.put(2, key.to_be_bytes().to_vec(), vec![2; 50]);
+    }
+    store.apply(batch).expect("applies");
+    store.drop_table(1).expect("drops");
+    store.force().expect("forces and sweeps");
+    assert_eq!(store.check().expect("whole").rows, 12_000);
+    drop(store);
+    let store = open(folder.path());
+    let rows = |table| {
+        store
+            .scan(table, Bound::Unbounded, Bound::Unbounded, false, usize::MAX)
+            .expect("scans")
+            .len()
+    };
+    assert_eq!((rows(1), rows(2)), (0, 12_000));
+}
+
+#[test]
+fn damage_in_a_data_file_is_found_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    // More than the memory tables hold, so that files are written.
+    for round in 0..16_u32 {
+        let mut batch = Batch::new();
+        for key in 0..4_000_u32 {
+            let value: Vec<u8> = (0..300_u32).map(|index| (index * key * 31 + round * 7) as u8).collect();
+            batch.put(3, (round * 4_000 + key).to_be_bytes().to_vec(), value);
+        }
+        store.apply(batch).expect("applies");
+    }
+    store.force().expect("forces");
+    assert_eq!(store.check().expect("whole").rows, 64_000);
+    drop(store);
+    let mut files = Vec::new();
+    data_files(folder.path(), &mut files);
+    let (size_bytes, largest) = files.into_iter().max().expect("files were written");
+    let mut contents = std::fs::read(&largest).expect("reads");
+    let middle = size_bytes as usize / 2;
+    contents[middle..middle + 64].iter_mut().for_each(|byte| *byte ^= 0x55);
+    std::fs::write(&largest, contents).expect("writes");
+    let found = EmbeddedStore::open(folder.path(), CACHE_BYTES).and_then(|store| store.check());
+    assert!(
+        matches!(found, Err(Error::Corrupt { .. })),
+        "{found:?} in {}",
+        largest.display()
+    );
+}
+
+/// Files of the tree that holds the rows, with their sizes.
+fn data_files(folder: &Path, found: &mut Vec<(u64, std::path::PathBuf)>) {
+    for entry in std::fs::read_dir(folder).expect("lists") {
+        let entry = entry.expect("an entry");
+        let path = entry.path();
+        if path.is_dir() {
+            data_files(&path, found);
+        } else if path.parent().is_some_and(|parent| parent.ends_with("tables")) {
+            found.push((entry.metadata().expect("metadata").len(), path));
+        }
+    }
+}

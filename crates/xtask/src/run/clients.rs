@@ -1,0 +1,129 @@
+//! The client suites of `tests/clients`: builds what they need, runs them, counts their lines.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::steps::Steps;
+use super::tools::{self, Tools};
+
+/// Checks that printed `name ... ok` and `name ... FAILED (reason)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines that end in `ok`.
+    pub passed: usize,
+    /// Lines that say FAILED.
+    pub failed: usize,
+}
+
+impl Counts {
+    /// Counts one line of a suite.
+    pub fn take(&mut self, line: &str) {
+        let Some((_, verdict)) = line.split_once(" ... ") else {
+            return;
+        };
+        if verdict == "ok" || verdict.starts_with("ok (") {
+            self.passed += 1;
+        } else if verdict.starts_with("FAILED") {
+            self.failed += 1;
+        }
+    }
+}
+
+/// Installs the tools, builds the program and the Rust clients, and runs every suite.
+pub fn build_and_run(steps: &mut Steps, arguments: &[String]) -> Counts {
+    let mut counts = Counts::default();
+    let reference = arguments.iter().any(|argument| argument == "--reference");
+    let mut tools = None;
+    let target = steps.target();
+    let installed = steps.step("client tools", || {
+        tools = Some(tools::find_or_install(&target)?);
+        Ok(())
+    });
+    let built = reference || steps.cargo("release build", &["build", "--release", "--package", "rubato-server"]);
+    let manifest = steps
+        .root()
+        .join("tests/clients/rust/Cargo.toml")
+        .to_string_lossy()
+        .into_owned();
+    steps.cargo(
+        "format of the Rust clients",
+        &["fmt", "--manifest-path", &manifest, "--check"],
+    );
+    let lint = [
+        "clippy",
+        "--release",
+        "--manifest-path",
+        &manifest,
+        "--",
+        "-D",
+        "warnings",
+    ];
+    steps.cargo("lint of the Rust clients", &lint);
+    let clients = steps.cargo(
+        "build of the Rust clients",
+        &["build", "--release", "--manifest-path", &manifest],
+    );
+    let (true, true, true, Some(tools)) = (installed, built, clients, tools) else {
+        return counts;
+    };
+    let mut command = runner(steps.root(), &target, &tools, arguments);
+    steps.step("client suites", || stream(&mut command, &mut counts));
+    counts
+}
+
+/// The Python program that starts nodes and runs the suites. It needs nothing but the standard library.
+fn runner(root: &Path, target: &Path, tools: &Tools, arguments: &[String]) -> Command {
+    let release = |name: &str| -> PathBuf { target.join("release").join(name) };
+    let mut command = Command::new(&tools.python);
+    command
+        .arg("-u")
+        .arg(root.join("tests/clients/run.py"))
+        .current_dir(root);
+    command.arg("--program").arg(release("rubato"));
+    command.arg("--rust-clients").arg(release("rubato-clients"));
+    command.arg("--postgres-bin").arg(&tools.postgres_bin);
+    command.arg("--psycopg-python").arg(&tools.psycopg_python);
+    command.arg("--jdbc-jar").arg(&tools.jdbc_jar);
+    command.arg("--work").arg(target.join("client-suites"));
+    command.args(arguments);
+    command
+}
+
+fn stream(command: &mut Command, counts: &mut Counts) -> Result<(), String> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("python cannot be run: {error}"))?;
+    let lines = BufReader::new(child.stdout.take().expect("standard output was asked for")).lines();
+    for line in lines.map_while(Result::ok) {
+        println!("{line}");
+        counts.take(&line);
+    }
+    let status = child.wait().map_err(|error| format!("the suites were lost: {error}"))?;
+    match (status.success(), counts.passed + counts.failed) {
+        (_, 0) => Err("no check was run".to_string()),
+        (true, _) if counts.failed == 0 => Ok(()),
+        _ => Err(format!("{} checks failed ({status})", counts.failed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdict_lines_are_counted_and_others_are_not() {
+        let mut counts = Counts::default();
+        for line in [
+            "psql ddl ... ok",
+            "pgbench select ... ok (9812 tps)",
+            "crash ... FAILED (lost 1)",
+            "waiting ... soon",
+            "a line",
+        ] {
+            counts.take(line);
+        }
+        assert_eq!(counts, Counts { passed: 2, failed: 1 });
+    }
+}

@@ -1,0 +1,25 @@
+-- INSERT with ON CONFLICT and RETURNING, UPDATE, DELETE.
+create table item (k int primary key, v int not null default 7, note text);
+insert into item values (1, 10, 'one'), (2, 20, 'two'), (3, 30, null) returning k, v + 1 as next, note;
+insert into item (k) values (4) returning *;
+insert into item values (1, 11, 'again') on conflict do nothing;
+insert into item values (1, 11, 'again'), (5, 50, 'five') on conflict (k) do nothing returning k;
+insert into item values (1, 5, 'merged') on conflict (k) do update set v = item.v + excluded.v, note = excluded.note returning *;
+insert into item values (1, 5, 'not now') on conflict (k) do update set note = excluded.note where item.v > 100;
+insert into item values (9, 1, 'a'), (9, 2, 'b') on conflict (k) do update set v = excluded.v;
+select * from item order by k;
+update item set v = v + 1 where k = 1;
+update item set v = v * 2, note = note || '!' where k in (1, 2) returning k, v, note;
+update item set v = v + 1 where v > 25;
+update item set v = null where k = 1;
+update item set k = 1 where k = 2;
+update item set k = 20 where k = 2;
+update item set v = v + 1 where k = 999;
+update item set nothing = 1;
+delete from item where k = 3 returning *;
+delete from item where note is null and v < 0;
+delete from item where k between 4 and 5;
+select * from item order by k;
+delete from item;
+select count(*), sum(v), max(v) from item;
+drop table item;

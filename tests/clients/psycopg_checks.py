@@ -1,0 +1,384 @@
+"""psycopg 3 against a server: `psycopg_checks.py URL`. Prints `name ... ok` or `name ... FAILED (reason)`."""
+
+import datetime
+import decimal
+import sys
+import threading
+import traceback
+import uuid
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.rows import dict_row
+
+CHECKS = []
+D, Decimal, UTC = datetime, decimal.Decimal, datetime.timezone.utc
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def expect(found, wanted):
+    if found != wanted:
+        raise AssertionError(f"{found!r} in place of {wanted!r}")
+
+
+def fails(error, work, *arguments, **named):
+    """Runs `work`, which must fail with this class; the error."""
+    try:
+        work(*arguments, **named)
+    except error as failure:
+        return failure
+    raise AssertionError(f"no {error.__name__}")
+
+
+VALUES = {
+    "bool": [True, False], "int2": [0, -32768, 32767], "int4": [-(2**31), 2**31 - 1], "int8": [-(2**63), 2**63 - 1],
+    "numeric": [Decimal("0"), Decimal("-123456789012345678901234567890.000123"), Decimal("1E+20"), Decimal("0.10")],
+    "numeric(12,2)": [Decimal("9999999999.99"), Decimal("-0.01")],
+    "float4": [1.5, -0.25], "float8": [0.1, -1e300, float("inf")],
+    "text": ["", "naïve ☃ \U0001f600", "a'b\"c\\d\n\t"], "varchar(8)": ["12345678", ""], "char(3)": ["ab ", "abc"],
+    "bytea": [b"", bytes(range(256))],
+    "date": [D.date(1, 1, 1), D.date(2024, 2, 29), D.date(9999, 12, 31)],
+    "timestamp": [D.datetime(1999, 12, 31, 23, 59, 59, 999999), D.datetime(2024, 2, 29)],
+    "timestamptz": [D.datetime(2024, 2, 29, 12, 0, 0, 1, tzinfo=UTC), D.datetime(1970, 1, 1, tzinfo=UTC)],
+    "uuid": [uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), uuid.UUID(int=0)],
+}
+
+
+@check
+def every_type_there_and_back_as_text_and_as_binary(connect):
+    with connect() as conn:
+        conn.execute("set timezone = 'UTC'")
+        for number, (kind, values) in enumerate(VALUES.items()):
+            table = f"typed_{number}"
+            conn.execute(f"drop table if exists {table}")
+            conn.execute(sql.SQL("create table {} (id int primary key, v {})").format(sql.SQL(table), sql.SQL(kind)))
+            for binary in (False, True):
+                for marker in ("%s", "%b", "%t"):
+                    for value in [*values, None]:
+                        conn.execute(f"delete from {table}")
+                        conn.execute(f"insert into {table} values (1, {marker})", [value])
+                        cursor = conn.cursor(binary=binary)
+                        found = cursor.execute(f"select v from {table}").fetchone()[0]
+                        if found != value or type(found) is not type(value):
+                            raise AssertionError(f"{kind}, {marker}, binary={binary}: {found!r} in place of {value!r}")
+
+
+@check
+def not_a_number_and_comparison_of_parameters(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists typed")
+        conn.execute("create table typed (id int primary key, n numeric, f float8)")
+        conn.execute("insert into typed values (1, %s, %s)", [Decimal("NaN"), float("nan")])
+        n, f = conn.execute("select n, f from typed where n = 'NaN'").fetchone()
+        expect((n.is_nan(), f != f), (True, True))
+        expect(conn.execute("select id from typed where id = %s and id < %s", [1, 5]).fetchall(), [(1,)])
+
+
+@check
+def prepared_statements_are_kept_by_the_server(connect):
+    with connect() as conn:
+        conn.prepare_threshold = 2
+        conn.execute("drop table if exists p")
+        conn.execute("create table p (id int primary key, n int)")
+        for key in range(50):
+            conn.execute("insert into p values (%s, %s)", [key, key * 2])
+        for key in range(50):
+            expect(conn.execute("select n from p where id = %s", [key]).fetchone(), (key * 2,))
+        expect(conn.execute("select n from p where id = %s", [7], prepare=True).fetchone(), (14,))
+        # The same statement after its table was made anew.
+        conn.execute("drop table p")
+        conn.execute("create table p (id int primary key, n int)")
+        expect(conn.execute("select n from p where id = %s", [7]).fetchone(), None)
+
+
+@check
+def executemany_with_returning(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists many")
+        conn.execute("create table many (id int primary key, t text)")
+        cursor = conn.cursor()
+        cursor.executemany("insert into many values (%s, %s)", [(n, f"row {n}") for n in range(500)])
+        expect(cursor.rowcount, 500)
+        cursor.executemany("update many set t = t || '!' where id = %s returning id, t", [(1,), (2,), (999,)], returning=True)
+        found = []
+        while True:
+            found += cursor.fetchall()
+            if not cursor.nextset():
+                break
+        expect(found, [(1, "row 1!"), (2, "row 2!")])
+
+
+@check
+def pipeline_mode(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("drop table if exists pipe")
+        conn.execute("create table pipe (id int primary key)")
+        with conn.pipeline():
+            cursors = [conn.execute("insert into pipe values (%s) returning id", [key]) for key in range(100)]
+            count = conn.execute("select count(*) from pipe")
+        expect([cursor.fetchone()[0] for cursor in cursors], list(range(100)))
+        expect(count.fetchone(), (100,))
+
+
+@check
+def an_error_inside_a_pipeline_undoes_what_no_sync_had_closed(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("drop table if exists pipe")
+        conn.execute("create table pipe (id int primary key)")
+
+        def broken():
+            with conn.pipeline():
+                conn.execute("insert into pipe values (1)")
+                conn.execute("insert into pipe values (1)")
+                conn.execute("insert into pipe values (2)")
+
+        fails(errors.UniqueViolation, broken)
+        expect(conn.execute("select count(*) from pipe").fetchone(), (0,))
+        with conn.pipeline() as pipeline:
+            conn.execute("insert into pipe values (1)")
+            pipeline.sync()
+            conn.execute("insert into pipe values (2)")
+        expect(conn.execute("select count(*) from pipe").fetchone(), (2,))
+
+
+@check
+def copy_in_and_out(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists copied")
+        conn.execute("create table copied (id int primary key, t text, d date)")
+        rows = [(n, None if n % 5 == 0 else f"té\txt\\{n}\n", D.date(2024, 1, 1) + D.timedelta(n)) for n in range(1000)]
+        for binary in (False, True):
+            conn.execute("truncate copied")
+            mode = " (format binary)" if binary else ""
+            with conn.cursor().copy(f"copy copied from stdin{mode}") as copy:
+                if binary:
+                    copy.set_types(["int4", "text", "date"])
+                for row in rows:
+                    copy.write_row(row)
+            with conn.cursor().copy(f"copy copied to stdout{mode}") as copy:
+                copy.set_types(["int4", "text", "date"])
+                expect(sorted(copy.rows()), rows)
+        with conn.cursor().copy("copy copied (t, id) from stdin (format csv, header)") as copy:
+            copy.write('t,id\n"a ""quoted"", one",5000\n,5001\n')
+        expect(conn.execute("select t from copied where id >= 5000 order by id").fetchall(), [('a "quoted", one',), (None,)])
+
+
+@check
+def broken_copy_names_its_line_and_loads_nothing(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("drop table if exists copied")
+        conn.execute("create table copied (id int primary key, n int)")
+
+        def broken(text):
+            with conn.cursor().copy("copy copied from stdin") as copy:
+                copy.write(text)
+
+        failure = fails(errors.InvalidTextRepresentation, broken, "1\t1\n2\t2\n3\tx\n")
+        expect("line 3" in failure.diag.context and "column n" in failure.diag.context, True)
+        fails(errors.BadCopyFileFormat, broken, "1\t1\n2\n")
+        fails(errors.UniqueViolation, broken, "1\t1\n1\t2\n")
+
+        def given_up():
+            with conn.cursor().copy("copy copied from stdin") as copy:
+                copy.write("1\t1\n")
+                raise ZeroDivisionError
+
+        fails(ZeroDivisionError, given_up)
+        expect(conn.execute("select count(*) from copied").fetchone(), (0,))
+
+
+@check
+def transactions_and_savepoints(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists t")
+        conn.execute("create table t (id int primary key)")
+        conn.commit()
+        with conn.transaction():
+            conn.execute("insert into t values (1)")
+
+            def inner():
+                with conn.transaction():
+                    conn.execute("insert into t values (2)")
+                    conn.execute("insert into t values (1)")
+
+            fails(errors.UniqueViolation, inner)
+            conn.execute("insert into t values (3)")
+        expect(conn.execute("select id from t order by id").fetchall(), [(1,), (3,)])
+        conn.rollback()
+        fails(errors.UniqueViolation, conn.execute, "insert into t values (1)")
+        fails(errors.InFailedSqlTransaction, conn.execute, "select 1")
+        expect(conn.info.transaction_status.name, "INERROR")
+        conn.rollback()
+        expect(conn.info.transaction_status.name, "IDLE")
+        conn.read_only = True
+        fails(errors.ReadOnlySqlTransaction, conn.execute, "delete from t")
+        conn.rollback()
+        conn.read_only, conn.isolation_level = False, psycopg.IsolationLevel.SERIALIZABLE
+        conn.execute("insert into t values (4)")
+        conn.commit()
+
+
+@check
+def error_classes_and_their_fields(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("drop table if exists child")
+        conn.execute("drop table if exists parent")
+        conn.execute("create table parent (id int primary key, n int not null check (n > 0))")
+        conn.execute("create table child (id int primary key, p int references parent)")
+        run = conn.execute
+        for error, statement in [
+            (errors.NotNullViolation, "insert into parent values (1, null)"), (errors.CheckViolation, "insert into parent values (1, 0)"),
+            (errors.ForeignKeyViolation, "insert into child values (1, 1)"), (errors.UndefinedTable, "select * from nothing"),
+            (errors.UndefinedColumn, "select nothing from parent"), (errors.SyntaxError, "selec"), (errors.DivisionByZero, "select 1/0"),
+            (errors.NumericValueOutOfRange, "select 32767::int2 + 1::int2"), (errors.UndefinedFunction, "select nothing(1)"),
+            (errors.DuplicateTable, "create table parent (id int)"), (errors.InvalidDatetimeFormat, "select 'x'::date"),
+            (errors.GroupingError, "select id, count(*) from parent"),
+        ]:
+            fails(error, run, statement)
+        diag = fails(errors.CheckViolation, run, "insert into parent values (1, -5)").diag
+        expect((diag.severity, diag.schema_name, diag.table_name, diag.constraint_name), ("ERROR", "public", "parent", "parent_n_check"))
+        expect(fails(errors.NotNullViolation, run, "insert into parent values (1, null)").diag.column_name, "n")
+        expect(fails(errors.UndefinedColumn, run, "select nothing from parent").diag.statement_position, "8")
+
+
+@check
+def one_lock_waits_for_another(connect):
+    with connect() as one, connect() as two:
+        one.execute("drop table if exists l")
+        one.execute("create table l (id int primary key, n int)")
+        one.execute("insert into l values (1, 0), (2, 0)")
+        one.commit()
+        one.execute("select n from l where id = 1 for update")
+        fails(errors.LockNotAvailable, two.execute, "select n from l where id = 1 for update nowait")
+        two.rollback()
+        expect(two.execute("select id from l order by id for update skip locked").fetchall(), [(2,)])
+        two.rollback()
+        seen = []
+
+        def wait():
+            try:
+                seen.append(two.execute("select n from l where id = 1 for update").fetchone())
+            except errors.SerializationFailure:
+                two.rollback()
+                wait()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join(0.3)
+        expect(thread.is_alive(), True)
+        one.execute("update l set n = 7 where id = 1")
+        one.commit()
+        thread.join(10)
+        expect(seen, [(7,)])
+        two.rollback()
+
+
+@check
+def deadlock_between_two_rows_ends(connect):
+    with connect() as one, connect() as two:
+        one.execute("drop table if exists l")
+        one.execute("create table l (id int primary key, n int)")
+        one.execute("insert into l values (1, 0), (2, 0)")
+        one.commit()
+        one.execute("select n from l where id = 1 for update")
+        two.execute("select n from l where id = 2 for update")
+        ended = []
+
+        def cross(conn, key):
+            try:
+                conn.execute("select n from l where id = %s for update", [key])
+                ended.append("ok")
+            except (errors.DeadlockDetected, errors.SerializationFailure):
+                ended.append("refused")
+            conn.rollback()
+
+        threads = [threading.Thread(target=cross, args=pair) for pair in ((one, 2), (two, 1))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        expect(sorted(ended), ["ok", "refused"])
+
+
+@check
+def cancel_from_another_thread(connect):
+    with connect() as one, connect() as two:
+        one.execute("drop table if exists l")
+        one.execute("create table l (id int primary key)")
+        one.execute("insert into l values (1)")
+        one.commit()
+        one.execute("select id from l where id = 1 for update")
+        timer = threading.Timer(0.3, two.cancel)
+        timer.start()
+        fails(errors.QueryCanceled, two.execute, "select id from l where id = 1 for update")
+        two.rollback()
+        expect(two.execute("select 1").fetchone(), (1,))
+
+
+@check
+def rows_by_name_and_what_the_description_says(connect):
+    with connect(row_factory=dict_row) as conn:
+        cursor = conn.execute("select 1::int2 as small, 'x'::varchar(7) as v, 1.50::numeric(6,2) as n, null::text as nothing")
+        expect(cursor.fetchone(), {"small": 1, "v": "x", "n": Decimal("1.50"), "nothing": None})
+        described = [(column.name, column.type_code) for column in cursor.description]
+        expect(described, [("small", 21), ("v", 1043), ("n", 1700), ("nothing", 25)])
+        expect((cursor.description[2].precision, cursor.description[2].scale), (6, 2))
+        expect((cursor.rowcount, cursor.statusmessage), (1, "SELECT 1"))
+
+
+@check
+def large_results_come_in_order(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists big")
+        conn.execute("create table big (id int primary key, t text)")
+        with conn.cursor().copy("copy big from stdin") as copy:
+            for n in range(50000):
+                copy.write_row((n, "x" * 40))
+        for stream in (False, True):
+            cursor = conn.cursor()
+            query = "select id, t from big order by id"
+            rows = cursor.stream(query) if stream else cursor.execute(query)
+            expect([row[0] for row in rows], list(range(50000)))
+
+
+@check
+def what_the_server_says_of_itself(connect):
+    with connect() as conn:
+        expect(conn.info.server_version >= 150000, True)
+        expect(conn.info.parameter_status("integer_datetimes"), "on")
+        expect(conn.info.parameter_status("standard_conforming_strings"), "on")
+        expect(conn.info.encoding, "utf-8")
+        conn.execute("set timezone = 'Europe/Berlin'")
+        expect(conn.info.parameter_status("TimeZone"), "Europe/Berlin")
+        found = conn.execute("select timestamptz '2024-07-01 12:00:00+00'").fetchone()[0]
+        expect((found.hour, found.utcoffset()), (14, D.timedelta(hours=2)))
+
+
+def main():
+    url, failed = sys.argv[1], 0
+    only = sys.argv[2:]
+
+    def connect(**named):
+        return psycopg.connect(url, connect_timeout=10, **named)
+
+    for function in CHECKS:
+        name = function.__name__.replace("_", " ")
+        if only and function.__name__ not in only:
+            continue
+        try:
+            function(connect)
+            print(f"{name} ... ok")
+        except Exception as failure:  # noqa: BLE001  (whatever goes wrong is the verdict)
+            where = traceback.extract_tb(failure.__traceback__)
+            line = next((frame.lineno for frame in reversed(where) if frame.filename == __file__), 0)
+            print(f"{name} ... FAILED (line {line}: {type(failure).__name__}: {' '.join(str(failure).split())[:300]})")
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

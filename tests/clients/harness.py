@@ -304,13 +304,14 @@ class Context:
         return home / "data"
 
     @contextlib.contextmanager
-    def server(self, options=(), folder=None):
-        """A running server that is gone when the block ends."""
+    def server(self, options=(), folder=None, log_path=None):
+        """A running server that is gone when the block ends. What it prints goes beside its folder, or to `log_path`."""
         folder = folder or self.new_folder()
         if self.reference:
             server = Postgres(self, folder, free_port()).create()
         else:
             server = Rubato(self, folder, free_port(), options)
+        server.log_path = log_path or server.log_path
         try:
             yield server.launch()
         finally:

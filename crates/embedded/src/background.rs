@@ -1,15 +1,17 @@
-//! The thread that makes checkpoints.
+//! The thread that makes checkpoints and looks after a log that cannot grow.
 
 use rubato_base::Result;
 use rubato_node::Node;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often the thread looks whether a checkpoint is due.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the thread looks whether a checkpoint is due; when memory is full, writers wait about this long.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Pause after a checkpoint that failed, for example because the disk is full.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// How often a log that could not grow is tried again.
+const LOG_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Background {
     signal: Arc<Signal>,
@@ -62,19 +64,23 @@ impl Drop for Background {
 }
 
 fn run(node: &Node, signal: &Signal) {
-    let mut pause = LOOK_EVERY;
+    let mut log_looked_at = Instant::now();
+    let mut not_before = Instant::now();
     loop {
         let stop = signal.stop.lock().unwrap_or_else(PoisonError::into_inner);
         let (stop, _) = signal
             .changed
-            .wait_timeout_while(stop, pause, |stop| !*stop)
+            .wait_timeout_while(stop, LOOK_EVERY, |stop| !*stop)
             .unwrap_or_else(PoisonError::into_inner);
         if *stop {
             return;
         }
         drop(stop);
-        pause = LOOK_EVERY;
-        if !node.checkpoint_is_due() {
+        if log_looked_at.elapsed() >= LOG_EVERY {
+            node.look_after_log();
+            log_looked_at = Instant::now();
+        }
+        if Instant::now() < not_before || !node.checkpoint_is_due() {
             continue;
         }
         let _alone = signal.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +88,7 @@ fn run(node: &Node, signal: &Signal) {
             Ok(report) => tracing::debug!(rows = report.rows, log_start = report.log_start, "checkpoint"),
             Err(error) => {
                 tracing::warn!(%error, "a checkpoint failed and will be tried again");
-                pause = PAUSE_AFTER_FAILURE;
+                not_before = Instant::now() + PAUSE_AFTER_FAILURE;
             }
         }
     }

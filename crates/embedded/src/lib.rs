@@ -48,12 +48,20 @@ impl Default for Options {
     }
 }
 
-/// What the store's cache gets of the memory.
+/// One part in so many of the memory is the store's cache, ...
 const STORE_CACHE_SHARE: usize = 8;
-/// The store's cache is never smaller or larger.
+/// ... which is never smaller or larger than this.
 const STORE_CACHE_BYTES: (usize, usize) = (8 << 20, 512 << 20);
-/// What the store takes beside its cache.
-const STORE_FIXED_BYTES: usize = 64 << 20;
+/// One part in so many is for commits that wait for the disk, ...
+const LOG_BUFFER_SHARE: usize = 32;
+/// ... never less or more than this.
+const LOG_BUFFER_BYTES: (usize, usize) = (2 << 20, 64 << 20);
+/// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans, threads.
+const FIXED_BYTES: usize = 64 << 20;
+/// Rows cost more than they are counted for: what the allocator loses. One part in so many of their share is kept free.
+const ALLOCATOR_SHARE: usize = 8;
+/// Rows get at least one part in so many of the memory, however small that is.
+const ROWS_SHARE_MIN: usize = 4;
 
 /// An open folder.
 #[derive(Clone)]
@@ -80,10 +88,13 @@ impl Database {
         let memory = options.node.memory_bytes;
         let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
         let mut settings = NodeSettings { clock_us: session::now_us, ..options.node };
-        settings.memory_bytes = memory.saturating_sub(cache + STORE_FIXED_BYTES).max(memory / 4);
+        let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
+        let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
+        settings.memory_bytes = (rows - rows / ALLOCATOR_SHARE).max(memory / ROWS_SHARE_MIN);
         let store = folder.store(cache)?;
         let log = folder.log()?;
-        let (node, recovery) = Node::open(store, log, rubato_log::Options::default(), settings)?;
+        let log_options = rubato_log::Options { buffer_bytes_max: log_buffer, ..rubato_log::Options::default() };
+        let (node, recovery) = Node::open(store, log, log_options, settings)?;
         let background = Background::start(node.clone());
         let inner = Inner { node, recovery, next_session: AtomicUsize::new(0), background, _folder: folder };
         Ok(Database { inner: Arc::new(inner) })

@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a session that waits for another one sleeps before it looks for itself, should nobody wake it.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// Pause before a log that could not be forced is tried again.
+const FORCE_PAUSE: Duration = Duration::from_millis(250);
 
 /// One session: statements one after the other, on whichever thread holds it.
 pub struct Session {
@@ -47,10 +49,10 @@ impl Wake for Bell {
 }
 
 impl Bell {
-    fn sleep(&self) {
+    fn sleep(&self, at_most: Duration) {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut rung, _) =
-            self.changed.wait_timeout_while(rung, SLEEP_MAX, |rung| !*rung).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_timeout_while(rung, at_most.min(SLEEP_MAX), |rung| !*rung).unwrap_or_else(PoisonError::into_inner);
         *rung = false;
     }
 }
@@ -130,6 +132,17 @@ impl Session {
         self.session.as_ref().is_some_and(|session| session.in_transaction())
     }
 
+    /// A commit that is in the log can be neither undone nor acknowledged before it is durable: should the disk fail, this
+    /// waits until it does not any more. Meanwhile no statement that writes is begun.
+    fn wait_until_durable(&self, durable_at: Lsn) {
+        while durable_at > self.worker.forced_lsn() {
+            if let Err(error) = self.database.node().force_to(durable_at) {
+                tracing::warn!(%error, "a commit waits for the log");
+                std::thread::sleep(FORCE_PAUSE);
+            }
+        }
+    }
+
     /// Hands the requests in, runs until they are answered, and waits until the answers are durable.
     fn round<T>(&mut self, take: impl FnOnce(&mut Collector) -> T) -> Result<T> {
         let (Some(session), Some(responder)) = (self.session.take(), self.responder.take()) else {
@@ -140,7 +153,9 @@ impl Session {
         loop {
             self.worker.run(now_us());
             let Some(work) = self.worker.poll_completed() else {
-                self.bell.sleep();
+                let deadline_us = self.worker.next_deadline_us().unwrap_or(i64::MAX);
+                let left_us = deadline_us.saturating_sub(now_us()).max(0);
+                self.bell.sleep(Duration::from_micros(left_us as u64));
                 continue;
             };
             if !work.requests.is_empty() {
@@ -150,9 +165,7 @@ impl Session {
             self.session = Some(work.session);
             self.requests = work.requests;
             let mut responder = work.responder;
-            if work.durable_at > self.worker.forced_lsn() {
-                self.database.node().force_to(work.durable_at)?;
-            }
+            self.wait_until_durable(work.durable_at);
             let Some(collector) = responder.as_any().downcast_mut::<Collector>() else {
                 return Err(Error::internal("the answers were lost"));
             };

@@ -195,7 +195,9 @@ impl Appender {
         let checksum = frame::payload_checksum(start, payload);
         let frame_bytes = FRAME_HEADER_BYTES + payload.len();
         self.next = start.plus(frame_bytes as u64);
-        self.shared.record_bytes_max.fetch_max(frame_bytes as u64, Ordering::Relaxed);
+        self.shared
+            .record_bytes_max
+            .fetch_max(frame_bytes as u64, Ordering::Relaxed);
         let mut filling = lock(&self.shared.filling);
         let header = frame::encode_header(start, kind, payload.len(), checksum, filling.start);
         filling.push(&header, payload);
@@ -282,7 +284,10 @@ impl Forcer {
     /// they have their place in segments that exist.
     pub fn certain_room_bytes(&self) -> u64 {
         let largest = self.shared.record_bytes_max.load(Ordering::Relaxed);
-        self.shared.space.certain_bytes(largest).saturating_sub(self.waiting_bytes() as u64)
+        self.shared
+            .space
+            .certain_bytes(largest)
+            .saturating_sub(self.waiting_bytes() as u64)
     }
 
     /// Makes sure that a record of `payload_bytes` can be forced once it is appended, as far as space goes. A record that was
@@ -399,7 +404,8 @@ impl Shared {
         }
         // Larger than a segment: one of its own.
         let disk = &mut *lock(&self.disk);
-        disk.writer.make_room(Lsn(self.forced.load(Ordering::Acquire)), frame_bytes)
+        disk.writer
+            .make_room(Lsn(self.forced.load(Ordering::Acquire)), frame_bytes)
     }
 
     fn take_filling(&self, disk: &mut Disk) {

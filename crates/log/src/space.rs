@@ -107,11 +107,20 @@ impl Space {
         if needed_bytes <= self.segment_bytes {
             self.spare.wait_for_maker();
         }
-        let spare = self.spare.ready_bytes().filter(|spare_bytes| needed_bytes <= *spare_bytes);
+        let spare = self
+            .spare
+            .ready_bytes()
+            .filter(|spare_bytes| needed_bytes <= *spare_bytes);
         let name = if spare.is_some() { SPARE_NAME } else { NEW_NAME };
         let made = match spare {
             Some(spare_bytes) => self.open_spare().map(|file| (file, spare_bytes)),
-            None => make_file(self.directory(), name, size_bytes.max(needed_bytes), needed_bytes, &Pace::AT_ONCE),
+            None => make_file(
+                self.directory(),
+                name,
+                size_bytes.max(needed_bytes),
+                needed_bytes,
+                &Pace::AT_ONCE,
+            ),
         };
         let begun = made.and_then(|(file, size_bytes)| Ok((self.name_segment(name, &*file, start)?, file, size_bytes)));
         if spare.is_some() {
@@ -152,7 +161,9 @@ impl Space {
     /// Makes the spare now, or waits for whoever is at it.
     pub fn make_spare(&self) -> Result<()> {
         if self.spare.claim() {
-            return self.spare.fill(self.directory(), self.segment_bytes, false, &*self.clock);
+            return self
+                .spare
+                .fill(self.directory(), self.segment_bytes, false, &*self.clock);
         }
         self.spare.wait_for_maker();
         self.spare_failure().map_or(Ok(()), Err)
@@ -168,17 +179,21 @@ impl Space {
         }
         let (directory, spare) = (self.directory.clone(), self.spare.clone());
         let (clock, segment_bytes) = (self.clock.clone(), self.segment_bytes);
-        let spawned = std::thread::Builder::new().name("log-spare".to_string()).spawn(move || {
-            // The failure stays with the spare.
-            let _ = spare.fill(&*directory, segment_bytes, true, &*clock);
-        });
+        let spawned = std::thread::Builder::new()
+            .name("log-spare".to_string())
+            .spawn(move || {
+                // The failure stays with the spare.
+                let _ = spare.fill(&*directory, segment_bytes, true, &*clock);
+            });
         match spawned {
             Ok(handle) => {
                 if let Some(previous) = lock(&self.maker).replace(handle) {
                     let _ = previous.join();
                 }
             }
-            Err(error) => self.spare.settle(Err(Error::from_io("the thread that fills segments", &error)), now_us),
+            Err(error) => self
+                .spare
+                .settle(Err(Error::from_io("the thread that fills segments", &error)), now_us),
         }
     }
 
@@ -202,7 +217,8 @@ impl Space {
                 .is_ok_and(|size| size == self.segment_bytes);
             if fits && self.spare.claim() {
                 let renamed = self.directory.rename(&oldest.name, SPARE_NAME).map_err(sorted);
-                self.spare.settle(renamed.clone().map(|()| self.segment_bytes), (self.clock)());
+                self.spare
+                    .settle(renamed.clone().map(|()| self.segment_bytes), (self.clock)());
                 renamed?;
             } else {
                 self.directory.remove(&oldest.name).map_err(sorted)?;

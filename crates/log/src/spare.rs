@@ -124,8 +124,17 @@ impl Spare {
     }
 
     /// Makes it after [`Spare::claim`], as [`make_file`] does; `gently` for a thread that nobody waits for.
-    pub fn fill(&self, directory: &dyn LogDirectory, size_bytes: u64, gently: bool, now_us: impl Fn() -> u64) -> Result<()> {
-        let pace = Pace { rests: gently.then_some(&self.urgent), stopping: Some(&self.stopping) };
+    pub fn fill(
+        &self,
+        directory: &dyn LogDirectory,
+        size_bytes: u64,
+        gently: bool,
+        now_us: impl Fn() -> u64,
+    ) -> Result<()> {
+        let pace = Pace {
+            rests: gently.then_some(&self.urgent),
+            stopping: Some(&self.stopping),
+        };
         let made = make_file(directory, SPARE_NEW_NAME, size_bytes, 0, &pace).and_then(|(_, size_bytes)| {
             let renamed = directory.rename(SPARE_NEW_NAME, SPARE_NAME);
             renamed.map_err(|error| Error::from_io(&directory.describe(SPARE_NEW_NAME), &error))?;
@@ -149,7 +158,10 @@ pub(crate) struct Pace<'a> {
 
 impl Pace<'_> {
     /// As fast as the disk takes it.
-    pub const AT_ONCE: Pace<'static> = Pace { rests: None, stopping: None };
+    pub const AT_ONCE: Pace<'static> = Pace {
+        rests: None,
+        stopping: None,
+    };
 
     fn is_over(&self) -> bool {
         self.stopping.is_some_and(|stopping| stopping.load(Ordering::Relaxed))
@@ -194,7 +206,11 @@ pub(crate) fn make_file(
 /// Writes zeros over the whole file and forces them.
 fn fill(file: &dyn LogFile, size_bytes: u64, pace: &Pace<'_>) -> std::io::Result<()> {
     let zeros = vec![0; FILL_BYTES.min(size_bytes) as usize];
-    let force_bytes = if pace.rests.is_some() { FILL_FORCE_BYTES } else { u64::MAX };
+    let force_bytes = if pace.rests.is_some() {
+        FILL_FORCE_BYTES
+    } else {
+        u64::MAX
+    };
     let (mut offset, mut unforced_bytes, mut since) = (0, 0, Instant::now());
     while offset < size_bytes {
         if pace.is_over() {

@@ -1,28 +1,35 @@
 //! Commits into the formula log.
 
-use crate::errors::log_error;
+use crate::errors::{log_error, write_refusal};
 use crate::record::{PART_BYTES_MAX, begin_commit, begin_part, put_change};
+use parking_lot::Mutex;
 use rubato_base::{Error, Lsn, Result, SqlState};
 use rubato_log::{AppendError, Appender, Forcer};
 use rubato_protocol::{CommitLog, CommitRecord};
+use std::sync::Arc;
+
+/// The writing end of the log; `None` once the node has closed.
+pub(crate) type LogEnd = Arc<Mutex<Option<Appender>>>;
 
 /// Encodes commits and appends them. One at a time: the partition owns it.
 pub(crate) struct LogWriter {
-    /// `None` once the node has closed.
-    appender: Option<Appender>,
+    end: LogEnd,
     forcer: Forcer,
     scratch: Vec<u8>,
 }
 
 impl LogWriter {
-    pub(crate) fn new(appender: Appender, forcer: Forcer) -> LogWriter {
-        LogWriter { appender: Some(appender), forcer, scratch: Vec::with_capacity(4096) }
+    pub(crate) fn new(end: LogEnd, forcer: Forcer) -> LogWriter {
+        LogWriter { end, forcer, scratch: Vec::with_capacity(4096) }
     }
 
     fn put(&mut self) -> Result<Lsn> {
-        let Some(appender) = &mut self.appender else {
+        let mut end = self.end.lock();
+        let Some(appender) = &mut *end else {
             return Err(Error::new(SqlState::ADMIN_SHUTDOWN, "the database has been closed"));
         };
+        // A commit that is appended can be neither undone nor acknowledged on a full disk: so room comes first.
+        self.forcer.reserve(self.scratch.len()).map_err(|error| write_refusal(&error))?;
         loop {
             match appender.append(&self.scratch) {
                 Ok(end) => return Ok(Lsn(end.0)),
@@ -35,43 +42,32 @@ impl LogWriter {
         }
     }
 
-    /// Closes the log properly, after which nothing can be appended.
-    pub(crate) fn close(&mut self) -> Result<()> {
-        match self.appender.take() {
-            Some(appender) => appender.close().map(drop).map_err(|error| log_error(&error)),
-            None => Ok(()),
+    fn append_in_parts(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
+        begin_part(true, &mut self.scratch);
+        for change in record.changes {
+            if self.scratch.len() > PART_BYTES_MAX {
+                self.put()?;
+                begin_part(false, &mut self.scratch);
+            }
+            put_change(change, &mut self.scratch);
         }
+        self.put()?;
+        begin_commit(record.cts, record.attachment, true, &mut self.scratch);
+        let end = self.put();
+        self.scratch = Vec::with_capacity(4096);
+        end
     }
 }
 
 impl CommitLog for LogWriter {
     fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
-        begin_commit(record.cts, record.attachment, &mut self.scratch);
-        let mut rest = record.changes.iter();
-        for change in rest.by_ref() {
+        begin_commit(record.cts, record.attachment, false, &mut self.scratch);
+        for change in record.changes {
             put_change(change, &mut self.scratch);
             if self.scratch.len() > PART_BYTES_MAX {
                 return self.append_in_parts(record);
             }
         }
         self.put()
-    }
-}
-
-impl LogWriter {
-    fn append_in_parts(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
-        begin_part(&mut self.scratch);
-        for change in record.changes {
-            if self.scratch.len() > PART_BYTES_MAX {
-                self.put()?;
-                begin_part(&mut self.scratch);
-            }
-            put_change(change, &mut self.scratch);
-        }
-        self.put()?;
-        begin_commit(record.cts, record.attachment, &mut self.scratch);
-        let end = self.put();
-        self.scratch = Vec::with_capacity(4096);
-        end
     }
 }

@@ -14,6 +14,18 @@ pub(crate) fn log_error(error: &rubato_log::Error) -> Error {
     Error::new(code, error.to_string())
 }
 
+/// Why a commit, or a statement that would lead to one, is refused: the log has no room for it.
+pub(crate) fn write_refusal(error: &rubato_log::Error) -> Error {
+    match error {
+        rubato_log::Error::NoSpace { file } => {
+            Error::new(SqlState::DISK_FULL, "could not extend the log: no space left on device")
+                .with_detail(format!("The file is {file}."))
+                .with_hint("Free some space: writing goes on by itself then. Reading goes on meanwhile.")
+        }
+        other => log_error(other),
+    }
+}
+
 /// A failure of the store.
 pub(crate) fn store_error(error: &rubato_storage::Error) -> Error {
     use rubato_storage::Error as Store;

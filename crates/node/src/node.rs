@@ -1,11 +1,12 @@
 //! The node: what its workers share.
 
 use crate::checkpoint::CheckpointReport;
-use crate::errors::log_error;
+use crate::commit_log::LogEnd;
+use crate::errors::{log_error, write_refusal};
 use crate::recovery::{RecoveryReport, recover};
 use crate::worker::NodeWorker;
 use parking_lot::{Mutex, MutexGuard};
-use rubato_base::{Lsn, Result, SessionId, TableId};
+use rubato_base::{Error, Lsn, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Policies, Statistics};
 use rubato_sql::executor::Limits;
@@ -14,7 +15,18 @@ use rubato_sql::session::{PLANS_MAX_DEFAULT, PartitionLock, PlanCache};
 use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+/// Pause between two attempts to force a log that fails.
+const FORCE_PAUSE_US: i64 = 250_000;
+/// Memory may be over its bound by one part in so many before writers are held back; eviction goes as far below.
+const MEMORY_SLACK: usize = 32;
+/// Steps of statements before eviction is tried again when it has found nothing that may leave.
+const EVICTION_PAUSE_STEPS: usize = 64;
+/// Memory counts as filled when less than one part in so many is free.
+const FILLED_SHARE: usize = 4;
+/// A checkpoint is due in filled memory when more than one part in so many is not stored yet.
+const DIRTY_SHARE: usize = 8;
 
 /// How a node runs.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +74,16 @@ pub(crate) struct Shared {
     checkpoints: AtomicU64,
     /// The node has more in memory than it may and nothing of it can leave before a checkpoint.
     pub(crate) crowded: AtomicBool,
+    /// Why the last checkpoint failed, if it did.
+    pub(crate) checkpoint_failure: Mutex<Option<Error>>,
+    /// A checkpoint has ended, and memory was full all the same: of what open transactions hold.
+    pub(crate) stuck: AtomicBool,
+    /// Steps until eviction is tried again after it found nothing.
+    eviction_pause: AtomicUsize,
+    /// The log's writing end, to close it.
+    log_end: LogEnd,
+    /// When a force that failed may be tried again.
+    force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
     statements: AtomicU64,
     memory_bytes: AtomicUsize,
@@ -124,8 +146,12 @@ impl Shared {
         }
     }
 
-    /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken.
-    pub(crate) fn force_if_idle(&self, own_worker: usize) -> Result<bool> {
+    /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken. After a
+    /// failure it is tried again every now and then, as long as somebody asks: nothing appended is given up.
+    pub(crate) fn force_if_idle(&self, own_worker: usize, now_us: i64) -> Result<bool> {
+        if now_us < self.force_again_at_us.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         if self.forcing.swap(true, Ordering::AcqRel) {
             let inboxes = self.inboxes.lock();
             if let Some(own) = inboxes.get(own_worker) {
@@ -141,19 +167,53 @@ impl Shared {
                 inbox.wake();
             }
         }
+        let again_at_us = if forced.is_err() { now_us + FORCE_PAUSE_US } else { 0 };
+        self.force_again_at_us.store(again_at_us, Ordering::Relaxed);
         forced.map(|_| true).map_err(|error| log_error(&error))
+    }
+
+    /// Keeps up to date whether what writes may be begun: not while the log cannot grow, nor while memory is full and no
+    /// checkpoint can empty it.
+    pub(crate) fn keep_admission(&self, partition: &mut Partition) {
+        let shortage = self.forcer.shortage().map(|error| write_refusal(&error)).or_else(|| {
+            let crowded = self.crowded.load(Ordering::Acquire);
+            crowded.then(|| self.checkpoint_failure.lock().clone()).flatten()
+        });
+        if shortage.is_some() || partition.refuses_writes.is_some() {
+            partition.refuses_writes = shortage;
+        }
     }
 
     /// Lets rows leave memory if there are too many; called between statements.
     pub(crate) fn keep_within_memory(&self, partition: &mut Partition) {
+        let limit = self.settings.memory_bytes;
         let held = partition.database.memory_bytes();
         self.memory_bytes.store(held, Ordering::Relaxed);
-        if held > self.settings.memory_bytes {
-            let target = self.settings.memory_bytes - self.settings.memory_bytes / 32;
-            let reached = partition.database.evict(target);
-            if !reached && partition.database.memory_bytes() > self.settings.memory_bytes {
-                self.crowded.store(true, Ordering::Release);
+        if held <= limit {
+            if self.crowded.load(Ordering::Acquire) {
+                self.set_crowded(false);
             }
+            return;
+        }
+        if self.crowded.load(Ordering::Acquire) && self.eviction_pause.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
+        // The hand gives rows a second chance, and looks at a bounded number at once: some slack is left for that.
+        let reached = partition.database.evict(limit - limit / MEMORY_SLACK);
+        let left = partition.database.memory_bytes();
+        if !reached && left > limit + limit / MEMORY_SLACK {
+            let paused = if left == held { EVICTION_PAUSE_STEPS } else { 1 };
+            self.eviction_pause.store(paused, Ordering::Relaxed);
+            self.set_crowded(true);
+        } else if left <= limit {
+            self.set_crowded(false);
+        }
+    }
+
+    fn set_crowded(&self, crowded: bool) {
+        self.crowded.store(crowded, Ordering::Release);
+        if !crowded {
+            self.stuck.store(false, Ordering::Release);
         }
     }
 
@@ -177,19 +237,25 @@ impl Node {
         options: Options,
         settings: NodeSettings,
     ) -> Result<(Node, RecoveryReport)> {
-        let (partition, forcer, report, marked) = recover(&store, directory, options, &settings)?;
+        let recovered = recover(&store, directory, options, &settings)?;
+        let (forcer, report) = (recovered.forcer, recovered.report);
         let shared = Shared {
             settings,
-            partition: Mutex::new(partition),
+            partition: Mutex::new(recovered.partition),
             plans: Mutex::new(PlanCache::new(PLANS_MAX_DEFAULT)),
             last_mark: AtomicU64::new(forcer.appended_lsn().0.saturating_sub(report.log_bytes)),
             forcer,
             store,
             inboxes: Mutex::new(Vec::new()),
-            marked_storage: Mutex::new(marked),
+            marked_storage: Mutex::new(recovered.stored),
             forcing: AtomicBool::new(false),
             checkpoints: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
+            checkpoint_failure: Mutex::new(None),
+            eviction_pause: AtomicUsize::new(0),
+            log_end: recovered.log_end,
+            force_again_at_us: AtomicI64::new(0),
             statements: AtomicU64::new(0),
             memory_bytes: AtomicUsize::new(0),
         };
@@ -212,18 +278,57 @@ impl Node {
     /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
     pub fn checkpoint_is_due(&self) -> bool {
         let gathered = self.0.forcer.appended_lsn().0.saturating_sub(self.0.last_mark.load(Ordering::Relaxed));
-        gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire)
+        if gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
+            return true;
+        }
+        if gathered == 0 {
+            return false;
+        }
+        // A log that cannot grow gets room back by letting go of what a checkpoint has made unnecessary.
+        if self.0.forcer.segment_count() > 1 && self.0.forcer.shortage().is_some() {
+            return true;
+        }
+        // Soon rows will have to leave, and those that are not stored cannot: begin before writers have to wait.
+        let limit = self.0.settings.memory_bytes;
+        if self.0.memory_bytes.load(Ordering::Relaxed) < limit - limit / FILLED_SHARE {
+            return false;
+        }
+        self.0.partition.lock().database.dirty_bytes() > limit / DIRTY_SHARE
     }
 
     /// Makes a checkpoint: rows to the store, the log cut behind them. Statements go on meanwhile. One thread at a time.
+    ///
+    /// Errors: nothing is lost by a failure; the next attempt begins anew.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let report = self.0.checkpoint()?;
+        let made = self.0.checkpoint();
+        *self.0.checkpoint_failure.lock() = made.as_ref().err().cloned();
+        let mut partition = self.0.partition.lock();
+        let report = match made {
+            Ok(report) => report,
+            Err(error) => {
+                self.0.keep_admission(&mut partition);
+                return Err(error);
+            }
+        };
         self.0.last_mark.store(report.log_start, Ordering::Relaxed);
         self.0.checkpoints.fetch_add(1, Ordering::Relaxed);
-        let mut partition = self.0.partition.lock();
-        self.0.crowded.store(false, Ordering::Release);
+        self.0.eviction_pause.store(0, Ordering::Relaxed);
         self.0.keep_within_memory(&mut partition);
+        self.0.keep_admission(&mut partition);
+        self.0.stuck.store(self.0.crowded.load(Ordering::Acquire), Ordering::Release);
         Ok(report)
+    }
+
+    /// Looks after a log that could not be forced or could not grow, and has writes admitted again when that is over. To be
+    /// called every now and then, whatever else happens; costs nothing when all is well.
+    pub fn look_after_log(&self) {
+        if self.0.forcer.shortage().is_some() {
+            // What comes of it is what `shortage` says next.
+            if self.0.forcer.prepare_segment().is_ok() {
+                let _ = self.0.forcer.force();
+            }
+        }
+        self.0.keep_admission(&mut self.0.partition.lock());
     }
 
     /// Forces the log up to its end.
@@ -239,10 +344,15 @@ impl Node {
     /// A last checkpoint, and the log closed properly: the next start has nothing to replay. Afterwards the node only reads.
     pub fn close(&self) -> Result<()> {
         self.checkpoint()?;
-        let mut partition = self.0.partition.lock();
-        partition.log = Box::new(ClosedLog);
-        drop(partition);
-        self.force().map(drop)
+        let end = {
+            // Between two commits, not within one.
+            let _partition = self.0.partition.lock();
+            self.0.log_end.lock().take()
+        };
+        match end {
+            Some(appender) => appender.close().map(drop).map_err(|error| log_error(&error)),
+            None => Ok(()),
+        }
     }
 
     /// Figures of the moment, for metrics.
@@ -257,6 +367,7 @@ impl Node {
             protocol: *partition.database.statistics(),
             live_transactions: partition.database.live_transactions(),
             memory_bytes: partition.database.memory_bytes(),
+            pending_bytes: partition.database.pending_bytes(),
             dirty_rows: partition.database.dirty_rows(),
             statements: self.0.statements.load(Ordering::Relaxed),
             plan_hits: hits,
@@ -269,15 +380,6 @@ impl Node {
     }
 }
 
-/// The log of a node that was closed.
-struct ClosedLog;
-
-impl rubato_protocol::CommitLog for ClosedLog {
-    fn append(&mut self, _: &rubato_protocol::CommitRecord<'_>) -> Result<Lsn> {
-        Err(rubato_base::Error::new(rubato_base::SqlState::ADMIN_SHUTDOWN, "the database is shutting down"))
-    }
-}
-
 /// Figures of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeFigures {
@@ -285,8 +387,10 @@ pub struct NodeFigures {
     pub protocol: Statistics,
     /// Transactions that are live.
     pub live_transactions: usize,
-    /// What rows in memory take.
+    /// What rows and pending changes in memory take.
     pub memory_bytes: usize,
+    /// What pending changes take of it.
+    pub pending_bytes: usize,
     /// Rows that the store has not got yet.
     pub dirty_rows: usize,
     /// Statements begun.

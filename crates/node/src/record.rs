@@ -1,7 +1,8 @@
 //! What a log record says.
 //!
 //! A transaction is one record, or several *parts* followed by one that commits them: a record is bounded, a transaction is
-//! not. Parts of one transaction stand together, since whoever appends is alone with the log.
+//! not. Parts of one transaction stand together, since whoever appends is alone with the log. A transaction that failed
+//! half-way (the disk was full) leaves parts that no commit follows: the next first part, or a whole transaction, ends them.
 
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp};
@@ -16,6 +17,8 @@ pub(crate) const PART_BYTES_MAX: usize = 1 << 20;
 
 const COMMIT: u8 = 1;
 const PART: u8 = 2;
+const FIRST_PART: u8 = 3;
+const COMMIT_PARTS: u8 = 4;
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
@@ -25,22 +28,22 @@ const DELETE: u8 = 4;
 /// A decoded record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
-    /// Changes of a transaction whose commit follows.
-    Part(Vec<LoggedChange>),
-    /// The end of a transaction: its place, its last changes, and what else belongs to it.
-    Commit { cts: Timestamp, changes: Vec<LoggedChange>, attachment: Option<Vec<u8>> },
+    /// Changes of a transaction whose commit follows, if nothing went wrong; whether they are its first ones.
+    Part { first: bool, changes: Vec<LoggedChange> },
+    /// The end of a transaction: its place, its last changes, what else belongs to it, and whether parts stand before.
+    Commit { cts: Timestamp, changes: Vec<LoggedChange>, attachment: Option<Vec<u8>>, has_parts: bool },
 }
 
 /// Starts a part.
-pub(crate) fn begin_part(out: &mut Vec<u8>) {
+pub(crate) fn begin_part(first: bool, out: &mut Vec<u8>) {
     out.clear();
-    out.push(PART);
+    out.push(if first { FIRST_PART } else { PART });
 }
 
 /// Starts the committing record.
-pub(crate) fn begin_commit(cts: Timestamp, attachment: Option<&[u8]>, out: &mut Vec<u8>) {
+pub(crate) fn begin_commit(cts: Timestamp, attachment: Option<&[u8]>, has_parts: bool, out: &mut Vec<u8>) {
     out.clear();
-    out.push(COMMIT);
+    out.push(if has_parts { COMMIT_PARTS } else { COMMIT });
     out.extend_from_slice(&cts.0.to_le_bytes());
     match attachment {
         Some(bytes) => {
@@ -77,11 +80,11 @@ pub(crate) fn put_change(change: &LoggedChange, out: &mut Vec<u8>) {
 pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
     let mut reader = ByteReader::new(payload);
     match reader.u8()? {
-        PART => Ok(Record::Part(changes(&mut reader)?)),
-        COMMIT => {
+        kind @ (PART | FIRST_PART) => Ok(Record::Part { first: kind == FIRST_PART, changes: changes(&mut reader)? }),
+        kind @ (COMMIT | COMMIT_PARTS) => {
             let cts = Timestamp(reader.u64()?);
             let attachment = if reader.u8()? == 1 { Some(reader.bytes()?.to_vec()) } else { None };
-            Ok(Record::Commit { cts, changes: changes(&mut reader)?, attachment })
+            Ok(Record::Commit { cts, changes: changes(&mut reader)?, attachment, has_parts: kind == COMMIT_PARTS })
         }
         kind => Err(damaged(&format!("a log record of unknown kind {kind}"))),
     }
@@ -125,18 +128,20 @@ mod tests {
             (TableId(3), Key::of(&[Value::Int4(4)]), Change::Delete),
         ];
         let mut out = Vec::new();
-        begin_commit(Timestamp(9), Some(b"attached"), &mut out);
+        begin_commit(Timestamp(9), Some(b"attached"), false, &mut out);
         all.iter().for_each(|change| put_change(change, &mut out));
-        let Record::Commit { cts, changes, attachment } = decode(&out).unwrap() else { panic!("a commit") };
+        let Record::Commit { cts, changes, attachment, has_parts: false } = decode(&out).unwrap() else { panic!("a commit") };
         assert_eq!((cts, &changes[..], attachment.as_deref()), (Timestamp(9), &all[..], Some(&b"attached"[..])));
         for cut in 0..out.len() {
             if let Ok(Record::Commit { changes, .. }) = decode(&out[..cut]) {
                 assert!(changes.len() < all.len());
             }
         }
-        begin_part(&mut out);
-        put_change(&all[3], &mut out);
-        assert_eq!(decode(&out).unwrap(), Record::Part(vec![all[3].clone()]));
+        for first in [true, false] {
+            begin_part(first, &mut out);
+            put_change(&all[3], &mut out);
+            assert_eq!(decode(&out).unwrap(), Record::Part { first, changes: vec![all[3].clone()] });
+        }
         assert!(decode(&[]).is_err() && decode(&[77]).is_err());
     }
 }

@@ -1,11 +1,12 @@
 //! Opening: the rows of the last checkpoint, and the log from its mark on.
 
 use crate::checkpoint::{Mark, spill, storage_ids};
-use crate::commit_log::LogWriter;
+use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::node::NodeSettings;
 use crate::record::{LoggedChange, Record, damaged, decode};
 use crate::source::StoreSource;
+use parking_lot::Mutex;
 use rubato_base::{ColumnSet, DataType, KeyReader, Result, SessionId, TableId, Timestamp};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
@@ -36,7 +37,19 @@ struct Recovery<'a> {
     sequences: SequenceValues,
     next_storage_id: u32,
     parts: Vec<LoggedChange>,
+    /// Storage of which the store may hold rows.
+    stored: BTreeSet<TableId>,
     store: &'a dyn Store,
+}
+
+/// A node's parts, recovered.
+pub(crate) struct Recovered {
+    pub(crate) partition: Partition,
+    pub(crate) forcer: Forcer,
+    pub(crate) log_end: LogEnd,
+    pub(crate) report: RecoveryReport,
+    /// Storage of which the store may hold rows: what of it no later catalog has is dropped with the next mark.
+    pub(crate) stored: Vec<TableId>,
 }
 
 /// Opens what is there, or an empty database.
@@ -45,7 +58,7 @@ pub(crate) fn recover(
     directory: Arc<dyn LogDirectory>,
     options: Options,
     settings: &NodeSettings,
-) -> Result<(Partition, Forcer, RecoveryReport, Vec<TableId>)> {
+) -> Result<Recovered> {
     let found = Mark::read(&**store)?;
     let from_mark = found.is_some();
     let mark = found.unwrap_or_default();
@@ -57,6 +70,7 @@ pub(crate) fn recover(
         sequences: SequenceValues::default(),
         next_storage_id: mark.next_storage_id,
         parts: Vec::new(),
+        stored: marked_storage.iter().copied().collect(),
         store: &**store,
     };
     for (id, value) in &mark.sequences {
@@ -86,29 +100,39 @@ pub(crate) fn recover(
     let tail = reader.into_tail().map_err(|error| log_error(&error))?;
     report.cut_bytes = tail.dropped_bytes;
     recovery.database.finish_recovery();
+    recovery.database.set_memory_limit(settings.memory_bytes);
+    let stored = recovery.stored.iter().copied().collect();
     let (appender, forcer) = rubato_log::resume(directory, options, &tail).map_err(|error| log_error(&error))?;
+    let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
         database: recovery.database,
         catalog: Arc::new(recovery.catalog),
-        log: Box::new(LogWriter::new(appender, forcer.clone())),
+        log: Box::new(LogWriter::new(Arc::clone(&log_end), forcer.clone())),
         sequences: recovery.sequences,
         row_numbers: RowNumberCounters::default(),
         next_storage_id: recovery.next_storage_id,
+        refuses_writes: None,
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
-    Ok((partition, forcer, report, marked_storage))
+    Ok(Recovered { partition, forcer, log_end, report, stored })
 }
 
 impl Recovery<'_> {
     fn take(&mut self, payload: &[u8]) -> Result<()> {
         match decode(payload)? {
-            Record::Part(changes) => {
+            Record::Part { first, changes } => {
+                if first {
+                    self.parts.clear();
+                }
                 self.parts.extend(changes);
                 Ok(())
             }
-            Record::Commit { cts, changes, attachment } => {
-                let parts = std::mem::take(&mut self.parts);
+            Record::Commit { cts, changes, attachment, has_parts } => {
+                let mut parts = std::mem::take(&mut self.parts);
+                if !has_parts {
+                    parts.clear();
+                }
                 if let Some(bytes) = attachment {
                     self.attach(&bytes)?;
                 }
@@ -135,6 +159,7 @@ impl Recovery<'_> {
         for new in after.difference(&before) {
             // A checkpoint that was cut short may have stored some of its rows already.
             self.database.open_table(*new);
+            self.stored.insert(*new);
         }
         self.next_storage_id = self.next_storage_id.max(catalog.next_id);
         self.catalog = catalog;

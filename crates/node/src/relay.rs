@@ -9,6 +9,7 @@ use rubato_sql::session::{Next, Session, SessionContext};
 use rubato_stages::worker::Work;
 use rubato_stages::{Instruction, Outbox, Stage, StageKind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A session's work, as it travels.
 pub(crate) type SessionWork = Work<Session, Request, Box<dyn Responder>>;
@@ -30,6 +31,8 @@ pub(crate) enum Left {
     Yielded,
     /// It waits for a transaction and goes on at this stage.
     Parked(StageKind),
+    /// It is about to write and memory is full: it goes on at this stage when it is not any more.
+    HeldBack(StageKind),
 }
 
 /// Between two Unix epochs: 1970 and 2000, in microseconds.
@@ -45,6 +48,16 @@ pub(crate) struct NodeStage {
 impl NodeStage {
     pub(crate) fn new(kind: StageKind, worker: usize, shared: Arc<Shared>) -> NodeStage {
         NodeStage { kind, worker, shared }
+    }
+
+    /// Whether the next step would add to a memory of which nothing can leave.
+    fn must_hold_back(&self, work: &SessionWork) -> bool {
+        let begins = match self.kind {
+            StageKind::Parser => matches!(work.requests.front(), Some(Request::CopyData(_))),
+            StageKind::Transaction => true,
+            _ => false,
+        };
+        begins && self.shared.crowded.load(Ordering::Acquire) && work.session.is_about_to_write()
     }
 
     fn run(&self, now_us: i64, work: &mut SessionWork) -> Next {
@@ -98,6 +111,7 @@ impl NodeStage {
     fn settle(&self, mut partition: MutexGuard<'_, Partition>) {
         self.shared.deliver_woken(&mut partition, self.worker);
         self.shared.keep_within_memory(&mut partition);
+        self.shared.keep_admission(&mut partition);
     }
 }
 
@@ -108,6 +122,10 @@ impl Stage<Payload> for NodeStage {
 
     fn handle(&mut self, now_us: i64, mut instruction: Box<Instruction<Payload>>, outbox: &mut Outbox<Payload>) {
         let next = match &mut instruction.payload.work {
+            Some(work) if self.must_hold_back(work) => {
+                instruction.payload.left_as = Left::HeldBack(self.kind);
+                return outbox.forward(StageKind::SocketMonitor, instruction);
+            }
             Some(work) => self.run(now_us, work),
             None => Next::Idle,
         };

@@ -6,7 +6,7 @@ use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder};
 use rubato_sql::session::{Identity, Session};
 use rubato_stages::driver::LocalRelay;
-use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
+use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
 use rubato_stages::{Instruction, StageKind, StageMetrics};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,8 +14,10 @@ use std::sync::atomic::Ordering;
 
 /// Instructions handled before the worker looks at its inbox again.
 const RUN_LIMIT: usize = 4096;
-/// How often a worker tries again while memory is full.
-const CROWDED_PAUSE_US: i64 = 1000;
+/// How often work that is held back tries again while memory is full.
+const HELD_BACK_PAUSE_US: i64 = 1000;
+/// How long work is held back when no checkpoint helps: memory is full of what open transactions hold.
+const HELD_BACK_US_MAX: i64 = 5_000_000;
 
 /// A session that waits for a transaction.
 struct Parked {
@@ -30,7 +32,10 @@ pub struct NodeWorker {
     inbox: Arc<Inbox>,
     relay: LocalRelay<Payload>,
     parked: BTreeMap<SessionId, Parked>,
-    /// Cancels of sessions whose work is inside and not parked.
+    /// Work that is about to write, held back while memory is full.
+    held_back: VecDeque<(StageKind, Box<SessionWork>)>,
+    /// Since when sessions have been held back.
+    held_since_us: BTreeMap<SessionId, i64>,
     completed: VecDeque<Box<SessionWork>>,
     submitted: VecDeque<(StageKind, Box<SessionWork>)>,
     now_us: i64,
@@ -48,6 +53,8 @@ impl NodeWorker {
             inbox,
             relay,
             parked: BTreeMap::new(),
+            held_back: VecDeque::new(),
+            held_since_us: BTreeMap::new(),
             completed: VecDeque::new(),
             submitted: VecDeque::new(),
             now_us: 0,
@@ -83,11 +90,19 @@ impl NodeWorker {
             let payload = self.relay.recycle(instruction);
             let Some(mut work) = payload.work else { continue };
             work.durable_at = work.session.durable_at();
+            if !self.held_since_us.is_empty() && !matches!(payload.left_as, Left::HeldBack(_)) {
+                self.held_since_us.remove(&work.session.id);
+            }
             match payload.left_as {
                 Left::Idle => self.completed.push_back(work),
                 Left::Yielded => {
                     work.requests.push_front(Request::Flush);
                     self.completed.push_back(work);
+                }
+                Left::HeldBack(stage) => {
+                    self.held_since_us.entry(work.session.id).or_insert(self.now_us);
+                    self.held_back.push_back((stage, work));
+                    continue;
                 }
                 Left::Parked(stage) => {
                     self.parked.insert(work.session.id, Parked { stage, work });
@@ -105,6 +120,22 @@ impl NodeWorker {
     fn unpark_woken(&mut self) {
         let woken = std::mem::take(&mut *self.inbox.woken.lock());
         woken.into_iter().for_each(|session| self.unpark(session));
+    }
+
+    /// Has what is held back try again: it is held back once more if memory is still full. Where no checkpoint helps it
+    /// fails after a while, for whoever holds the memory may never end.
+    fn release_held_back(&mut self) {
+        let stuck = self.shared.stuck.load(Ordering::Acquire);
+        for (stage, mut work) in std::mem::take(&mut self.held_back) {
+            let since_us = self.held_since_us.get(&work.session.id).copied().unwrap_or(self.now_us);
+            if stuck && self.now_us - since_us > HELD_BACK_US_MAX {
+                work.session.cancel(memory_is_full());
+            }
+            self.submitted.push_back((stage, work));
+        }
+        if !self.shared.crowded.load(Ordering::Acquire) {
+            self.held_since_us.clear();
+        }
     }
 
     fn unpark_overdue(&mut self) {
@@ -153,6 +184,7 @@ impl StatementWorker for NodeWorker {
     fn run(&mut self, now_us: i64) {
         self.now_us = now_us;
         self.unpark_overdue();
+        self.release_held_back();
         loop {
             self.unpark_woken();
             self.feed();
@@ -178,20 +210,21 @@ impl StatementWorker for NodeWorker {
 
     fn force_if_idle(&mut self) -> bool {
         self.inbox.waits_for_log.store(false, Ordering::Release);
-        // A disk that is full or fails: the answers stay unsent, and the log is forced again when there is a reason to.
-        self.shared.force_if_idle(self.index).unwrap_or(false)
+        // A disk that is full or fails: the answers stay unsent, and the log is forced again when this is asked again.
+        self.shared.force_if_idle(self.index, self.now_us).unwrap_or(false)
     }
 
     fn next_deadline_us(&self) -> Option<i64> {
         let parked = self.parked.values().filter_map(|parked| parked.work.session.deadline_us()).map(unix).min();
-        let crowded = self.shared.crowded.load(Ordering::Acquire).then_some(self.now_us + CROWDED_PAUSE_US);
-        [parked, crowded].into_iter().flatten().min()
+        let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
+        [parked, held_back].into_iter().flatten().min()
     }
 
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         let id = partition_session(session, self.index);
-        let Some(parked) = self.parked.get_mut(&id) else { return };
-        parked.work.session.cancel(match reason {
+        let held = self.held_back.iter_mut().map(|(_, work)| work).find(|work| work.session.id == id);
+        let Some(work) = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work)) else { return };
+        work.session.cancel(match reason {
             CancelReason::ClientRequest => {
                 Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
             }
@@ -204,7 +237,7 @@ impl StatementWorker for NodeWorker {
     }
 }
 
-/// A work for a session.
-pub(crate) fn work(session: Box<Session>, requests: VecDeque<Request>, responder: Box<dyn Responder>) -> SessionWork {
-    Work { session, connection: 0, requests, responder, durable_at: Lsn(0) }
+fn memory_is_full() -> Error {
+    Error::new(SqlState::OUT_OF_MEMORY, "memory is full of what open transactions hold")
+        .with_hint("End transactions that have been open for long, or give the database more memory with --memory.")
 }

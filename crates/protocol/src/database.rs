@@ -30,6 +30,9 @@ pub struct FormulaDatabase {
     pub(crate) policies: Policies,
     pub(crate) woken: Vec<(TransactionId, SessionId)>,
     pub(crate) memory_bytes: usize,
+    /// What the pending changes of all transactions cost.
+    pub(crate) pending_bytes: usize,
+    pub(crate) memory_bytes_max: usize,
     pub(crate) statistics: Statistics,
     /// The table at which the evicting hand goes on.
     pub(crate) hand_table: usize,
@@ -50,6 +53,8 @@ impl FormulaDatabase {
             policies,
             woken: Vec::new(),
             memory_bytes: 0,
+            pending_bytes: 0,
+            memory_bytes_max: usize::MAX,
             statistics: Statistics::default(),
             hand_table: 0,
             scratch: crate::commit::Scratch::default(),
@@ -162,6 +167,8 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get_mut(transaction) else { return };
         while t.writes.len() > savepoint.writes {
             let Some(write) = t.writes.pop() else { break };
+            t.pending_bytes = t.pending_bytes.saturating_sub(write.bytes);
+            self.pending_bytes = self.pending_bytes.saturating_sub(write.bytes);
             let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else { continue };
             undo_write(table.item_mut(write.slot), transaction);
         }
@@ -199,6 +206,7 @@ impl FormulaDatabase {
     pub(crate) fn release(&mut self, transaction: TransactionId) {
         let Some(t) = self.transactions.get_mut(transaction) else { return };
         self.live.remove(t.ts);
+        self.pending_bytes = self.pending_bytes.saturating_sub(std::mem::take(&mut t.pending_bytes));
         for write in t.writes.iter().filter(|write| write.first) {
             remove_intent(&mut self.tables, write.table, write.slot, transaction);
         }

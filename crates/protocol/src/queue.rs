@@ -65,16 +65,47 @@ impl FormulaDatabase {
         key: &[u8],
         columns: ColumnSet,
     ) -> Outcome<()> {
-        self.statistics.ordered_reads += 1;
         self.take_place(transaction, table, slot, columns)?;
         let policy = self.policies.queue;
+        match before(self.table_mut(table)?.item(slot), transaction, columns, policy) {
+            Before::Clear => self.read_in_turn(transaction, table, slot, key, columns, None),
+            Before::Blocked(owner) => self.wait(transaction, owner, table, WaitReason::Queue),
+            Before::Through(owners) => self.read_in_turn(transaction, table, slot, key, columns, Some(owners)),
+        }
+    }
+
+    /// The same for a read that must not wait: through what others have written, whatever the policy; false (and nothing
+    /// noted) if someone stands before who has not written yet.
+    pub(crate) fn try_turn(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        key: &[u8],
+        columns: ColumnSet,
+    ) -> Outcome<bool> {
         let item = self.table_mut(table)?.item(slot);
-        let through = match before(item, transaction, columns, policy) {
+        let through = match before(item, transaction, columns, QueuePolicy::Pipeline) {
             Before::Clear => None,
-            Before::Blocked(owner) => return self.wait(transaction, owner, table, WaitReason::Queue),
+            Before::Blocked(_) => return Ok(false),
             Before::Through(owners) => Some(owners),
         };
-        let cts = item.cts;
+        self.take_place(transaction, table, slot, columns)?;
+        self.read_in_turn(transaction, table, slot, key, columns, through)?;
+        Ok(true)
+    }
+
+    fn read_in_turn(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        key: &[u8],
+        columns: ColumnSet,
+        through: Option<SmallVec<[TransactionId; 2]>>,
+    ) -> Outcome<()> {
+        self.statistics.ordered_reads += 1;
+        let cts = self.table_mut(table)?.item(slot).cts;
         self.advance(transaction, cts)?;
         let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked by the caller") };
         let read_only = std::mem::replace(&mut t.read_only, false);

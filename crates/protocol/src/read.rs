@@ -16,6 +16,9 @@ const STORE_BATCH_ROWS: usize = 256;
 impl FormulaDatabase {
     /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Never waits.
     ///
+    /// Where its own formulas wrote what is read, their result goes to the client, and they are blind no more: the read is then
+    /// one to write (see `queue.rs`), through what stands before, and whoever comes behind commits behind.
+    ///
     /// Protects `columns` and the existence of the row: a formula on one of them takes a later place (rule R of protocol.md
     /// section 4), and the transaction's own commit checks that they still have the same values where it comes to stand.
     pub fn read(
@@ -27,7 +30,12 @@ impl FormulaDatabase {
     ) -> Outcome<Option<Cow<'_, Row>>> {
         self.active(transaction)?;
         let slot = self.slot(table, key)?;
+        let own = table_of(&mut self.tables, table)?.item(slot).intent(transaction);
+        let shows_own = own.is_some_and(|intent| !intent.changes.is_empty() && intent.written.intersects(columns));
         let columns = columns.union(ColumnSet::EXISTENCE);
+        if shows_own && self.try_turn(transaction, table, slot, key, columns)? {
+            return Ok(self.newest(transaction, table, slot)?.map(Cow::Owned));
+        }
         let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, columns);

@@ -13,6 +13,8 @@ const CHUNK_ITEMS: usize = 1024;
 const RANGE_MARKS_MAX: usize = 8;
 /// What an item costs beside its row: the item, its key in the map and the map's own share.
 const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 24;
+/// What an older version costs, about: some former values.
+const UNDO_BYTES: usize = 128;
 /// What an allocation costs beside its content.
 const ALLOCATION_BYTES: usize = 16;
 
@@ -192,9 +194,10 @@ fn item_bytes(key: &Key, item: &Item) -> usize {
     ITEM_BYTES + key.heap_bytes() + row_bytes(item)
 }
 
-/// What the committed row of an item costs.
+/// What the committed row of an item costs, with the older versions that live snapshots still read.
 pub(crate) fn row_bytes(item: &Item) -> usize {
-    item.row.as_ref().map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES)
+    let row = item.row.as_ref().map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
+    row + item.hot.as_ref().map_or(0, |hot| hot.undo.len() * UNDO_BYTES)
 }
 
 pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {

@@ -33,6 +33,8 @@ pub(crate) struct WriteRecord {
     pub(crate) key: Key,
     /// Whether it is this transaction's first change of the item; commit works on each item once.
     pub(crate) first: bool,
+    /// What it costs in memory, about.
+    pub(crate) bytes: usize,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct Transaction {
     pub(crate) reads: Vec<ReadRecord>,
     pub(crate) ranges: Vec<RangeRecord>,
     pub(crate) writes: Vec<WriteRecord>,
+    /// What `writes` cost in memory, about.
+    pub(crate) pending_bytes: usize,
     /// Items on which it stands in the queue.
     pub(crate) queued: Vec<(TableId, Slot)>,
     /// Owners of pending formulas that it read through: it commits after them and not without them.
@@ -73,6 +77,7 @@ impl Transaction {
             reads: Vec::new(),
             ranges: Vec::new(),
             writes: Vec::new(),
+            pending_bytes: 0,
             queued: Vec::new(),
             after: SmallVec::new(),
             after_cts: Timestamp::ZERO,

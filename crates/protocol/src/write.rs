@@ -97,7 +97,7 @@ impl FormulaDatabase {
     }
 
     /// The newest row with the transaction's own changes, whose turn has come.
-    fn newest(&mut self, transaction: TransactionId, table: TableId, slot: Slot) -> Outcome<Option<Row>> {
+    pub(crate) fn newest(&mut self, transaction: TransactionId, table: TableId, slot: Slot) -> Outcome<Option<Row>> {
         let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
         let ts = t.ts;
         let through = t.reads.last().and_then(|read| read.through.as_deref()).cloned();
@@ -120,13 +120,17 @@ impl FormulaDatabase {
         key: Key,
         change: Change,
     ) -> Outcome<()> {
+        let bytes = crate::memory::pending_cost(&key, &change);
+        self.may_hold(transaction, bytes)?;
         let held = table_of(&mut self.tables, table)?;
         let intent = held.item_mut(slot).intent_or_new(transaction);
         let first = intent.changes.is_empty();
         intent.written = intent.written.union(columns_of(&change));
         intent.changes.push(change);
         if let Some(t) = self.transactions.get_mut(transaction) {
-            t.writes.push(WriteRecord { table, slot, key, first });
+            t.writes.push(WriteRecord { table, slot, key, first, bytes });
+            t.pending_bytes += bytes;
+            self.pending_bytes += bytes;
         }
         Ok(())
     }

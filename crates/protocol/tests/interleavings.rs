@@ -457,6 +457,14 @@ fn blind_formulas_neither_wait_nor_abort() {
 }
 
 #[test]
+fn whoever_reads_what_he_has_added_to_follows_and_does_not_abort() {
+    let figures = explore(&[&[Plus(1, 7), R(1), C], &[Plus(1, 5), R(1), C], &[Plus(1, 3), R(1), C]], &[1], Policies::default());
+    assert_eq!((figures.orders, figures.aborting), (1680, 0));
+    explore_all(&[&[Plus(1, 7), R(1), Rollback], &[Plus(1, 5), R(1), C], &[Times(1, 2), R(1), C]], &[1]);
+    explore_all(&[&[Plus(1, 7), R(1), Plus(1, 2), C], &[Set(1, 5), R(1), C], &[U(1, 2), R(1), C]], &[1]);
+}
+
+#[test]
 fn read_to_write_queues_instead_of_aborting() {
     let figures = explore(&[&[U(1, 7), C], &[U(1, 5), C], &[U(1, 3), C]], &[1], Policies::default());
     assert_eq!(figures.aborting, 0);

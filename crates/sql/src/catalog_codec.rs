@@ -45,7 +45,11 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<
         ));
     }
     let value = read(&mut reader)?;
-    if reader.is_empty() { Ok(value) } else { Err(damaged("bytes after the catalog")) }
+    if reader.is_empty() {
+        Ok(value)
+    } else {
+        Err(damaged("bytes after the catalog"))
+    }
 }
 
 fn damaged(what: &str) -> Error {
@@ -110,7 +114,9 @@ mod tests {
         for length in 0..300 {
             let bytes: Vec<u8> = (0..length)
                 .map(|index| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     if index == 0 { VERSION } else { (state >> 33) as u8 % 12 }
                 })
                 .collect();
@@ -120,6 +126,9 @@ mod tests {
         }
         let mut newer = bytes_of(&sample());
         newer[0] = VERSION + 1;
-        assert_eq!(decode_catalog(&newer).unwrap_err().code(), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(
+            decode_catalog(&newer).unwrap_err().code(),
+            SqlState::FEATURE_NOT_SUPPORTED
+        );
     }
 }

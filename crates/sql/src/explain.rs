@@ -46,7 +46,11 @@ pub(crate) struct Node {
 /// The lines of EXPLAIN: text, or one JSON document.
 pub fn explain(plan: &Plan, json: bool, figures: Option<&Figures>) -> Vec<String> {
     let nodes = stages::nodes(plan, figures);
-    if json { json::lines(&nodes, figures) } else { text_lines(&nodes, figures) }
+    if json {
+        json::lines(&nodes, figures)
+    } else {
+        text_lines(&nodes, figures)
+    }
 }
 
 fn text_lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {

@@ -25,6 +25,8 @@ pub struct Partition {
     pub row_numbers: RowNumberCounters,
     /// The next storage id: beyond every one ever given, also to transactions that were rolled back.
     pub next_storage_id: u32,
+    /// Why nothing that writes may be begun now (the log cannot grow), if so. Whoever owns the partition keeps it up to date.
+    pub refuses_writes: Option<Error>,
 }
 
 impl Partition {
@@ -36,15 +38,25 @@ impl Partition {
         id
     }
 
+    /// 53100 or the like while nothing that writes may be begun.
+    pub fn admit_write(&self) -> Result<()> {
+        self.refuses_writes.clone().map_or(Ok(()), Err)
+    }
+
     /// Writes down how far sequences have been taken, if that has moved: before any commit that may use the numbers.
     pub fn log_sequences(&mut self) -> Result<Option<Lsn>> {
         let moved = self.sequences.take_moved();
         if moved.is_empty() {
             return Ok(None);
         }
-        let attachment = Attachment { catalog: None, sequences: moved }.encode();
+        let attachment = Attachment { catalog: None, sequences: moved.clone() }.encode();
         let record = CommitRecord { cts: Timestamp::ZERO, changes: &[], attachment: Some(&attachment) };
-        self.log.append(&record).map(Some)
+        let appended = self.log.append(&record);
+        if appended.is_err() {
+            // The numbers have been given: the next attempt must write them down.
+            self.sequences.put_back(moved);
+        }
+        appended.map(Some)
     }
 }
 
@@ -161,6 +173,11 @@ impl SequenceValues {
     /// All sequences with the value up to which numbers may have been given, for a checkpoint.
     pub fn all(&self) -> Vec<(u32, i64)> {
         self.values.iter().filter_map(|(id, value)| value.logged.map(|logged| (*id, logged))).collect()
+    }
+
+    fn put_back(&mut self, moved: Vec<(u32, i64)>) {
+        let since = std::mem::replace(&mut self.moved, moved);
+        self.moved.extend(since);
     }
 
     fn take_moved(&mut self) -> Vec<(u32, i64)> {

@@ -28,6 +28,8 @@ pub struct TransactionModes {
 }
 
 /// A statement that is not planned.
+// Always behind an `Arc`: the size of the largest variant moves nowhere.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Utility {
     /// BEGIN, START TRANSACTION.

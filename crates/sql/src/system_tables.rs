@@ -62,12 +62,18 @@ pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemTa
 }
 
 fn tables() -> impl Iterator<Item = &'static SystemTable> {
-    relations::TABLES.iter().chain(values::TABLES).chain(information::TABLES)
+    relations::TABLES
+        .iter()
+        .chain(values::TABLES)
+        .chain(information::TABLES)
 }
 
 /// All rows of the system table that a plan names (`schema.name`), one value a column. An unknown name has none.
 pub fn rows(name: &str, catalog: &Catalog) -> Result<Vec<Vec<Value>>> {
-    Ok(tables().find(|table| table.name == name).map(|table| (table.rows)(catalog)).unwrap_or_default())
+    Ok(tables()
+        .find(|table| table.name == name)
+        .map(|table| (table.rows)(catalog))
+        .unwrap_or_default())
 }
 
 fn oid(number: u32) -> Value {

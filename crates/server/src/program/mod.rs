@@ -19,7 +19,7 @@ use start::{Running, explain, start_log};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Status after an error; clap's own for a wrong command line is 2.
@@ -140,33 +140,47 @@ fn say(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// SIGTERM and SIGINT: the first is waited for, the second ends the process at once.
+/// SIGTERM and SIGINT: the first is waited for; one that comes a good while after it ends the process at once.
 struct StopSignals {
     signals: Signals,
+    impatient: Arc<AtomicBool>,
 }
+
+/// How long after the first signal further ones mean nothing: `timeout` and some supervisors send theirs twice.
+const SIGNAL_REPEAT_TIME: Duration = Duration::from_secs(1);
 
 impl StopSignals {
     fn watch() -> Result<StopSignals, String> {
-        let stopping = Arc::new(AtomicBool::new(false));
+        let impatient = Arc::new(AtomicBool::new(false));
         let register = || {
             for signal in [SIGTERM, SIGINT] {
-                // In this order: the first signal finds the flag unset, and sets it.
-                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))?;
-                signal_hook::flag::register(signal, Arc::clone(&stopping))?;
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&impatient))?;
             }
             Signals::new([SIGTERM, SIGINT])
         };
-        register()
-            .map(|signals| StopSignals { signals })
-            .map_err(|wrong| format!("cannot watch for signals: {wrong}"))
+        let signals = register().map_err(|wrong| format!("cannot watch for signals: {wrong}"))?;
+        Ok(StopSignals { signals, impatient })
     }
 
     fn is_asked(&mut self) -> bool {
-        self.signals.pending().next().is_some()
+        let asked = self.signals.pending().next().is_some();
+        if asked {
+            self.on_first();
+        }
+        asked
     }
 
     fn wait(mut self) {
         let _ = self.signals.forever().next();
+        self.on_first();
+    }
+
+    fn on_first(&self) {
+        let impatient = Arc::clone(&self.impatient);
+        std::thread::spawn(move || {
+            std::thread::sleep(SIGNAL_REPEAT_TIME);
+            impatient.store(true, Ordering::SeqCst);
+        });
     }
 }
 

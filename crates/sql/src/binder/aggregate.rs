@@ -24,7 +24,11 @@ impl<'a> Grouping<'a> {
                 unique.push(key);
             }
         }
-        Grouping { context, scope, keys: unique }
+        Grouping {
+            context,
+            scope,
+            keys: unique,
+        }
     }
 
     /// Adds the columns that `exprs` use and the keys determine.
@@ -50,7 +54,9 @@ impl<'a> Grouping<'a> {
     }
 
     fn is_determined(&self, global: usize) -> bool {
-        let Some((relation, _)) = self.scope.column(global) else { return false };
+        let Some((relation, _)) = self.scope.column(global) else {
+            return false;
+        };
         let Some(table) = &relation.table else { return false };
         let is_key = |column: &usize| self.keys.contains(&Expr::Column(relation.first + column));
         !table.primary_key.is_empty() && table.primary_key.iter().all(is_key)
@@ -92,7 +98,11 @@ impl<'a> Grouping<'a> {
 
     /// The finished aggregation.
     pub fn into_plan(self, calls: Vec<AggregateCall>, having: Option<Expr>) -> AggregatePlan {
-        AggregatePlan { keys: self.keys, calls, having }
+        AggregatePlan {
+            keys: self.keys,
+            calls,
+            having,
+        }
     }
 }
 
@@ -101,7 +111,10 @@ pub(super) fn check_key(context: &Context<'_>, span: sqlparser::tokenizer::Span,
     let mut aggregated = false;
     key.for_each_column(&mut |column| aggregated |= column >= AGGREGATE_BASE);
     let result = match aggregated {
-        true => Err(Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY")),
+        true => Err(Error::new(
+            SqlState::GROUPING_ERROR,
+            "aggregate functions are not allowed in GROUP BY",
+        )),
         false => Ok(()),
     };
     located(context, span, result)

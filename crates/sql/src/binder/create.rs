@@ -49,7 +49,11 @@ impl Context<'_> {
             definition.constraint(constraint)?;
         }
         let Definition { table, sequences, .. } = definition;
-        Ok(SchemaChange::CreateTable { table, sequences, if_not_exists: statement.if_not_exists })
+        Ok(SchemaChange::CreateTable {
+            table,
+            sequences,
+            if_not_exists: statement.if_not_exists,
+        })
     }
 }
 
@@ -59,11 +63,17 @@ fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
         (statement.query.is_some(), "CREATE TABLE AS"),
         (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
         (statement.inherits.is_some(), "table inheritance"),
-        (statement.partition_by.is_some() || statement.partition_of.is_some(), "PARTITION BY"),
+        (
+            statement.partition_by.is_some() || statement.partition_of.is_some(),
+            "PARTITION BY",
+        ),
         (statement.external || statement.or_replace, "this form of CREATE TABLE"),
     ];
     match refused.iter().find(|(given, _)| *given) {
-        Some((_, what)) => Err(Error::unsupported(what).with_hint("CREATE [UNLOGGED] TABLE with columns and constraints is supported.")),
+        Some((_, what)) => {
+            Err(Error::unsupported(what)
+                .with_hint("CREATE [UNLOGGED] TABLE with columns and constraints is supported."))
+        }
         None => Ok(()),
     }
 }
@@ -83,23 +93,44 @@ impl<'a, 'c> Definition<'a, 'c> {
             referenced_by: Vec::new(),
             version: 0,
         };
-        Definition { context, table, sequences: Vec::new(), names: BTreeSet::new() }
+        Definition {
+            context,
+            table,
+            sequences: Vec::new(),
+            names: BTreeSet::new(),
+        }
     }
 
     /// A definition that starts with what a table has.
     pub fn of_existing(context: &'a Context<'c>, table: &Table) -> Definition<'a, 'c> {
-        Definition { context, table: table.clone(), sequences: Vec::new(), names: BTreeSet::new() }
+        Definition {
+            context,
+            table: table.clone(),
+            sequences: Vec::new(),
+            names: BTreeSet::new(),
+        }
     }
 
     /// Adds a column with its type, default and nullability.
     pub fn column(&mut self, definition: &ast::ColumnDef) -> Result<()> {
         let name = fold(&definition.name);
-        if self.table.columns.iter().any(|column| !column.dropped && column.name == name) {
-            let error =
-                Error::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"));
+        if self
+            .table
+            .columns
+            .iter()
+            .any(|column| !column.dropped && column.name == name)
+        {
+            let error = Error::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            );
             return located(self.context, definition.name.span, Err(error));
         }
-        let type_name = located(self.context, definition.name.span, bind_type_name(&definition.data_type))?;
+        let type_name = located(
+            self.context,
+            definition.name.span,
+            bind_type_name(&definition.data_type),
+        )?;
         let (column_type, serial) = match type_name {
             TypeName::Plain(column_type) => (column_type, false),
             TypeName::Serial(data_type) => (ColumnType::plain(data_type), true),
@@ -134,7 +165,10 @@ impl<'a, 'c> Definition<'a, 'c> {
         match option {
             ast::ColumnOption::Null if column.not_null => Err(Error::new(
                 SqlState::SYNTAX_ERROR,
-                format!("conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"", column.name, self.table.name),
+                format!(
+                    "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
+                    column.name, self.table.name
+                ),
             )),
             ast::ColumnOption::NotNull => {
                 column.not_null = true;
@@ -144,7 +178,10 @@ impl<'a, 'c> Definition<'a, 'c> {
                 if column.default.is_some() {
                     return Err(Error::new(
                         SqlState::SYNTAX_ERROR,
-                        format!("multiple default values specified for column \"{}\" of table \"{}\"", column.name, self.table.name),
+                        format!(
+                            "multiple default values specified for column \"{}\" of table \"{}\"",
+                            column.name, self.table.name
+                        ),
                     ));
                 }
                 let (default, text) = self.context.column_default(expr, &column.name, column.column_type)?;
@@ -152,7 +189,12 @@ impl<'a, 'c> Definition<'a, 'c> {
                 column.default_text = Some(text);
                 Ok(())
             }
-            ast::ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+            ast::ColumnOption::Generated {
+                generated_as,
+                sequence_options,
+                generation_expr: None,
+                ..
+            } => {
                 if !column.column_type.data_type.is_integer() {
                     return Err(Error::new(
                         SqlState::INVALID_PARAMETER_VALUE,
@@ -228,7 +270,9 @@ impl<'a, 'c> Definition<'a, 'c> {
                 ast::ColumnOption::PrimaryKey(_) => self.primary_key(name, vec![column])?,
                 ast::ColumnOption::Unique(_) => self.unique(name, vec![column])?,
                 ast::ColumnOption::Check(check) => self.check(name.or(check.name.as_ref()), &check.expr)?,
-                ast::ColumnOption::ForeignKey(key) => self.foreign_key(name.or(key.name.as_ref()), key, vec![column])?,
+                ast::ColumnOption::ForeignKey(key) => {
+                    self.foreign_key(name.or(key.name.as_ref()), key, vec![column])?
+                }
                 _ => {}
             }
         }
@@ -251,9 +295,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             }
             ast::TableConstraint::Check(check) => self.check(check.name.as_ref(), &check.expr),
             ast::TableConstraint::ForeignKey(key) => {
-                let find = |name: &ast::Ident| {
-                    located(self.context, name.span, self.find_for_key(&fold(name)))
-                };
+                let find = |name: &ast::Ident| located(self.context, name.span, self.find_for_key(&fold(name)));
                 let columns = key.columns.iter().map(find).collect::<Result<_>>()?;
                 self.foreign_key(key.name.as_ref(), key, columns)
             }
@@ -264,7 +306,10 @@ impl<'a, 'c> Definition<'a, 'c> {
 
     fn find_for_key(&self, name: &str) -> Result<usize> {
         find_column(&self.table, name).map_err(|_| {
-            Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in key does not exist"))
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{name}\" named in key does not exist"),
+            )
         })
     }
 
@@ -275,7 +320,12 @@ impl<'a, 'c> Definition<'a, 'c> {
             let ast::Expr::Identifier(ident) = &column.column.expr else {
                 return Err(Error::unsupported("an index over an expression").with_hint("Index plain columns."));
             };
-            if column.column.options.sort.as_ref().is_some_and(|sort| *sort == ast::OrderBySort::Desc)
+            if column
+                .column
+                .options
+                .sort
+                .as_ref()
+                .is_some_and(|sort| *sort == ast::OrderBySort::Desc)
                 || column.column.options.nulls_first == Some(true)
             {
                 return Err(Error::unsupported("an index in descending order")
@@ -307,9 +357,14 @@ impl<'a, 'c> Definition<'a, 'c> {
             return name;
         }
         let table = self.table.name.clone();
-        let columns: Vec<String> = columns.iter().map(|column| self.table.columns[*column].name.clone()).collect();
-        let parts: Vec<&str> =
-            std::iter::once(table.as_str()).chain(columns.iter().map(String::as_str)).chain([suffix]).collect();
+        let columns: Vec<String> = columns
+            .iter()
+            .map(|column| self.table.columns[*column].name.clone())
+            .collect();
+        let parts: Vec<&str> = std::iter::once(table.as_str())
+            .chain(columns.iter().map(String::as_str))
+            .chain([suffix])
+            .collect();
         self.free_name(&parts)
     }
 
@@ -317,7 +372,10 @@ impl<'a, 'c> Definition<'a, 'c> {
         if !self.table.primary_key.is_empty() {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
-                format!("multiple primary keys for table \"{}\" are not allowed", self.table.name),
+                format!(
+                    "multiple primary keys for table \"{}\" are not allowed",
+                    self.table.name
+                ),
             ));
         }
         self.check_key_types(&columns)?;
@@ -331,8 +389,15 @@ impl<'a, 'c> Definition<'a, 'c> {
 
     /// 0A000 where a type has no order of keys.
     pub fn check_key_types(&self, columns: &[usize]) -> Result<()> {
-        match columns.iter().map(|column| &self.table.columns[*column]).find(|c| c.column_type.data_type == DataType::Interval) {
-            Some(column) => Err(Error::unsupported(format!("a key over column \"{}\" of type interval", column.name))),
+        match columns
+            .iter()
+            .map(|column| &self.table.columns[*column])
+            .find(|c| c.column_type.data_type == DataType::Interval)
+        {
+            Some(column) => Err(Error::unsupported(format!(
+                "a key over column \"{}\" of type interval",
+                column.name
+            ))),
             None => Ok(()),
         }
     }
@@ -340,19 +405,31 @@ impl<'a, 'c> Definition<'a, 'c> {
     fn unique(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>) -> Result<()> {
         self.check_key_types(&columns)?;
         let name = self.name_or(name, &columns, "key");
-        self.table.indexes.push(Index { id: TableId(0), name, columns, unique: true, constraint: true });
+        self.table.indexes.push(Index {
+            id: TableId(0),
+            name,
+            columns,
+            unique: true,
+            constraint: true,
+        });
         Ok(())
     }
 
     fn check(&mut self, name: Option<&ast::Ident>, expr: &ast::Expr) -> Result<()> {
         let table = Arc::new(self.table.clone());
         let scope = Scope::of_table(&table, &table.name);
-        let condition = ExpressionBinder::new(self.context, &scope, "CHECK").condition(expr)?.fold_constants();
+        let condition = ExpressionBinder::new(self.context, &scope, "CHECK")
+            .condition(expr)?
+            .fold_constants();
         let mut columns = BTreeSet::new();
         condition.for_each_column(&mut |column| {
             columns.insert(column);
         });
-        let named: Vec<usize> = if columns.len() == 1 { columns.iter().copied().collect() } else { Vec::new() };
+        let named: Vec<usize> = if columns.len() == 1 {
+            columns.iter().copied().collect()
+        } else {
+            Vec::new()
+        };
         let name = self.name_or(name, &named, "check");
         if self.table.checks.iter().any(|check| check.name == name) {
             return Err(Error::new(
@@ -361,7 +438,12 @@ impl<'a, 'c> Definition<'a, 'c> {
             ));
         }
         let set = condition.columns();
-        self.table.checks.push(Check { name, condition, columns: set, text: expr.to_string() });
+        self.table.checks.push(Check {
+            name,
+            condition,
+            columns: set,
+            text: expr.to_string(),
+        });
         Ok(())
     }
 
@@ -371,10 +453,18 @@ impl<'a, 'c> Definition<'a, 'c> {
         key: &ast::ForeignKeyConstraint,
         columns: Vec<usize>,
     ) -> Result<()> {
-        if key.match_kind.as_ref().is_some_and(|kind| !matches!(kind, ast::ConstraintReferenceMatchKind::Simple)) {
+        if key
+            .match_kind
+            .as_ref()
+            .is_some_and(|kind| !matches!(kind, ast::ConstraintReferenceMatchKind::Simple))
+        {
             return Err(Error::unsupported("MATCH FULL"));
         }
-        if key.characteristics.as_ref().is_some_and(|characteristics| characteristics.deferrable == Some(true)) {
+        if key
+            .characteristics
+            .as_ref()
+            .is_some_and(|characteristics| characteristics.deferrable == Some(true))
+        {
             return Err(Error::unsupported("a deferrable constraint"));
         }
         let referenced_table = user_name(&key.foreign_table)?;
@@ -389,7 +479,10 @@ impl<'a, 'c> Definition<'a, 'c> {
             let column = find_column(referred, &fold(name)).map_err(|_| {
                 Error::new(
                     SqlState::UNDEFINED_COLUMN,
-                    format!("column \"{}\" referenced in foreign key constraint does not exist", fold(name)),
+                    format!(
+                        "column \"{}\" referenced in foreign key constraint does not exist",
+                        fold(name)
+                    ),
                 )
             });
             located(self.context, name.span, column)
@@ -417,28 +510,30 @@ impl Context<'_> {
         column_type: ColumnType,
     ) -> Result<(Option<Expr>, String)> {
         let scope = Scope::default();
-        let typed = ExpressionBinder::new(self, &scope, "DEFAULT expressions").bind(expr).map_err(|error| {
-            match error.code() {
+        let typed = ExpressionBinder::new(self, &scope, "DEFAULT expressions")
+            .bind(expr)
+            .map_err(|error| match error.code() {
                 SqlState::UNDEFINED_COLUMN => Error::new(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     "cannot use column reference in DEFAULT expression",
                 )
                 .with_position(error.fields().position),
                 _ => error,
-            }
-        })?;
+            })?;
         let from = self.type_of(&typed);
-        let assigned = self.assign(typed, column, column_type).map_err(|error| match error.code() {
-            SqlState::DATATYPE_MISMATCH => Error::new(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "column \"{column}\" is of type {} but default expression is of type {from}",
-                    column_type.data_type
-                ),
-            )
-            .with_hint("You will need to rewrite or cast the expression."),
-            _ => error,
-        });
+        let assigned = self
+            .assign(typed, column, column_type)
+            .map_err(|error| match error.code() {
+                SqlState::DATATYPE_MISMATCH => Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "column \"{column}\" is of type {} but default expression is of type {from}",
+                        column_type.data_type
+                    ),
+                )
+                .with_hint("You will need to rewrite or cast the expression."),
+                _ => error,
+            });
         let default = located(self, expr.span(), assigned)?.fold_constants();
         let is_null = matches!(default, Expr::Literal(Value::Null));
         Ok(((!is_null).then_some(default), expr.to_string()))
@@ -457,7 +552,10 @@ fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAct
 /// `nextval('name')` cast to a column's type, and its text.
 fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
     let resolved = resolve_function("nextval", &[DataType::Text])?;
-    let call = Expr::Call { function: resolved.function, arguments: vec![Expr::Literal(Value::text(name))] };
+    let call = Expr::Call {
+        function: resolved.function,
+        arguments: vec![Expr::Literal(Value::text(name))],
+    };
     let cast = rubato_formula::cast_expr(
         call,
         resolved.result_type,
@@ -489,13 +587,26 @@ pub(super) fn new_sequence(name: &str, data_type: DataType, options: &SequenceOp
     }
     let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
     if start < minimum {
-        return invalid(format!("START value ({start}) cannot be less than MINVALUE ({minimum})"));
+        return invalid(format!(
+            "START value ({start}) cannot be less than MINVALUE ({minimum})"
+        ));
     }
     if start > maximum {
-        return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({maximum})"));
+        return invalid(format!(
+            "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
+        ));
     }
     let cycle = options.cycle;
-    Ok(Sequence { id: 0, name: name.to_owned(), start, increment, minimum, maximum, cycle, owned_by: None })
+    Ok(Sequence {
+        id: 0,
+        name: name.to_owned(),
+        start,
+        increment,
+        minimum,
+        maximum,
+        cycle,
+        owned_by: None,
+    })
 }
 
 /// The options of an identity column's sequence.
@@ -517,6 +628,9 @@ fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions>
 
 fn sequence_number(expr: &ast::Expr) -> Result<i64> {
     expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
-        Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: a sequence takes whole numbers, not {expr}"))
+        Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("syntax error: a sequence takes whole numbers, not {expr}"),
+        )
     })
 }

@@ -35,20 +35,46 @@ impl Context<'_> {
                 let expression = expression.fold_constants();
                 let column_type = table.columns[column].column_type;
                 let shape = analyse_assignment(column as u16, column_type, &not_null, &expression);
-                Assignment { column, expression, shape }
+                Assignment {
+                    column,
+                    expression,
+                    shape,
+                }
             })
             .collect();
-        let assigned = |columns: &[usize]| columns.iter().any(|column| assignments.iter().any(|a| a.column == *column));
+        let assigned = |columns: &[usize]| {
+            columns
+                .iter()
+                .any(|column| assignments.iter().any(|a| a.column == *column))
+        };
         let changes_key = assigned(&table.primary_key);
-        let changed_indexes: Vec<usize> =
-            (0..table.indexes.len()).filter(|index| assigned(&table.indexes[*index].columns)).collect();
-        let ordered_because =
-            order_reason(&table, filter.as_ref(), &assignments, changes_key, &changed_indexes, returning.is_some());
+        let changed_indexes: Vec<usize> = (0..table.indexes.len())
+            .filter(|index| assigned(&table.indexes[*index].columns))
+            .collect();
+        let ordered_because = order_reason(
+            &table,
+            filter.as_ref(),
+            &assignments,
+            changes_key,
+            &changed_indexes,
+            returning.is_some(),
+        );
         if ordered_because.is_some() {
-            let exprs = assignments.iter().map(|assignment| &assignment.expression).chain(returning.iter().flatten());
+            let exprs = assignments
+                .iter()
+                .map(|assignment| &assignment.expression)
+                .chain(returning.iter().flatten());
             exprs.for_each(|expr| target.reads = target.reads.union(expr.columns()));
         }
-        let plan = UpdatePlan { target, filter, assignments, ordered_because, changes_key, changed_indexes, returning };
+        let plan = UpdatePlan {
+            target,
+            filter,
+            assignments,
+            ordered_because,
+            changes_key,
+            changed_indexes,
+            returning,
+        };
         self.finish(PlanBody::Update(plan), output)
     }
 
@@ -71,25 +97,44 @@ impl Context<'_> {
         for expr in returning.iter().flatten() {
             target.reads = target.reads.union(expr.columns());
         }
-        self.finish(PlanBody::Delete(DeletePlan { target, filter, returning }), output)
+        self.finish(
+            PlanBody::Delete(DeletePlan {
+                target,
+                filter,
+                returning,
+            }),
+            output,
+        )
     }
 
     /// The table that a statement changes, and its alias.
     fn target(&self, target: &ast::TableWithJoins) -> Result<(Arc<Table>, String)> {
-        let ast::TableFactor::Table { name, alias, args: None, .. } = &target.relation else {
+        let ast::TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            ..
+        } = &target.relation
+        else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "a statement changes one table"));
         };
         if !target.joins.is_empty() {
             return Err(Error::unsupported("a join in the target of UPDATE or DELETE"));
         }
         let table = self.table(name)?;
-        let alias = alias.as_ref().map_or_else(|| table.name.clone(), |alias| fold(&alias.name));
+        let alias = alias
+            .as_ref()
+            .map_or_else(|| table.name.clone(), |alias| fold(&alias.name));
         Ok((table, alias))
     }
 
     fn where_terms(&self, selection: Option<&ast::Expr>, scope: &Scope) -> Result<Vec<Expr>> {
         let binder = ExpressionBinder::new(self, scope, "WHERE");
-        Ok(selection.map(|selection| binder.condition(selection)).transpose()?.into_iter().collect())
+        Ok(selection
+            .map(|selection| binder.condition(selection))
+            .transpose()?
+            .into_iter()
+            .collect())
     }
 
     /// SET: columns and values cast to their types.
@@ -122,7 +167,10 @@ impl Context<'_> {
                             "number of columns does not match number of values",
                         ));
                     }
-                    names.iter().zip(values).try_for_each(|(name, value)| push(name, value))?;
+                    names
+                        .iter()
+                        .zip(values)
+                        .try_for_each(|(name, value)| push(name, value))?;
                 }
             }
         }
@@ -143,13 +191,20 @@ impl Context<'_> {
                 SqlState(*b"428C9"),
                 format!("column \"{}\" can only be updated to DEFAULT", definition.name),
             )
-            .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", definition.name)));
+            .with_detail(format!(
+                "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+                definition.name
+            )));
         }
         if is_default {
             return Ok(definition.default.clone().unwrap_or(Expr::Literal(Value::Null)));
         }
         let typed = binder.bind(value)?;
-        located(self, value.span(), self.assign(typed, &definition.name, definition.column_type))
+        located(
+            self,
+            value.span(),
+            self.assign(typed, &definition.name, definition.column_type),
+        )
     }
 
     fn target_column(&self, name: &ast::ObjectName, table: &Table, target: &Scope) -> Result<usize> {
@@ -167,12 +222,16 @@ impl Context<'_> {
 
 /// The number of a table's column. 42703.
 pub(super) fn find_column(table: &Table, name: &str) -> Result<usize> {
-    table.columns.iter().position(|column| !column.dropped && column.name == name).ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_COLUMN,
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-        )
-    })
+    table
+        .columns
+        .iter()
+        .position(|column| !column.dropped && column.name == name)
+        .ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
+            )
+        })
 }
 
 /// Whether a value is the keyword DEFAULT.

@@ -1,5 +1,6 @@
 //! Scalar expressions: from the syntax tree to typed expressions.
 
+use super::comparison::{comparison_of, row_of};
 use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::types::bind_type;
@@ -9,10 +10,7 @@ use crate::parser::lexer::TokenKind;
 use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{
-    CastContext, Comparison, Expr, build_comparison, common_type, comparable, comparison_type, resolve_function,
-    resolve_operator,
-};
+use rubato_formula::{CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
 
@@ -63,7 +61,10 @@ impl<'a> ExpressionBinder<'a> {
     /// Binds any expression.
     pub fn bind(&self, expr: &ast::Expr) -> Result<Typed> {
         if self.depth.get() > DEPTH_MAX {
-            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+            return Err(Error::new(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                "stack depth limit exceeded",
+            ));
         }
         self.depth.set(self.depth.get() + 1);
         let bound = self.bind_inner(expr);
@@ -81,7 +82,10 @@ impl<'a> ExpressionBinder<'a> {
             Ast::TypedString(typed) => self.typed_string(typed),
             Ast::Interval(interval) => self.interval(interval),
             Ast::UnaryOp { op, expr: operand } => self.unary(expr, op, operand),
-            Ast::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => self.connective(expr),
+            Ast::BinaryOp {
+                op: BinaryOperator::And | BinaryOperator::Or,
+                ..
+            } => self.connective(expr),
             Ast::BinaryOp { left, op, right } => self.binary(left, op, right),
             Ast::IsNull(operand) => self.is_null(operand, false),
             Ast::IsNotNull(operand) => self.is_null(operand, true),
@@ -94,21 +98,59 @@ impl<'a> ExpressionBinder<'a> {
             Ast::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             Ast::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
             Ast::InList { expr, list, negated } => self.in_list(expr, list, *negated),
-            Ast::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
-            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(if *negated { "!~~" } else { "~~" }, expr, pattern, escape_char.as_deref())
-            }
-            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(if *negated { "!~~*" } else { "~~*" }, expr, pattern, escape_char.as_deref())
-            }
-            Ast::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
-                self.cast(expr, data_type)
-            }
-            Ast::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
-            }
-            Ast::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, true),
-            Ast::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, false),
+            Ast::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => self.between(expr, low, high, *negated),
+            Ast::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                if *negated { "!~~" } else { "~~" },
+                expr,
+                pattern,
+                escape_char.as_deref(),
+            ),
+            Ast::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                if *negated { "!~~*" } else { "~~*" },
+                expr,
+                pattern,
+                escape_char.as_deref(),
+            ),
+            Ast::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => self.cast(expr, data_type),
+            Ast::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            Ast::AnyOp {
+                left,
+                compare_op,
+                right,
+                ..
+            } => self.any_all(left, compare_op, right, true),
+            Ast::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.any_all(left, compare_op, right, false),
             Ast::Collate { expr, collation } => self.collate(expr, collation),
             Ast::Function(function) => self.function(function),
             other => self.special_form(other),
@@ -134,7 +176,10 @@ impl<'a> ExpressionBinder<'a> {
                 self.scope.find(Some(&fold(table)), &fold(name))
             }
             [_, table, _] => Err(missing_relation(&fold(table))),
-            _ => Err(Error::new(SqlState::SYNTAX_ERROR, "improper qualified name (too many dotted names)")),
+            _ => Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "improper qualified name (too many dotted names)",
+            )),
         }
     }
 
@@ -178,13 +223,20 @@ impl<'a> ExpressionBinder<'a> {
         } else if interval.leading_field.is_some() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "INTERVAL takes a string literal"));
         }
-        located(self.context, interval.value.span(), self.context.cast(literal, ColumnType::plain(DataType::Interval)))
+        located(
+            self.context,
+            interval.value.span(),
+            self.context.cast(literal, ColumnType::plain(DataType::Interval)),
+        )
     }
 
     fn unary(&self, whole: &ast::Expr, op: &UnaryOperator, operand: &ast::Expr) -> Result<Typed> {
         let symbol = match op {
             UnaryOperator::Not => {
-                let not = ExpressionBinder { clause: "NOT", ..self.same() };
+                let not = ExpressionBinder {
+                    clause: "NOT",
+                    ..self.same()
+                };
                 let inner = not.condition(operand)?;
                 return Ok(boolean(Expr::Not(Box::new(inner))));
             }
@@ -202,7 +254,10 @@ impl<'a> ExpressionBinder<'a> {
         {
             let typed = number_value(number)?;
             let resolved = resolve_operator("-", None, typed.data_type)?;
-            let call = Expr::Call { function: resolved.function, arguments: vec![typed.expr] };
+            let call = Expr::Call {
+                function: resolved.function,
+                arguments: vec![typed.expr],
+            };
             return Ok(Typed::new(call.fold_constants(), resolved.result_type));
         }
         let typed = self.bind(operand)?;
@@ -216,7 +271,9 @@ impl<'a> ExpressionBinder<'a> {
 
     /// AND and OR chains, without recursion along the chain.
     fn connective(&self, expr: &ast::Expr) -> Result<Typed> {
-        let ast::Expr::BinaryOp { op, .. } = expr else { return self.bind(expr) };
+        let ast::Expr::BinaryOp { op, .. } = expr else {
+            return self.bind(expr);
+        };
         let mut terms = Vec::new();
         let mut rest = expr;
         while let ast::Expr::BinaryOp { left, op: next, right } = rest
@@ -227,7 +284,10 @@ impl<'a> ExpressionBinder<'a> {
         }
         terms.push(rest);
         let is_and = *op == BinaryOperator::And;
-        let clause = ExpressionBinder { clause: if is_and { "AND" } else { "OR" }, ..self.same() };
+        let clause = ExpressionBinder {
+            clause: if is_and { "AND" } else { "OR" },
+            ..self.same()
+        };
         let mut bound = Vec::with_capacity(terms.len());
         for term in terms.into_iter().rev() {
             match (clause.condition(term)?, is_and) {
@@ -256,66 +316,20 @@ impl<'a> ExpressionBinder<'a> {
                 return self.compare_rows(comparison, left, right);
             }
             let (left, right) = (self.bind(left)?, self.bind(right)?);
-            return self.compare(comparison, left, right).map_err(|error| error.with_position(position()));
+            return self
+                .compare(comparison, left, right)
+                .map_err(|error| error.with_position(position()));
         }
         let symbol = symbol_of(op)?;
         let (left, right) = (self.bind(left)?, self.bind(right)?);
-        self.operator(symbol, left, right).map_err(|error| error.with_position(position()))
+        self.operator(symbol, left, right)
+            .map_err(|error| error.with_position(position()))
     }
 
     fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
         let types = (self.context.type_of(&left), self.context.type_of(&right));
         let resolved = resolve_operator(symbol, Some(types.0), types.1)?;
         self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty())
-    }
-
-    /// A comparison of two operands.
-    pub fn compare(&self, comparison: Comparison, left: Typed, right: Typed) -> Result<Typed> {
-        let (left, right) = self.unify(left, right)?;
-        Ok(boolean(build_comparison(comparison, left, right)?))
-    }
-
-    /// Two operands where what was unknown has the type in which they are compared.
-    fn unify(&self, left: Typed, right: Typed) -> Result<((Expr, DataType), (Expr, DataType))> {
-        let types = (self.context.type_of(&left), self.context.type_of(&right));
-        let common = comparison_type(types.0, types.1);
-        let known = |typed: Typed, data_type: DataType| match (data_type, common) {
-            (DataType::Unknown, Some(common)) => {
-                Ok((self.context.coerce(typed, common, CastContext::Implicit)?, common))
-            }
-            _ => Ok((typed.expr, data_type)),
-        };
-        Ok((known(left, types.0)?, known(right, types.1)?))
-    }
-
-    fn compare_rows(&self, comparison: Comparison, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
-        if left.len() != right.len() || left.is_empty() {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
-        }
-        let pairs: Vec<(Typed, Typed)> =
-            left.iter().zip(right).map(|(left, right)| Ok((self.bind(left)?, self.bind(right)?))).collect::<Result<_>>()?;
-        let each = |comparison: Comparison| -> Result<Vec<Expr>> {
-            let compare = |(left, right): &(Typed, Typed)| self.compare(comparison, left.clone(), right.clone());
-            pairs.iter().map(|pair| Ok(compare(pair)?.expr)).collect()
-        };
-        let expr = match comparison {
-            Comparison::Equal => Expr::And(each(Comparison::Equal)?),
-            Comparison::NotEqual => Expr::Or(each(Comparison::NotEqual)?),
-            ordered => {
-                // (a, b) < (c, d) is a < c or a = c and b < d; only the last pair may be equal.
-                let strict = match ordered {
-                    Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
-                    _ => Comparison::Greater,
-                };
-                let (equal, strict, last) = (each(Comparison::Equal)?, each(strict)?, each(ordered)?);
-                let alternatives = (0..pairs.len()).map(|index| {
-                    let own = if index + 1 == pairs.len() { &last } else { &strict };
-                    and(equal[..index].iter().cloned().chain([own[index].clone()]).collect())
-                });
-                or(alternatives.collect())
-            }
-        };
-        Ok(boolean(expr))
     }
 
     fn is_null(&self, operand: &ast::Expr, negated: bool) -> Result<Typed> {
@@ -347,67 +361,19 @@ impl<'a> ExpressionBinder<'a> {
         let position = self.operator_position(left);
         let (left, right) = self.unify(self.bind(left)?, self.bind(right)?)?;
         let [left, right] = comparable("=", left, right).map_err(|error| error.with_position(position))?;
-        Ok(boolean(not_if(negated, Expr::IsDistinct(Box::new(left), Box::new(right)))))
+        Ok(boolean(not_if(
+            negated,
+            Expr::IsDistinct(Box::new(left), Box::new(right)),
+        )))
     }
 
-    fn in_list(&self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Typed> {
-        if let Some(row) = row_of(operand) {
-            let rows = list.iter().map(|item| {
-                let other = row_of(item).ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "IN wants rows here"))?;
-                Ok(self.compare_rows(Comparison::Equal, row, other)?.expr)
-            });
-            return Ok(boolean(not_if(negated, or(rows.collect::<Result<_>>()?))));
-        }
-        let operand_span = operand.span();
-        let operand = self.bind(operand)?;
-        let items: Vec<Typed> = list.iter().map(|item| self.bind(item)).collect::<Result<_>>()?;
-        located(self.context, operand_span, self.in_items(operand, items, negated))
-    }
-
-    /// `operand IN (items)`. The parameters and literals of unknown type among them take the others' type.
-    fn in_items(&self, operand: Typed, items: Vec<Typed>, negated: bool) -> Result<Typed> {
-        let own = self.context.type_of(&operand);
-        let known = std::iter::once(&operand).chain(&items).map(|typed| self.context.type_of(typed));
-        let hint = known.clone().find(|data_type| *data_type != DataType::Unknown).unwrap_or(DataType::Text);
-        let operand = if own == DataType::Unknown {
-            Typed::new(self.context.coerce(operand, hint, CastContext::Implicit)?, hint)
-        } else {
-            operand
-        };
-        let own = self.context.type_of(&operand);
-        let mut pairs = Vec::with_capacity(items.len());
-        for item in items {
-            let (left, right) = self.unify(Typed { data_type: own, ..operand.clone() }, item)?;
-            pairs.push(comparable("=", left, right)?);
-        }
-        let shared = pairs.first().map(|[left, _]| left.clone());
-        let expr = match shared {
-            Some(left) if pairs.iter().all(|[other, _]| *other == left) => {
-                Expr::InList(Box::new(left), pairs.into_iter().map(|[_, right]| right).collect())
-            }
-            _ => or(pairs
-                .into_iter()
-                .map(|[left, right]| Expr::Compare(Comparison::Equal, Box::new(left), Box::new(right)))
-                .collect()),
-        };
-        Ok(boolean(not_if(negated, expr)))
-    }
-
-    fn between(&self, operand: &ast::Expr, low: &ast::Expr, high: &ast::Expr, negated: bool) -> Result<Typed> {
-        let position = self.operator_position(operand);
-        let (operand, low, high) = (self.bind(operand)?, self.bind(low)?, self.bind(high)?);
-        let (below, above) = match negated {
-            false => (Comparison::GreaterOrEqual, Comparison::LessOrEqual),
-            true => (Comparison::Less, Comparison::Greater),
-        };
-        let bounds = || {
-            Ok(vec![self.compare(below, operand.clone(), low)?.expr, self.compare(above, operand.clone(), high)?.expr])
-        };
-        let bounds = bounds().map_err(|error: Error| error.with_position(position))?;
-        Ok(boolean(if negated { Expr::Or(bounds) } else { Expr::And(bounds) }))
-    }
-
-    fn like(&self, symbol: &str, operand: &ast::Expr, pattern: &ast::Expr, escape: Option<&ast::Expr>) -> Result<Typed> {
+    fn like(
+        &self,
+        symbol: &str,
+        operand: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+    ) -> Result<Typed> {
         let position = self.operator_position(operand);
         let operand = self.bind(operand)?;
         let mut pattern = self.bind(pattern)?;
@@ -415,7 +381,8 @@ impl<'a> ExpressionBinder<'a> {
             let escape = self.bind(escape)?;
             pattern = self.function_call("like_escape", vec![pattern, escape])?;
         }
-        self.operator(symbol, operand, pattern).map_err(|error| error.with_position(position))
+        self.operator(symbol, operand, pattern)
+            .map_err(|error| error.with_position(position))
     }
 
     fn cast(&self, operand: &ast::Expr, data_type: &ast::DataType) -> Result<Typed> {
@@ -447,7 +414,11 @@ impl<'a> ExpressionBinder<'a> {
                     let compared = self.compare(Comparison::Equal, operand.clone(), value);
                     located(self.context, branch.condition.span(), compared)?.expr
                 }
-                None => ExpressionBinder { clause: "CASE/WHEN", ..self.same() }.condition(&branch.condition)?,
+                None => ExpressionBinder {
+                    clause: "CASE/WHEN",
+                    ..self.same()
+                }
+                .condition(&branch.condition)?,
             });
             results.push(self.bind(&branch.result)?);
         }
@@ -455,10 +426,18 @@ impl<'a> ExpressionBinder<'a> {
             Some(otherwise) => self.bind(otherwise)?,
             None => Typed::new(Expr::Literal(Value::Null), DataType::Unknown),
         });
-        let span = conditions.first().map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
+        let span = conditions
+            .first()
+            .map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
         let (mut results, data_type) = located(self.context, span, self.common("CASE", results))?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::Literal(Value::Null)));
-        Ok(Typed::new(Expr::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type))
+        Ok(Typed::new(
+            Expr::Case {
+                branches: tests.into_iter().zip(results).collect(),
+                otherwise,
+            },
+            data_type,
+        ))
     }
 
     /// Expressions converted to the type in which they meet.
@@ -469,41 +448,23 @@ impl<'a> ExpressionBinder<'a> {
         Ok((items.into_iter().map(convert).collect::<Result<_>>()?, common))
     }
 
-    fn any_all(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, any: bool) -> Result<Typed> {
-        let word = if any { "ANY" } else { "ALL" };
-        let mut array = right;
-        while let ast::Expr::Nested(inner) = array {
-            array = inner;
-        }
-        let ast::Expr::Array(ast::Array { elem, .. }) = array else {
-            return Err(Error::unsupported(format!("{word} over anything but ARRAY[...]")).with_hint("Use IN with a list."));
-        };
-        let Some(comparison) = comparison_of(op) else {
-            return Err(Error::unsupported(format!("{word} with operator {op}")));
-        };
-        match (any, comparison) {
-            (true, Comparison::Equal) => self.in_list(left, elem, false),
-            (false, Comparison::NotEqual) => self.in_list(left, elem, true),
-            _ => {
-                let operand = self.bind(left)?;
-                let terms = elem.iter().map(|item| Ok(self.compare(comparison, operand.clone(), self.bind(item)?)?.expr));
-                let terms = terms.collect::<Result<Vec<_>>>()?;
-                Ok(boolean(if any { or(terms) } else { and(terms) }))
-            }
-        }
-    }
-
     fn collate(&self, expr: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
         let name = super::object_name(collation)?;
         match name.last().map(|last| last.to_ascii_lowercase()).as_deref() {
             Some("c" | "posix" | "default" | "ucs_basic") => self.bind(expr),
-            _ => Err(Error::unsupported(format!("collation {collation}")).with_hint("Text is ordered by its bytes (\"C\").")),
+            _ => {
+                Err(Error::unsupported(format!("collation {collation}"))
+                    .with_hint("Text is ordered by its bytes (\"C\")."))
+            }
         }
     }
 
     /// A call of a function by name.
     pub(super) fn function_call(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
-        let types: Vec<DataType> = arguments.iter().map(|argument| self.context.type_of(argument)).collect();
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
         let resolved = resolve_function(name, &types)?;
         self.call(resolved, arguments, sqlparser::tokenizer::Span::empty())
     }
@@ -515,13 +476,23 @@ impl<'a> ExpressionBinder<'a> {
         span: sqlparser::tokenizer::Span,
     ) -> Result<Typed> {
         let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
-        let arguments = arguments.into_iter().zip(&resolved.argument_types).map(convert).collect::<Result<_>>();
+        let arguments = arguments
+            .into_iter()
+            .zip(&resolved.argument_types)
+            .map(convert)
+            .collect::<Result<_>>();
         let arguments = located(self.context, span, arguments)?;
-        Ok(Typed::new(Expr::Call { function: resolved.function, arguments }, resolved.result_type))
+        Ok(Typed::new(
+            Expr::Call {
+                function: resolved.function,
+                arguments,
+            },
+            resolved.result_type,
+        ))
     }
 
     /// Where the operator behind `left` stands.
-    fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
+    pub(super) fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
         self.context.source.position_after(left.span())
     }
 }
@@ -530,45 +501,40 @@ pub(crate) fn boolean(expr: Expr) -> Typed {
     Typed::new(expr, DataType::Bool)
 }
 
-fn not_if(negated: bool, expr: Expr) -> Expr {
+pub(super) fn not_if(negated: bool, expr: Expr) -> Expr {
     if negated { Expr::Not(Box::new(expr)) } else { expr }
 }
 
 pub(crate) fn and(mut terms: Vec<Expr>) -> Expr {
-    if terms.len() == 1 { terms.remove(0) } else { Expr::And(terms) }
+    if terms.len() == 1 {
+        terms.remove(0)
+    } else {
+        Expr::And(terms)
+    }
 }
 
 pub(crate) fn or(mut terms: Vec<Expr>) -> Expr {
-    if terms.len() == 1 { terms.remove(0) } else { Expr::Or(terms) }
-}
-
-/// The items of `(a, b)` or `ROW(a, b)`.
-fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
-    match expr {
-        ast::Expr::Tuple(items) => Some(items),
-        ast::Expr::Nested(inner) => row_of(inner),
-        _ => None,
+    if terms.len() == 1 {
+        terms.remove(0)
+    } else {
+        Expr::Or(terms)
     }
 }
 
 fn number_value(text: &str) -> Result<Typed> {
     let plain = text.replace('_', "");
-    let kind = if plain.bytes().all(|byte| byte.is_ascii_digit()) { TokenKind::Integer } else { TokenKind::Decimal };
-    let literal: Literal = crate::parser::number_literal(&plain, kind)
-        .ok_or_else(|| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("the number {text} is out of range")))?;
+    let kind = if plain.bytes().all(|byte| byte.is_ascii_digit()) {
+        TokenKind::Integer
+    } else {
+        TokenKind::Decimal
+    };
+    let literal: Literal = crate::parser::number_literal(&plain, kind).ok_or_else(|| {
+        Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("the number {text} is out of range"),
+        )
+    })?;
     Ok(Typed::new(Expr::Literal(literal.value()), literal.data_type()))
-}
-
-fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
-    Some(match op {
-        BinaryOperator::Eq => Comparison::Equal,
-        BinaryOperator::NotEq => Comparison::NotEqual,
-        BinaryOperator::Lt => Comparison::Less,
-        BinaryOperator::LtEq => Comparison::LessOrEqual,
-        BinaryOperator::Gt => Comparison::Greater,
-        BinaryOperator::GtEq => Comparison::GreaterOrEqual,
-        _ => return None,
-    })
 }
 
 fn symbol_of(op: &BinaryOperator) -> Result<&str> {

@@ -23,7 +23,10 @@ pub(super) struct From {
 impl Context<'_> {
     /// Binds FROM.
     pub(super) fn from(&self, from: &[ast::TableWithJoins]) -> Result<From> {
-        let mut state = From { scope: Scope::default(), query: Query::default() };
+        let mut state = From {
+            scope: Scope::default(),
+            query: Query::default(),
+        };
         for item in from {
             self.joined(item, &mut state)?;
         }
@@ -54,7 +57,11 @@ impl Context<'_> {
         match optional {
             None => state.query.terms.extend(terms),
             Some(first) => {
-                let end = if first == start { middle } else { state.scope.relations.len() };
+                let end = if first == start {
+                    middle
+                } else {
+                    state.scope.relations.len()
+                };
                 if end - first != 1 || state.query.relations[first].join == JoinKind::Left {
                     return Err(join_error("an outer join whose optional side is itself a join"));
                 }
@@ -83,7 +90,9 @@ impl Context<'_> {
                 .map(|column| object_name(column).map(|mut path| path.pop().unwrap_or_default()))
                 .collect::<Result<_>>()?,
             ast::JoinConstraint::Natural => {
-                let right = state.scope.relations[middle..].iter().flat_map(|relation| &relation.columns);
+                let right = state.scope.relations[middle..]
+                    .iter()
+                    .flat_map(|relation| &relation.columns);
                 right
                     .filter(|column| {
                         (start..middle).any(|left| state.scope.find_in(left, &column.name, false).is_some())
@@ -92,7 +101,10 @@ impl Context<'_> {
                     .collect()
             }
         };
-        names.iter().map(|name| self.using(name, start, middle, state)).collect()
+        names
+            .iter()
+            .map(|name| self.using(name, start, middle, state))
+            .collect()
     }
 
     /// `left.name = right.name`; the right column is merged into the left one.
@@ -122,7 +134,13 @@ impl Context<'_> {
 
     fn factor(&self, factor: &ast::TableFactor, state: &mut From) -> Result<()> {
         match factor {
-            ast::TableFactor::Table { name, alias, args: None, sample: None, .. } => {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                sample: None,
+                ..
+            } => {
                 let relation = self.relation(name)?;
                 let (own, columns) = match &relation {
                     NamedRelation::Table(table) => (table.name.clone(), None),
@@ -138,15 +156,27 @@ impl Context<'_> {
                 push(state, Self::plan_relation(&relation));
                 Ok(())
             }
-            ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
-                self.series(name, &args.args, alias.as_ref(), state, factor)
-            }
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(args),
+                ..
+            } => self.series(name, &args.args, alias.as_ref(), state, factor),
             ast::TableFactor::Function { name, args, alias, .. } => {
                 self.series(name, args, alias.as_ref(), state, factor)
             }
-            ast::TableFactor::Derived { lateral: false, subquery: query, alias, .. } => {
-                let Some(values) = plain_values(query) else { return Err(derived_table()) };
-                let alias_name = alias.as_ref().map_or_else(|| "*VALUES*".to_owned(), |alias| fold(&alias.name));
+            ast::TableFactor::Derived {
+                lateral: false,
+                subquery: query,
+                alias,
+                ..
+            } => {
+                let Some(values) = plain_values(query) else {
+                    return Err(derived_table());
+                };
+                let alias_name = alias
+                    .as_ref()
+                    .map_or_else(|| "*VALUES*".to_owned(), |alias| fold(&alias.name));
                 self.check_alias(&alias_name, &state.scope, factor)?;
                 let (rows, columns) = self.values(values)?;
                 state.scope.push(&alias_name, columns, None);
@@ -154,7 +184,10 @@ impl Context<'_> {
                 push(state, Relation::Values(rows));
                 Ok(())
             }
-            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.joined(table_with_joins, state),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.joined(table_with_joins, state),
             ast::TableFactor::Derived { .. } => Err(derived_table()),
             other => Err(Error::unsupported(format!("{other} in FROM"))),
         }
@@ -162,8 +195,10 @@ impl Context<'_> {
 
     fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
         if scope.relations.iter().any(|relation| relation.alias == alias) {
-            let error =
-                Error::new(SqlState::DUPLICATE_ALIAS, format!("table name \"{alias}\" specified more than once"));
+            let error = Error::new(
+                SqlState::DUPLICATE_ALIAS,
+                format!("table name \"{alias}\" specified more than once"),
+            );
             return located(self, factor.span(), Err(error));
         }
         Ok(())
@@ -172,7 +207,9 @@ impl Context<'_> {
     /// Column names given with the alias.
     fn rename(&self, alias: Option<&ast::TableAlias>, state: &mut From) -> Result<()> {
         let Some(alias) = alias else { return Ok(()) };
-        let Some(relation) = state.scope.relations.last_mut() else { return Ok(()) };
+        let Some(relation) = state.scope.relations.last_mut() else {
+            return Ok(());
+        };
         let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
         let mut names = alias.columns.iter();
         for (column, name) in visible.zip(names.by_ref()) {
@@ -181,7 +218,10 @@ impl Context<'_> {
         if names.next().is_some() {
             return Err(Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
-                format!("table \"{}\" has fewer columns available than specified", relation.alias),
+                format!(
+                    "table \"{}\" has fewer columns available than specified",
+                    relation.alias
+                ),
             ));
         }
         Ok(())
@@ -213,7 +253,9 @@ impl Context<'_> {
             Ok((_, DataType::Int2 | DataType::Text)) => DataType::Int4,
             _ => return Err(Error::unsupported("generate_series over anything but numbers")),
         };
-        let mut items = bound.into_iter().map(|typed| self.coerce(typed, data_type, CastContext::Implicit));
+        let mut items = bound
+            .into_iter()
+            .map(|typed| self.coerce(typed, data_type, CastContext::Implicit));
         let mut next = || items.next().transpose();
         let (Some(start), Some(stop)) = (next()?, next()?) else {
             return Err(Error::internal("generate_series lost its arguments"));
@@ -228,7 +270,15 @@ impl Context<'_> {
         };
         state.scope.push(&alias_name, vec![column], None);
         self.rename(alias, state)?;
-        push(state, Relation::Series { start, stop, step, data_type });
+        push(
+            state,
+            Relation::Series {
+                start,
+                stop,
+                step,
+                data_type,
+            },
+        );
         Ok(())
     }
 
@@ -240,7 +290,10 @@ impl Context<'_> {
         let mut columns: Vec<Vec<Typed>> = vec![Vec::with_capacity(values.rows.len()); width];
         for row in &values.rows {
             if row.content.len() != width {
-                return Err(Error::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
             }
             for (column, expr) in columns.iter_mut().zip(&row.content) {
                 column.push(binder.bind(expr)?);
@@ -264,7 +317,9 @@ impl Context<'_> {
 }
 
 fn push(state: &mut From, relation: Relation) {
-    let Some(named) = state.scope.relations.last() else { return };
+    let Some(named) = state.scope.relations.last() else {
+        return;
+    };
     state.query.relations.push(QueryRelation {
         relation,
         alias: named.alias.clone(),

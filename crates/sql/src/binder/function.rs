@@ -80,10 +80,21 @@ impl ExpressionBinder<'_> {
         let typed = self.function_call(name, Vec::new())?;
         let digits = match self.bind(precision)?.expr {
             Expr::Literal(Value::Int4(digits)) => digits.clamp(0, 6),
-            _ => return Err(Error::new(SqlState::SYNTAX_ERROR, format!("{name} takes a whole number"))),
+            _ => {
+                return Err(Error::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("{name} takes a whole number"),
+                ));
+            }
         };
         let data_type = typed.data_type;
-        self.context.cast(typed, ColumnType { data_type, modifier: digits })
+        self.context.cast(
+            typed,
+            ColumnType {
+                data_type,
+                modifier: digits,
+            },
+        )
     }
 
     fn aggregate(
@@ -100,17 +111,23 @@ impl ExpressionBinder<'_> {
             ));
         };
         if self.inside_aggregate.replace(true) {
-            return Err(Error::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+            return Err(Error::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate function calls cannot be nested",
+            ));
         }
         let call = self.aggregate_call(name, function, list, arguments);
         self.inside_aggregate.set(false);
         let call = call?;
         let result_type = call.aggregate.result_type;
         let mut calls = calls.borrow_mut();
-        let index = calls.iter().position(|other| same_call(other, &call)).unwrap_or_else(|| {
-            calls.push(call);
-            calls.len() - 1
-        });
+        let index = calls
+            .iter()
+            .position(|other| same_call(other, &call))
+            .unwrap_or_else(|| {
+                calls.push(call);
+                calls.len() - 1
+            });
         Ok(Typed::new(Expr::Column(AGGREGATE_BASE + index), result_type))
     }
 
@@ -150,12 +167,29 @@ impl ExpressionBinder<'_> {
             return Err(no_function(&format!("{name}()")));
         }
         let arguments = self.bind_all(&arguments)?;
-        let types: Vec<DataType> = arguments.iter().map(|argument| self.context.type_of(argument)).collect();
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
         let aggregate = resolve_aggregate(name, &types, distinct)?.ok_or_else(|| no_function(name))?;
         let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
-        let arguments = arguments.into_iter().zip(&aggregate.argument_types).map(convert).collect::<Result<Vec<_>>>()?;
-        let filter = function.filter.as_ref().map(|filter| self.filter_condition(filter)).transpose()?;
-        Ok(AggregateCall { distinct: aggregate.distinct, aggregate, arguments, filter, order_by })
+        let arguments = arguments
+            .into_iter()
+            .zip(&aggregate.argument_types)
+            .map(convert)
+            .collect::<Result<Vec<_>>>()?;
+        let filter = function
+            .filter
+            .as_ref()
+            .map(|filter| self.filter_condition(filter))
+            .transpose()?;
+        Ok(AggregateCall {
+            distinct: aggregate.distinct,
+            aggregate,
+            arguments,
+            filter,
+            order_by,
+        })
     }
 
     fn filter_condition(&self, filter: &ast::Expr) -> Result<Expr> {
@@ -171,38 +205,64 @@ impl ExpressionBinder<'_> {
             located(self.context, expr.span(), self.function_call(name, arguments))
         };
         match expr {
-            Ast::Extract { field, expr: operand, .. } => {
+            Ast::Extract {
+                field, expr: operand, ..
+            } => {
                 let field = field.to_string().trim_matches(['\'', '"']).to_ascii_lowercase();
                 let field = Typed::new(Expr::Literal(Value::text(&field)), DataType::Text);
                 let operand = self.bind(operand)?;
-                located(self.context, expr.span(), self.function_call("extract", vec![field, operand]))
+                located(
+                    self.context,
+                    expr.span(),
+                    self.function_call("extract", vec![field, operand]),
+                )
             }
             Ast::Ceil { expr, .. } => call("ceil", vec![expr]),
             Ast::Floor { expr, .. } => call("floor", vec![expr]),
             Ast::Position { expr, r#in } => call("position", vec![r#in, expr]),
-            Ast::Substring { expr, substring_from, substring_for, .. } => {
-                match (substring_from.as_deref(), substring_for.as_deref()) {
-                    (Some(from), Some(length)) => call("substring", vec![expr, from, length]),
-                    (Some(from), None) => call("substring", vec![expr, from]),
-                    (None, Some(length)) => {
-                        let one = Typed::new(Expr::Literal(Value::Int4(1)), DataType::Int4);
-                        let arguments = vec![self.bind(expr)?, one, self.bind(length)?];
-                        located(self.context, expr.span(), self.function_call("substring", arguments))
-                    }
-                    (None, None) => call("substring", vec![expr]),
+            Ast::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                ..
+            } => match (substring_from.as_deref(), substring_for.as_deref()) {
+                (Some(from), Some(length)) => call("substring", vec![expr, from, length]),
+                (Some(from), None) => call("substring", vec![expr, from]),
+                (None, Some(length)) => {
+                    let one = Typed::new(Expr::Literal(Value::Int4(1)), DataType::Int4);
+                    let arguments = vec![self.bind(expr)?, one, self.bind(length)?];
+                    located(self.context, expr.span(), self.function_call("substring", arguments))
                 }
-            }
-            Ast::Trim { trim_where, trim_what, expr, trim_characters } => {
+                (None, None) => call("substring", vec![expr]),
+            },
+            Ast::Trim {
+                trim_where,
+                trim_what,
+                expr,
+                trim_characters,
+            } => {
                 let name = match trim_where {
                     Some(ast::TrimWhereField::Leading) => "ltrim",
                     Some(ast::TrimWhereField::Trailing) => "rtrim",
                     _ => "btrim",
                 };
-                let what = trim_what.as_deref().or_else(|| trim_characters.as_ref().and_then(|list| list.first()));
+                let what = trim_what
+                    .as_deref()
+                    .or_else(|| trim_characters.as_ref().and_then(|list| list.first()));
                 call(name, [Some(&**expr), what].into_iter().flatten().collect())
             }
-            Ast::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
-                let arguments = [Some(&**expr), Some(&**overlay_what), Some(&**overlay_from), overlay_for.as_deref()];
+            Ast::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                let arguments = [
+                    Some(&**expr),
+                    Some(&**overlay_what),
+                    Some(&**overlay_from),
+                    overlay_for.as_deref(),
+                ];
                 call("overlay", arguments.into_iter().flatten().collect())
             }
             Ast::AtTimeZone { timestamp, time_zone } => call("timezone", vec![time_zone, timestamp]),

@@ -22,10 +22,16 @@ impl Context<'_> {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes a table"));
         };
         if statement.or.is_some() || statement.ignore || statement.overwrite || statement.replace_into {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes INTO; use ON CONFLICT for existing rows"));
+            return Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "INSERT takes INTO; use ON CONFLICT for existing rows",
+            ));
         }
         let table = self.table(name)?;
-        let alias = statement.table_alias.as_ref().map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
+        let alias = statement
+            .table_alias
+            .as_ref()
+            .map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
         let columns = self.insert_columns(&statement.columns, &table)?;
         let explicit = !statement.columns.is_empty();
         let source = self.insert_source(statement, &table, &columns, explicit, overriding)?;
@@ -36,13 +42,23 @@ impl Context<'_> {
         };
         let scope = Scope::of_table(&table, &alias);
         let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
-        self.finish(PlanBody::Insert(InsertPlan { table, source, on_conflict, returning }), output)
+        self.finish(
+            PlanBody::Insert(InsertPlan {
+                table,
+                source,
+                on_conflict,
+                returning,
+            }),
+            output,
+        )
     }
 
     /// The columns named, or all.
     fn insert_columns(&self, names: &[ast::ObjectName], table: &Table) -> Result<Vec<usize>> {
         if names.is_empty() {
-            return Ok((0..table.columns.len()).filter(|column| !table.columns[*column].dropped).collect());
+            return Ok((0..table.columns.len())
+                .filter(|column| !table.columns[*column].dropped)
+                .collect());
         }
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
@@ -66,22 +82,37 @@ impl Context<'_> {
         explicit: bool,
         overriding: Option<Overriding>,
     ) -> Result<InsertSource> {
-        let target = InsertTarget { table, columns, explicit, overriding };
+        let target = InsertTarget {
+            table,
+            columns,
+            explicit,
+            overriding,
+        };
         let Some(query) = &statement.source else {
             return Ok(InsertSource::Values(vec![target.row(Vec::new())]));
         };
         if let Some(values) = insert_values(query) {
-            let rows = values.rows.iter().map(|row| self.insert_row(&row.content, &target)).collect::<Result<_>>()?;
+            let rows = values
+                .rows
+                .iter()
+                .map(|row| self.insert_row(&row.content, &target))
+                .collect::<Result<_>>()?;
             return Ok(InsertSource::Values(rows));
         }
-        let wanted: Vec<DataType> = columns.iter().map(|column| table.columns[*column].column_type.data_type).collect();
+        let wanted: Vec<DataType> = columns
+            .iter()
+            .map(|column| table.columns[*column].column_type.data_type)
+            .collect();
         let (plan, output) = self.query(query, &wanted)?;
         located(self, query.span(), target.check_width(output.len()))?;
         let mut given = Vec::with_capacity(output.len());
         for (index, (column, item)) in columns.iter().zip(&output).enumerate() {
             target.check_identity(*column)?;
-            let typed =
-                Typed { expr: Expr::Column(index), data_type: item.data_type, modifier: item.modifier };
+            let typed = Typed {
+                expr: Expr::Column(index),
+                data_type: item.data_type,
+                modifier: item.modifier,
+            };
             let definition = &table.columns[*column];
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
             given.push((*column, expr));
@@ -90,7 +121,9 @@ impl Context<'_> {
     }
 
     fn insert_row(&self, values: &[ast::Expr], target: &InsertTarget<'_>) -> Result<Vec<Expr>> {
-        let span = values.first().map_or_else(sqlparser::tokenizer::Span::empty, Spanned::span);
+        let span = values
+            .first()
+            .map_or_else(sqlparser::tokenizer::Span::empty, Spanned::span);
         located(self, span, target.check_width(values.len()))?;
         let empty = Scope::default();
         let binder = ExpressionBinder::new(self, &empty, "VALUES");
@@ -102,7 +135,11 @@ impl Context<'_> {
             located(self, value.span(), target.check_identity(*column))?;
             let definition = &target.table.columns[*column];
             let typed = binder.bind(value)?;
-            let expr = located(self, value.span(), self.assign(typed, &definition.name, definition.column_type))?;
+            let expr = located(
+                self,
+                value.span(),
+                self.assign(typed, &definition.name, definition.column_type),
+            )?;
             let ignored = definition.identity_always.is_some() && target.overriding == Some(Overriding::User);
             if !ignored {
                 given.push((*column, expr.fold_constants()));
@@ -152,7 +189,10 @@ impl Context<'_> {
         if !table.primary_key.is_empty() && is_wanted(&table.primary_key) {
             return Ok(None);
         }
-        let index = table.indexes.iter().position(|index| index.unique && is_wanted(&index.columns));
+        let index = table
+            .indexes
+            .iter()
+            .position(|index| index.unique && is_wanted(&index.columns));
         index.map(Some).ok_or_else(|| {
             Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
@@ -167,7 +207,10 @@ fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize
     if !table.primary_key.is_empty() && table.primary_key_name == name {
         return Ok(None);
     }
-    let index = table.indexes.iter().position(|index| index.constraint && index.name == name);
+    let index = table
+        .indexes
+        .iter()
+        .position(|index| index.constraint && index.name == name);
     index.map(Some).ok_or_else(|| {
         Error::new(
             SqlState::UNDEFINED_OBJECT,
@@ -206,7 +249,10 @@ impl InsertTarget<'_> {
             SqlState(*b"428C9"),
             format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name),
         )
-        .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", definition.name))
+        .with_detail(format!(
+            "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+            definition.name
+        ))
         .with_hint("Use OVERRIDING SYSTEM VALUE to override."))
     }
 
@@ -216,7 +262,13 @@ impl InsertTarget<'_> {
             .table
             .columns
             .iter()
-            .map(|column| column.default.clone().filter(|_| !column.dropped).unwrap_or(Expr::Literal(Value::Null)))
+            .map(|column| {
+                column
+                    .default
+                    .clone()
+                    .filter(|_| !column.dropped)
+                    .unwrap_or(Expr::Literal(Value::Null))
+            })
             .collect();
         for (column, expr) in given {
             row[column] = expr;

@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod comparison;
 mod create;
 mod dml;
 mod expression;
@@ -169,17 +170,23 @@ impl Context<'_> {
 
     /// The number of the relation that `'name'::regclass` means; `None` if the operand is no such name.
     pub fn relation_number(&self, operand: &ast::Expr) -> Result<Option<Typed>> {
-        let ast::Expr::Value(value) = operand else { return Ok(None) };
-        let ast::Value::SingleQuotedString(text) = &value.value else { return Ok(None) };
+        let ast::Expr::Value(value) = operand else {
+            return Ok(None);
+        };
+        let ast::Value::SingleQuotedString(text) = &value.value else {
+            return Ok(None);
+        };
         if text.is_empty() || text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
         let path: Vec<String> = text
             .split('.')
-            .map(|part| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-                Some(quoted) => quoted.to_owned(),
-                None => part.to_ascii_lowercase(),
-            })
+            .map(
+                |part| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+                    Some(quoted) => quoted.to_owned(),
+                    None => part.to_ascii_lowercase(),
+                },
+            )
             .collect();
         let (_, name) = split_path(&path)?;
         let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
@@ -189,7 +196,10 @@ impl Context<'_> {
             (Err(_), Some(id)) => id,
             (Err(error), None) => return Err(error),
         };
-        Ok(Some(Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)))
+        Ok(Some(Typed::new(
+            Expr::Literal(Value::Int8(i64::from(number))),
+            DataType::Oid,
+        )))
     }
 
     /// The finished plan. 42P18 if a parameter is left without a type.
@@ -197,7 +207,13 @@ impl Context<'_> {
         let read_only = crate::planner::is_read_only(&body);
         let parameter_types = self.parameters.into_inner().finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
-        Ok(Statement::Planned(Arc::new(Plan { body, parameter_types, output, table_versions, read_only })))
+        Ok(Statement::Planned(Arc::new(Plan {
+            body,
+            parameter_types,
+            output,
+            table_versions,
+            read_only,
+        })))
     }
 
     /// The relation of a plan and its columns.
@@ -223,7 +239,11 @@ pub(crate) fn no_relation(name: &str) -> Error {
 pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Vec<String>> {
     name.0
         .iter()
-        .map(|part| part.as_ident().map(fold).ok_or_else(|| Error::new(SqlState::INVALID_NAME, "invalid name")))
+        .map(|part| {
+            part.as_ident()
+                .map(fold)
+                .ok_or_else(|| Error::new(SqlState::INVALID_NAME, "invalid name"))
+        })
         .collect()
 }
 
@@ -257,9 +277,10 @@ pub(crate) fn user_path(path: &[String]) -> Result<String> {
             SqlState::INSUFFICIENT_PRIVILEGE,
             format!("permission denied for schema {schema}"),
         )),
-        (Some(schema), _) => {
-            Err(Error::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist")))
-        }
+        (Some(schema), _) => Err(Error::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        )),
     }
 }
 
@@ -276,6 +297,9 @@ fn bind_part(
     catalog: &Catalog,
     settings: &dyn BindSettings,
 ) -> Result<Statement> {
-    let part = Source { text: &outer.text[range.0..range.1], ..outer.tail(range.0) };
+    let part = Source {
+        text: &outer.text[range.0..range.1],
+        ..outer.tail(range.0)
+    };
     bind_source(part, literals, declared, catalog, settings)
 }

@@ -23,14 +23,21 @@ impl Parameters {
         types.resize(users, DataType::Unknown);
         types.extend(&literal_types);
         let referenced = vec![false; types.len()];
-        Parameters { types, referenced, literals: literal_types }
+        Parameters {
+            types,
+            referenced,
+            literals: literal_types,
+        }
     }
 
     /// The index and type of `$number`.
     pub fn refer(&mut self, text: &str) -> Result<(usize, DataType)> {
         let number: usize = text.trim_start_matches('$').parse().unwrap_or(0);
         if number == 0 || number > PARAMETERS_MAX {
-            return Err(Error::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {text}")));
+            return Err(Error::new(
+                SqlState::UNDEFINED_PARAMETER,
+                format!("there is no parameter {text}"),
+            ));
         }
         if number > self.types.len() {
             self.types.resize(number, DataType::Unknown);
@@ -60,7 +67,16 @@ impl Parameters {
                 SqlState::INDETERMINATE_DATATYPE,
                 format!("could not determine data type of parameter ${}", open + 1),
             )),
-            _ => Ok(self.types),
+            // A string literal whose place says nothing is text.
+            _ => Ok(self.types.into_iter().map(settled).collect()),
         }
+    }
+}
+
+fn settled(data_type: DataType) -> DataType {
+    if data_type == DataType::Unknown {
+        DataType::Text
+    } else {
+        data_type
     }
 }

@@ -19,14 +19,28 @@ impl Context<'_> {
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
             ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
             ast::Statement::Truncate(truncate) => truncate_change(truncate)?,
-            ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            ast::Statement::Drop {
+                object_type,
+                if_exists,
+                names,
+                cascade,
+                ..
+            } => {
                 let names = names.iter().map(user_name).collect::<Result<Vec<_>>>()?;
                 match object_type {
-                    ast::ObjectType::Table => {
-                        SchemaChange::DropTable { names, if_exists: *if_exists, cascade: *cascade }
-                    }
-                    ast::ObjectType::Index => SchemaChange::DropIndex { names, if_exists: *if_exists },
-                    ast::ObjectType::Sequence => SchemaChange::DropSequence { names, if_exists: *if_exists },
+                    ast::ObjectType::Table => SchemaChange::DropTable {
+                        names,
+                        if_exists: *if_exists,
+                        cascade: *cascade,
+                    },
+                    ast::ObjectType::Index => SchemaChange::DropIndex {
+                        names,
+                        if_exists: *if_exists,
+                    },
+                    ast::ObjectType::Sequence => SchemaChange::DropSequence {
+                        names,
+                        if_exists: *if_exists,
+                    },
                     // Nothing of these kinds can exist: IF EXISTS is satisfied.
                     ast::ObjectType::View if *if_exists => return Ok(nothing_dropped("DROP VIEW")),
                     ast::ObjectType::MaterializedView if *if_exists => {
@@ -64,13 +78,29 @@ impl Context<'_> {
         let name = match &statement.name {
             Some(name) => user_name(name)?,
             None => {
-                let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
-                let parts: Vec<&str> = std::iter::once(table.name.as_str()).chain(names).chain(["idx"]).collect();
+                let names: Vec<&str> = columns
+                    .iter()
+                    .map(|column| table.columns[*column].name.as_str())
+                    .collect();
+                let parts: Vec<&str> = std::iter::once(table.name.as_str())
+                    .chain(names)
+                    .chain(["idx"])
+                    .collect();
                 definition.free_name(&parts)
             }
         };
-        let index = Index { id: TableId(0), name, columns, unique: statement.unique, constraint: false };
-        Ok(SchemaChange::CreateIndex { table: table.name.clone(), index, if_not_exists: statement.if_not_exists })
+        let index = Index {
+            id: TableId(0),
+            name,
+            columns,
+            unique: statement.unique,
+            constraint: false,
+        };
+        Ok(SchemaChange::CreateIndex {
+            table: table.name.clone(),
+            index,
+            if_not_exists: statement.if_not_exists,
+        })
     }
 
     pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
@@ -87,17 +117,28 @@ impl Context<'_> {
         let name = user_path(&syntax.name)?;
         let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
         if let Some([.., table, column]) = syntax.owned_by.as_deref() {
-            let table = self.catalog.tables.get(table).ok_or_else(|| super::no_relation(table))?;
+            let table = self
+                .catalog
+                .tables
+                .get(table)
+                .ok_or_else(|| super::no_relation(table))?;
             sequence.owned_by = Some((table.name.clone(), find_column(table, column)?));
         }
-        Ok(SchemaChange::CreateSequence { sequence, if_not_exists: syntax.if_not_exists })
+        Ok(SchemaChange::CreateSequence {
+            sequence,
+            if_not_exists: syntax.if_not_exists,
+        })
     }
 
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
         let name = user_name(&statement.name)?;
         let Some(table) = self.catalog.tables.get(&name) else {
             if statement.if_exists {
-                return Ok(SchemaChange::AlterTable { table: name, if_exists: true, actions: Vec::new() });
+                return Ok(SchemaChange::AlterTable {
+                    table: name,
+                    if_exists: true,
+                    actions: Vec::new(),
+                });
             }
             return located(self, statement.name.span(), Err(super::no_relation(&name)));
         };
@@ -107,7 +148,11 @@ impl Context<'_> {
         for operation in &statement.operations {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
-        Ok(SchemaChange::AlterTable { table: name, if_exists: statement.if_exists, actions })
+        Ok(SchemaChange::AlterTable {
+            table: name,
+            if_exists: statement.if_exists,
+            actions,
+        })
     }
 
     fn alter_operation(
@@ -125,7 +170,11 @@ impl Context<'_> {
                 constraint_actions(table, &added, actions);
                 *table = added;
             }
-            Op::AddColumn { if_not_exists, column_def, .. } => {
+            Op::AddColumn {
+                if_not_exists,
+                column_def,
+                ..
+            } => {
                 let exists = find_column(table, &fold(&column_def.name)).is_ok();
                 if exists {
                     return self.add_existing_column(column_def, table, *if_not_exists, actions);
@@ -136,28 +185,54 @@ impl Context<'_> {
                 let (added, sequences) = (definition.table, definition.sequences);
                 actions.extend(sequences.into_iter().map(AlterAction::AddSequence));
                 let column = added.columns.last().cloned();
-                actions.extend(column.map(|column| AlterAction::AddColumn { column, if_not_exists: *if_not_exists }));
+                actions.extend(column.map(|column| AlterAction::AddColumn {
+                    column,
+                    if_not_exists: *if_not_exists,
+                }));
                 constraint_actions(table, &added, actions);
                 *table = added;
             }
-            Op::DropColumn { column_names, if_exists, .. } => {
+            Op::DropColumn {
+                column_names,
+                if_exists,
+                ..
+            } => {
                 for name in column_names {
-                    actions.push(AlterAction::DropColumn { name: fold(name), if_exists: *if_exists });
+                    actions.push(AlterAction::DropColumn {
+                        name: fold(name),
+                        if_exists: *if_exists,
+                    });
                 }
             }
-            Op::DropConstraint { if_exists, name, drop_behavior } => {
+            Op::DropConstraint {
+                if_exists,
+                name,
+                drop_behavior,
+            } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
-                actions.push(AlterAction::DropConstraint { name: fold(name), if_exists: *if_exists, cascade });
+                actions.push(AlterAction::DropConstraint {
+                    name: fold(name),
+                    if_exists: *if_exists,
+                    cascade,
+                });
             }
             Op::AlterColumn { column_name, op } => {
                 let column = located(self, column_name.span, find_column(table, &fold(column_name)))?;
                 actions.push(self.alter_column(op, table, column)?);
             }
-            Op::RenameColumn { old_column_name, new_column_name } => {
+            Op::RenameColumn {
+                old_column_name,
+                new_column_name,
+            } => {
                 let column = located(self, old_column_name.span, find_column(table, &fold(old_column_name)))?;
-                actions.push(AlterAction::RenameColumn { column, name: fold(new_column_name) });
+                actions.push(AlterAction::RenameColumn {
+                    column,
+                    name: fold(new_column_name),
+                });
             }
-            Op::RenameTable { table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name) } => {
+            Op::RenameTable {
+                table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
+            } => {
                 actions.push(AlterAction::RenameTable(user_name(name)?));
             }
             // Ownership, logging, storage parameters and validation change nothing here.
@@ -194,11 +269,17 @@ impl Context<'_> {
         let definition = &table.columns[column];
         Ok(match op {
             ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
-            ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull { column, not_null: false },
+            ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {
+                column,
+                not_null: false,
+            },
             ast::AlterColumnOperation::DropDefault => AlterAction::SetDefault { column, default: None },
             ast::AlterColumnOperation::SetDefault { value } => {
                 let (default, text) = self.column_default(value, &definition.name, definition.column_type)?;
-                AlterAction::SetDefault { column, default: default.map(|default| (default, text)) }
+                AlterAction::SetDefault {
+                    column,
+                    default: default.map(|default| (default, text)),
+                }
             }
             other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
         })
@@ -213,9 +294,24 @@ fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterActi
             columns: after.primary_key.clone(),
         });
     }
-    actions.extend(after.indexes[before.indexes.len()..].iter().cloned().map(AlterAction::AddUnique));
-    actions.extend(after.checks[before.checks.len()..].iter().cloned().map(AlterAction::AddCheck));
-    actions.extend(after.foreign_keys[before.foreign_keys.len()..].iter().cloned().map(AlterAction::AddForeignKey));
+    actions.extend(
+        after.indexes[before.indexes.len()..]
+            .iter()
+            .cloned()
+            .map(AlterAction::AddUnique),
+    );
+    actions.extend(
+        after.checks[before.checks.len()..]
+            .iter()
+            .cloned()
+            .map(AlterAction::AddCheck),
+    );
+    actions.extend(
+        after.foreign_keys[before.foreign_keys.len()..]
+            .iter()
+            .cloned()
+            .map(AlterAction::AddForeignKey),
+    );
 }
 
 fn truncate_change(truncate: &ast::Truncate) -> Result<SchemaChange> {
@@ -223,7 +319,11 @@ fn truncate_change(truncate: &ast::Truncate) -> Result<SchemaChange> {
         return Err(Error::unsupported("TRUNCATE of partitions"));
     }
     Ok(SchemaChange::Truncate {
-        names: truncate.table_names.iter().map(|target| user_name(&target.name)).collect::<Result<_>>()?,
+        names: truncate
+            .table_names
+            .iter()
+            .map(|target| user_name(&target.name))
+            .collect::<Result<_>>()?,
         restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
         cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
     })

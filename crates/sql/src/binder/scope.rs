@@ -69,7 +69,9 @@ impl Scope {
 
     /// The number of columns of all relations.
     pub fn width(&self) -> usize {
-        self.relations.last().map_or(0, |relation| relation.first + relation.columns.len())
+        self.relations
+            .last()
+            .map_or(0, |relation| relation.first + relation.columns.len())
     }
 
     /// Adds a table.
@@ -89,7 +91,13 @@ impl Scope {
     /// Adds a relation.
     pub fn push(&mut self, alias: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let first = self.width();
-        self.relations.push(ScopeRelation { alias: alias.to_owned(), columns, first, table, columns_visible: true });
+        self.relations.push(ScopeRelation {
+            alias: alias.to_owned(),
+            columns,
+            first,
+            table,
+            columns_visible: true,
+        });
     }
 
     /// The column that `qualifier.name` or `name` stands for.
@@ -105,7 +113,10 @@ impl Scope {
             return Err(missing_relation(alias));
         };
         self.find_in(relation, name, true).ok_or_else(|| {
-            let error = Error::new(SqlState::UNDEFINED_COLUMN, format!("column {alias}.{name} does not exist"));
+            let error = Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column {alias}.{name} does not exist"),
+            );
             self.with_suggestion(error, name)
         })
     }
@@ -116,9 +127,10 @@ impl Scope {
             .filter_map(|relation| self.find_in(relation, name, false));
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only),
-            (Some(_), Some(_)) => {
-                Err(Error::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous")))
-            }
+            (Some(_), Some(_)) => Err(Error::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("column reference \"{name}\" is ambiguous"),
+            )),
             (None, _) => {
                 let error = Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
                 Err(self.with_suggestion(error, name))
@@ -134,8 +146,15 @@ impl Scope {
             Hidden::Merged => also_merged,
             Hidden::Dropped => false,
         };
-        let index = source.columns.iter().position(|column| column.name == name && seen(&column))?;
-        Some(Found { relation, global: source.first + index, column_type: source.columns[index].column_type })
+        let index = source
+            .columns
+            .iter()
+            .position(|column| column.name == name && seen(&column))?;
+        Some(Found {
+            relation,
+            global: source.first + index,
+            column_type: source.columns[index].column_type,
+        })
     }
 
     /// The relation and column with this number.
@@ -148,7 +167,11 @@ impl Scope {
 
     fn with_suggestion(&self, error: Error, name: &str) -> Error {
         let columns = self.relations.iter().flat_map(|relation| {
-            relation.columns.iter().filter(|column| column.hidden == Hidden::No).map(move |column| (relation, column))
+            relation
+                .columns
+                .iter()
+                .filter(|column| column.hidden == Hidden::No)
+                .map(move |column| (relation, column))
         });
         let close = columns
             .map(|(relation, column)| (distance(name, &column.name), relation, column))
@@ -166,7 +189,10 @@ impl Scope {
 
 /// 42P01: an alias that FROM does not have.
 pub(crate) fn missing_relation(alias: &str) -> Error {
-    Error::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""))
+    Error::new(
+        SqlState::UNDEFINED_TABLE,
+        format!("missing FROM-clause entry for table \"{alias}\""),
+    )
 }
 
 /// Levenshtein's distance between two names, which are at most 63 bytes long.

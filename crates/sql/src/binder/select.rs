@@ -43,7 +43,10 @@ impl Context<'_> {
         if query.with.is_some() {
             return Err(Error::unsupported("WITH (common table expressions)").with_hint("Write a join instead."));
         }
-        let fetch = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent);
+        let fetch = query
+            .fetch
+            .as_ref()
+            .is_some_and(|fetch| fetch.with_ties || fetch.percent);
         if fetch {
             return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
         }
@@ -52,7 +55,9 @@ impl Context<'_> {
 
     /// VALUES as a statement.
     fn values_query(&self, query: &ast::Query) -> Result<(SelectPlan, Vec<OutputColumn>)> {
-        let ast::SetExpr::Values(values) = &*query.body else { return Err(subquery()) };
+        let ast::SetExpr::Values(values) = &*query.body else {
+            return Err(subquery());
+        };
         let (rows, columns) = self.values(values)?;
         let mut scope = Scope::default();
         scope.push("*VALUES*", columns.clone(), None);
@@ -64,7 +69,13 @@ impl Context<'_> {
             join: crate::plan::JoinKind::Inner,
             on: Vec::new(),
         };
-        let from = From { scope, query: Query { relations: vec![relation], terms: Vec::new() } };
+        let from = From {
+            scope,
+            query: Query {
+                relations: vec![relation],
+                terms: Vec::new(),
+            },
+        };
         let items = expand_all(&from.scope);
         self.finish_select(query, None, from, items)
     }
@@ -79,7 +90,11 @@ impl Context<'_> {
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
         let binder = |clause| ExpressionBinder::new(self, &from.scope, clause);
-        let filter = select.selection.as_ref().map(|filter| binder("WHERE").condition(filter)).transpose()?;
+        let filter = select
+            .selection
+            .as_ref()
+            .map(|filter| binder("WHERE").condition(filter))
+            .transpose()?;
         let mut items = self.select_list(&select.projection, &from.scope, &calls)?;
         for (item, wanted) in items.iter_mut().zip(wanted) {
             if self.type_of(&item.typed) == DataType::Unknown {
@@ -101,7 +116,12 @@ impl Context<'_> {
             Some(ast::Distinct::Distinct) => true,
             Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
         };
-        let grouped = Grouped { keys, having, calls, distinct };
+        let grouped = Grouped {
+            keys,
+            having,
+            calls,
+            distinct,
+        };
         self.finish_select(query, Some(grouped), from, items)
     }
 
@@ -120,7 +140,10 @@ impl Context<'_> {
                     items.push(self.item(&binder, expr, Some(fold(alias)))?);
                 }
                 ast::SelectItem::Wildcard(_) if scope.relations.is_empty() => {
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid"));
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        "SELECT * with no tables specified is not valid",
+                    ));
                 }
                 ast::SelectItem::Wildcard(_) => items.extend(expand_all(scope)),
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
@@ -143,7 +166,11 @@ impl Context<'_> {
             Expr::Column(global) if global < AGGREGATE_BASE => origin_of(binder.scope, global),
             _ => None,
         };
-        Ok(Item { typed, name: alias.unwrap_or_else(|| column_name(expr)), origin })
+        Ok(Item {
+            typed,
+            name: alias.unwrap_or_else(|| column_name(expr)),
+            origin,
+        })
     }
 
     fn group_keys(
@@ -164,8 +191,13 @@ impl Context<'_> {
         for expr in exprs {
             let key = match position_of(expr) {
                 Some(position) => {
-                    let item = usize::try_from(position).ok().and_then(|position| items.get(position.wrapping_sub(1)));
-                    located(self, expr.span(), item.ok_or_else(|| no_position("GROUP BY", position)))?.typed.expr.clone()
+                    let item = usize::try_from(position)
+                        .ok()
+                        .and_then(|position| items.get(position.wrapping_sub(1)));
+                    located(self, expr.span(), item.ok_or_else(|| no_position("GROUP BY", position)))?
+                        .typed
+                        .expr
+                        .clone()
                 }
                 None => self.group_key(&binder, expr, items)?,
             };
@@ -204,7 +236,10 @@ impl Context<'_> {
         let aggregate = if aggregated {
             let mut grouping = Grouping::new(self, &from.scope, grouped.keys);
             grouping.add_determined(projection.iter().chain(&having));
-            projection.iter_mut().chain(&mut having).try_for_each(|expr| grouping.rewrite(expr))?;
+            projection
+                .iter_mut()
+                .chain(&mut having)
+                .try_for_each(|expr| grouping.rewrite(expr))?;
             Some(grouping.into_plan(calls, having))
         } else {
             None
@@ -234,7 +269,9 @@ impl Context<'_> {
         grouped: &Grouped,
         projection: &mut Vec<Expr>,
     ) -> Result<Vec<SortKey>> {
-        let Some(order_by) = &query.order_by else { return Ok(Vec::new()) };
+        let Some(order_by) = &query.order_by else {
+            return Ok(Vec::new());
+        };
         let ast::OrderByKind::Expressions(exprs) = &order_by.kind else {
             return Err(Error::unsupported("ORDER BY ALL"));
         };
@@ -244,7 +281,11 @@ impl Context<'_> {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
             let (descending, nulls_first) = direction(&entry.options)?;
             if !keys.iter().any(|key| key.column == column) {
-                keys.push(SortKey { column, descending, nulls_first });
+                keys.push(SortKey {
+                    column,
+                    descending,
+                    nulls_first,
+                });
             }
         }
         Ok(keys)
@@ -259,9 +300,15 @@ impl Context<'_> {
         projection: &mut Vec<Expr>,
     ) -> Result<usize> {
         if let Some(position) = position_of(expr) {
-            let index = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
+            let index = usize::try_from(position)
+                .ok()
+                .and_then(|position| position.checked_sub(1));
             let index = index.filter(|index| *index < items.len());
-            return located(self, expr.span(), index.ok_or_else(|| no_position("ORDER BY", position)));
+            return located(
+                self,
+                expr.span(),
+                index.ok_or_else(|| no_position("ORDER BY", position)),
+            );
         }
         if let ast::Expr::Value(value) = expr
             && !matches!(value.value, ast::Value::Placeholder(_))
@@ -299,7 +346,11 @@ impl Context<'_> {
         let (mut limit, mut offset) = (None, None);
         match &query.limit_clause {
             None => {}
-            Some(ast::LimitClause::LimitOffset { limit: count, offset: skip, limit_by }) => {
+            Some(ast::LimitClause::LimitOffset {
+                limit: count,
+                offset: skip,
+                limit_by,
+            }) => {
                 if !limit_by.is_empty() {
                     return Err(Error::unsupported("LIMIT BY"));
                 }
@@ -322,7 +373,11 @@ impl Context<'_> {
     fn limit(&self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         let empty = Scope::default();
         let typed = ExpressionBinder::new(self, &empty, clause).bind(expr)?;
-        located(self, expr.span(), self.coerce(typed, DataType::Int8, CastContext::Assignment))
+        located(
+            self,
+            expr.span(),
+            self.coerce(typed, DataType::Int8, CastContext::Assignment),
+        )
     }
 
     fn row_lock(&self, query: &ast::Query, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
@@ -339,7 +394,10 @@ impl Context<'_> {
             None
         };
         if let Some(what) = what {
-            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("FOR UPDATE is not allowed with {what}")));
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("FOR UPDATE is not allowed with {what}"),
+            ));
         }
         let mut relations = Vec::new();
         let mut wait = LockWait::Queue;
@@ -375,7 +433,9 @@ impl Context<'_> {
         list: Option<&Vec<ast::SelectItem>>,
         scope: &Scope,
     ) -> Result<(Option<Vec<Expr>>, Vec<OutputColumn>)> {
-        let Some(list) = list else { return Ok((None, Vec::new())) };
+        let Some(list) = list else {
+            return Ok((None, Vec::new()));
+        };
         let calls = RefCell::new(Vec::new());
         let mut items = self.select_list(list, scope, &calls)?;
         if !calls.borrow().is_empty() {
@@ -415,7 +475,10 @@ fn refuse_select_parts(select: &ast::Select) -> Result<()> {
         return Err(Error::unsupported("a window function (OVER)"));
     }
     if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() {
-        return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a clause that PostgreSQL does not have"));
+        return Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "syntax error: a clause that PostgreSQL does not have",
+        ));
     }
     Ok(())
 }
@@ -437,17 +500,23 @@ fn origin_of(scope: &Scope, global: usize) -> Option<(TableId, i16)> {
 }
 
 fn expand_all(scope: &Scope) -> Vec<Item> {
-    (0..scope.relations.len()).flat_map(|relation| expand(scope, relation, false)).collect()
+    (0..scope.relations.len())
+        .flat_map(|relation| expand(scope, relation, false))
+        .collect()
 }
 
 /// The columns that `*` (`with_merged`: `alias.*`) stands for.
 fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
     let source = &scope.relations[relation];
-    let visible = source.columns.iter().enumerate().filter(|(_, column)| match column.hidden {
-        Hidden::No => true,
-        Hidden::Merged => with_merged,
-        Hidden::Dropped => false,
-    });
+    let visible = source
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| match column.hidden {
+            Hidden::No => true,
+            Hidden::Merged => with_merged,
+            Hidden::Dropped => false,
+        });
     visible
         .map(|(index, column)| Item {
             typed: Typed {
@@ -510,7 +579,10 @@ fn name_of(expr: &ast::Expr) -> Option<String> {
         Ast::TypedString(typed) => type_label(&typed.data_type),
         Ast::Interval(_) => fixed("interval"),
         Ast::Case { else_result, .. } => {
-            let inner = else_result.as_deref().filter(|inner| !matches!(inner, Ast::Value(_))).and_then(name_of);
+            let inner = else_result
+                .as_deref()
+                .filter(|inner| !matches!(inner, Ast::Value(_)))
+                .and_then(name_of);
             inner.or_else(|| fixed("case"))
         }
         Ast::Extract { .. } => fixed("extract"),

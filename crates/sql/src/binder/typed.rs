@@ -19,7 +19,11 @@ pub(crate) struct Typed {
 impl Typed {
     /// An expression of a type without a modifier.
     pub fn new(expr: Expr, data_type: DataType) -> Typed {
-        Typed { expr, data_type, modifier: -1 }
+        Typed {
+            expr,
+            data_type,
+            modifier: -1,
+        }
     }
 }
 
@@ -59,7 +63,12 @@ impl Context<'_> {
         let stable = to == DataType::TimestampTz || (is_time(to) && names_now(text));
         if stable {
             let operand = Box::new(Expr::Literal(Value::text(text)));
-            return Ok(Expr::Cast { operand, from: DataType::Text, to: ColumnType::plain(to), explicit: true });
+            return Ok(Expr::Cast {
+                operand,
+                from: DataType::Text,
+                to: ColumnType::plain(to),
+                explicit: true,
+            });
         }
         Ok(Expr::Literal(value))
     }
@@ -73,7 +82,11 @@ impl Context<'_> {
             (typed.expr, from)
         };
         let expr = cast_expr(expr, from, to, CastContext::Explicit)?;
-        Ok(Typed { expr, data_type: to.data_type, modifier: to.modifier })
+        Ok(Typed {
+            expr,
+            data_type: to.data_type,
+            modifier: to.modifier,
+        })
     }
 
     /// `typed` as it is stored into a column. 42804 if its type does not go there.
@@ -86,7 +99,10 @@ impl Context<'_> {
         if !can_cast(from, to.data_type, CastContext::Assignment) {
             return Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,
-                format!("column \"{column}\" is of type {} but expression is of type {from}", to.data_type),
+                format!(
+                    "column \"{column}\" is of type {} but expression is of type {from}",
+                    to.data_type
+                ),
             )
             .with_hint("You will need to rewrite or cast the expression."));
         }
@@ -111,9 +127,10 @@ impl Context<'_> {
     /// `typed` with a type for sure: what is still unknown is text.
     pub fn settle(&self, typed: Typed) -> Result<Typed> {
         match self.type_of(&typed) {
-            DataType::Unknown => {
-                Ok(Typed::new(self.coerce(typed, DataType::Text, CastContext::Implicit)?, DataType::Text))
-            }
+            DataType::Unknown => Ok(Typed::new(
+                self.coerce(typed, DataType::Text, CastContext::Implicit)?,
+                DataType::Text,
+            )),
             data_type => Ok(Typed { data_type, ..typed }),
         }
     }
@@ -125,5 +142,7 @@ fn is_time(data_type: DataType) -> bool {
 
 fn names_now(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
+    ["now", "today", "tomorrow", "yesterday"]
+        .iter()
+        .any(|word| lower.contains(word))
 }

@@ -100,10 +100,16 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
 }
 
 fn custom(name: &ast::ObjectName, modifiers: &[String]) -> Result<TypeName> {
-    let Some(last) = name.0.last().and_then(ast::ObjectNamePart::as_ident) else { return Err(no_type(&name.to_string())) };
+    let Some(last) = name.0.last().and_then(ast::ObjectNamePart::as_ident) else {
+        return Err(no_type(&name.to_string()));
+    };
     let folded = fold(last);
     // `"char"` in quotes is PostgreSQL's one-byte type, which only its own catalogs have.
-    let data_type = if folded == "char" { Some(TypeName::Plain(ColumnType::plain(DataType::Text))) } else { type_by_name(&folded) };
+    let data_type = if folded == "char" {
+        Some(TypeName::Plain(ColumnType::plain(DataType::Text)))
+    } else {
+        type_by_name(&folded)
+    };
     match data_type {
         Some(found) if modifiers.is_empty() => Ok(found),
         Some(TypeName::Plain(found)) => {
@@ -135,7 +141,11 @@ fn float(info: &ast::ExactNumberInfo) -> Result<TypeName> {
     let data_type = match info {
         ast::ExactNumberInfo::None | ast::ExactNumberInfo::Precision(25..=53) => DataType::Float8,
         ast::ExactNumberInfo::Precision(1..=24) => DataType::Float4,
-        _ => return Err(invalid("precision for type float must be between 1 and 53 bits".to_owned())),
+        _ => {
+            return Err(invalid(
+                "precision for type float must be between 1 and 53 bits".to_owned(),
+            ));
+        }
     };
     Ok(TypeName::Plain(ColumnType::plain(data_type)))
 }
@@ -147,7 +157,9 @@ fn numeric(info: &ast::ExactNumberInfo) -> Result<TypeName> {
         ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
     if !(1..=PRECISION_MAX).contains(&precision) {
-        return Err(invalid(format!("NUMERIC precision {precision} must be between 1 and {PRECISION_MAX}")));
+        return Err(invalid(format!(
+            "NUMERIC precision {precision} must be between 1 and {PRECISION_MAX}"
+        )));
     }
     if !(-1000..=1000).contains(&scale) {
         return Err(invalid(format!("NUMERIC scale {scale} must be between -1000 and 1000")));
@@ -171,7 +183,10 @@ fn character_of_length(data_type: DataType, length: u64) -> Result<TypeName> {
     if length > LENGTH_MAX {
         return Err(invalid(format!("length for type {name} cannot exceed {LENGTH_MAX}")));
     }
-    Ok(TypeName::Plain(ColumnType { data_type, modifier: length as i32 + 4 }))
+    Ok(TypeName::Plain(ColumnType {
+        data_type,
+        modifier: length as i32 + 4,
+    }))
 }
 
 fn time(data_type: DataType, precision: Option<u64>) -> Result<TypeName> {

@@ -30,30 +30,50 @@ pub(super) fn bind_utility(
 ) -> Result<Statement> {
     let utility = match syntax {
         Syntax::Empty => return Ok(Statement::Empty),
-        Syntax::Done(utility) => utility,
-        Syntax::Explain { analyze, json, statement } => {
+        Syntax::Done(utility) => *utility,
+        Syntax::Explain {
+            analyze,
+            json,
+            statement,
+        } => {
             let statement = bind_source(source.tail(statement), literals, declared, catalog, settings)?;
             if !matches!(statement, Statement::Planned(_)) {
-                return Err(Error::unsupported("EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE and VALUES"));
+                return Err(Error::unsupported(
+                    "EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE and VALUES",
+                ));
             }
-            Utility::Explain { analyze, json, statement }
+            Utility::Explain {
+                analyze,
+                json,
+                statement,
+            }
         }
         Syntax::Prepare { name, types, statement } => {
-            let types = types.into_iter().map(|range| prepared_type(source, range)).collect::<Result<Vec<_>>>()?;
+            let types = types
+                .into_iter()
+                .map(|range| prepared_type(source, range))
+                .collect::<Result<Vec<_>>>()?;
             // Bound once now, so that mistakes are told now; PostgreSQL prepares nothing but planned statements.
             match bind_part(source, statement, &[], &types, catalog, settings)? {
                 Statement::Planned(_) => {}
                 _ => return Err(source.syntax_error(statement.0)),
             }
-            Utility::Prepare { name, types, sql: source.text[statement.0..statement.1].to_owned() }
+            Utility::Prepare {
+                name,
+                types,
+                sql: source.text[statement.0..statement.1].to_owned(),
+            }
         }
         Syntax::Execute { name, arguments } => {
             let context = context(source, catalog, settings);
-            Utility::Execute { name, arguments: context.execute_arguments(arguments)? }
+            Utility::Execute {
+                name,
+                arguments: context.execute_arguments(arguments)?,
+            }
         }
         Syntax::Copy(copy) => {
             let context = context(source, catalog, settings);
-            Utility::Copy(context.copy(copy, settings)?)
+            Utility::Copy(context.copy(*copy, settings)?)
         }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
@@ -75,7 +95,10 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
 }
 
 fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<DataType> {
-    let part = Source { text: &source.text[start..end], ..source.tail(start) };
+    let part = Source {
+        text: &source.text[start..end],
+        ..source.tail(start)
+    };
     if part.text.trim().eq_ignore_ascii_case("unknown") {
         return Ok(DataType::Unknown);
     }
@@ -87,7 +110,10 @@ impl<'a> Context<'a> {
         let Some((start, end)) = range.filter(|(start, end)| !self.source.text[*start..*end].trim().is_empty()) else {
             return Ok(Vec::new());
         };
-        let part = Source { text: &self.source.text[start..end], ..self.source.tail(start) };
+        let part = Source {
+            text: &self.source.text[start..end],
+            ..self.source.tail(start)
+        };
         let context = Context {
             source: part,
             catalog: self.catalog,
@@ -140,13 +166,7 @@ impl<'a> Context<'a> {
         Ok(statement)
     }
 
-    fn copy_table(
-        &self,
-        path: &[String],
-        place: usize,
-        names: &[String],
-        statement: &mut CopyStatement,
-    ) -> Result<()> {
+    fn copy_table(&self, path: &[String], place: usize, names: &[String], statement: &mut CopyStatement) -> Result<()> {
         let relation = self
             .relation_by_path(path)
             .map_err(|error| error.with_position(Some(self.source.byte_position(place))))?;
@@ -163,9 +183,14 @@ impl<'a> Context<'a> {
             }
         };
         statement.columns = if names.is_empty() {
-            (0..table.columns.len()).filter(|column| !table.columns[*column].dropped).collect()
+            (0..table.columns.len())
+                .filter(|column| !table.columns[*column].dropped)
+                .collect()
         } else {
-            names.iter().map(|name| find_column(&table, name)).collect::<Result<_>>()?
+            names
+                .iter()
+                .map(|name| find_column(&table, name))
+                .collect::<Result<_>>()?
         };
         let mut seen = statement.columns.clone();
         seen.sort_unstable();
@@ -181,7 +206,13 @@ impl<'a> Context<'a> {
                 let column = &table.columns[*index];
                 let ColumnType { data_type, modifier } = column.column_type;
                 let column_number = i16::try_from(index + 1).unwrap_or(0);
-                OutputColumn { name: column.name.clone(), data_type, modifier, table: Some(TableId(table.oid)), column_number }
+                OutputColumn {
+                    name: column.name.clone(),
+                    data_type,
+                    modifier,
+                    table: Some(TableId(table.oid)),
+                    column_number,
+                }
             })
             .collect();
         statement.query = (!statement.from).then(|| crate::planner::plan_table_scan(&table, &statement.columns));
@@ -195,7 +226,10 @@ impl<'a> Context<'a> {
         settings: &dyn BindSettings,
         statement: &mut CopyStatement,
     ) -> Result<()> {
-        let part = Source { text: &self.source.text[start..end], ..self.source.tail(start) };
+        let part = Source {
+            text: &self.source.text[start..end],
+            ..self.source.tail(start)
+        };
         let parsed = parse_statement(part)?;
         let ast::Statement::Query(query) = &parsed.statement else {
             return Err(Error::unsupported("COPY of anything but a query").with_hint("COPY (SELECT ...) TO STDOUT."));

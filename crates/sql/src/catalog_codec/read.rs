@@ -10,7 +10,11 @@ use std::sync::Arc;
 pub(super) fn catalog(reader: &mut ByteReader<'_>) -> Result<Catalog> {
     let version = reader.u64()?;
     let next_id = reader.u32()?;
-    let mut catalog = Catalog { version, next_id, ..Catalog::default() };
+    let mut catalog = Catalog {
+        version,
+        next_id,
+        ..Catalog::default()
+    };
     for table in list(reader, table)? {
         catalog.table_names.insert(table.id, table.name.clone());
         catalog.tables.insert(table.name.clone(), Arc::new(table));
@@ -61,7 +65,11 @@ fn numbers(reader: &mut ByteReader<'_>) -> Result<Vec<usize>> {
 fn expr(reader: &mut ByteReader<'_>) -> Result<Expr> {
     let mut own = ByteReader::new(reader.bytes()?);
     let expr = Expr::decode(&mut own)?;
-    if own.is_empty() { Ok(expr) } else { Err(damaged("bytes after an expression")) }
+    if own.is_empty() {
+        Ok(expr)
+    } else {
+        Err(damaged("bytes after an expression"))
+    }
 }
 
 fn option<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
@@ -82,7 +90,11 @@ fn within(columns: &[usize], count: usize) -> Result<()> {
 fn expr_within(expr: &Expr, count: usize) -> Result<()> {
     let mut fits = true;
     expr.for_each_column(&mut |column| fits &= column < count);
-    if fits { Ok(()) } else { Err(damaged("an expression reads a column that is not there")) }
+    if fits {
+        Ok(())
+    } else {
+        Err(damaged("an expression reads a column that is not there"))
+    }
 }
 
 pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
@@ -104,8 +116,14 @@ pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
     };
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
-    table.indexes.iter().try_for_each(|index| within(&index.columns, columns))?;
-    table.checks.iter().try_for_each(|check| expr_within(&check.condition, columns))?;
+    table
+        .indexes
+        .iter()
+        .try_for_each(|index| within(&index.columns, columns))?;
+    table
+        .checks
+        .iter()
+        .try_for_each(|check| expr_within(&check.condition, columns))?;
     for key in &table.foreign_keys {
         within(&key.columns, columns)?;
         if key.columns.len() != key.referenced_columns.len() {
@@ -113,7 +131,11 @@ pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
         }
     }
     // A default reads no column at all.
-    table.columns.iter().filter_map(|column| column.default.as_ref()).try_for_each(|default| expr_within(default, 0))?;
+    table
+        .columns
+        .iter()
+        .filter_map(|column| column.default.as_ref())
+        .try_for_each(|default| expr_within(default, 0))?;
     Ok(table)
 }
 
@@ -147,13 +169,24 @@ fn index(reader: &mut ByteReader<'_>) -> Result<Index> {
     if flags > 3 {
         return Err(damaged("unknown index flags"));
     }
-    Ok(Index { id, name, columns, unique: flags & 1 != 0, constraint: flags & 2 != 0 })
+    Ok(Index {
+        id,
+        name,
+        columns,
+        unique: flags & 1 != 0,
+        constraint: flags & 2 != 0,
+    })
 }
 
 fn check(reader: &mut ByteReader<'_>) -> Result<Check> {
     let (name, text) = (text(reader)?, text(reader)?);
     let condition = expr(reader)?;
-    Ok(Check { name, text, columns: condition.columns(), condition })
+    Ok(Check {
+        name,
+        text,
+        columns: condition.columns(),
+        condition,
+    })
 }
 
 fn action(reader: &mut ByteReader<'_>) -> Result<ReferentialAction> {
@@ -191,5 +224,14 @@ fn sequence(reader: &mut ByteReader<'_>) -> Result<Sequence> {
     };
     let owned_by = option(reader, |reader| Ok((text(reader)?, reader.length()?)))?;
     let [start, increment, minimum, maximum] = numbers;
-    Ok(Sequence { id, name, start, increment, minimum, maximum, cycle, owned_by })
+    Ok(Sequence {
+        id,
+        name,
+        start,
+        increment,
+        minimum,
+        maximum,
+        cycle,
+        owned_by,
+    })
 }

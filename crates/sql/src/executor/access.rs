@@ -1,6 +1,7 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
 use super::batch::Batch;
+use super::hashed::HashedRows;
 use super::keys::{access_range, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::{BATCH_TUPLES, ExecutionContext};
@@ -33,11 +34,22 @@ pub(crate) struct StepState {
     pub(crate) exhausted: bool,
     /// How rows are locked here.
     pub(crate) lock: Option<StepLock>,
-    /// Rows given and rows or entries looked at, for EXPLAIN ANALYZE.
+    /// Tuples joined, rows given, and rows or entries looked at, for EXPLAIN ANALYZE.
+    pub(crate) loops: u64,
     pub(crate) rows: u64,
     pub(crate) lookups: u64,
     position: Position,
     generated: Option<Vec<Vec<Value>>>,
+    hashing: Hashing,
+}
+
+/// Whether the rows are found by hash.
+#[derive(Debug, Default)]
+enum Hashing {
+    #[default]
+    Untried,
+    Useless,
+    Ready(HashedRows),
 }
 
 /// Where the reading for one outer tuple stands.
@@ -62,7 +74,10 @@ pub(crate) struct StepView<'a> {
 
 impl Tuple for StepView<'_> {
     fn column(&self, slot: usize) -> Value {
-        match slot.checked_sub(self.step.first_slot).and_then(|place| self.step.columns.get(place)) {
+        match slot
+            .checked_sub(self.step.first_slot)
+            .and_then(|place| self.step.columns.get(place))
+        {
             Some(&column) => self.row.get(column),
             None => self.outer.column(slot),
         }
@@ -93,7 +108,11 @@ impl Reader<'_> {
     /// Takes a row if it satisfies the step's conditions.
     fn offer(&mut self, key: &[u8], row: RowRef<'_>) -> Result<()> {
         *self.lookups += 1;
-        let view = StepView { outer: self.outer, step: self.step, row };
+        let view = StepView {
+            outer: self.outer,
+            step: self.step,
+            row,
+        };
         if !self.accepts(&view)? {
             return Ok(());
         }
@@ -160,8 +179,20 @@ pub(crate) fn read_step(
         lookups: &mut state.lookups,
     };
     let position = std::mem::take(&mut state.position);
+    if matches!(position, Position::Start) {
+        state.loops += 1;
+        // The first tuple may be the only one: hashing pays from the second on.
+        if state.loops == 2 && matches!(state.hashing, Hashing::Untried) {
+            state.hashing = prepare_hashing(step, context)?;
+        }
+    }
     let position = match &step.relation {
-        Relation::Table(table) => read_table(table, &mut reader, position, want, context)?,
+        Relation::Table(table) => match (&state.hashing, &position) {
+            (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
+                read_hashed(hashed, table, &mut reader, position, want, context)?
+            }
+            _ => read_table(table, &mut reader, position, want, context)?,
+        },
         _ => {
             let rows = match state.generated.take() {
                 Some(rows) if !matches!(position, Position::Start) || !depends_on_tuple(step) => rows,
@@ -175,6 +206,38 @@ pub(crate) fn read_step(
     let done = position.is_none();
     state.position = position.unwrap_or_default();
     Ok(done)
+}
+
+fn prepare_hashing(step: &Step, context: &mut ExecutionContext<'_>) -> Outcome<Hashing> {
+    let (Relation::Table(table), Access::Full { .. }) = (&step.relation, &step.access) else {
+        return Ok(Hashing::Useless);
+    };
+    Ok(HashedRows::build(step, table, context)?.map_or(Hashing::Useless, Hashing::Ready))
+}
+
+fn read_hashed(
+    hashed: &HashedRows,
+    table: &Table,
+    reader: &mut Reader<'_>,
+    position: Position,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    let first = if let Position::Generated(next) = position {
+        next
+    } else {
+        0
+    };
+    let Some(candidates) = hashed.candidates(reader.step, reader.outer, context.evaluation)? else {
+        return read_table(table, reader, position, want, context);
+    };
+    for (place, (key, row)) in candidates.enumerate().skip(first) {
+        if reader.output.len() >= want {
+            return Ok(Some(Position::Generated(place)));
+        }
+        reader.offer(key.as_bytes(), row.as_ref())?;
+    }
+    Ok(None)
 }
 
 fn read_table(
@@ -217,9 +280,7 @@ fn read_table(
             match (range, access.index) {
                 (None, _) => Ok(None),
                 (Some(range), None) => scan_rows(table, range, access.reverse, reader, want, context),
-                (Some(range), Some(index)) => {
-                    scan_index(table, index, range, access.reverse, reader, want, context)
-                }
+                (Some(range), Some(index)) => scan_index(table, index, range, access.reverse, reader, want, context),
             }
         }
     }
@@ -250,7 +311,10 @@ fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut Exe
             }
         }
         None => {
-            if let Some(row) = context.database.read(context.transaction, table.id, key.as_bytes(), columns)? {
+            if let Some(row) = context
+                .database
+                .read(context.transaction, table.id, key.as_bytes(), columns)?
+            {
                 reader.offer(key.as_bytes(), Row::as_ref(&row))?;
             }
         }
@@ -275,7 +339,9 @@ fn scan_rows(
             false
         }
     };
-    let end = context.database.scan(context.transaction, table.id, &range, reverse, columns, &mut visit)?;
+    let end = context
+        .database
+        .scan(context.transaction, table.id, &range, reverse, columns, &mut visit)?;
     match failure {
         Some(error) => Err(Stop::Fail(error)),
         None => Ok(rest(&range, end, reverse).map(Position::Range)),
@@ -310,7 +376,9 @@ fn scan_index(
             match reader.lock.filter(|lock| lock.at_once) {
                 Some(lock) => {
                     let columns = columns.union(index.columns.iter().copied().collect());
-                    let Some(row) = read_locked(table, key, columns, lock.wait, context)? else { continue };
+                    let Some(row) = read_locked(table, key, columns, lock.wait, context)? else {
+                        continue;
+                    };
                     // The row may have moved within the index since the snapshot.
                     if in_range(&range, &entry_key(table, index, &row, key.as_bytes())?) {
                         reader.offer(key.as_bytes(), row.as_ref())?;
@@ -337,7 +405,11 @@ pub(crate) fn read_entries(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<(Vec<Key>, ScanEnd)> {
     let index = &table.indexes[index_number];
-    let columns = if index.unique { ColumnSet::EXISTENCE.union(ColumnSet::column(0)) } else { ColumnSet::EXISTENCE };
+    let columns = if index.unique {
+        ColumnSet::EXISTENCE.union(ColumnSet::column(0))
+    } else {
+        ColumnSet::EXISTENCE
+    };
     let mut keys = Vec::new();
     let mut failure = None;
     let mut visit = |entry: &[u8], row: RowRef<'_>| match entry_target(table, index, entry, row) {
@@ -350,7 +422,9 @@ pub(crate) fn read_entries(
             false
         }
     };
-    let end = context.database.scan(context.transaction, index.id, range, reverse, columns, &mut visit)?;
+    let end = context
+        .database
+        .scan(context.transaction, index.id, range, reverse, columns, &mut visit)?;
     failure.map_or(Ok((keys, end)), |error| Err(Stop::Fail(error)))
 }
 
@@ -360,7 +434,11 @@ fn read_generated(
     position: Position,
     want: usize,
 ) -> Outcome<Option<Position>> {
-    let mut next = if let Position::Generated(next) = position { next } else { 0 };
+    let mut next = if let Position::Generated(next) = position {
+        next
+    } else {
+        0
+    };
     while next < rows.len() && reader.output.len() < want {
         reader.offer_generated(&rows[next])?;
         next += 1;
@@ -383,9 +461,18 @@ fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Res
         Relation::Table(_) => Ok(Vec::new()),
         Relation::Values(rows) => rows
             .iter()
-            .map(|row| row.iter().map(|value| value.evaluate(outer, context.evaluation)).collect())
+            .map(|row| {
+                row.iter()
+                    .map(|value| value.evaluate(outer, context.evaluation))
+                    .collect()
+            })
             .collect(),
-        Relation::Series { start, stop, step, data_type } => {
+        Relation::Series {
+            start,
+            stop,
+            step,
+            data_type,
+        } => {
             let value = |expr: &rubato_formula::Expr| expr.evaluate(outer, context.evaluation);
             let step = step.as_ref().map(value).transpose()?;
             series(&value(start)?, &value(stop)?, step, *data_type, context)
@@ -410,7 +497,10 @@ fn series(
         return Err(Error::unsupported("generate_series over other than whole numbers"));
     };
     if step == 0 {
-        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "step size cannot equal zero",
+        ));
     }
     let mut held = super::Held::default();
     let mut rows = Vec::new();

@@ -38,15 +38,28 @@ impl Group {
             seen: call.distinct.then(Seen::default),
             ordered: Vec::new(),
         });
-        Group { key, calls: calls.collect() }
+        Group {
+            key,
+            calls: calls.collect(),
+        }
     }
 }
 
 impl Aggregation {
     /// No tuple yet; without keys there is one group from the start.
     pub(crate) fn new(plan: &AggregatePlan) -> Aggregation {
-        let groups = if plan.keys.is_empty() { vec![Group::new(Vec::new(), plan)] } else { Vec::new() };
-        Aggregation { groups, places: HashMap::default(), held: Held::default(), key: Vec::new(), arguments: Vec::new() }
+        let groups = if plan.keys.is_empty() {
+            vec![Group::new(Vec::new(), plan)]
+        } else {
+            Vec::new()
+        };
+        Aggregation {
+            groups,
+            places: HashMap::default(),
+            held: Held::default(),
+            key: Vec::new(),
+            arguments: Vec::new(),
+        }
     }
 
     /// Takes in a batch of tuples, those that satisfy `filter`; returns how many.
@@ -93,7 +106,10 @@ impl Aggregation {
             return Ok(*place);
         }
         self.held.add(&self.key, &context.limits)?;
-        self.held.add_bytes(plan.calls.len() * size_of::<CallState>() + hashed.heap_bytes(), &context.limits)?;
+        self.held.add_bytes(
+            plan.calls.len() * size_of::<CallState>() + hashed.heap_bytes(),
+            &context.limits,
+        )?;
         let place = self.groups.len();
         self.groups.push(Group::new(std::mem::take(&mut self.key), plan));
         self.places.insert(hashed, place);
@@ -146,8 +162,11 @@ fn add_to_call(
         return state.accumulator.add(arguments);
     }
     held.add(arguments, &context.limits)?;
-    let order: Result<Vec<Value>> =
-        call.order_by.iter().map(|(expr, _, _)| expr.evaluate(tuple, context.evaluation)).collect();
+    let order: Result<Vec<Value>> = call
+        .order_by
+        .iter()
+        .map(|(expr, _, _)| expr.evaluate(tuple, context.evaluation))
+        .collect();
     state.ordered.push((order?, std::mem::take(arguments)));
     Ok(())
 }

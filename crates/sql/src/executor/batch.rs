@@ -13,7 +13,11 @@ pub(crate) struct Batch {
 impl Batch {
     /// An empty batch of tuples of `width` slots (which may be none).
     pub(crate) fn new(width: usize) -> Batch {
-        Batch { width, count: 0, values: Vec::new() }
+        Batch {
+            width,
+            count: 0,
+            values: Vec::new(),
+        }
     }
 
     /// How many tuples there are.

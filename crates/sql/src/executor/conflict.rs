@@ -33,8 +33,15 @@ pub(crate) enum Resolution {
 impl<'a> Resolver<'a> {
     /// A resolver for one run of a statement.
     pub(crate) fn new(on_conflict: &'a OnConflict, table: &Table) -> Resolver<'a> {
-        let first = on_conflict.arbiter.flatten().filter(|index| *index < table.indexes.len());
-        Resolver { on_conflict, first, touched: HashSet::default() }
+        let first = on_conflict
+            .arbiter
+            .flatten()
+            .filter(|index| *index < table.indexes.len());
+        Resolver {
+            on_conflict,
+            first,
+            touched: HashSet::default(),
+        }
     }
 
     /// Inserts a row, or does what ON CONFLICT says.
@@ -56,15 +63,29 @@ impl<'a> Resolver<'a> {
             effects.row_added(table, values);
             return Ok(Resolution::Inserted);
         };
-        if self.on_conflict.arbiter.is_some_and(|arbiter| arbiter != conflict.index) {
-            return Err(Stop::Fail(unique_violation(table, conflict.index, values, context.evaluation.text)));
+        if self
+            .on_conflict
+            .arbiter
+            .is_some_and(|arbiter| arbiter != conflict.index)
+        {
+            return Err(Stop::Fail(unique_violation(
+                table,
+                conflict.index,
+                values,
+                context.evaluation.text,
+            )));
         }
         context.database.rollback_to(context.transaction, savepoint);
         match &self.on_conflict.action {
             ConflictAction::Nothing => Ok(Resolution::LeftOut),
-            ConflictAction::Update { assignments, filter } => {
-                self.update(table, &conflict, values, (assignments, filter.as_ref()), effects, context)
-            }
+            ConflictAction::Update { assignments, filter } => self.update(
+                table,
+                &conflict,
+                values,
+                (assignments, filter.as_ref()),
+                effects,
+                context,
+            ),
         }
     }
 
@@ -85,12 +106,17 @@ impl<'a> Resolver<'a> {
             OnBusy::Queue,
         )?;
         let OrderedRead::Row(Some(old)) = read else {
-            return Err(Stop::Fail(Error::internal("a row that is in the way of an insert is not there")));
+            return Err(Stop::Fail(Error::internal(
+                "a row that is in the way of an insert is not there",
+            )));
         };
         if self.touched.contains(&conflict.key) {
             let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-            let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
-            return Err(Stop::Fail(Error::new(SqlState::CARDINALITY_VIOLATION, message).with_hint(hint)));
+            let hint =
+                "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+            return Err(Stop::Fail(
+                Error::new(SqlState::CARDINALITY_VIOLATION, message).with_hint(hint),
+            ));
         }
         let mut tuple = super::keys::row_values(table, old.as_ref());
         tuple.extend_from_slice(excluded);

@@ -16,10 +16,16 @@ pub(crate) fn check_row<T: Tuple + ?Sized>(
     evaluation: &EvalContext<'_>,
 ) -> Result<()> {
     check_not_null(table, row, changed, evaluation)?;
-    for check in table.checks.iter().filter(|check| check.columns.intersects(changed) || check.columns.is_empty()) {
+    for check in table
+        .checks
+        .iter()
+        .filter(|check| check.columns.intersects(changed) || check.columns.is_empty())
+    {
         if !check.condition.is_not_false(row, evaluation)? {
-            let message =
-                format!("new row for relation \"{}\" violates check constraint \"{}\"", table.name, check.name);
+            let message = format!(
+                "new row for relation \"{}\" violates check constraint \"{}\"",
+                table.name, check.name
+            );
             return Err(Error::new(SqlState::CHECK_VIOLATION, message)
                 .with_detail(failing_row(table, row, evaluation.text))
                 .with_names(Some(&table.name), None, Some(&check.name)));
@@ -91,7 +97,13 @@ pub(crate) fn shown_key<T: Tuple + ?Sized>(
 ) -> String {
     let names: Vec<String> = columns
         .iter()
-        .map(|&column| if quoted { quote(&table.columns[column].name) } else { table.columns[column].name.clone() })
+        .map(|&column| {
+            if quoted {
+                quote(&table.columns[column].name)
+            } else {
+                table.columns[column].name.clone()
+            }
+        })
         .collect();
     let values: Vec<String> = columns
         .iter()
@@ -102,9 +114,15 @@ pub(crate) fn shown_key<T: Tuple + ?Sized>(
 
 /// A name as a message shows it where PostgreSQL quotes identifiers.
 fn quote(name: &str) -> String {
-    let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         && !name.starts_with(|first: char| first.is_ascii_digit());
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }
 
 /// The columns and the name of a unique constraint: the primary key or a unique index.
@@ -125,6 +143,9 @@ pub(crate) fn unique_violation<T: Tuple + ?Sized>(
     let (columns, name) = unique_constraint(table, index);
     let message = format!("duplicate key value violates unique constraint \"{name}\"");
     Error::new(SqlState::UNIQUE_VIOLATION, message)
-        .with_detail(format!("Key {} already exists.", shown_key(table, columns, row, true, text)))
+        .with_detail(format!(
+            "Key {} already exists.",
+            shown_key(table, columns, row, true, text)
+        ))
         .with_names(Some(&table.name), None, Some(name))
 }

@@ -25,7 +25,10 @@ enum State {
     /// A writing statement that has not run.
     Fresh,
     /// A writing statement that has done everything; rows of RETURNING may be left.
-    Written { written: Written, next: usize },
+    Written {
+        written: Written,
+        next: usize,
+    },
 }
 
 /// How far a statement got.
@@ -91,10 +94,17 @@ impl Cursor {
         self.given > 0
     }
 
-    /// What each step of a SELECT has done so far, for EXPLAIN ANALYZE; empty for a single row by key.
+    /// What each step has done so far, for EXPLAIN ANALYZE; for UPDATE and DELETE the one step that finds the rows.
     pub fn step_counters(&self) -> Vec<StepCounters> {
-        match &self.state {
-            State::Select(run) => run.counters(),
+        match (&self.state, &self.plan.body) {
+            (State::Select(run), _) => run.counters(),
+            (State::Written { written, .. }, PlanBody::Update(_) | PlanBody::Delete(_)) => {
+                vec![StepCounters {
+                    loops: 1,
+                    rows: written.count,
+                    lookups: written.found,
+                }]
+            }
             _ => Vec::new(),
         }
     }
@@ -131,7 +141,11 @@ impl Cursor {
                 give_written(state, max_rows, &mut counting)
             }
         };
-        Ok(if complete { Progress::Complete(self.completion()) } else { Progress::Suspended })
+        Ok(if complete {
+            Progress::Complete(self.completion())
+        } else {
+            Progress::Suspended
+        })
     }
 
     fn completion(&self) -> Completion {
@@ -159,7 +173,9 @@ fn run_writing(body: &PlanBody, context: &mut ExecutionContext<'_>) -> Outcome<W
 }
 
 fn give_written(state: &mut State, max_rows: usize, sink: &mut dyn FnMut(&[Value]) -> bool) -> bool {
-    let State::Written { written, next } = state else { return true };
+    let State::Written { written, next } = state else {
+        return true;
+    };
     let mut given = 0;
     while let Some(row) = written.rows.get_mut(*next) {
         if given == max_rows {

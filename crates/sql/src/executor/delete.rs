@@ -17,8 +17,12 @@ pub(crate) fn run_delete(plan: &DeletePlan, context: &mut ExecutionContext<'_>) 
     for expr in plan.returning.iter().flatten() {
         columns = columns.union(expr.columns());
     }
-    for key in &target.find(context)? {
-        let Some(row) = target.read_to_write(key, columns, context)? else { continue };
+    let keys = target.find(context)?;
+    written.found = keys.len() as u64;
+    for key in &keys {
+        let Some(row) = target.read_to_write(key, columns, context)? else {
+            continue;
+        };
         remove_row(target.table, key, row.as_ref(), &mut effects, context)?;
         written.add(plan.returning.as_ref(), &row, context)?;
     }

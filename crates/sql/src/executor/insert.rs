@@ -16,6 +16,8 @@ use rubato_protocol::Outcome;
 pub(crate) struct Written {
     /// Rows affected.
     pub(crate) count: u64,
+    /// Rows found to be changed, before they were read to write.
+    pub(crate) found: u64,
     /// Rows of RETURNING.
     pub(crate) rows: Vec<Vec<Value>>,
     held: Held,
@@ -31,7 +33,10 @@ impl Written {
     ) -> Result<()> {
         self.count += 1;
         let Some(returning) = returning else { return Ok(()) };
-        let values: Result<Vec<Value>> = returning.iter().map(|expr| expr.evaluate(row, context.evaluation)).collect();
+        let values: Result<Vec<Value>> = returning
+            .iter()
+            .map(|expr| expr.evaluate(row, context.evaluation))
+            .collect();
         let values = values?;
         self.held.add(&values, &context.limits)?;
         self.rows.push(values);
@@ -45,7 +50,10 @@ pub(crate) fn run_insert(plan: &InsertPlan, context: &mut ExecutionContext<'_>) 
         plan,
         written: Written::default(),
         effects: Effects::default(),
-        resolver: plan.on_conflict.as_ref().map(|on_conflict| Resolver::new(on_conflict, &plan.table)),
+        resolver: plan
+            .on_conflict
+            .as_ref()
+            .map(|on_conflict| Resolver::new(on_conflict, &plan.table)),
     };
     match &plan.source {
         InsertSource::Values(rows) => {
@@ -54,7 +62,7 @@ pub(crate) fn run_insert(plan: &InsertPlan, context: &mut ExecutionContext<'_>) 
                 insert.row(values, context)?;
             }
         }
-        InsertSource::Select(select, row) => insert.from_select(select, row, context)?,
+        InsertSource::Select(select, row) => insert.rows_of(select, row, context)?,
     }
     insert.effects.settle(context)?;
     Ok(insert.written)
@@ -93,14 +101,13 @@ impl Insert<'_> {
         Ok(())
     }
 
-    fn from_select(
-        &mut self,
-        select: &SelectPlan,
-        row: &[Expr],
-        context: &mut ExecutionContext<'_>,
-    ) -> Outcome<()> {
+    fn rows_of(&mut self, select: &SelectPlan, row: &[Expr], context: &mut ExecutionContext<'_>) -> Outcome<()> {
         // The statement must not read what it has inserted itself.
-        let batch_rows = if reads_table(select, self.plan.table.id) { usize::MAX } else { BATCH_TUPLES };
+        let batch_rows = if reads_table(select, self.plan.table.id) {
+            usize::MAX
+        } else {
+            BATCH_TUPLES
+        };
         let mut run = SelectRun::default();
         let mut complete = false;
         while !complete {
@@ -126,5 +133,8 @@ impl Insert<'_> {
 }
 
 fn reads_table(select: &SelectPlan, id: TableId) -> bool {
-    select.steps.iter().any(|step| matches!(&step.relation, Relation::Table(table) if table.id == id))
+    select
+        .steps
+        .iter()
+        .any(|step| matches!(&step.relation, Relation::Table(table) if table.id == id))
 }

@@ -1,9 +1,9 @@
 //! The join stage: finds the partners of each tuple by key, index or scan.
 
+use super::ExecutionContext;
 use super::access::{StepState, read_step};
 use super::batch::Batch;
 use super::query::query_batch;
-use super::ExecutionContext;
 use crate::plan::{JoinKind, Step};
 use rubato_protocol::Outcome;
 

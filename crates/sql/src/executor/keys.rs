@@ -8,7 +8,8 @@ use super::ExecutionContext;
 use crate::catalog::{Index, Table};
 use crate::plan::RangeAccess;
 use rubato_base::{
-    ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value, prefix_successor,
+    ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value,
+    prefix_successor,
 };
 use rubato_formula::{EvalContext, Expr, Tuple};
 use rubato_protocol::KeyRange;
@@ -18,7 +19,10 @@ use std::ops::Bound;
 /// `value` as a key column of this type holds it; `None` if no value of the type is equal to it.
 pub(crate) fn key_value(column_type: ColumnType, value: &Value) -> Option<Cow<'_, Value>> {
     let whole = |value: &Value| match value {
-        Value::Numeric(number) => number.to_i64().ok().filter(|whole| Numeric::from_i64(*whole) == *number),
+        Value::Numeric(number) => number
+            .to_i64()
+            .ok()
+            .filter(|whole| Numeric::from_i64(*whole) == *number),
         other => other.as_i64(),
     };
     match (column_type.data_type, value) {
@@ -36,6 +40,14 @@ pub(crate) fn key_value(column_type: ColumnType, value: &Value) -> Option<Cow<'_
         (DataType::Numeric, other) => Some(Cow::Owned(Value::Numeric(Numeric::from_i64(other.as_i64()?)))),
         _ => Some(Cow::Borrowed(value)),
     }
+}
+
+/// The number as a whole one, if it is.
+pub(crate) fn whole_number(number: &Numeric) -> Option<i64> {
+    number
+        .to_i64()
+        .ok()
+        .filter(|whole| Numeric::from_i64(*whole) == *number)
 }
 
 /// Appends `value` as a component of a key column of this type; `false` if no key can equal it.
@@ -65,7 +77,14 @@ fn push_column<T: Tuple + ?Sized>(writer: &mut KeyWriter, table: &Table, column:
         Some(value) => push_key_value(writer, column_type, value),
         None => push_key_value(writer, column_type, &row.column(column)),
     };
-    if fits { Ok(()) } else { Err(Error::internal(format!("a value of column {column} of {} has another type", table.name))) }
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::internal(format!(
+            "a value of column {column} of {} has another type",
+            table.name
+        )))
+    }
 }
 
 /// The types of the columns of a table's own key.
@@ -93,7 +112,11 @@ pub(crate) fn entry_key<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T
 
 /// The row of an index entry.
 pub(crate) fn entry_row(index: &Index, row_key: &[u8]) -> Row {
-    if index.unique { Row::from_values(&[Value::bytea(row_key)]) } else { Row::from_values(&[]) }
+    if index.unique {
+        Row::from_values(&[Value::bytea(row_key)])
+    } else {
+        Row::from_values(&[])
+    }
 }
 
 /// The key of the row that an index entry stands for.
@@ -101,7 +124,10 @@ pub(crate) fn entry_target(table: &Table, index: &Index, entry: &[u8], row: RowR
     if index.unique {
         return match row.get(0) {
             Value::Bytea(key) => Ok(Key::from_bytes(&key)),
-            _ => Err(Error::internal(format!("an entry of index {} has no row key", index.name))),
+            _ => Err(Error::internal(format!(
+                "an entry of index {} has no row key",
+                index.name
+            ))),
         };
     }
     let mut reader = KeyReader::new(entry);
@@ -130,7 +156,10 @@ pub(crate) fn point_key<T: Tuple + ?Sized>(
 
 /// Every key.
 pub(crate) fn whole_range() -> KeyRange {
-    KeyRange { from: Bound::Unbounded, to: Bound::Unbounded }
+    KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    }
 }
 
 /// The keys that start with `prefix`.
@@ -138,7 +167,10 @@ pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
     if prefix.is_empty() {
         return whole_range();
     }
-    KeyRange { from: Bound::Included(Key::from_bytes(prefix)), to: before_successor(prefix) }
+    KeyRange {
+        from: Bound::Included(Key::from_bytes(prefix)),
+        to: before_successor(prefix),
+    }
 }
 
 fn before_successor(prefix: &[u8]) -> Bound<Key> {
@@ -156,7 +188,9 @@ pub(crate) fn access_range<T: Tuple + ?Sized>(
     let mut writer = KeyWriter::default();
     for expression in &access.prefix {
         let value = expression.evaluate(tuple, evaluation)?;
-        let column_type = types.next().ok_or_else(|| Error::internal("a range has more columns than its key"))?;
+        let column_type = types
+            .next()
+            .ok_or_else(|| Error::internal("a range has more columns than its key"))?;
         if value.is_null() || !push_key_value(&mut writer, column_type, &value) {
             return Ok(None);
         }
@@ -164,7 +198,9 @@ pub(crate) fn access_range<T: Tuple + ?Sized>(
     if access.low.is_none() && access.high.is_none() {
         return Ok(Some(prefix_range(writer.as_bytes())));
     }
-    let column_type = types.next().ok_or_else(|| Error::internal("a range has more columns than its key"))?;
+    let column_type = types
+        .next()
+        .ok_or_else(|| Error::internal("a range has more columns than its key"))?;
     let bound = |expression: &Expr| -> Result<Option<Key>> {
         let value = expression.evaluate(tuple, evaluation)?;
         let mut bound = KeyWriter::from_prefix(writer.as_bytes());
@@ -217,9 +253,15 @@ pub(crate) fn in_range(range: &KeyRange, key: &Key) -> bool {
 /// What is left of a range behind `key` in the direction of the scan.
 pub(crate) fn rest_of_range(range: &KeyRange, key: &Key, reverse: bool) -> KeyRange {
     if reverse {
-        KeyRange { from: range.from.clone(), to: Bound::Excluded(key.clone()) }
+        KeyRange {
+            from: range.from.clone(),
+            to: Bound::Excluded(key.clone()),
+        }
     } else {
-        KeyRange { from: Bound::Excluded(key.clone()), to: range.to.clone() }
+        KeyRange {
+            from: Bound::Excluded(key.clone()),
+            to: range.to.clone(),
+        }
     }
 }
 
@@ -245,6 +287,9 @@ pub(crate) fn stored_value(column_type: ColumnType, value: Value) -> Result<Valu
         return Ok(value);
     }
     key_value(column_type, &value).map(Cow::into_owned).ok_or_else(|| {
-        Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", column_type.data_type))
+        Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("{} out of range", column_type.data_type),
+        )
     })
 }

@@ -17,8 +17,15 @@ pub(crate) fn read_locked(
     wait: LockWait,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Row>> {
-    let on_busy = if wait == LockWait::Queue { OnBusy::Queue } else { OnBusy::Tell };
-    match context.database.read_for_update(context.transaction, table.id, key.as_bytes(), columns, on_busy)? {
+    let on_busy = if wait == LockWait::Queue {
+        OnBusy::Queue
+    } else {
+        OnBusy::Tell
+    };
+    match context
+        .database
+        .read_for_update(context.transaction, table.id, key.as_bytes(), columns, on_busy)?
+    {
         OrderedRead::Row(row) => Ok(row),
         OrderedRead::Busy if wait == LockWait::SkipLocked => Ok(None),
         OrderedRead::Busy => {
@@ -40,10 +47,14 @@ pub(crate) fn lock_tuple(
         let (Some(lock), Relation::Table(table)) = (state.lock.filter(|lock| !lock.at_once), &step.relation) else {
             continue;
         };
-        let Value::Bytea(key) = &tuple[lock.key_slot] else { continue };
+        let Value::Bytea(key) = &tuple[lock.key_slot] else {
+            continue;
+        };
         let key = Key::from_bytes(key);
         let columns = locked_columns(step, table);
-        let Some(row) = read_locked(table, &key, columns, lock.wait, context)? else { return Ok(false) };
+        let Some(row) = read_locked(table, &key, columns, lock.wait, context)? else {
+            return Ok(false);
+        };
         if !still_reached(step, table, tuple, &row, &key, context)? {
             return Ok(false);
         }
@@ -63,7 +74,10 @@ pub(crate) fn lock_tuple(
 
 /// What a tuple with fresh rows must still satisfy. The partner of a left join stays the one that was found.
 fn conditions(step: &Step) -> impl Iterator<Item = &Expr> {
-    step.condition.iter().filter(|_| step.join == JoinKind::Inner).chain(&step.filter_after)
+    step.condition
+        .iter()
+        .filter(|_| step.join == JoinKind::Inner)
+        .chain(&step.filter_after)
 }
 
 fn locked_columns(step: &Step, table: &Table) -> ColumnSet {
@@ -85,9 +99,20 @@ pub(crate) fn still_reached(
     key: &Key,
     context: &ExecutionContext<'_>,
 ) -> Outcome<bool> {
-    let Access::Range(access) = &step.access else { return Ok(true) };
+    let Access::Range(access) = &step.access else {
+        return Ok(true);
+    };
     let Some(index) = access.index else { return Ok(true) };
-    let view = StepView { outer, step, row: row.as_ref() };
-    let Some(range) = access_range(table, access, &view, context.evaluation)? else { return Ok(false) };
-    Ok(in_range(&range, &entry_key(table, &table.indexes[index], row, key.as_bytes())?))
+    let view = StepView {
+        outer,
+        step,
+        row: row.as_ref(),
+    };
+    let Some(range) = access_range(table, access, &view, context.evaluation)? else {
+        return Ok(false);
+    };
+    Ok(in_range(
+        &range,
+        &entry_key(table, &table.indexes[index], row, key.as_bytes())?,
+    ))
 }

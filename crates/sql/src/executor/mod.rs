@@ -25,6 +25,7 @@ mod constraints;
 mod copy;
 mod cursor;
 mod delete;
+mod hashed;
 mod insert;
 mod join;
 mod keys;
@@ -85,7 +86,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { rows_max: 10_000_000, bytes_max: 512 << 20 }
+        Limits {
+            rows_max: 10_000_000,
+            bytes_max: 512 << 20,
+        }
     }
 }
 
@@ -114,9 +118,12 @@ impl Held {
             "The statement would hold more than {} rows or {} bytes at once.",
             limits.rows_max, limits.bytes_max
         );
-        Err(Error::new(SqlState::OUT_OF_MEMORY, "the statement needs more memory than it may have")
-            .with_detail(detail)
-            .with_hint("Work on fewer rows at a time, or raise the memory that one statement may use."))
+        Err(Error::new(
+            SqlState::OUT_OF_MEMORY,
+            "the statement needs more memory than it may have",
+        )
+        .with_detail(detail)
+        .with_hint("Work on fewer rows at a time, or raise the memory that one statement may use."))
     }
 
     /// Forgets what was counted.

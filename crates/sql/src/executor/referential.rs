@@ -54,14 +54,22 @@ impl Effects {
         if !table.referenced_by.is_empty() {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));
-            self.referred.push_back(Referred { table: Arc::clone(table), old: old.to_row(), new });
+            self.referred.push_back(Referred {
+                table: Arc::clone(table),
+                old: old.to_row(),
+                new,
+            });
         }
     }
 
     /// Takes note of a deleted row.
     pub(crate) fn row_removed(&mut self, table: &Arc<Table>, old: RowRef<'_>) {
         if !table.referenced_by.is_empty() {
-            self.referred.push_back(Referred { table: Arc::clone(table), old: old.to_row(), new: None });
+            self.referred.push_back(Referred {
+                table: Arc::clone(table),
+                old: old.to_row(),
+                new: None,
+            });
         }
     }
 
@@ -72,13 +80,21 @@ impl Effects {
 
     fn note_referring<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T, changed: ColumnSet) {
         for (number, foreign_key) in table.foreign_keys.iter().enumerate() {
-            if !foreign_key.columns.iter().any(|column| changed.contains_column(*column)) {
+            if !foreign_key
+                .columns
+                .iter()
+                .any(|column| changed.contains_column(*column))
+            {
                 continue;
             }
             let values: Vec<Value> = foreign_key.columns.iter().map(|column| row.column(*column)).collect();
             // MATCH SIMPLE: a NULL refers to nothing.
             if !values.iter().any(Value::is_null) {
-                self.referring.push(Referring { table: Arc::clone(table), foreign_key: number, values });
+                self.referring.push(Referring {
+                    table: Arc::clone(table),
+                    foreign_key: number,
+                    values,
+                });
             }
         }
     }
@@ -90,12 +106,18 @@ impl Effects {
             for (name, constraint) in &referred.table.referenced_by {
                 let (child, place) = referring_table(context, name, constraint)?;
                 let foreign_key = &child.foreign_keys[place];
-                let Some(old) = referred_values(foreign_key, &referred.old) else { continue };
+                let Some(old) = referred_values(foreign_key, &referred.old) else {
+                    continue;
+                };
                 let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
                 if new.as_ref().is_some_and(|new| new.as_ref() == Some(&old)) {
                     continue;
                 }
-                let action = if new.is_none() { foreign_key.on_delete } else { foreign_key.on_update };
+                let action = if new.is_none() {
+                    foreign_key.on_delete
+                } else {
+                    foreign_key.on_update
+                };
                 if action == ReferentialAction::Refuse {
                     self.held.add(&old, &context.limits)?;
                     refusals.push((Arc::clone(&referred.table), Arc::clone(&child), place, old));
@@ -131,7 +153,8 @@ impl Effects {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
         for key in find_referring(child, foreign_key, old, false, context)? {
-            self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), &context.limits)?;
+            self.held
+                .add_bytes(size_of::<Key>() + key.heap_bytes(), &context.limits)?;
             let read = context.database.read_for_update(
                 context.transaction,
                 child.id,
@@ -180,15 +203,27 @@ fn following_values(
 
 /// The referring table of a `referenced_by` entry, and the place of the foreign key in it.
 fn referring_table(context: &ExecutionContext<'_>, name: &str, constraint: &str) -> Result<(Arc<Table>, usize)> {
-    let lost = || Error::internal(format!("the foreign key \"{constraint}\" of \"{name}\" is not in the catalog"));
+    let lost = || {
+        Error::internal(format!(
+            "the foreign key \"{constraint}\" of \"{name}\" is not in the catalog"
+        ))
+    };
     let child = context.catalog.tables.get(name).ok_or_else(lost)?;
-    let place = child.foreign_keys.iter().position(|key| key.name == constraint).ok_or_else(lost)?;
+    let place = child
+        .foreign_keys
+        .iter()
+        .position(|key| key.name == constraint)
+        .ok_or_else(lost)?;
     Ok((Arc::clone(child), place))
 }
 
 /// The referred values of a row; `None` if one is NULL, so that nothing can refer to it.
 fn referred_values(foreign_key: &ForeignKey, row: &Row) -> Option<Vec<Value>> {
-    let values: Vec<Value> = foreign_key.referenced_columns.iter().map(|column| row.get(*column)).collect();
+    let values: Vec<Value> = foreign_key
+        .referenced_columns
+        .iter()
+        .map(|column| row.get(*column))
+        .collect();
     (!values.iter().any(Value::is_null)).then_some(values)
 }
 
@@ -197,7 +232,11 @@ fn refers(foreign_key: &ForeignKey, row: &Row, values: &[Value]) -> bool {
 }
 
 fn refers_ref(foreign_key: &ForeignKey, row: RowRef<'_>, values: &[Value]) -> bool {
-    foreign_key.columns.iter().zip(values).all(|(column, value)| row.get(*column) == *value)
+    foreign_key
+        .columns
+        .iter()
+        .zip(values)
+        .all(|(column, value)| row.get(*column) == *value)
 }
 
 /// 23503 unless there is a row that these values refer to.
@@ -219,15 +258,26 @@ pub(crate) fn check_referring(
     let shown = shown_values(table, &foreign_key.columns, values, context);
     Err(Stop::Fail(
         Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-            .with_detail(format!("Key {shown} is not present in table \"{}\".", foreign_key.referenced_table))
+            .with_detail(format!(
+                "Key {shown} is not present in table \"{}\".",
+                foreign_key.referenced_table
+            ))
             .with_names(Some(&table.name), None, Some(&foreign_key.name)),
     ))
 }
 
 fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
-    context.catalog.tables.get(&foreign_key.referenced_table).cloned().ok_or_else(|| {
-        Error::internal(format!("\"{}\" refers to a table that is not in the catalog", foreign_key.name))
-    })
+    context
+        .catalog
+        .tables
+        .get(&foreign_key.referenced_table)
+        .cloned()
+        .ok_or_else(|| {
+            Error::internal(format!(
+                "\"{}\" refers to a table that is not in the catalog",
+                foreign_key.name
+            ))
+        })
 }
 
 fn refuse_if_referred(
@@ -249,7 +299,10 @@ fn refuse_if_referred(
     let shown = shown_values(table, &foreign_key.referenced_columns, values, context);
     Err(Stop::Fail(
         Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-            .with_detail(format!("Key {shown} is still referenced from table \"{}\".", child.name))
+            .with_detail(format!(
+                "Key {shown} is still referenced from table \"{}\".",
+                child.name
+            ))
             .with_names(Some(&child.name), None, Some(&foreign_key.name)),
     ))
 }
@@ -264,31 +317,38 @@ fn shown_values(table: &Table, columns: &[usize], values: &[Value], context: &Ex
 }
 
 /// Whether the table has a row with these values in a primary key or unique index of exactly these columns.
-fn has_row(
-    table: &Table,
-    columns: &[usize],
-    values: &[Value],
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<bool> {
+fn has_row(table: &Table, columns: &[usize], values: &[Value], context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     let storage = match prefix_order(&table.primary_key, columns) {
         Some(order) if table.primary_key.len() == columns.len() => Some((table.id, &table.primary_key, order)),
-        _ => table.indexes.iter().filter(|index| index.unique && index.columns.len() == columns.len()).find_map(
-            |index| prefix_order(&index.columns, columns).map(|order| (index.id, &index.columns, order)),
-        ),
+        _ => table
+            .indexes
+            .iter()
+            .filter(|index| index.unique && index.columns.len() == columns.len())
+            .find_map(|index| prefix_order(&index.columns, columns).map(|order| (index.id, &index.columns, order))),
     };
     let Some((storage, key_columns, order)) = storage else {
-        let message = format!("\"{}\" has no unique key of the columns that are referred to", table.name);
+        let message = format!(
+            "\"{}\" has no unique key of the columns that are referred to",
+            table.name
+        );
         return Err(Stop::Fail(Error::internal(message)));
     };
-    let Some(key) = prefix_key(table, key_columns, &order, values) else { return Ok(false) };
-    let row = context.database.read(context.transaction, storage, key.as_bytes(), ColumnSet::EXISTENCE)?;
+    let Some(key) = prefix_key(table, key_columns, &order, values) else {
+        return Ok(false);
+    };
+    let row = context
+        .database
+        .read(context.transaction, storage, key.as_bytes(), ColumnSet::EXISTENCE)?;
     Ok(row.is_some())
 }
 
 /// For each of the first key columns, which of `columns` it is; `None` unless `columns` are the first columns of the key.
 fn prefix_order(key_columns: &[usize], columns: &[usize]) -> Option<Vec<usize>> {
     let first = key_columns.get(..columns.len())?;
-    first.iter().map(|column| columns.iter().position(|other| other == column)).collect()
+    first
+        .iter()
+        .map(|column| columns.iter().position(|other| other == column))
+        .collect()
 }
 
 /// The key (or its beginning) of `values` put in order; `None` if no key can have them.
@@ -313,15 +373,21 @@ fn find_referring(
 ) -> Outcome<Vec<Key>> {
     let columns: ColumnSet = foreign_key.columns.iter().copied().collect();
     if let Some(order) = prefix_order(&child.primary_key, &foreign_key.columns) {
-        let Some(prefix) = prefix_key(child, &child.primary_key, &order, values) else { return Ok(Vec::new()) };
+        let Some(prefix) = prefix_key(child, &child.primary_key, &order, values) else {
+            return Ok(Vec::new());
+        };
         let range = prefix_range(prefix.as_bytes());
         return scan_keys(child.id, &range, ColumnSet::EXISTENCE, one, context, &mut |key, _| {
             Ok(Some(Key::from_bytes(key)))
         });
     }
     for index in &child.indexes {
-        let Some(order) = prefix_order(&index.columns, &foreign_key.columns) else { continue };
-        let Some(prefix) = prefix_key(child, &index.columns, &order, values) else { return Ok(Vec::new()) };
+        let Some(order) = prefix_order(&index.columns, &foreign_key.columns) else {
+            continue;
+        };
+        let Some(prefix) = prefix_key(child, &index.columns, &order, values) else {
+            return Ok(Vec::new());
+        };
         let reads = ColumnSet::EXISTENCE.union(ColumnSet::column(0));
         let range = prefix_range(prefix.as_bytes());
         return scan_keys(index.id, &range, reads, one, context, &mut |key, row| {
@@ -334,13 +400,16 @@ fn find_referring(
     })
 }
 
+/// Whether a visited row or entry stands for a row that refers: that row's key.
+type Choice<'a> = dyn FnMut(&[u8], RowRef<'_>) -> Result<Option<Key>> + 'a;
+
 fn scan_keys(
     storage: TableId,
     range: &KeyRange,
     columns: ColumnSet,
     one: bool,
     context: &mut ExecutionContext<'_>,
-    choose: &mut dyn FnMut(&[u8], RowRef<'_>) -> Result<Option<Key>>,
+    choose: &mut Choice<'_>,
 ) -> Outcome<Vec<Key>> {
     let mut keys: Vec<Key> = Vec::new();
     let mut held = Held::default();
@@ -355,8 +424,10 @@ fn scan_keys(
             Ok(())
         });
         failure = chosen.err();
-        failure.is_none() && !(one && !keys.is_empty())
+        failure.is_none() && (!one || keys.is_empty())
     };
-    context.database.scan(context.transaction, storage, range, false, columns, &mut visit)?;
+    context
+        .database
+        .scan(context.transaction, storage, range, false, columns, &mut visit)?;
     failure.map_or(Ok(keys), |error| Err(Stop::Fail(error)))
 }

@@ -22,7 +22,10 @@ impl Tuple for ChangedRow<'_> {
     }
 
     fn column_ref(&self, index: usize) -> Option<&Value> {
-        self.changes.iter().find(|change| change.0 == index).map(|change| &change.1)
+        self.changes
+            .iter()
+            .find(|change| change.0 == index)
+            .map(|change| &change.1)
     }
 }
 
@@ -50,8 +53,14 @@ pub(crate) fn insert_row<T: Tuple + ?Sized>(
     {
         return Ok(Some(conflict));
     }
-    if let Insertion::Exists(_) = context.database.insert(context.transaction, table.id, key.clone(), row)? {
-        return Ok(Some(Conflict { index: None, key: key.clone() }));
+    if let Insertion::Exists(_) = context
+        .database
+        .insert(context.transaction, table.id, key.clone(), row)?
+    {
+        return Ok(Some(Conflict {
+            index: None,
+            key: key.clone(),
+        }));
     }
     for index in (0..table.indexes.len()).filter(|index| Some(*index) != first) {
         if let Some(conflict) = insert_entry(table, index, values, key, context)? {
@@ -73,7 +82,12 @@ pub(crate) fn add_row(
     match insert_row(table, &key, Row::from_values(values), values, None, context)? {
         None => effects.row_added(table, values),
         Some(conflict) => {
-            return Err(Stop::Fail(unique_violation(table, conflict.index, values, context.evaluation.text)));
+            return Err(Stop::Fail(unique_violation(
+                table,
+                conflict.index,
+                values,
+                context.evaluation.text,
+            )));
         }
     }
     Ok(key)
@@ -90,21 +104,22 @@ pub(crate) fn insert_entry<T: Tuple + ?Sized>(
     let index = &table.indexes[index_number];
     let entry = entry_key(table, index, values, key.as_bytes())?;
     let row = entry_row(index, key.as_bytes());
-    match context.database.insert(context.transaction, index.id, entry.clone(), row)? {
+    match context
+        .database
+        .insert(context.transaction, index.id, entry.clone(), row)?
+    {
         Insertion::Inserted => Ok(None),
         Insertion::Exists(existing) => {
             let key = entry_target(table, index, entry.as_bytes(), existing.as_ref())?;
-            Ok(Some(Conflict { index: Some(index_number), key }))
+            Ok(Some(Conflict {
+                index: Some(index_number),
+                key,
+            }))
         }
     }
 }
 
-fn remove_entry(
-    table: &Table,
-    index_number: usize,
-    entry: &Key,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<()> {
+fn remove_entry(table: &Table, index_number: usize, entry: &Key, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     let index = &table.indexes[index_number];
     let database = &mut *context.database;
     let read = database.read_for_update(
@@ -136,14 +151,29 @@ pub(crate) fn change_row(
     let new = ChangedRow { old, changes };
     let changed: ColumnSet = changes.iter().map(|change| change.0).collect();
     check_row(table, &new, changed, context.evaluation)?;
-    let touches = |columns: &[usize]| columns.iter().any(|column| changes.iter().any(|change| change.0 == *column));
-    let new_key = if touches(&table.primary_key) { row_key(table, &new, || 0)? } else { key.clone() };
+    let touches = |columns: &[usize]| {
+        columns
+            .iter()
+            .any(|column| changes.iter().any(|change| change.0 == *column))
+    };
+    let new_key = if touches(&table.primary_key) {
+        row_key(table, &new, || 0)?
+    } else {
+        key.clone()
+    };
     if new_key == *key {
-        let columns = changes.iter().map(|(column, value)| {
-            Change::set(*column as u16, table.columns[*column].column_type, value.clone())
-        });
-        context.database.update(context.transaction, table.id, key.as_bytes(), Formula::new(columns)?)?;
-        for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| touches(&index.columns)) {
+        let columns = changes
+            .iter()
+            .map(|(column, value)| Change::set(*column as u16, table.columns[*column].column_type, value.clone()));
+        context
+            .database
+            .update(context.transaction, table.id, key.as_bytes(), Formula::new(columns)?)?;
+        for (number, index) in table
+            .indexes
+            .iter()
+            .enumerate()
+            .filter(|(_, index)| touches(&index.columns))
+        {
             let before = entry_key(table, index, &old, key.as_bytes())?;
             if before != entry_key(table, index, &new, key.as_bytes())? {
                 remove_entry(table, number, &before, context)?;
@@ -169,7 +199,12 @@ fn refuse<T: Tuple + ?Sized>(
 ) -> Outcome<()> {
     match conflict {
         None => Ok(()),
-        Some(conflict) => Err(Stop::Fail(unique_violation(table, conflict.index, new, context.evaluation.text))),
+        Some(conflict) => Err(Stop::Fail(unique_violation(
+            table,
+            conflict.index,
+            new,
+            context.evaluation.text,
+        ))),
     }
 }
 

@@ -56,30 +56,44 @@ fn carry_out_before(work: &StorageWork, later: &[StorageWork], context: &mut Exe
             let table = table_of(table, context)?;
             let columns = table.indexes[*index].columns.iter().copied().collect();
             let storage = storage_of(&table, later);
-            for_each_row(storage, columns, context, &mut |key, row, context| fill_index(&table, *index, key, row, context))
+            for_each_row(storage, columns, context, &mut |key, row, context| {
+                fill_index(&table, *index, key, row, context)
+            })
         }
         StorageWork::Rewrite { table, from, .. } => {
             let table = table_of(table, context)?;
-            for_each_row(*from, ColumnSet::ALL, context, &mut |_, row, context| rewrite(&table, row, context))
+            for_each_row(*from, ColumnSet::ALL, context, &mut |_, row, context| {
+                rewrite(&table, row, context)
+            })
         }
         StorageWork::VerifyNotNull { table, column } => {
             let table = table_of(table, context)?;
-            for_each_row(storage_of(&table, later), ColumnSet::column(*column), context, &mut |_, row, _| {
-                Ok(refuse_null(&table, *column, row)?)
-            })
+            for_each_row(
+                storage_of(&table, later),
+                ColumnSet::column(*column),
+                context,
+                &mut |_, row, _| Ok(refuse_null(&table, *column, row)?),
+            )
         }
         StorageWork::VerifyCheck { table, check } => {
             let table = table_of(table, context)?;
             let check = &table.checks[*check];
-            for_each_row(storage_of(&table, later), check.columns, context, &mut |_, row, context| {
-                if check.condition.is_not_false(row, context.evaluation)? {
-                    return Ok(());
-                }
-                let message =
-                    format!("check constraint \"{}\" of relation \"{}\" is violated by some row", check.name, table.name);
-                let error = Error::new(SqlState::CHECK_VIOLATION, message);
-                Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
-            })
+            for_each_row(
+                storage_of(&table, later),
+                check.columns,
+                context,
+                &mut |_, row, context| {
+                    if check.condition.is_not_false(row, context.evaluation)? {
+                        return Ok(());
+                    }
+                    let message = format!(
+                        "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                        check.name, table.name
+                    );
+                    let error = Error::new(SqlState::CHECK_VIOLATION, message);
+                    Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
+                },
+            )
         }
         StorageWork::VerifyForeignKey { table, foreign_key } => {
             let table = table_of(table, context)?;
@@ -116,10 +130,12 @@ fn for_each_row(
     let mut rest = whole_range();
     loop {
         let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
-        let end = context.database.scan(context.transaction, storage, &rest, false, columns, &mut |key, row| {
-            batch.push((Key::from_bytes(key), row.to_row()));
-            batch.len() < BATCH_TUPLES
-        })?;
+        let end = context
+            .database
+            .scan(context.transaction, storage, &rest, false, columns, &mut |key, row| {
+                batch.push((Key::from_bytes(key), row.to_row()));
+                batch.len() < BATCH_TUPLES
+            })?;
         for (key, row) in &batch {
             visit(key, row, context)?;
         }
@@ -130,13 +146,7 @@ fn for_each_row(
     }
 }
 
-fn fill_index(
-    table: &Table,
-    index: usize,
-    key: &Key,
-    row: &Row,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<()> {
+fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     match insert_entry(table, index, row, key, context)? {
         None => Ok(()),
         Some(_) => Err(Stop::Fail(duplicated(table, Some(index), row, context))),
@@ -148,18 +158,29 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
         refuse_null(table, column, row)?;
     }
     let key = new_row_key(table, row, context)?;
-    match context.database.insert(context.transaction, table.id, key, row.clone())? {
+    match context
+        .database
+        .insert(context.transaction, table.id, key, row.clone())?
+    {
         Insertion::Inserted => Ok(()),
         Insertion::Exists(_) => Err(Stop::Fail(duplicated(table, None, row, context))),
     }
 }
 
-fn duplicated<T: Tuple + ?Sized>(table: &Table, index: Option<usize>, row: &T, context: &ExecutionContext<'_>) -> Error {
+fn duplicated<T: Tuple + ?Sized>(
+    table: &Table,
+    index: Option<usize>,
+    row: &T,
+    context: &ExecutionContext<'_>,
+) -> Error {
     let (columns, name) = unique_constraint(table, index);
     let key = shown_key(table, columns, row, true, context.evaluation.text);
-    Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
-        .with_detail(format!("Key {key} is duplicated."))
-        .with_names(Some(&table.name), None, Some(name))
+    Error::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("could not create unique index \"{name}\""),
+    )
+    .with_detail(format!("Key {key} is duplicated."))
+    .with_names(Some(&table.name), None, Some(name))
 }
 
 fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
@@ -172,7 +193,9 @@ fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
 }
 
 fn fill_column(table: &Table, storage: TableId, column: usize, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    let Some(default) = table.columns[column].default.clone() else { return Ok(()) };
+    let Some(default) = table.columns[column].default.clone() else {
+        return Ok(());
+    };
     let column_type = table.columns[column].column_type;
     let each_differs = default.volatility() == Volatility::Volatile;
     let mut value = None;
@@ -182,7 +205,9 @@ fn fill_column(table: &Table, storage: TableId, column: usize, context: &mut Exe
         }
         let change = Change::set(column as u16, column_type, value.clone().unwrap_or_default());
         let formula = Formula::new([change])?;
-        context.database.update_blind(context.transaction, storage, key.as_bytes(), formula, &[])?;
+        context
+            .database
+            .update_blind(context.transaction, storage, key.as_bytes(), formula, &[])?;
         Ok(())
     })
 }

@@ -27,6 +27,8 @@ pub(crate) struct SelectRun {
     window: Window,
     seen: Option<Seen>,
     held: Held,
+    /// What the short way of a single row did.
+    point: Option<StepCounters>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ enum Phase {
 /// The counters of one step, for EXPLAIN ANALYZE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepCounters {
+    /// How often the step was entered: once for the first, once a tuple of the steps before for the others.
+    pub loops: u64,
     /// Tuples given to the next step.
     pub rows: u64,
     /// Rows and index entries looked at.
@@ -52,7 +56,12 @@ pub struct StepCounters {
 impl SelectRun {
     /// What the steps have done so far.
     pub(crate) fn counters(&self) -> Vec<StepCounters> {
-        self.states.iter().map(|state| StepCounters { rows: state.rows, lookups: state.lookups }).collect()
+        let counters = |state: &StepState| StepCounters {
+            loops: state.loops,
+            rows: state.rows,
+            lookups: state.lookups,
+        };
+        self.point.into_iter().chain(self.states.iter().map(counters)).collect()
     }
 
     /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more.
@@ -67,7 +76,13 @@ impl SelectRun {
             if is_single_point(plan) && max_rows > 0 {
                 // With the only row given, nothing is left to come back for.
                 self.phase = Phase::Ended;
-                return run_point(plan, context, max_rows, sink);
+                return run_point(
+                    plan,
+                    context,
+                    max_rows,
+                    sink,
+                    self.point.insert(StepCounters::default()),
+                );
             }
             self.start(plan, context)?;
         }
@@ -109,7 +124,13 @@ impl SelectRun {
             }
             return Ok(());
         }
-        join_batch(&plan.steps, &mut self.states, want.clamp(1, BATCH_TUPLES), context, &mut self.batch)
+        join_batch(
+            &plan.steps,
+            &mut self.states,
+            want.clamp(1, BATCH_TUPLES),
+            context,
+            &mut self.batch,
+        )
     }
 
     /// The next tuple's place in `batch`, or `None` at the end. `useful` is how many more could be of use.
@@ -149,7 +170,9 @@ impl SelectRun {
             }
             let useful = self.window.useful_rows().unwrap_or(usize::MAX);
             let useful = useful.min((max_rows - given).saturating_add(self.window.skip as usize));
-            let Some(place) = self.next_tuple(plan, useful, context)? else { break };
+            let Some(place) = self.next_tuple(plan, useful, context)? else {
+                break;
+            };
             if !self.project(plan, place, &mut row, context)? {
                 continue;
             }
@@ -164,7 +187,11 @@ impl SelectRun {
 
     fn end(&mut self) {
         let states = std::mem::take(&mut self.states);
-        *self = SelectRun { phase: Phase::Ended, states, ..SelectRun::default() };
+        *self = SelectRun {
+            phase: Phase::Ended,
+            states,
+            ..SelectRun::default()
+        };
     }
 
     /// Projects a tuple of the batch into `row`: whether DISTINCT and the window let it through.
@@ -198,7 +225,9 @@ impl SelectRun {
         let mut rows = Vec::new();
         while !self.window.is_closed() {
             let useful = self.window.useful_rows().unwrap_or(usize::MAX);
-            let Some(place) = self.next_tuple(plan, useful, context)? else { break };
+            let Some(place) = self.next_tuple(plan, useful, context)? else {
+                break;
+            };
             let mut row = Vec::with_capacity(plan.projection.len());
             if self.project(plan, place, &mut row, context)? {
                 self.held.add(&row, &context.limits)?;
@@ -209,9 +238,13 @@ impl SelectRun {
     }
 
     fn collect_groups(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
-        let Some(aggregate) = &plan.aggregate else { return Ok(Vec::new()) };
+        let Some(aggregate) = &plan.aggregate else {
+            return Ok(Vec::new());
+        };
         let mut aggregation = Aggregation::new(aggregate);
-        let mut wanted = plan.input_limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut wanted = plan
+            .input_limit
+            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while wanted > 0 {
             self.pull(plan, wanted, context)?;
             if self.batch.is_empty() {
@@ -282,7 +315,9 @@ impl SelectRun {
     }
 
     fn give_collected(&mut self, visible: usize, max_rows: usize, sink: &mut Sink<'_>) -> bool {
-        let Phase::Collected(rows) = &mut self.phase else { return true };
+        let Phase::Collected(rows) = &mut self.phase else {
+            return true;
+        };
         let mut given = 0;
         while let Some(row) = rows.get_mut(self.next) {
             if given == max_rows {
@@ -318,14 +353,23 @@ fn passes(plan: &SelectPlan, tuple: &[Value], context: &ExecutionContext<'_>) ->
 /// One state a step, with hidden slots for the keys of rows to be locked; returns the width of a tuple.
 fn prepare_states(plan: &SelectPlan, states: &mut Vec<StepState>) -> usize {
     states.clear();
-    let mut width = plan.steps.iter().map(|step| step.first_slot + step.columns.len()).max().unwrap_or(0);
+    let mut width = plan
+        .steps
+        .iter()
+        .map(|step| step.first_slot + step.columns.len())
+        .max()
+        .unwrap_or(0);
     for (number, step) in plan.steps.iter().enumerate() {
         let mut state = StepState::default();
         if let Some(lock) = plan.lock.as_ref().filter(|lock| lock.steps.contains(&number))
             && matches!(step.relation, Relation::Table(_))
         {
             let at_once = locks_at_once(plan, step);
-            state.lock = Some(StepLock { key_slot: width, at_once, wait: lock.wait });
+            state.lock = Some(StepLock {
+                key_slot: width,
+                at_once,
+                wait: lock.wait,
+            });
             width += 1;
         }
         states.push(state);
@@ -346,12 +390,17 @@ fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
 
 /// Whether the statement is one row by key and a projection of it.
 fn is_single_point(plan: &SelectPlan) -> bool {
-    let [Step { access: Access::Point(_), relation: Relation::Table(_), .. }] = plan.steps.as_slice() else { return false };
-    plan.lock.is_none()
-        && plan.aggregate.is_none()
-        && plan.limit.is_none()
-        && plan.offset.is_none()
-        && !plan.distinct
+    let [
+        Step {
+            access: Access::Point(_),
+            relation: Relation::Table(_),
+            ..
+        },
+    ] = plan.steps.as_slice()
+    else {
+        return false;
+    };
+    plan.lock.is_none() && plan.aggregate.is_none() && plan.limit.is_none() && plan.offset.is_none() && !plan.distinct
 }
 
 /// The short way of a single row by key: no batch, one allocation for the output tuple.
@@ -360,13 +409,26 @@ fn run_point(
     context: &mut ExecutionContext<'_>,
     max_rows: usize,
     sink: &mut Sink<'_>,
+    counters: &mut StepCounters,
 ) -> Outcome<bool> {
     let [step] = plan.steps.as_slice() else { return Ok(true) };
-    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else { return Ok(true) };
-    let Some(key) = point_key(table, key, &(), context.evaluation)? else { return Ok(true) };
-    let row = context.database.read(context.transaction, table.id, key.as_bytes(), step.reads)?;
+    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else {
+        return Ok(true);
+    };
+    let Some(key) = point_key(table, key, &(), context.evaluation)? else {
+        return Ok(true);
+    };
+    let row = context
+        .database
+        .read(context.transaction, table.id, key.as_bytes(), step.reads)?;
+    counters.loops = 1;
     let Some(row) = row else { return Ok(true) };
-    let view = StepView { outer: &[], step, row: Row::as_ref(&row) };
+    counters.lookups = 1;
+    let view = StepView {
+        outer: &[],
+        step,
+        row: Row::as_ref(&row),
+    };
     for condition in step.condition.iter().chain(&step.filter_after).chain(&plan.filter) {
         if !condition.is_true(&view, context.evaluation)? {
             return Ok(true);
@@ -376,6 +438,7 @@ fn run_point(
     for expr in &plan.projection {
         output.push(expr.evaluate(&view, context.evaluation)?);
     }
+    counters.rows = 1;
     sink(&output[..plan.visible]);
     // As PostgreSQL: a portal whose row limit is reached is suspended, and finds its end when it is asked again.
     Ok(max_rows > 1)

@@ -48,18 +48,26 @@ impl Window {
             }
             let number = match &value {
                 Value::Numeric(number) => number.to_i64()?,
-                other => other.as_i64().ok_or_else(|| Error::internal(format!("{name} is not a number")))?,
+                other => other
+                    .as_i64()
+                    .ok_or_else(|| Error::internal(format!("{name} is not a number")))?,
             };
-            u64::try_from(number).map(Some).map_err(|_| Error::new(code, format!("{name} must not be negative")))
+            u64::try_from(number)
+                .map(Some)
+                .map_err(|_| Error::new(code, format!("{name} must not be negative")))
         };
         let take = number(limit, "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE)?;
         let skip = number(offset, "OFFSET", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE)?;
-        Ok(Window { skip: skip.unwrap_or(0), take })
+        Ok(Window {
+            skip: skip.unwrap_or(0),
+            take,
+        })
     }
 
     /// How many more rows are of use, skipped ones included.
     pub(crate) fn useful_rows(&self) -> Option<usize> {
-        self.take.map(|take| usize::try_from(take.saturating_add(self.skip)).unwrap_or(usize::MAX))
+        self.take
+            .map(|take| usize::try_from(take.saturating_add(self.skip)).unwrap_or(usize::MAX))
     }
 
     /// Whether no further row will be given.
@@ -86,7 +94,8 @@ impl Window {
 
 /// The order of two rows by the sort keys.
 pub(crate) fn compare_rows(a: &[Value], b: &[Value], keys: &[SortKey]) -> Ordering {
-    keys.iter().map(|key| compare_values(&a[key.column], &b[key.column], key.descending, key.nulls_first))
+    keys.iter()
+        .map(|key| compare_values(&a[key.column], &b[key.column], key.descending, key.nulls_first))
         .find(|order| order.is_ne())
         .unwrap_or(Ordering::Equal)
 }
@@ -118,7 +127,11 @@ const TRIM_ROWS_MIN: usize = 1024;
 impl<T> Sorter<T> {
     /// A sorter that will be asked for at most `useful_rows` rows.
     pub(crate) fn new(useful_rows: Option<usize>) -> Sorter<T> {
-        Sorter { rows: Vec::new(), useful_rows, held: Held::default() }
+        Sorter {
+            rows: Vec::new(),
+            useful_rows,
+            held: Held::default(),
+        }
     }
 
     /// Adds a row and what belongs to it.

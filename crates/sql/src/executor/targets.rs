@@ -46,7 +46,11 @@ impl<'a> Target<'a> {
     }
 
     fn conditions(&self) -> impl Iterator<Item = &'a Expr> + use<'a> {
-        self.step.condition.iter().chain(&self.step.filter_after).chain(self.filter)
+        self.step
+            .condition
+            .iter()
+            .chain(&self.step.filter_after)
+            .chain(self.filter)
     }
 
     fn accepts(&self, row: RowRef<'_>, evaluation: &EvalContext<'_>) -> Result<bool> {
@@ -61,9 +65,9 @@ impl<'a> Target<'a> {
     /// The keys of the rows concerned. Rows named by their keys are not read: they are read when they are changed.
     pub(crate) fn find(&self, context: &mut ExecutionContext<'_>) -> Outcome<TargetKeys> {
         match &self.step.access {
-            Access::Point(key) => {
-                Ok(point_key(self.table, key, &(), context.evaluation)?.into_iter().collect())
-            }
+            Access::Point(key) => Ok(point_key(self.table, key, &(), context.evaluation)?
+                .into_iter()
+                .collect()),
             Access::Points(points) => Ok(distinct_keys(self.table, points, &(), context.evaluation)?.into()),
             Access::Full { .. } => self.scan(&whole_range(), context),
             Access::Range(access) => match access_range(self.table, access, &(), context.evaluation)? {
@@ -94,7 +98,9 @@ impl<'a> Target<'a> {
             failure.is_none()
         };
         let transaction = context.transaction;
-        context.database.scan(transaction, self.table.id, range, false, self.columns(), &mut visit)?;
+        context
+            .database
+            .scan(transaction, self.table.id, range, false, self.columns(), &mut visit)?;
         failure.map_or(Ok(keys), |error| Err(Stop::Fail(error)))
     }
 
@@ -147,9 +153,16 @@ impl<'a> Target<'a> {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<Row>> {
         let database = &mut *context.database;
-        let read =
-            database.read_for_update(context.transaction, self.table.id, key.as_bytes(), columns, OnBusy::Queue)?;
-        let OrderedRead::Row(Some(row)) = read else { return Ok(None) };
+        let read = database.read_for_update(
+            context.transaction,
+            self.table.id,
+            key.as_bytes(),
+            columns,
+            OnBusy::Queue,
+        )?;
+        let OrderedRead::Row(Some(row)) = read else {
+            return Ok(None);
+        };
         let concerned = self.accepts(row.as_ref(), context.evaluation)?
             && still_reached(self.step, self.table, &[], &row, key, context)?;
         Ok(concerned.then_some(row))

@@ -26,8 +26,12 @@ pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) 
     let mut written = Written::default();
     let mut effects = Effects::default();
     let keys = target.find(context)?;
+    written.found = keys.len() as u64;
     let mut blind = None;
-    let each_differs = plan.assignments.iter().any(|it| it.expression.volatility() == Volatility::Volatile);
+    let each_differs = plan
+        .assignments
+        .iter()
+        .any(|it| it.expression.volatility() == Volatility::Volatile);
     let mut columns = None;
     for (number, key) in keys.iter().enumerate() {
         if number == 0 || each_differs {
@@ -60,7 +64,13 @@ fn place_blind(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<BlindUpdate> {
     let formula = blind.formula.clone();
-    context.database.update_blind(context.transaction, target.table.id, key.as_bytes(), formula, &blind.bounds)
+    context.database.update_blind(
+        context.transaction,
+        target.table.id,
+        key.as_bytes(),
+        formula,
+        &blind.bounds,
+    )
 }
 
 /// The statement as a blind formula. `None` if it must be ordered; an error in a constant is also left to the ordered way, which
@@ -73,7 +83,10 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
     let mut bounds: SmallVec<[ColumnBounds; 2]> = SmallVec::new();
     for assignment in &plan.assignments {
         let column = &table.columns[assignment.column];
-        let change = assignment.shape.change(column.column_type, &assignment.expression, evaluation).ok()??;
+        let change = assignment
+            .shape
+            .change(column.column_type, &assignment.expression, evaluation)
+            .ok()??;
         match &change {
             ColumnChange::Set(Value::Null) if column.not_null => return None,
             ColumnChange::Set(_) => {}
@@ -82,12 +95,19 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
             ColumnChange::Evaluate(_) if matches!(assignment.shape, AssignmentShape::Add(_)) => return None,
             ColumnChange::Evaluate(_) => {}
         }
-        changes.push(Change { column: assignment.column as u16, column_type: column.column_type, change });
+        changes.push(Change {
+            column: assignment.column as u16,
+            column_type: column.column_type,
+            change,
+        });
     }
     if !table.checks.is_empty() {
         bound_by_checks(table, &changes, &mut bounds, evaluation)?;
     }
-    Some(Blind { formula: Formula::new(changes).ok()?, bounds })
+    Some(Blind {
+        formula: Formula::new(changes).ok()?,
+        bounds,
+    })
 }
 
 fn add_bounds(bounds: &mut SmallVec<[ColumnBounds; 2]>, column: usize, new: Bounds) {
@@ -109,7 +129,10 @@ fn bound_by_checks(
         if !touched(check, changes) || given_values_satisfy(check, table, changes, evaluation)? {
             continue;
         }
-        for change in changes.iter().filter(|change| check.columns.contains_column(usize::from(change.column))) {
+        for change in changes
+            .iter()
+            .filter(|change| check.columns.contains_column(usize::from(change.column)))
+        {
             let column = usize::from(change.column);
             let limits = check_bounds(&check.condition, column)?;
             match &change.change {
@@ -124,7 +147,9 @@ fn bound_by_checks(
 }
 
 fn touched(check: &Check, changes: &[Change]) -> bool {
-    changes.iter().any(|change| check.columns.contains_column(usize::from(change.column)))
+    changes
+        .iter()
+        .any(|change| check.columns.contains_column(usize::from(change.column)))
 }
 
 /// Whether the statement itself gives every value that the check reads; `None` if they violate it: the ordered way says so if
@@ -142,9 +167,11 @@ fn given_values_satisfy(
         }
     }
     let mut all_given = true;
-    check.condition.for_each_column(&mut |column| all_given &= changes.iter().any(|change| {
-        usize::from(change.column) == column && matches!(change.change, ColumnChange::Set(_))
-    }));
+    check.condition.for_each_column(&mut |column| {
+        all_given &= changes
+            .iter()
+            .any(|change| usize::from(change.column) == column && matches!(change.change, ColumnChange::Set(_)))
+    });
     if !all_given {
         return Some(false);
     }
@@ -165,17 +192,29 @@ fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
     for check in table.checks.iter().filter(|check| check.columns.intersects(changed)) {
         columns = columns.union(check.columns);
     }
-    for index in table.indexes.iter().filter(|index| index.columns.iter().any(|it| changed.contains_column(*it))) {
+    for index in table
+        .indexes
+        .iter()
+        .filter(|index| index.columns.iter().any(|it| changed.contains_column(*it)))
+    {
         columns = columns.union(index.columns.iter().copied().collect());
     }
-    for key in table.foreign_keys.iter().filter(|key| key.columns.iter().any(|it| changed.contains_column(*it))) {
+    for key in table
+        .foreign_keys
+        .iter()
+        .filter(|key| key.columns.iter().any(|it| changed.contains_column(*it)))
+    {
         columns = columns.union(key.columns.iter().copied().collect());
     }
     if table.primary_key.iter().any(|column| changed.contains_column(*column)) {
         // The row moves to another key with all its columns.
         columns = ColumnSet::ALL;
     }
-    if table.referenced_by.is_empty() { columns } else { columns.union(columns_to_remove(table)) }
+    if table.referenced_by.is_empty() {
+        columns
+    } else {
+        columns.union(columns_to_remove(table))
+    }
 }
 
 fn update_ordered(
@@ -187,15 +226,25 @@ fn update_ordered(
     effects: &mut Effects,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
-    let Some(row) = target.read_to_write(key, columns, context)? else { return Ok(()) };
+    let Some(row) = target.read_to_write(key, columns, context)? else {
+        return Ok(());
+    };
     let changes: Result<Vec<(usize, Value)>> = plan
         .assignments
         .iter()
-        .map(|assignment| Ok((assignment.column, assignment.expression.evaluate(&row, context.evaluation)?)))
+        .map(|assignment| {
+            Ok((
+                assignment.column,
+                assignment.expression.evaluate(&row, context.evaluation)?,
+            ))
+        })
         .collect();
     let changes = changes?;
     change_row(target.table, key, row.as_ref(), &changes, effects, context)?;
-    let new = ChangedRow { old: row.as_ref(), changes: &changes };
+    let new = ChangedRow {
+        old: row.as_ref(),
+        changes: &changes,
+    };
     written.add(plan.returning.as_ref(), &new, context)?;
     Ok(())
 }

@@ -7,7 +7,10 @@ use std::fmt::Write;
 pub(super) fn lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
     let mut lines = vec!["[".to_owned(), "  {".to_owned(), "    \"Stages\": [".to_owned()];
     for (index, node) in nodes.iter().enumerate() {
-        let mut fields = vec![("Stage".to_owned(), text(node.stage)), ("Plan".to_owned(), text(&node.title))];
+        let mut fields = vec![
+            ("Stage".to_owned(), text(node.stage)),
+            ("Plan".to_owned(), text(&node.title)),
+        ];
         fields.extend(node.details.iter().map(|(key, value)| ((*key).to_owned(), text(value))));
         if let Some(figures) = node.figures {
             fields.push(("Loops".to_owned(), figures.loops.to_string()));
@@ -18,7 +21,11 @@ pub(super) fn lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
         lines.push("      {".to_owned());
         let last = fields.len() - 1;
         for (place, (key, value)) in fields.into_iter().enumerate() {
-            lines.push(format!("        {}: {value}{}", text(&key), if place < last { "," } else { "" }));
+            lines.push(format!(
+                "        {}: {value}{}",
+                text(&key),
+                if place < last { "," } else { "" }
+            ));
         }
         lines.push(format!("      }}{}", if index + 1 < nodes.len() { "," } else { "" }));
     }

@@ -17,7 +17,13 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
         return "...".to_owned();
     }
     let part = |inner: &Expr| operand(inner, name, depth + 1);
-    let list = |items: &[Expr]| items.iter().map(|item| show(item, name, depth + 1)).collect::<Vec<_>>().join(", ");
+    let list = |items: &[Expr]| {
+        items
+            .iter()
+            .map(|item| show(item, name, depth + 1))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match expr {
         Expr::Literal(value) => show_value(value),
         Expr::Column(index) => name(*index),
@@ -41,16 +47,30 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
             let branches: Vec<String> = branches
                 .iter()
                 .map(|(condition, result)| {
-                    format!("WHEN {} THEN {}", show(condition, name, depth + 1), show(result, name, depth + 1))
+                    format!(
+                        "WHEN {} THEN {}",
+                        show(condition, name, depth + 1),
+                        show(result, name, depth + 1)
+                    )
                 })
                 .collect();
-            format!("CASE {} ELSE {} END", branches.join(" "), show(otherwise, name, depth + 1))
+            format!(
+                "CASE {} ELSE {} END",
+                branches.join(" "),
+                show(otherwise, name, depth + 1)
+            )
         }
         Expr::InList(tested, items) => format!("{} IN ({})", part(tested), list(items)),
         Expr::Coalesce(items) => format!("COALESCE({})", list(items)),
-        Expr::Cast { operand, to, explicit, .. } => {
+        Expr::Cast {
+            operand, to, explicit, ..
+        } => {
             // What the binder added by itself is left out unless it gives the value another form.
-            if *explicit || to.modifier >= 0 { format!("{}::{to}", part(operand)) } else { show(operand, name, depth + 1) }
+            if *explicit || to.modifier >= 0 {
+                format!("{}::{to}", part(operand))
+            } else {
+                show(operand, name, depth + 1)
+            }
         }
     }
 }
@@ -60,7 +80,12 @@ fn operand(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String 
     let is_atom = match expr {
         Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Coalesce(_) | Expr::Case { .. } => true,
         Expr::Call { function, .. } => !is_symbol(function.name()),
-        Expr::Cast { operand: inner, to, explicit, .. } => {
+        Expr::Cast {
+            operand: inner,
+            to,
+            explicit,
+            ..
+        } => {
             if *explicit || to.modifier >= 0 {
                 true
             } else {

@@ -4,8 +4,8 @@ use super::show::show_expr;
 use super::{Figures, Node, StepFigures};
 use crate::catalog::Table;
 use crate::plan::{
-    Access, AggregateCall, AggregatePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, JoinKind, LockWait, Plan,
-    PlanBody, Relation, SelectPlan, Step, UpdatePlan,
+    Access, AggregateCall, AggregatePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, JoinKind, LockWait,
+    Plan, PlanBody, Relation, SelectPlan, Step, UpdatePlan,
 };
 use rubato_formula::{AggregateKind, Expr};
 
@@ -23,7 +23,12 @@ pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
 }
 
 fn node(stage: &'static str, title: String) -> Node {
-    Node { stage, title, details: Vec::new(), figures: None }
+    Node {
+        stage,
+        title,
+        details: Vec::new(),
+        figures: None,
+    }
 }
 
 impl Node {
@@ -39,7 +44,11 @@ fn slot_names(steps: &[Step]) -> Vec<String> {
     for step in steps {
         for column in &step.columns {
             let own = column_name(&step.relation, *column);
-            names.push(if steps.len() > 1 { format!("{}.{own}", step.alias) } else { own });
+            names.push(if steps.len() > 1 {
+                format!("{}.{own}", step.alias)
+            } else {
+                own
+            });
         }
     }
     names
@@ -59,7 +68,10 @@ fn column_name(relation: &Relation, column: usize) -> String {
 }
 
 fn table_column(table: &Table, column: usize) -> String {
-    table.columns.get(column).map_or_else(|| format!("column{}", column + 1), |column| column.name.clone())
+    table
+        .columns
+        .get(column)
+        .map_or_else(|| format!("column{}", column + 1), |column| column.name.clone())
 }
 
 fn namer(names: &[String]) -> impl Fn(usize) -> String {
@@ -71,20 +83,33 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
     let name = namer(&names);
     let mut nodes = Vec::new();
     for (index, step) in select.steps.iter().enumerate() {
-        let locked = select.lock.as_ref().filter(|lock| lock.steps.contains(&index)).map(|lock| match lock.wait {
-            LockWait::Queue => "queued for update".to_owned(),
-            LockWait::NoWait => "for update, not waiting".to_owned(),
-            LockWait::SkipLocked => "for update, leaving out rows in use".to_owned(),
-        });
+        let locked = select
+            .lock
+            .as_ref()
+            .filter(|lock| lock.steps.contains(&index))
+            .map(|lock| match lock.wait {
+                LockWait::Queue => "queued for update".to_owned(),
+                LockWait::NoWait => "for update, not waiting".to_owned(),
+                LockWait::SkipLocked => "for update, leaving out rows in use".to_owned(),
+            });
         let (stage, word) = match (index, step.join) {
             (0, _) => ("query", "Query stage"),
             (_, JoinKind::Inner) => ("join", "Join stage"),
             (_, JoinKind::Left) => ("join", "Join stage (left)"),
         };
-        let mut node = node(stage, format!("{word} on {} {}", relation_name(step), access_text(step, &name)))
-            .detail("filter", step.condition.as_ref().map(|condition| show_expr(condition, &name)))
-            .detail("filter after", step.filter_after.as_ref().map(|condition| show_expr(condition, &name)))
-            .detail("lock", locked);
+        let mut node = node(
+            stage,
+            format!("{word} on {} {}", relation_name(step), access_text(step, &name)),
+        )
+        .detail(
+            "filter",
+            step.condition.as_ref().map(|condition| show_expr(condition, &name)),
+        )
+        .detail(
+            "filter after",
+            step.filter_after.as_ref().map(|condition| show_expr(condition, &name)),
+        )
+        .detail("lock", locked);
         node.figures = figures.get(index).copied();
         nodes.push(node);
     }
@@ -97,10 +122,19 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
         let title = format!("Aggregation stage: {}", work.join(", "));
         let having = select.aggregate.as_ref().and_then(|aggregate| {
             let names = group_names(aggregate, &name);
-            aggregate.having.as_ref().map(|having| show_expr(having, &namer(&names)))
+            aggregate
+                .having
+                .as_ref()
+                .map(|having| show_expr(having, &namer(&names)))
         });
-        let enough = select.input_limit.map(|limit| format!("the first {limit} of its input decides"));
-        nodes.push(node("aggregation", title).detail("having", having).detail("input", enough));
+        let enough = select
+            .input_limit
+            .map(|limit| format!("the first {limit} of its input decides"));
+        nodes.push(
+            node("aggregation", title)
+                .detail("having", having)
+                .detail("input", enough),
+        );
     }
     nodes
 }
@@ -120,11 +154,12 @@ fn relation_name(step: &Step) -> String {
 }
 
 fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
-    let Relation::Table(table) = &step.relation else { return "in order".to_owned() };
+    let Relation::Table(table) = &step.relation else {
+        return "in order".to_owned();
+    };
     let key_terms = |columns: &[usize], values: &[Expr]| {
-        let term = |(column, value): (&usize, &Expr)| {
-            format!("{} = {}", table_column(table, *column), show_expr(value, name))
-        };
+        let term =
+            |(column, value): (&usize, &Expr)| format!("{} = {}", table_column(table, *column), show_expr(value, name));
         columns.iter().zip(values).map(term).collect::<Vec<_>>()
     };
     match &step.access {
@@ -133,18 +168,39 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
             let shown: Vec<String> = keys
                 .iter()
                 .take(KEYS_SHOWN_MAX)
-                .map(|key| format!("({})", key.iter().map(|value| show_expr(value, name)).collect::<Vec<_>>().join(", ")))
+                .map(|key| {
+                    format!(
+                        "({})",
+                        key.iter()
+                            .map(|value| show_expr(value, name))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    )
+                })
                 .collect();
             let more = if keys.len() > KEYS_SHOWN_MAX { ", ..." } else { "" };
-            let columns: Vec<String> = table.primary_key.iter().map(|column| table_column(table, *column)).collect();
-            format!("by {} keys ({}) in ({}{more})", keys.len(), columns.join(", "), shown.join(", "))
+            let columns: Vec<String> = table
+                .primary_key
+                .iter()
+                .map(|column| table_column(table, *column))
+                .collect();
+            format!(
+                "by {} keys ({}) in ({}{more})",
+                keys.len(),
+                columns.join(", "),
+                shown.join(", ")
+            )
         }
         Access::Range(range) => {
             let (what, columns) = match range.index {
                 None => ("key range".to_owned(), &table.primary_key),
                 Some(index) => {
                     let index = &table.indexes[index];
-                    let word = if index.unique && range.prefix.len() == index.columns.len() { "unique index" } else { "index" };
+                    let word = if index.unique && range.prefix.len() == index.columns.len() {
+                        "unique index"
+                    } else {
+                        "index"
+                    };
                     (format!("{word} {}", index.name), &index.columns)
                 }
             };
@@ -152,12 +208,20 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
             if let Some(next) = columns.get(range.prefix.len()) {
                 let own = table_column(table, *next);
                 let bound = |(value, included): &(Expr, bool), symbol: &str| {
-                    format!("{own} {symbol}{} {}", if *included { "=" } else { "" }, show_expr(value, name))
+                    format!(
+                        "{own} {symbol}{} {}",
+                        if *included { "=" } else { "" },
+                        show_expr(value, name)
+                    )
                 };
                 terms.extend(range.low.as_ref().map(|low| bound(low, ">")));
                 terms.extend(range.high.as_ref().map(|high| bound(high, "<")));
             }
-            let terms = if terms.is_empty() { "all".to_owned() } else { terms.join(", ") };
+            let terms = if terms.is_empty() {
+                "all".to_owned()
+            } else {
+                terms.join(", ")
+            };
             format!("by {what} ({terms}){}", if range.reverse { " backwards" } else { "" })
         }
         Access::Full { reverse } => {
@@ -169,7 +233,8 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
 /// The names of what stands above a grouping.
 fn group_names(aggregate: &AggregatePlan, name: &dyn Fn(usize) -> String) -> Vec<String> {
     let keys = aggregate.keys.iter().map(|key| show_expr(key, name));
-    keys.chain(aggregate.calls.iter().map(|call| call_text(call, name))).collect()
+    keys.chain(aggregate.calls.iter().map(|call| call_text(call, name)))
+        .collect()
 }
 
 fn call_text(call: &AggregateCall, name: &dyn Fn(usize) -> String) -> String {
@@ -191,16 +256,31 @@ fn call_text(call: &AggregateCall, name: &dyn Fn(usize) -> String) -> String {
         AggregateKind::VarianceSample => "variance",
         AggregateKind::VariancePopulation => "var_pop",
     };
-    let arguments: Vec<String> = call.arguments.iter().map(|argument| show_expr(argument, name)).collect();
+    let arguments: Vec<String> = call
+        .arguments
+        .iter()
+        .map(|argument| show_expr(argument, name))
+        .collect();
     let distinct = if call.distinct { "DISTINCT " } else { "" };
     let order: Vec<String> = call
         .order_by
         .iter()
         .map(|(expr, descending, _)| format!("{}{}", show_expr(expr, name), if *descending { " DESC" } else { "" }))
         .collect();
-    let order = if order.is_empty() { String::new() } else { format!(" ORDER BY {}", order.join(", ")) };
-    let filter = call.filter.as_ref().map(|filter| format!(" FILTER (WHERE {})", show_expr(filter, name)));
-    format!("{called}({distinct}{}{order}){}", arguments.join(", "), filter.unwrap_or_default())
+    let order = if order.is_empty() {
+        String::new()
+    } else {
+        format!(" ORDER BY {}", order.join(", "))
+    };
+    let filter = call
+        .filter
+        .as_ref()
+        .map(|filter| format!(" FILTER (WHERE {})", show_expr(filter, name)));
+    format!(
+        "{called}({distinct}{}{order}){}",
+        arguments.join(", "),
+        filter.unwrap_or_default()
+    )
 }
 
 fn aggregation_text(select: &SelectPlan, name: &dyn Fn(usize) -> String) -> Vec<String> {
@@ -237,8 +317,18 @@ fn aggregation_text(select: &SelectPlan, name: &dyn Fn(usize) -> String) -> Vec<
             .collect();
         work.push(format!("sort {}", keys.join(", ")));
     }
-    work.extend(select.limit.as_ref().map(|limit| format!("limit {}", show_expr(limit, name))));
-    work.extend(select.offset.as_ref().map(|offset| format!("offset {}", show_expr(offset, name))));
+    work.extend(
+        select
+            .limit
+            .as_ref()
+            .map(|limit| format!("limit {}", show_expr(limit, name))),
+    );
+    work.extend(
+        select
+            .offset
+            .as_ref()
+            .map(|offset| format!("offset {}", show_expr(offset, name))),
+    );
     work
 }
 
@@ -272,12 +362,18 @@ fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
                     .iter()
                     .map(|(column, value)| format!("{} = {}", table_column(table, *column), show_expr(value, &name)))
                     .collect();
-                let filter = filter.as_ref().map(|filter| format!(" where {}", show_expr(filter, &name)));
+                let filter = filter
+                    .as_ref()
+                    .map(|filter| format!(" where {}", show_expr(filter, &name)));
                 format!("{arbiter}: update {}{}", set.join(", "), filter.unwrap_or_default())
             }
         }
     });
-    let keys: Vec<String> = table.foreign_keys.iter().map(|key| format!("{} in {}", key.name, key.referenced_table)).collect();
+    let keys: Vec<String> = table
+        .foreign_keys
+        .iter()
+        .map(|key| format!("{} in {}", key.name, key.referenced_table))
+        .collect();
     let node = node("update", format!("Update stage on {}: insert {rows}", table.name))
         .detail("on conflict", conflict)
         .detail("checks foreign keys", (!keys.is_empty()).then(|| keys.join(", ")));
@@ -286,30 +382,50 @@ fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
 }
 
 fn update_nodes(update: &UpdatePlan, figures: &[StepFigures]) -> Vec<Node> {
-    let Relation::Table(table) = &update.target.relation else { return Vec::new() };
+    let Relation::Table(table) = &update.target.relation else {
+        return Vec::new();
+    };
     let name = |slot: usize| table_column(table, slot);
     let formulas: Vec<String> = update
         .assignments
         .iter()
-        .map(|assignment| format!("{} = {}", name(assignment.column), show_expr(&assignment.expression, &name)))
+        .map(|assignment| {
+            format!(
+                "{} = {}",
+                name(assignment.column),
+                show_expr(&assignment.expression, &name)
+            )
+        })
         .collect();
     let order = match &update.ordered_because {
         None => "blind".to_owned(),
         Some(reason) => format!("ordered because {reason}"),
     };
-    let mut node = node("update", format!("Update stage on {}: formula {}, {order}", relation_name(&update.target), formulas.join(", ")))
-        .detail("access", Some(access_text(&update.target, &name)))
-        .detail("filter", update.filter.as_ref().map(|filter| show_expr(filter, &name)));
+    let mut node = node(
+        "update",
+        format!(
+            "Update stage on {}: formula {}, {order}",
+            relation_name(&update.target),
+            formulas.join(", ")
+        ),
+    )
+    .detail("access", Some(access_text(&update.target, &name)))
+    .detail("filter", update.filter.as_ref().map(|filter| show_expr(filter, &name)));
     node.figures = figures.first().copied();
     vec![node]
 }
 
 fn delete_nodes(delete: &DeletePlan, figures: &[StepFigures]) -> Vec<Node> {
-    let Relation::Table(table) = &delete.target.relation else { return Vec::new() };
+    let Relation::Table(table) = &delete.target.relation else {
+        return Vec::new();
+    };
     let name = |slot: usize| table_column(table, slot);
-    let mut node = node("update", format!("Update stage on {}: delete", relation_name(&delete.target)))
-        .detail("access", Some(access_text(&delete.target, &name)))
-        .detail("filter", delete.filter.as_ref().map(|filter| show_expr(filter, &name)));
+    let mut node = node(
+        "update",
+        format!("Update stage on {}: delete", relation_name(&delete.target)),
+    )
+    .detail("access", Some(access_text(&delete.target, &name)))
+    .detail("filter", delete.filter.as_ref().map(|filter| show_expr(filter, &name)));
     node.figures = figures.first().copied();
     vec![node]
 }

@@ -17,7 +17,10 @@ impl<'a> Cursor<'a> {
     pub fn new(source: Source<'a>) -> Result<Cursor<'a>> {
         let mut lexer = Lexer::new(source.text);
         let mut tokens = Vec::new();
-        while let Some(token) = lexer.next_token().map_err(|error| moved(error, source.characters_before))? {
+        while let Some(token) = lexer
+            .next_token()
+            .map_err(|error| moved(error, source.characters_before))?
+        {
             tokens.push(token);
         }
         while tokens.last().is_some_and(|token| token.kind == TokenKind::Symbol(b';')) {
@@ -43,7 +46,10 @@ impl<'a> Cursor<'a> {
 
     /// One past the token that was taken last.
     pub fn last_end(&self) -> usize {
-        self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, |token| token.end)
+        self.at
+            .checked_sub(1)
+            .and_then(|last| self.tokens.get(last))
+            .map_or(0, |token| token.end)
     }
 
     /// One past the last token.
@@ -89,11 +95,19 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn expect(&mut self, keyword: &str) -> Result<()> {
-        if self.accept(keyword) { Ok(()) } else { Err(self.error()) }
+        if self.accept(keyword) {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
     }
 
     pub fn expect_symbol(&mut self, symbol: u8) -> Result<()> {
-        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.error()) }
+        if self.accept_symbol(symbol) {
+            Ok(())
+        } else {
+            Err(self.error())
+        }
     }
 
     pub fn expect_end(&self) -> Result<()> {
@@ -107,7 +121,9 @@ impl<'a> Cursor<'a> {
 
     /// An identifier, folded.
     pub fn name(&mut self) -> Result<String> {
-        let Some(token) = self.peek() else { return Err(self.error()) };
+        let Some(token) = self.peek() else {
+            return Err(self.error());
+        };
         let text = token.text(self.source.text);
         let name = match token.kind {
             TokenKind::Word => text.to_ascii_lowercase(),
@@ -140,7 +156,9 @@ impl<'a> Cursor<'a> {
 
     /// A string literal's content.
     pub fn text_literal(&mut self) -> Result<String> {
-        let Some(token) = self.peek() else { return Err(self.error()) };
+        let Some(token) = self.peek() else {
+            return Err(self.error());
+        };
         let text = token.text(self.source.text);
         let content = match token.kind {
             TokenKind::Text => text[1..text.len() - 1].replace("''", "'"),
@@ -171,11 +189,15 @@ impl<'a> Cursor<'a> {
 
 /// The content of `E'..'` or `$tag$..$tag$`; the escapes that COPY options use.
 fn special_text(text: &str) -> Option<String> {
-    if text.starts_with('$') {
-        let tag = text[1..].find('$')? + 2;
+    if let Some(rest) = text.strip_prefix('$') {
+        let tag = rest.find('$')? + 2;
         return Some(text[tag..text.len() - tag].to_owned());
     }
-    let inner = text.strip_prefix(['e', 'E'])?.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "'");
+    let inner = text
+        .strip_prefix(['e', 'E'])?
+        .strip_prefix('\'')?
+        .strip_suffix('\'')?
+        .replace("''", "'");
     let mut out = String::with_capacity(inner.len());
     let mut characters = inner.chars();
     while let Some(character) = characters.next() {

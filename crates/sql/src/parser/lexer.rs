@@ -60,21 +60,27 @@ pub struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     /// A lexer at the start of `sql`.
     pub fn new(sql: &'a str) -> Lexer<'a> {
-        Lexer { sql, bytes: sql.as_bytes(), at: 0 }
+        Lexer {
+            sql,
+            bytes: sql.as_bytes(),
+            at: 0,
+        }
     }
 
     /// The next token, `None` at the end; 42601 for a quote or comment that does not end.
     pub fn next_token(&mut self) -> Result<Option<Token>> {
         self.skip_blanks()?;
         let start = self.at;
-        let Some(&first) = self.bytes.get(start) else { return Ok(None) };
+        let Some(&first) = self.bytes.get(start) else {
+            return Ok(None);
+        };
         let kind = match first {
             b'\'' => {
-                self.at = self.quoted(start, b'\'', false, "quoted string")?;
+                self.at = self.quoted(start, start, b'\'', false, "quoted string")?;
                 TokenKind::Text
             }
             b'"' => {
-                self.at = self.quoted(start, b'"', false, "quoted identifier")?;
+                self.at = self.quoted(start, start, b'"', false, "quoted identifier")?;
                 TokenKind::QuotedWord
             }
             b'$' => self.dollar(start)?,
@@ -86,7 +92,11 @@ impl<'a> Lexer<'a> {
                 TokenKind::Symbol(first)
             }
         };
-        Ok(Some(Token { kind, start, end: self.at }))
+        Ok(Some(Token {
+            kind,
+            start,
+            end: self.at,
+        }))
     }
 
     fn peek(&self, offset: usize) -> Option<u8> {
@@ -129,8 +139,8 @@ impl<'a> Lexer<'a> {
         Err(self.unterminated("/* comment", start))
     }
 
-    /// One past the closing quote of the text that opens at `open`.
-    fn quoted(&self, open: usize, quote: u8, backslashes: bool, what: &str) -> Result<usize> {
+    /// One past the closing quote of the text that opens at `open`; its token starts at `start`.
+    fn quoted(&self, start: usize, open: usize, quote: u8, backslashes: bool, what: &str) -> Result<usize> {
         let mut at = open + 1;
         while let Some(&byte) = self.bytes.get(at) {
             if byte == quote {
@@ -144,16 +154,22 @@ impl<'a> Lexer<'a> {
                 at += 1;
             }
         }
-        Err(self.unterminated(what, open))
+        Err(self.unterminated(what, start))
     }
 
     fn dollar(&mut self, start: usize) -> Result<TokenKind> {
-        let digits = self.bytes[start + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let digits = self.bytes[start + 1..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         if digits > 0 {
             self.at = start + 1 + digits;
             return Ok(TokenKind::Parameter);
         }
-        let tag = self.bytes[start + 1..].iter().take_while(|byte| is_word_part(**byte) && **byte != b'$').count();
+        let tag = self.bytes[start + 1..]
+            .iter()
+            .take_while(|byte| is_word_part(**byte) && **byte != b'$')
+            .count();
         if self.bytes.get(start + 1 + tag) != Some(&b'$') {
             self.at += 1;
             return Ok(TokenKind::Symbol(b'$'));
@@ -198,17 +214,17 @@ impl<'a> Lexer<'a> {
         let prefixes_text = matches!(word, [b'e' | b'E' | b'b' | b'B' | b'x' | b'X' | b'n' | b'N']);
         if prefixes_text && self.peek(0) == Some(b'\'') {
             let backslashes = matches!(word, [b'e' | b'E']);
-            self.at = self.quoted(self.at, b'\'', backslashes, "quoted string")?;
+            self.at = self.quoted(start, self.at, b'\'', backslashes, "quoted string")?;
             return Ok(TokenKind::SpecialText);
         }
         if matches!(word, [b'u' | b'U']) && self.peek(0) == Some(b'&') {
             match self.peek(1) {
                 Some(b'\'') => {
-                    self.at = self.quoted(self.at + 1, b'\'', false, "quoted string")?;
+                    self.at = self.quoted(start, self.at + 1, b'\'', false, "quoted string")?;
                     return Ok(TokenKind::SpecialText);
                 }
                 Some(b'"') => {
-                    self.at = self.quoted(self.at + 1, b'"', false, "quoted identifier")?;
+                    self.at = self.quoted(start, self.at + 1, b'"', false, "quoted identifier")?;
                     return Ok(TokenKind::SpecialText);
                 }
                 _ => {}
@@ -219,8 +235,11 @@ impl<'a> Lexer<'a> {
 
     fn unterminated(&self, what: &str, start: usize) -> Error {
         let near: String = self.sql[start..].chars().take(80).collect();
-        Error::new(SqlState::SYNTAX_ERROR, format!("unterminated {what} at or near \"{near}\""))
-            .with_position(Some(character_position(self.sql, start)))
+        Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("unterminated {what} at or near \"{near}\""),
+        )
+        .with_position(Some(character_position(self.sql, start)))
     }
 }
 
@@ -256,7 +275,9 @@ mod tests {
     fn tokens_of_every_kind() {
         use TokenKind::{Decimal, Integer, Parameter, QuotedWord, SpecialText, Symbol, Text, Word};
         assert_eq!(
-            kinds("a$1 \"b\"\"c\" 'd''e' E'f\\'g' $1 $$h'$$ $t$i$$j$t$ U&'k' 1 1.5 .5 1e-3 2e - /* l /* m */ */ x'ff' -- n"),
+            kinds(
+                "a$1 \"b\"\"c\" 'd''e' E'f\\'g' $1 $$h'$$ $t$i$$j$t$ U&'k' 1 1.5 .5 1e-3 2e - /* l /* m */ */ x'ff' -- n"
+            ),
             vec![
                 (Word, "a$1"),
                 (QuotedWord, "\"b\"\"c\""),

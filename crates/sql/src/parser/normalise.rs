@@ -79,7 +79,10 @@ pub struct Normalised<'a> {
 /// declared: the literals' parameters come after these and after every `$n` in the text. Binding the result gives the same
 /// types and the same meaning as binding `sql`; if it fails, bind `sql` itself, so that the error speaks of the user's text.
 pub fn normalise(sql: &str, declared_count: usize) -> Normalised<'_> {
-    let unchanged = Normalised { key: Cow::Borrowed(sql), literals: Literals::new() };
+    let unchanged = Normalised {
+        key: Cow::Borrowed(sql),
+        literals: Literals::new(),
+    };
     if sql.len() > TEXT_BYTES_MAX {
         return unchanged;
     }
@@ -90,7 +93,10 @@ pub fn normalise(sql: &str, declared_count: usize) -> Normalised<'_> {
         Some((mut key, literals)) if !literals.is_empty() => {
             key.push('\0');
             key.extend(literals.iter().map(Literal::letter));
-            Normalised { key: Cow::Owned(key), literals }
+            Normalised {
+                key: Cow::Owned(key),
+                literals,
+            }
         }
         _ => unchanged,
     }
@@ -162,7 +168,10 @@ impl<'a> Pass<'a> {
 
     fn run(mut self) -> Option<(String, Literals)> {
         let first = self.lexer.next_token().ok()??;
-        if !["select", "insert", "update", "delete"].iter().any(|keyword| first.is(self.sql, keyword)) {
+        if !["select", "insert", "update", "delete"]
+            .iter()
+            .any(|keyword| first.is(self.sql, keyword))
+        {
             return None;
         }
         self.keep(first);
@@ -172,7 +181,12 @@ impl<'a> Pass<'a> {
                 TokenKind::Word => self.word(token)?,
                 TokenKind::Symbol(symbol) => {
                     if symbol == b';' {
-                        return self.lexer.next_token().ok()?.is_none().then_some((self.out, self.literals));
+                        return self
+                            .lexer
+                            .next_token()
+                            .ok()?
+                            .is_none()
+                            .then_some((self.out, self.literals));
                     }
                     self.symbol(token, symbol)?;
                 }
@@ -214,14 +228,24 @@ impl<'a> Pass<'a> {
             return None;
         }
         let word = token.text(self.sql);
-        let starts_expression = STARTS_EXPRESSION.iter().any(|keyword| word.eq_ignore_ascii_case(keyword));
+        let starts_expression = STARTS_EXPRESSION
+            .iter()
+            .any(|keyword| word.eq_ignore_ascii_case(keyword));
         if word.eq_ignore_ascii_case("order") || word.eq_ignore_ascii_case("group") {
             self.positional = true;
         } else if self.positional && ENDS_POSITIONS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
             self.positional = false;
         }
-        self.in_type = self.in_type || word.eq_ignore_ascii_case("as");
-        self.keep_as(token, if starts_expression { Before::ExpressionStart } else { Before::Other });
+        let is_type = TYPES_WITH_MODIFIER.iter().any(|name| word.eq_ignore_ascii_case(name));
+        self.in_type = self.in_type || is_type || word.eq_ignore_ascii_case("as");
+        self.keep_as(
+            token,
+            if starts_expression {
+                Before::ExpressionStart
+            } else {
+                Before::Other
+            },
+        );
         Some(())
     }
 
@@ -295,7 +319,10 @@ impl<'a> Pass<'a> {
         }
         self.blank(token);
         // A word may touch a literal (`in(1)` may not, `select'a'` may): the parameter must not run into it.
-        if self.out.ends_with(|last: char| last.is_alphanumeric() || last == '_' || last == '$') {
+        if self
+            .out
+            .ends_with(|last: char| last.is_alphanumeric() || last == '_' || last == '$')
+        {
             self.out.push(' ');
         }
         write!(self.out, "${number}").ok()?;
@@ -345,6 +372,18 @@ const STARTS_EXPRESSION: [&str; 22] = [
     "some",
 ];
 
+/// Type names that a modifier may follow where no cast announces them, as in `timestamp(3) '...'`.
+const TYPES_WITH_MODIFIER: [&str; 8] = [
+    "timestamp",
+    "timestamptz",
+    "time",
+    "interval",
+    "numeric",
+    "decimal",
+    "varchar",
+    "char",
+];
+
 /// Keywords that end ORDER BY and GROUP BY.
 const ENDS_POSITIONS: [&str; 7] = ["having", "limit", "offset", "fetch", "for", "returning", "window"];
 
@@ -354,7 +393,11 @@ mod tests {
 
     fn show(sql: &str) -> String {
         let normalised = normalise(sql, 0);
-        let literals: Vec<String> = normalised.literals.iter().map(|literal| format!("{:?}", literal)).collect();
+        let literals: Vec<String> = normalised
+            .literals
+            .iter()
+            .map(|literal| format!("{:?}", literal))
+            .collect();
         format!("{} | {}", normalised.key.replace('\0', "~"), literals.join(" "))
     }
 
@@ -398,7 +441,10 @@ mod tests {
 
     #[test]
     fn clauses_after_a_position_are_open_again() {
-        assert_eq!(show("select a from t order by 1 limit 5"), "select a from t order by 1 limit $1~i | Int4(5)");
+        assert_eq!(
+            show("select a from t order by 1 limit 5"),
+            "select a from t order by 1 limit $1~i | Int4(5)"
+        );
         assert_eq!(show("select a as b, 1 from t"), "select a as b, $1 from t~i | Int4(1)");
         assert_eq!(show("select a::int + 1"), "select a::int + $1~i | Int4(1)");
         assert_eq!(show("select/* x */1"), "select $1~i | Int4(1)");

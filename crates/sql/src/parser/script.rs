@@ -37,7 +37,10 @@ pub fn split_script(sql: &str) -> Result<Vec<Piece<'_>>> {
 }
 
 fn piece(sql: &str, start: usize, end: usize) -> Piece<'_> {
-    Piece { text: &sql[start..end], characters_before: character_position(sql, start) - 1 }
+    Piece {
+        text: &sql[start..end],
+        characters_before: character_position(sql, start) - 1,
+    }
 }
 
 #[cfg(test)]
@@ -46,9 +49,18 @@ mod tests {
 
     #[test]
     fn pieces_and_where_they_start() {
-        let texts = |sql| split_script(sql).unwrap().into_iter().map(|p| (p.text, p.characters_before)).collect::<Vec<_>>();
+        let texts = |sql| {
+            split_script(sql)
+                .unwrap()
+                .into_iter()
+                .map(|p| (p.text, p.characters_before))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(texts("select 1"), [("select 1", 0)]);
-        assert_eq!(texts(" é ; select ';' -- ;\n ; ; select $$;$$ "), [("é", 1), ("select ';'", 5), ("select $$;$$", 24)]);
+        assert_eq!(
+            texts(" é ; select ';' -- ;\n ; ; select $$;$$ "),
+            [("é", 1), ("select ';'", 5), ("select $$;$$", 26)]
+        );
         assert_eq!(texts(" ; -- nothing"), []);
         assert!(split_script("select 'a").is_err());
     }

@@ -10,7 +10,7 @@ use sqlparser::tokenizer::{Location, Span, Token};
 /// The largest statement text; larger loads go through COPY.
 pub(crate) const STATEMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How deep parentheses, CASE and casts may nest.
-const NESTING_MAX: usize = 128;
+const NESTING_MAX: usize = 300;
 /// How many operators one expression may chain without a comma or bracket between them. The syntax tree of a chain is as deep as
 /// the chain is long, and is dropped by recursion.
 const CHAIN_MAX: usize = 1500;
@@ -29,7 +29,10 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     /// A text that is all the client sent.
     pub fn new(text: &'a str) -> Source<'a> {
-        Source { text, characters_before: 0 }
+        Source {
+            text,
+            characters_before: 0,
+        }
     }
 
     /// The part of this text from byte `start`.
@@ -54,7 +57,9 @@ impl<'a> Source<'a> {
     pub fn position_after(self, span: Span) -> Option<u32> {
         let end = self.offset(span.end)?;
         let rest = &self.text[end..];
-        let skipped = rest.find(|next: char| !next.is_whitespace() && next != ')').unwrap_or(rest.len());
+        let skipped = rest
+            .find(|next: char| !next.is_whitespace() && next != ')')
+            .unwrap_or(rest.len());
         Some(self.byte_position(end + skipped))
     }
 
@@ -100,7 +105,10 @@ impl<'a> Source<'a> {
             return Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {message}"));
         };
         let location = place.split_once(", Column: ").and_then(|(line, column)| {
-            Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+            Some(Location {
+                line: line.parse().ok()?,
+                column: column.trim().parse().ok()?,
+            })
         });
         match location.and_then(|location| self.offset(location)) {
             Some(offset) => self.syntax_error(offset),
@@ -110,8 +118,9 @@ impl<'a> Source<'a> {
 }
 
 fn too_complex() -> Error {
-    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-        .with_hint("The statement nests or chains too many expressions; use IN lists, VALUES lists or parameters instead.")
+    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded").with_hint(
+        "The statement nests or chains too many expressions; use IN lists, VALUES lists or parameters instead.",
+    )
 }
 
 /// A statement of the library's grammar and what its syntax tree has no room for.
@@ -156,12 +165,21 @@ fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Opti
         if !["value", "update", "share"].iter().any(|last| token.is(sql, last)) {
             continue;
         }
-        let tail: Vec<String> =
-            words.iter().rev().take(4).rev().map(|(start, end)| sql[*start..*end].to_ascii_lowercase()).collect();
+        let tail: Vec<String> = words
+            .iter()
+            .rev()
+            .take(4)
+            .rev()
+            .map(|(start, end)| sql[*start..*end].to_ascii_lowercase())
+            .collect();
         let tail: Vec<&str> = tail.iter().map(String::as_str).collect();
         let blanked = match tail.as_slice() {
             [.., "overriding", which @ ("system" | "user"), "value"] => {
-                *overriding = Some(if *which == "system" { Overriding::System } else { Overriding::User });
+                *overriding = Some(if *which == "system" {
+                    Overriding::System
+                } else {
+                    Overriding::User
+                });
                 &words[words.len() - 3..]
             }
             [.., "for", "no", "key", "update"] => &words[words.len() - 3..words.len() - 1],
@@ -221,7 +239,10 @@ fn check_size(source: Source<'_>) -> Result<()> {
     }
     let mut lexer = Lexer::new(source.text);
     let mut chains = vec![0usize];
-    while let Some(token) = lexer.next_token().map_err(|error| moved(error, source.characters_before))? {
+    while let Some(token) = lexer
+        .next_token()
+        .map_err(|error| moved(error, source.characters_before))?
+    {
         let links = match token.kind {
             TokenKind::Symbol(b'(' | b'[') => {
                 chains.push(0);
@@ -245,7 +266,7 @@ fn check_size(source: Source<'_>) -> Result<()> {
             let ends = matches!(token.kind, TokenKind::Symbol(b',' | b';'));
             *chain = if ends { 0 } else { *chain + links };
         }
-        if chains.last().is_some_and(|chain| *chain > CHAIN_MAX) || chains.len() > 2 * NESTING_MAX {
+        if chains.last().is_some_and(|chain| *chain > CHAIN_MAX) || chains.len() > NESTING_MAX {
             return Err(too_complex());
         }
     }
@@ -253,8 +274,20 @@ fn check_size(source: Source<'_>) -> Result<()> {
 }
 
 /// Words that make a syntax tree one level deeper.
-const CHAINING: [&str; 12] =
-    ["and", "or", "not", "is", "union", "except", "intersect", "collate", "join", "like", "between", "at"];
+const CHAINING: [&str; 12] = [
+    "and",
+    "or",
+    "not",
+    "is",
+    "union",
+    "except",
+    "intersect",
+    "collate",
+    "join",
+    "like",
+    "between",
+    "at",
+];
 
 /// An error of a part of a text, moved to its place in the whole.
 pub(crate) fn moved(error: Error, characters: u32) -> Error {
@@ -264,7 +297,11 @@ pub(crate) fn moved(error: Error, characters: u32) -> Error {
             let mut rebuilt = Error::new(fields.code, fields.message).with_position(Some(position + characters));
             rebuilt = fields.detail.into_iter().fold(rebuilt, Error::with_detail);
             rebuilt = fields.hint.into_iter().fold(rebuilt, Error::with_hint);
-            rebuilt.with_names(fields.table.as_deref(), fields.column.as_deref(), fields.constraint.as_deref())
+            rebuilt.with_names(
+                fields.table.as_deref(),
+                fields.column.as_deref(),
+                fields.constraint.as_deref(),
+            )
         }
         _ => error,
     }
@@ -281,7 +318,10 @@ pub(crate) fn fold(ident: &ast::Ident) -> String {
 /// Cuts a name to PostgreSQL's length at a character boundary.
 pub(crate) fn cut(mut name: String) -> String {
     if name.len() > NAME_BYTES_MAX {
-        let end = (0..=NAME_BYTES_MAX).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        let end = (0..=NAME_BYTES_MAX)
+            .rev()
+            .find(|end| name.is_char_boundary(*end))
+            .unwrap_or(0);
         name.truncate(end);
     }
     name
@@ -299,8 +339,14 @@ mod tests {
     #[test]
     fn errors_name_the_token_and_its_place() {
         assert_eq!(error("selec 1"), ("syntax error at or near \"selec\"".into(), Some(1)));
-        assert_eq!(error("select 1 from"), ("syntax error at end of input".into(), Some(14)));
-        assert_eq!(error("select é,\n from )"), ("syntax error at or near \")\"".into(), Some(17)));
+        assert_eq!(
+            error("select 1 from"),
+            ("syntax error at end of input".into(), Some(14))
+        );
+        assert_eq!(
+            error("select é,\n from )"),
+            ("syntax error at or near \")\"".into(), Some(17))
+        );
         assert_eq!(error("select 1 1"), ("syntax error at or near \"1\"".into(), Some(10)));
     }
 
@@ -311,7 +357,10 @@ mod tests {
         let many = format!("select 1 where {}", vec!["a = 1"; 20_000].join(" or "));
         let not = format!("select {} true", "not ".repeat(20_000));
         for sql in [nested, chained, many, not] {
-            assert_eq!(parse_statement(Source::new(&sql)).unwrap_err().code(), SqlState::STATEMENT_TOO_COMPLEX);
+            assert_eq!(
+                parse_statement(Source::new(&sql)).unwrap_err().code(),
+                SqlState::STATEMENT_TOO_COMPLEX
+            );
         }
         let rows = format!("insert into t values {}", vec!["(1, -2)"; 20_000].join(","));
         assert!(parse_statement(Source::new(&rows)).is_ok());

@@ -44,18 +44,38 @@ impl Terms<'_> {
     pub fn candidates(&self, relation: usize, placed: &[usize]) -> Vec<Candidate> {
         let own = &self.query.relations[relation];
         let Relation::Table(table) = &own.relation else {
-            let cost = if matches!(own.relation, Relation::Values(_)) { 10.0 } else { 1000.0 };
-            return vec![Candidate { access: Access::Full { reverse: false }, satisfied: Vec::new(), cost }];
+            let cost = if matches!(own.relation, Relation::Values(_)) {
+                10.0
+            } else {
+                1000.0
+            };
+            return vec![Candidate {
+                access: Access::Full { reverse: false },
+                satisfied: Vec::new(),
+                cost,
+            }];
         };
-        let reader = FactReader { query: self.query, relation, placed, parameters: self.parameters };
-        let terms: &[Expr] = if own.join == JoinKind::Left { &own.on } else { self.shared };
+        let reader = FactReader {
+            query: self.query,
+            relation,
+            placed,
+            parameters: self.parameters,
+        };
+        let terms: &[Expr] = if own.join == JoinKind::Left {
+            &own.on
+        } else {
+            self.shared
+        };
         let mut facts = reader.facts(terms.iter().enumerate());
         if own.join == JoinKind::Inner {
             let derived = reader.facts(self.derived.iter().enumerate());
             facts.extend(derived.into_iter().map(|fact| Fact { term: None, ..fact }));
         }
-        let branches: Vec<Branches> =
-            terms.iter().enumerate().filter_map(|(index, term)| reader.branches(index, term)).collect();
+        let branches: Vec<Branches> = terms
+            .iter()
+            .enumerate()
+            .filter_map(|(index, term)| reader.branches(index, term))
+            .collect();
         let mut candidates = vec![Candidate {
             access: Access::Full { reverse: false },
             satisfied: Vec::new(),
@@ -77,7 +97,9 @@ impl Terms<'_> {
         let mut satisfied = Vec::new();
         let mut prefix = Vec::new();
         for column in key {
-            let Some((value, term)) = equal(facts, *column) else { break };
+            let Some((value, term)) = equal(facts, *column) else {
+                break;
+            };
             prefix.push(value.clone());
             satisfied.extend(term);
         }
@@ -93,27 +115,48 @@ impl Terms<'_> {
             // Without an upper bound the range runs into the NULLs at its end: the term must still be checked.
             let keeps_nulls = high.is_none() && index.is_some() && !table.columns[*next].not_null;
             let checked = low.iter().filter(|_| !keeps_nulls).chain(&high);
-            satisfied.extend(checked.filter(|(fact, ..)| fact.exact).filter_map(|(fact, ..)| fact.term));
+            satisfied.extend(
+                checked
+                    .filter(|(fact, ..)| fact.exact)
+                    .filter_map(|(fact, ..)| fact.term),
+            );
         }
         let bounds = usize::from(low.is_some()) + usize::from(high.is_some());
         let whole = prefix.len() == key.len();
         let unique = index.is_none_or(|index| table.indexes[index].unique);
         let share = EQUAL_SHARE.powi(prefix.len() as i32) * RANGE_SHARE[bounds];
-        let rows = if whole && unique { 1.0 } else { (TABLE_ROWS * share).max(2.0) };
+        let rows = if whole && unique {
+            1.0
+        } else {
+            (TABLE_ROWS * share).max(2.0)
+        };
         // Reading a whole index is worth it for its order only.
         let factor = if index.is_some() { INDEX_FACTOR } else { 1.0 };
         let strip = |bound: Option<(&Fact, Expr, bool)>| bound.map(|(_, value, included)| (value, included));
-        let access = Access::Range(RangeAccess { index, prefix, low: strip(low), high: strip(high), reverse: false });
-        Some(Candidate { access, satisfied, cost: rows * factor })
+        let access = Access::Range(RangeAccess {
+            index,
+            prefix,
+            low: strip(low),
+            high: strip(high),
+            reverse: false,
+        });
+        Some(Candidate {
+            access,
+            satisfied,
+            cost: rows * factor,
+        })
     }
 }
 
 fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
     let find = |exact: bool| {
-        facts.iter().filter(|fact| fact.column == column && fact.exact == exact).find_map(|fact| match &fact.says {
-            Says::Equal(value) => Some((value, fact.term.filter(|_| fact.exact))),
-            _ => None,
-        })
+        facts
+            .iter()
+            .filter(|fact| fact.column == column && fact.exact == exact)
+            .find_map(|fact| match &fact.says {
+                Says::Equal(value) => Some((value, fact.term.filter(|_| fact.exact))),
+                _ => None,
+            })
     };
     find(true).or_else(|| find(false))
 }
@@ -133,15 +176,22 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
             satisfied.extend(term);
             continue;
         }
-        let list = facts.iter().filter(|fact| fact.column == *column).find_map(|fact| match &fact.says {
-            Says::In(values) => Some((values.clone(), fact.term.filter(|_| fact.exact))),
-            _ => None,
-        });
+        let list = facts
+            .iter()
+            .filter(|fact| fact.column == *column)
+            .find_map(|fact| match &fact.says {
+                Says::In(values) => Some((values.clone(), fact.term.filter(|_| fact.exact))),
+                _ => None,
+            });
         let Some((values, term)) = list else { break };
         choices.push(values);
         satisfied.extend(term);
     }
-    let count = choices.iter().map(Vec::len).try_fold(1usize, usize::checked_mul).unwrap_or(usize::MAX);
+    let count = choices
+        .iter()
+        .map(Vec::len)
+        .try_fold(1usize, usize::checked_mul)
+        .unwrap_or(usize::MAX);
     if choices.len() == key.len() && count <= POINTS_MAX {
         let access = if choices.iter().all(|values| values.len() == 1) {
             Access::Point(choices.into_iter().flatten().collect())
@@ -149,32 +199,53 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
             Access::Points(product(&choices))
         };
         let cost = if count == 1 { 0.9 } else { count as f64 };
-        candidates.push(Candidate { access, satisfied, cost });
+        candidates.push(Candidate {
+            access,
+            satisfied,
+            cost,
+        });
     }
     for or in branches {
         let keys: Option<Vec<Vec<Expr>>> = or
             .branches
             .iter()
-            .map(|branch| key.iter().map(|column| value_of(branch, *column)).collect::<Option<Vec<Expr>>>())
+            .map(|branch| {
+                key.iter()
+                    .map(|column| value_of(branch, *column))
+                    .collect::<Option<Vec<Expr>>>()
+            })
             .collect();
         if let Some(keys) = keys.filter(|keys| keys.len() <= POINTS_MAX) {
             let only_key = or.branches.iter().all(|branch| branch.len() == key.len());
-            let satisfied = if or.exact && only_key { vec![or.term] } else { Vec::new() };
-            candidates.push(Candidate { cost: keys.len() as f64, access: Access::Points(keys), satisfied });
+            let satisfied = if or.exact && only_key {
+                vec![or.term]
+            } else {
+                Vec::new()
+            };
+            candidates.push(Candidate {
+                cost: keys.len() as f64,
+                access: Access::Points(keys),
+                satisfied,
+            });
         }
     }
     candidates
 }
 
 fn value_of(branch: &[(usize, Expr)], column: usize) -> Option<Expr> {
-    branch.iter().find(|(own, _)| *own == column).map(|(_, value)| value.clone())
+    branch
+        .iter()
+        .find(|(own, _)| *own == column)
+        .map(|(_, value)| value.clone())
 }
 
 fn product(choices: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     choices.iter().fold(vec![Vec::new()], |keys, values| {
         let extend = |key: &Vec<Expr>| {
             let key = key.clone();
-            values.iter().map(move |value| key.iter().cloned().chain([value.clone()]).collect::<Vec<Expr>>())
+            values
+                .iter()
+                .map(move |value| key.iter().cloned().chain([value.clone()]).collect::<Vec<Expr>>())
         };
         keys.iter().flat_map(extend).collect()
     })
@@ -200,7 +271,11 @@ pub(super) fn expressions_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Ex
         Access::Points(keys) => keys.iter_mut().flatten().for_each(visit),
         Access::Range(range) => {
             range.prefix.iter_mut().for_each(&mut *visit);
-            range.low.iter_mut().chain(&mut range.high).for_each(|(bound, _)| visit(bound));
+            range
+                .low
+                .iter_mut()
+                .chain(&mut range.high)
+                .for_each(|(bound, _)| visit(bound));
         }
         Access::Full { .. } => {}
     }

@@ -32,14 +32,21 @@ pub(crate) fn order_reason(
     filter_reason(table, filter)
         .or_else(|| check_reason(table, assignments))
         .or_else(|| foreign_key_reason(table, assignments))
-        .or_else(|| assignments.iter().find_map(|assignment| failure_reason(table, assignment)))
+        .or_else(|| {
+            assignments
+                .iter()
+                .find_map(|assignment| failure_reason(table, assignment))
+        })
 }
 
 fn filter_reason(table: &Table, filter: Option<&Expr>) -> Option<String> {
     let mut reason = None;
     filter?.for_each_column(&mut |column| {
         if reason.is_none() && !table.primary_key.contains(&column) {
-            reason = table.columns.get(column).map(|column| format!("WHERE on non-key columns ({})", column.name));
+            reason = table
+                .columns
+                .get(column)
+                .map(|column| format!("WHERE on non-key columns ({})", column.name));
         }
     });
     reason
@@ -73,9 +80,10 @@ fn foreign_key_reason(table: &Table, assignments: &[Assignment]) -> Option<Strin
 
 fn failure_reason(table: &Table, assignment: &Assignment) -> Option<String> {
     match &assignment.shape {
-        AssignmentShape::Evaluate { can_fail: Some(reason) } => {
-            Some(format!("expression of {} can fail: {reason}", table.columns[assignment.column].name))
-        }
+        AssignmentShape::Evaluate { can_fail: Some(reason) } => Some(format!(
+            "expression of {} can fail: {reason}",
+            table.columns[assignment.column].name
+        )),
         _ => None,
     }
 }

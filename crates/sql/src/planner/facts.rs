@@ -51,7 +51,10 @@ impl FactReader<'_> {
     pub fn facts<'t>(&self, terms: impl Iterator<Item = (usize, &'t Expr)>) -> Vec<Fact> {
         let mut facts = Vec::new();
         for (index, term) in terms {
-            facts.extend(self.of_term(term).into_iter().map(|fact| Fact { term: Some(index), ..fact }));
+            facts.extend(self.of_term(term).into_iter().map(|fact| Fact {
+                term: Some(index),
+                ..fact
+            }));
         }
         facts
     }
@@ -70,18 +73,33 @@ impl FactReader<'_> {
                     exact &= is_exact;
                     values.push(value);
                 }
-                Some(Fact { column, says: Says::In(values), term: None, exact })
+                Some(Fact {
+                    column,
+                    says: Says::In(values),
+                    term: None,
+                    exact,
+                })
             }
             // A truth value stands for itself.
             Expr::Column(_) => {
                 let column = self.own_column(term)?;
                 let says = Says::Equal(Expr::Literal(Value::Bool(true)));
-                Some(Fact { column, says, term: None, exact: true })
+                Some(Fact {
+                    column,
+                    says,
+                    term: None,
+                    exact: true,
+                })
             }
             Expr::Not(inner) => {
                 let column = self.own_column(inner).filter(|_| matches!(**inner, Expr::Column(_)))?;
                 let says = Says::Equal(Expr::Literal(Value::Bool(false)));
-                Some(Fact { column, says, term: None, exact: true })
+                Some(Fact {
+                    column,
+                    says,
+                    term: None,
+                    exact: true,
+                })
             }
             _ => None,
         }
@@ -99,7 +117,12 @@ impl FactReader<'_> {
             Comparison::Less => Says::High(value, false),
             Comparison::LessOrEqual => Says::High(value, true),
         };
-        Some(Fact { column, says, term: None, exact })
+        Some(Fact {
+            column,
+            says,
+            term: None,
+            exact,
+        })
     }
 
     /// The branches of an OR whose every branch is made of equalities with this relation's columns.
@@ -115,7 +138,12 @@ impl FactReader<'_> {
             let mut branch = Vec::with_capacity(terms.len());
             for term in terms {
                 match self.of_term(term) {
-                    Some(Fact { column, says: Says::Equal(value), exact: is_exact, .. }) => {
+                    Some(Fact {
+                        column,
+                        says: Says::Equal(value),
+                        exact: is_exact,
+                        ..
+                    }) => {
                         exact &= is_exact && !branch.iter().any(|(other, _)| *other == column);
                         branch.push((column, value));
                     }
@@ -124,13 +152,22 @@ impl FactReader<'_> {
             }
             branches.push(branch);
         }
-        Some(Branches { branches, term: index, exact })
+        Some(Branches {
+            branches,
+            term: index,
+            exact,
+        })
     }
 
     /// The column of this relation that an expression is, seen through the cast that takes the blanks off `char(n)`.
     fn own_column(&self, expr: &Expr) -> Option<usize> {
         let expr = match expr {
-            Expr::Cast { operand, from: DataType::Char, to, .. } if *to == ColumnType::plain(DataType::Text) => operand,
+            Expr::Cast {
+                operand,
+                from: DataType::Char,
+                to,
+                ..
+            } if *to == ColumnType::plain(DataType::Text) => operand,
             other => other,
         };
         let Expr::Column(global) = expr else { return None };
@@ -160,7 +197,10 @@ impl FactReader<'_> {
             Expr::Parameter(index) => Some((self.parameters)(*index)),
             Expr::Column(global) => {
                 let relation = &self.query.relations[self.query.relation_of(*global)];
-                relation.types.get(global - relation.first).map(|column_type| column_type.data_type)
+                relation
+                    .types
+                    .get(global - relation.first)
+                    .map(|column_type| column_type.data_type)
             }
             Expr::Cast { to, .. } => Some(to.data_type),
             Expr::Call { function, arguments } => match function.entry().result {
@@ -168,9 +208,11 @@ impl FactReader<'_> {
                 _ => arguments.iter().find_map(|argument| self.type_of(argument)),
             },
             Expr::Coalesce(items) => items.iter().find_map(|item| self.type_of(item)),
-            Expr::Case { branches, otherwise } => {
-                branches.iter().map(|(_, result)| result).chain([&**otherwise]).find_map(|result| self.type_of(result))
-            }
+            Expr::Case { branches, otherwise } => branches
+                .iter()
+                .map(|(_, result)| result)
+                .chain([&**otherwise])
+                .find_map(|result| self.type_of(result)),
             _ => Some(DataType::Bool),
         }
     }
@@ -180,19 +222,32 @@ impl FactReader<'_> {
 fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Option<(Expr, bool)> {
     use DataType::{Bool, Bytea, Char, Date, Float4, Float8, Numeric, Oid, Text, Time, Timestamp, TimestampTz, Uuid};
     let plain = ColumnType::plain(to.data_type);
-    let widened = || cast_expr(expr.clone(), from, plain, CastContext::Implicit).ok().map(|value| (value, true));
+    let widened = || {
+        cast_expr(expr.clone(), from, plain, CastContext::Implicit)
+            .ok()
+            .map(|value| (value, true))
+    };
     match to.data_type {
         same @ (Bool | Bytea | Date | Time | Timestamp | TimestampTz | Uuid | Float4 | Oid) if same == from => {
             Some((expr.clone(), true))
         }
         integer if integer.is_integer() && from.is_integer() => {
-            if from <= integer { widened() } else { narrowed(expr, from, integer, is_equality) }
+            if from <= integer {
+                widened()
+            } else {
+                narrowed(expr, from, integer, is_equality)
+            }
         }
         Numeric if from.is_integer() || from == Numeric => widened(),
         Float8 if from.is_number() && from != Oid => widened(),
         // Literals of any text type are text; blanks of char(n) were taken off by the comparison.
         Char if from.is_text() && is_equality => {
-            let padded = Expr::Cast { operand: Box::new(expr.clone()), from: Text, to, explicit: true };
+            let padded = Expr::Cast {
+                operand: Box::new(expr.clone()),
+                from: Text,
+                to,
+                explicit: true,
+            };
             Some((padded.fold_constants(), false))
         }
         text if text.is_text() && text != Char && from.is_text() && from != Char => Some((expr.clone(), true)),
@@ -207,8 +262,12 @@ fn narrowed(expr: &Expr, from: DataType, to: DataType, is_equality: bool) -> Opt
         DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => return None,
     };
-    let cast =
-        Expr::Cast { operand: Box::new(expr.clone()), from, to: ColumnType::plain(to), explicit: false };
+    let cast = Expr::Cast {
+        operand: Box::new(expr.clone()),
+        from,
+        to: ColumnType::plain(to),
+        explicit: false,
+    };
     if let Expr::Literal(value) = expr {
         let fits = value.as_i64().is_some_and(|number| (low..=high).contains(&number));
         return match (fits, is_equality) {
@@ -221,9 +280,22 @@ fn narrowed(expr: &Expr, from: DataType, to: DataType, is_equality: bool) -> Opt
         return None;
     }
     let bound = |comparison, limit| {
-        Expr::Compare(comparison, Box::new(expr.clone()), Box::new(Expr::Literal(Value::Int8(limit))))
+        Expr::Compare(
+            comparison,
+            Box::new(expr.clone()),
+            Box::new(Expr::Literal(Value::Int8(limit))),
+        )
     };
-    let fits = Expr::And(vec![bound(Comparison::GreaterOrEqual, low), bound(Comparison::LessOrEqual, high)]);
+    let fits = Expr::And(vec![
+        bound(Comparison::GreaterOrEqual, low),
+        bound(Comparison::LessOrEqual, high),
+    ]);
     let otherwise = Box::new(Expr::Literal(Value::Null));
-    Some((Expr::Case { branches: vec![(fits, cast)], otherwise }, true))
+    Some((
+        Expr::Case {
+            branches: vec![(fits, cast)],
+            otherwise,
+        },
+        true,
+    ))
 }

@@ -62,7 +62,10 @@ pub(crate) struct SelectParts {
 impl Query {
     /// The relation that column `global` belongs to.
     pub fn relation_of(&self, global: usize) -> usize {
-        self.relations.iter().rposition(|relation| relation.first <= global).unwrap_or(0)
+        self.relations
+            .iter()
+            .rposition(|relation| relation.first <= global)
+            .unwrap_or(0)
     }
 }
 
@@ -80,7 +83,8 @@ fn calls_writer(plan: &SelectPlan) -> bool {
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
             if let Expr::Call { function, .. } = node {
-                found |= function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval");
+                found |=
+                    function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval");
             }
         });
     };
@@ -91,7 +95,11 @@ fn calls_writer(plan: &SelectPlan) -> bool {
     }
     if let Some(aggregate) = &plan.aggregate {
         aggregate.keys.iter().chain(&aggregate.having).for_each(&mut look);
-        aggregate.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter)).for_each(&mut look);
+        aggregate
+            .calls
+            .iter()
+            .flat_map(|call| call.arguments.iter().chain(&call.filter))
+            .for_each(&mut look);
     }
     found
 }

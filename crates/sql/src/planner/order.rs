@@ -28,7 +28,13 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
                 if !index.unique {
                     key.extend(&table.primary_key);
                 }
-                (key, range.prefix.len(), index.unique && never_null || !table.primary_key.is_empty())
+                // Rows with a NULL may share an entry of a unique index.
+                let unique = if index.unique {
+                    never_null
+                } else {
+                    !table.primary_key.is_empty()
+                };
+                (key, range.prefix.len(), unique)
             }
         },
     };

@@ -20,7 +20,12 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
     fold_parts(&mut query, &mut parts);
     let derived = derive(&query.terms);
     let mut planned = {
-        let terms = Terms { query: &query, shared: &query.terms, derived: &derived, parameters };
+        let terms = Terms {
+            query: &query,
+            shared: &query.terms,
+            derived: &derived,
+            parameters,
+        };
         choose_order(&terms)
     };
     let mut served = false;
@@ -57,10 +62,18 @@ pub(crate) fn plan_target(
         on: Vec::new(),
     };
     let terms = flatten(terms.into_iter().map(Expr::fold_constants).collect());
-    let query = Query { relations: vec![relation], terms };
+    let query = Query {
+        relations: vec![relation],
+        terms,
+    };
     let derived = derive(&query.terms);
     let best = {
-        let terms = Terms { query: &query, shared: &query.terms, derived: &derived, parameters };
+        let terms = Terms {
+            query: &query,
+            shared: &query.terms,
+            derived: &derived,
+            parameters,
+        };
         cheapest(terms.candidates(0, &[]))
     };
     let mut terms = query.terms;
@@ -70,7 +83,10 @@ pub(crate) fn plan_target(
         !best.satisfied.contains(&(index - 1))
     });
     let filter = all_of(terms);
-    let reads = filter.as_ref().map_or(ColumnSet::EMPTY, Expr::columns).union(ColumnSet::EXISTENCE);
+    let reads = filter
+        .as_ref()
+        .map_or(ColumnSet::EMPTY, Expr::columns)
+        .union(ColumnSet::EXISTENCE);
     let step = Step {
         relation: Relation::Table(Arc::clone(table)),
         alias: alias.to_owned(),
@@ -105,7 +121,14 @@ pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPl
         offset: None,
         lock: None,
     };
-    plan_select(Query { relations: vec![relation], terms: Vec::new() }, parts, &|_| rubato_base::DataType::Unknown)
+    plan_select(
+        Query {
+            relations: vec![relation],
+            terms: Vec::new(),
+        },
+        parts,
+        &|_| rubato_base::DataType::Unknown,
+    )
 }
 
 fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
@@ -133,17 +156,33 @@ fn derive(terms: &[Expr]) -> Vec<Expr> {
         .collect();
     let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
     let mut derived = Vec::new();
-    for (left, middle) in equalities.iter().filter(|(left, right)| is_column(left) && is_column(right)) {
-        for (_, value) in equalities.iter().filter(|(other, value)| other == middle && *value != *left) {
-            derived.push(Expr::Compare(Comparison::Equal, Box::new((*left).clone()), Box::new((*value).clone())));
+    for (left, middle) in equalities
+        .iter()
+        .filter(|(left, right)| is_column(left) && is_column(right))
+    {
+        for (_, value) in equalities
+            .iter()
+            .filter(|(other, value)| other == middle && *value != *left)
+        {
+            derived.push(Expr::Compare(
+                Comparison::Equal,
+                Box::new((*left).clone()),
+                Box::new((*value).clone()),
+            ));
         }
     }
     derived
 }
 
 fn cheapest(candidates: Vec<Candidate>) -> Candidate {
-    let full = Candidate { access: Access::Full { reverse: false }, satisfied: Vec::new(), cost: f64::INFINITY };
-    candidates.into_iter().fold(full, |best, next| if next.cost < best.cost { next } else { best })
+    let full = Candidate {
+        access: Access::Full { reverse: false },
+        satisfied: Vec::new(),
+        cost: f64::INFINITY,
+    };
+    candidates
+        .into_iter()
+        .fold(full, |best, next| if next.cost < best.cost { next } else { best })
 }
 
 /// Relations in the order in which they are read, with the way to each.
@@ -209,16 +248,28 @@ struct WantedOrder {
 fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option<WantedOrder> {
     let driver = &query.relations[planned.first()?.0];
     let own = |expr: &Expr| match expr {
-        Expr::Column(global) => global.checked_sub(driver.first).filter(|column| *column < driver.types.len()),
+        Expr::Column(global) => global
+            .checked_sub(driver.first)
+            .filter(|column| *column < driver.types.len()),
         _ => None,
     };
     if let Some(aggregate) = &parts.aggregate {
         let column = extreme_column(aggregate).and_then(|(expr, kind)| own(expr).map(|column| (column, kind)));
         let (column, kind) = column.filter(|_| planned.len() == 1)?;
-        let Relation::Table(table) = &driver.relation else { return None };
+        let Relation::Table(table) = &driver.relation else {
+            return None;
+        };
         let descending = kind == AggregateKind::Maximum;
-        let columns = vec![OrderColumn { column, descending, nulls_first: descending }];
-        return table.columns[column].not_null.then_some(WantedOrder { columns, has_limit: true, is_extreme: true });
+        let columns = vec![OrderColumn {
+            column,
+            descending,
+            nulls_first: descending,
+        }];
+        return table.columns[column].not_null.then_some(WantedOrder {
+            columns,
+            has_limit: true,
+            is_extreme: true,
+        });
     }
     if parts.order_by.is_empty() || parts.distinct {
         return None;
@@ -228,17 +279,29 @@ fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option
         .iter()
         .map(|key| {
             let column = own(&parts.projection[key.column])?;
-            Some(OrderColumn { column, descending: key.descending, nulls_first: key.nulls_first })
+            Some(OrderColumn {
+                column,
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+            })
         })
         .collect::<Option<Vec<_>>>()?;
-    Some(WantedOrder { columns, has_limit: parts.limit.is_some(), is_extreme: false })
+    Some(WantedOrder {
+        columns,
+        has_limit: parts.limit.is_some(),
+        is_extreme: false,
+    })
 }
 
 /// The column and kind of a lone min or max.
 fn extreme_column(aggregate: &AggregatePlan) -> Option<(&Expr, AggregateKind)> {
-    let [call] = aggregate.calls.as_slice() else { return None };
+    let [call] = aggregate.calls.as_slice() else {
+        return None;
+    };
     let is_extreme = matches!(call.aggregate.kind, AggregateKind::Minimum | AggregateKind::Maximum);
-    let [argument] = call.arguments.as_slice() else { return None };
+    let [argument] = call.arguments.as_slice() else {
+        return None;
+    };
     let plain = aggregate.keys.is_empty() && call.filter.is_none();
     (is_extreme && plain).then_some((argument, call.aggregate.kind))
 }
@@ -251,13 +314,24 @@ fn serve(
     planned: &mut Planned,
     wanted: &WantedOrder,
 ) -> bool {
-    let Some((driver, current)) = planned.first_mut() else { return false };
-    let Relation::Table(table) = &query.relations[*driver].relation else { return false };
-    let terms = Terms { query, shared: &query.terms, derived, parameters };
+    let Some((driver, current)) = planned.first_mut() else {
+        return false;
+    };
+    let Relation::Table(table) = &query.relations[*driver].relation else {
+        return false;
+    };
+    let terms = Terms {
+        query,
+        shared: &query.terms,
+        derived,
+        parameters,
+    };
     let factor = if wanted.has_limit { LIMIT_FACTOR } else { 1.0 };
     let mut best: Option<(f64, Candidate, bool)> = None;
     for candidate in terms.candidates(*driver, &[]) {
-        let Some(reverse) = served_by(&candidate.access, table, &wanted.columns) else { continue };
+        let Some(reverse) = served_by(&candidate.access, table, &wanted.columns) else {
+            continue;
+        };
         let cost = candidate.cost * factor;
         if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
             best = Some((cost, candidate, reverse));
@@ -305,7 +379,10 @@ impl Builder {
 
     fn step_of(&self, global: usize) -> usize {
         let relation = self.query.relation_of(global);
-        self.planned.iter().position(|(other, _)| *other == relation).unwrap_or(0)
+        self.planned
+            .iter()
+            .position(|(other, _)| *other == relation)
+            .unwrap_or(0)
     }
 
     /// The step after which a term can be checked.
@@ -348,7 +425,9 @@ impl Builder {
                 }
             }
             let mut columns = Vec::new();
-            expressions(&self.planned[step].1.access, &mut |expr| expr.for_each_column(&mut |c| columns.push(c)));
+            expressions(&self.planned[step].1.access, &mut |expr| {
+                expr.for_each_column(&mut |c| columns.push(c))
+            });
             columns.into_iter().for_each(|column| self.need_column(column));
         }
     }
@@ -373,7 +452,11 @@ impl Builder {
                 aggregate.keys.iter().for_each(|expr| self.need(expr));
                 for call in &aggregate.calls {
                     let ordered = call.order_by.iter().map(|(expr, ..)| expr);
-                    call.arguments.iter().chain(&call.filter).chain(ordered).for_each(|expr| self.need(expr));
+                    call.arguments
+                        .iter()
+                        .chain(&call.filter)
+                        .chain(ordered)
+                        .for_each(|expr| self.need(expr));
                 }
             }
         }
@@ -391,11 +474,20 @@ impl Builder {
             .iter()
             .enumerate()
             .map(|(step, (relation, _))| {
-                (self.query.relations[*relation].first, first_slots[step], self.needed[step].iter().copied().collect())
+                (
+                    self.query.relations[*relation].first,
+                    first_slots[step],
+                    self.needed[step].iter().copied().collect(),
+                )
             })
             .collect();
         let steps_of: Vec<usize> = (0..self.query.relations.len())
-            .map(|relation| self.planned.iter().position(|(other, _)| *other == relation).unwrap_or(0))
+            .map(|relation| {
+                self.planned
+                    .iter()
+                    .position(|(other, _)| *other == relation)
+                    .unwrap_or(0)
+            })
             .collect();
         let firsts: Vec<usize> = self.query.relations.iter().map(|relation| relation.first).collect();
         let map = |global: usize| {
@@ -404,17 +496,25 @@ impl Builder {
             slot + columns.iter().position(|column| *column == global - first).unwrap_or(0)
         };
         let remap = |expr: &mut Expr| *expr = expr.remap_columns(&map);
-        let mut relations: Vec<Option<QueryRelation>> =
-            std::mem::take(&mut self.query.relations).into_iter().map(Some).collect();
+        let mut relations: Vec<Option<QueryRelation>> = std::mem::take(&mut self.query.relations)
+            .into_iter()
+            .map(Some)
+            .collect();
         let mut steps = Vec::with_capacity(self.planned.len());
         for (step, (relation, mut candidate)) in self.planned.into_iter().enumerate() {
-            let Some(own) = relations[relation].take() else { continue };
+            let Some(own) = relations[relation].take() else {
+                continue;
+            };
             expressions_mut(&mut candidate.access, &mut |expr| remap(expr));
             let mut condition = all_of(std::mem::take(&mut self.conditions[step]));
             let mut filter_after = all_of(std::mem::take(&mut self.after[step]));
             condition.iter_mut().chain(&mut filter_after).for_each(remap);
             let columns: Vec<usize> = self.needed[step].iter().copied().collect();
-            let reads = columns.iter().copied().collect::<ColumnSet>().union(ColumnSet::EXISTENCE);
+            let reads = columns
+                .iter()
+                .copied()
+                .collect::<ColumnSet>()
+                .union(ColumnSet::EXISTENCE);
             steps.push(Step {
                 relation: own.relation,
                 alias: own.alias,
@@ -455,7 +555,10 @@ fn remap_aggregate(aggregate: &mut AggregatePlan, remap: &dyn Fn(&mut Expr)) {
     aggregate.keys.iter_mut().for_each(remap);
     for call in &mut aggregate.calls {
         let ordered = call.order_by.iter_mut().map(|(expr, ..)| expr);
-        call.arguments.iter_mut().chain(&mut call.filter).chain(ordered).for_each(remap);
+        call.arguments
+            .iter_mut()
+            .chain(&mut call.filter)
+            .chain(ordered)
+            .for_each(remap);
     }
 }
-

@@ -38,12 +38,17 @@ impl Change {
                 self.check_constraint_name(table, &key.name)?;
                 self.add_foreign_key(table, key.clone())?;
                 let foreign_key = self.table_mut(table)?.foreign_keys.len() - 1;
-                self.work.push(StorageWork::VerifyForeignKey { table: table.clone(), foreign_key });
+                self.work.push(StorageWork::VerifyForeignKey {
+                    table: table.clone(),
+                    foreign_key,
+                });
                 Ok(())
             }
-            AlterAction::DropConstraint { name, if_exists, cascade } => {
-                self.drop_constraint(table, name, *if_exists, *cascade)
-            }
+            AlterAction::DropConstraint {
+                name,
+                if_exists,
+                cascade,
+            } => self.drop_constraint(table, name, *if_exists, *cascade),
             AlterAction::AddColumn { column, if_not_exists } => self.add_column(table, column, *if_not_exists),
             AlterAction::AddSequence(sequence) => {
                 self.check_relation_name(&sequence.name)?;
@@ -72,12 +77,18 @@ impl Change {
     }
 
     fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
-        self.table_mut(table)?.columns.get_mut(column).ok_or_else(|| Error::internal("ALTER TABLE lost its column"))
+        self.table_mut(table)?
+            .columns
+            .get_mut(column)
+            .ok_or_else(|| Error::internal("ALTER TABLE lost its column"))
     }
 
     fn check_relation_name(&self, name: &str) -> Result<()> {
         match self.name_is_taken(name) {
-            true => Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))),
+            true => Err(Error::new(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists"),
+            )),
             false => Ok(()),
         }
     }
@@ -94,7 +105,12 @@ impl Change {
     }
 
     fn check_column_name(&mut self, table: &str, name: &str) -> Result<()> {
-        match self.table_mut(table)?.columns.iter().any(|column| !column.dropped && column.name == *name) {
+        match self
+            .table_mut(table)?
+            .columns
+            .iter()
+            .any(|column| !column.dropped && column.name == *name)
+        {
             true => Err(Error::new(
                 SqlState::DUPLICATE_COLUMN,
                 format!("column \"{name}\" of relation \"{table}\" already exists"),
@@ -127,12 +143,19 @@ impl Change {
         let indexes = table.indexes.len();
         self.catalog.table_names.remove(&from);
         self.catalog.table_names.insert(fresh, name.to_owned());
-        self.work.push(StorageWork::Rewrite { table: name.to_owned(), from, old_key });
+        self.work.push(StorageWork::Rewrite {
+            table: name.to_owned(),
+            from,
+            old_key,
+        });
         self.work.push(StorageWork::Drop { storage: from });
         for index in 0..indexes {
             let fresh = self.new_storage();
             let old: TableId = std::mem::replace(&mut self.table_mut(name)?.indexes[index].id, fresh);
-            self.work.push(StorageWork::FillIndex { table: name.to_owned(), index });
+            self.work.push(StorageWork::FillIndex {
+                table: name.to_owned(),
+                index,
+            });
             self.work.push(StorageWork::Drop { storage: old });
         }
         Ok(())
@@ -143,7 +166,10 @@ impl Change {
         let own = self.table_mut(table)?;
         own.checks.push(check.clone());
         let place = own.checks.len() - 1;
-        self.work.push(StorageWork::VerifyCheck { table: table.to_owned(), check: place });
+        self.work.push(StorageWork::VerifyCheck {
+            table: table.to_owned(),
+            check: place,
+        });
         Ok(())
     }
 
@@ -217,7 +243,10 @@ impl Change {
 
     fn add_column(&mut self, table: &str, column: &Column, if_not_exists: bool) -> Result<()> {
         if if_not_exists && self.check_column_name(table, &column.name).is_err() {
-            let message = format!("column \"{}\" of relation \"{table}\" already exists, skipping", column.name);
+            let message = format!(
+                "column \"{}\" of relation \"{table}\" already exists, skipping",
+                column.name
+            );
             self.notice(SqlState::DUPLICATE_COLUMN, message);
             return Ok(());
         }
@@ -226,17 +255,27 @@ impl Change {
         own.columns.push(column.clone());
         let place = own.columns.len() - 1;
         if column.default.is_some() {
-            self.work.push(StorageWork::FillColumn { table: table.to_owned(), column: place });
+            self.work.push(StorageWork::FillColumn {
+                table: table.to_owned(),
+                column: place,
+            });
         }
         if column.not_null {
-            self.work.push(StorageWork::VerifyNotNull { table: table.to_owned(), column: place });
+            self.work.push(StorageWork::VerifyNotNull {
+                table: table.to_owned(),
+                column: place,
+            });
         }
         Ok(())
     }
 
     fn drop_column(&mut self, table: &str, name: &str, if_exists: bool) -> Result<()> {
         let own = self.table_mut(table)?;
-        let Some(place) = own.columns.iter().position(|column| !column.dropped && column.name == *name) else {
+        let Some(place) = own
+            .columns
+            .iter()
+            .position(|column| !column.dropped && column.name == *name)
+        else {
             let message = format!("column \"{name}\" of relation \"{table}\" does not exist");
             if if_exists {
                 self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
@@ -260,8 +299,12 @@ impl Change {
             .filter(|index| index.columns.contains(&place))
             .map(|index| (index.name.clone(), index.columns.clone()))
             .collect();
-        let keys: Vec<String> =
-            own.foreign_keys.iter().filter(|key| key.columns.contains(&place)).map(|key| key.name.clone()).collect();
+        let keys: Vec<String> = own
+            .foreign_keys
+            .iter()
+            .filter(|key| key.columns.contains(&place))
+            .map(|key| key.name.clone())
+            .collect();
         for (index, columns) in indexes {
             self.release(table, &columns, &format!("column {name} of table {table}"), false)?;
             self.remove_index(table, &index)?;
@@ -295,28 +338,52 @@ impl Change {
         let verify = not_null && !definition.not_null;
         definition.not_null = not_null;
         if verify {
-            self.work.push(StorageWork::VerifyNotNull { table: table.to_owned(), column });
+            self.work.push(StorageWork::VerifyNotNull {
+                table: table.to_owned(),
+                column,
+            });
         }
         Ok(())
     }
 
     fn rename_table(&mut self, old: &str, new: &str) -> Result<()> {
         self.check_relation_name(new)?;
-        let Some(mut table) = self.catalog.tables.remove(old) else { return Err(no_table(old)) };
+        let Some(mut table) = self.catalog.tables.remove(old) else {
+            return Err(no_table(old));
+        };
         Arc::make_mut(&mut table).name = new.to_owned();
         self.catalog.table_names.insert(table.id, new.to_owned());
         self.catalog.tables.insert(new.to_owned(), Arc::clone(&table));
         self.touched.remove(old);
         self.touched.insert(new.to_owned());
         for key in table.foreign_keys.clone() {
-            let referred = if key.referenced_table == old { new.to_owned() } else { key.referenced_table };
-            for (name, _) in self.table_mut(&referred)?.referenced_by.iter_mut().filter(|(name, _)| name == old) {
+            let referred = if key.referenced_table == old {
+                new.to_owned()
+            } else {
+                key.referenced_table
+            };
+            for (name, _) in self
+                .table_mut(&referred)?
+                .referenced_by
+                .iter_mut()
+                .filter(|(name, _)| name == old)
+            {
                 new.clone_into(name);
             }
         }
-        let referring: Vec<String> = self.table_mut(new)?.referenced_by.iter().map(|(name, _)| name.clone()).collect();
+        let referring: Vec<String> = self
+            .table_mut(new)?
+            .referenced_by
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
         for other in referring {
-            for key in self.table_mut(&other)?.foreign_keys.iter_mut().filter(|key| key.referenced_table == old) {
+            for key in self
+                .table_mut(&other)?
+                .foreign_keys
+                .iter_mut()
+                .filter(|key| key.referenced_table == old)
+            {
                 new.clone_into(&mut key.referenced_table);
             }
         }

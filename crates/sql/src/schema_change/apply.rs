@@ -21,20 +21,37 @@ pub(super) struct Change {
 
 impl Change {
     pub fn new(catalog: &Catalog) -> Change {
-        Change { catalog: catalog.clone(), work: Vec::new(), notices: Vec::new(), touched: BTreeSet::new() }
+        Change {
+            catalog: catalog.clone(),
+            work: Vec::new(),
+            notices: Vec::new(),
+            touched: BTreeSet::new(),
+        }
     }
 
     pub fn run(mut self, change: &SchemaChange) -> Result<Applied> {
         let tag = match change {
-            SchemaChange::CreateTable { table, sequences, if_not_exists } => {
+            SchemaChange::CreateTable {
+                table,
+                sequences,
+                if_not_exists,
+            } => {
                 self.create_table(table, sequences, *if_not_exists)?;
                 "CREATE TABLE"
             }
-            SchemaChange::DropTable { names, if_exists, cascade } => {
+            SchemaChange::DropTable {
+                names,
+                if_exists,
+                cascade,
+            } => {
                 self.drop_tables(names, *if_exists, *cascade)?;
                 "DROP TABLE"
             }
-            SchemaChange::CreateIndex { table, index, if_not_exists } => {
+            SchemaChange::CreateIndex {
+                table,
+                index,
+                if_not_exists,
+            } => {
                 self.create_index(table, index, *if_not_exists)?;
                 "CREATE INDEX"
             }
@@ -42,15 +59,26 @@ impl Change {
                 self.drop_indexes(names, *if_exists)?;
                 "DROP INDEX"
             }
-            SchemaChange::Truncate { names, restart_identity, cascade } => {
+            SchemaChange::Truncate {
+                names,
+                restart_identity,
+                cascade,
+            } => {
                 self.truncate(names, *restart_identity, *cascade)?;
                 "TRUNCATE TABLE"
             }
-            SchemaChange::AlterTable { table, if_exists, actions } => {
+            SchemaChange::AlterTable {
+                table,
+                if_exists,
+                actions,
+            } => {
                 self.alter_table(table, *if_exists, actions)?;
                 "ALTER TABLE"
             }
-            SchemaChange::CreateSequence { sequence, if_not_exists } => {
+            SchemaChange::CreateSequence {
+                sequence,
+                if_not_exists,
+            } => {
                 self.create_sequence(sequence, *if_not_exists)?;
                 "CREATE SEQUENCE"
             }
@@ -70,7 +98,12 @@ impl Change {
             }
         }
         self.catalog.version += u64::from(changed);
-        Ok(Applied { catalog: self.catalog, work: self.work, notices: self.notices, tag })
+        Ok(Applied {
+            catalog: self.catalog,
+            work: self.work,
+            notices: self.notices,
+            tag,
+        })
     }
 
     pub fn next_id(&mut self) -> u32 {
@@ -111,13 +144,19 @@ impl Change {
 
     fn check_name(&self, name: &str) -> Result<()> {
         if self.name_is_taken(name) {
-            return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+            return Err(Error::new(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists"),
+            ));
         }
         Ok(())
     }
 
     fn skip_existing(&mut self, name: &str) {
-        self.notice(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists, skipping"));
+        self.notice(
+            SqlState::DUPLICATE_TABLE,
+            format!("relation \"{name}\" already exists, skipping"),
+        );
     }
 
     fn create_table(&mut self, table: &Table, sequences: &[Sequence], if_not_exists: bool) -> Result<()> {
@@ -133,7 +172,10 @@ impl Change {
         let mut own_names = BTreeSet::from([table.name.clone()]);
         let mut claim = |change: &Change, name: &str| {
             if !own_names.insert(name.to_owned()) {
-                return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+                return Err(Error::new(
+                    SqlState::DUPLICATE_TABLE,
+                    format!("relation \"{name}\" already exists"),
+                ));
             }
             change.check_name(name)
         };
@@ -166,9 +208,15 @@ impl Change {
             if self.catalog.tables.contains_key(name) {
                 found.push(name.clone());
             } else if if_exists {
-                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("table \"{name}\" does not exist, skipping"));
+                self.notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("table \"{name}\" does not exist, skipping"),
+                );
             } else {
-                return Err(Error::new(SqlState::UNDEFINED_TABLE, format!("table \"{name}\" does not exist")));
+                return Err(Error::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("table \"{name}\" does not exist"),
+                ));
             }
         }
         for name in &found {
@@ -182,9 +230,15 @@ impl Change {
 
     /// Foreign keys of other tables that refer to `name` go with CASCADE, and refuse the drop without.
     fn detach_referring(&mut self, name: &str, dropped: &[String], cascade: bool) -> Result<()> {
-        let Some(table) = self.catalog.tables.get(name) else { return Ok(()) };
-        let referring: Vec<(String, String)> =
-            table.referenced_by.iter().filter(|(other, _)| !dropped.contains(other)).cloned().collect();
+        let Some(table) = self.catalog.tables.get(name) else {
+            return Ok(());
+        };
+        let referring: Vec<(String, String)> = table
+            .referenced_by
+            .iter()
+            .filter(|(other, _)| !dropped.contains(other))
+            .cloned()
+            .collect();
         if !referring.is_empty() && !cascade {
             let lines: Vec<String> = referring
                 .iter()
@@ -206,10 +260,17 @@ impl Change {
     }
 
     fn drop_table(&mut self, name: &str) {
-        let Some(table) = self.catalog.tables.remove(name) else { return };
+        let Some(table) = self.catalog.tables.remove(name) else {
+            return;
+        };
         self.catalog.table_names.remove(&table.id);
         self.work.push(StorageWork::Drop { storage: table.id });
-        self.work.extend(table.indexes.iter().map(|index| StorageWork::Drop { storage: index.id }));
+        self.work.extend(
+            table
+                .indexes
+                .iter()
+                .map(|index| StorageWork::Drop { storage: index.id }),
+        );
         for key in &table.foreign_keys {
             if let Ok(referred) = self.table_mut(&key.referenced_table) {
                 referred.referenced_by.retain(|(other, _)| other != name);
@@ -227,7 +288,12 @@ impl Change {
                 .as_ref()
                 .is_some_and(|(owner, own)| owner == table && column.is_none_or(|column| column == *own))
         };
-        self.catalog.sequences.values().filter(is_owned).map(|sequence| sequence.name.clone()).collect()
+        self.catalog
+            .sequences
+            .values()
+            .filter(is_owned)
+            .map(|sequence| sequence.name.clone())
+            .collect()
     }
 
     fn create_index(&mut self, table: &str, index: &Index, if_not_exists: bool) -> Result<()> {
@@ -249,24 +315,32 @@ impl Change {
         let definition = self.table_mut(table)?;
         definition.indexes.push(index);
         let place = definition.indexes.len() - 1;
-        self.work.push(StorageWork::FillIndex { table: table.to_owned(), index: place });
+        self.work.push(StorageWork::FillIndex {
+            table: table.to_owned(),
+            index: place,
+        });
         Ok(())
     }
 
     fn drop_indexes(&mut self, names: &[String], if_exists: bool) -> Result<()> {
         for name in names {
-            let owner = self
-                .catalog
-                .tables
-                .values()
-                .find(|table| table.indexes.iter().any(|index| index.name == *name) || table.primary_key_name == *name);
+            let owner =
+                self.catalog.tables.values().find(|table| {
+                    table.indexes.iter().any(|index| index.name == *name) || table.primary_key_name == *name
+                });
             match owner.map(|table| table.name.clone()) {
                 Some(table) => self.drop_index(&table, name)?,
                 None if if_exists => {
-                    self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("index \"{name}\" does not exist, skipping"));
+                    self.notice(
+                        SqlState::SUCCESSFUL_COMPLETION,
+                        format!("index \"{name}\" does not exist, skipping"),
+                    );
                 }
                 None => {
-                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist")));
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        format!("index \"{name}\" does not exist"),
+                    ));
                 }
             }
         }
@@ -275,7 +349,10 @@ impl Change {
 
     fn drop_index(&mut self, table: &str, name: &str) -> Result<()> {
         let definition = self.table_mut(table)?;
-        let place = definition.indexes.iter().position(|index| index.name == name && !index.constraint);
+        let place = definition
+            .indexes
+            .iter()
+            .position(|index| index.name == name && !index.constraint);
         let Some(place) = place else {
             return Err(Error::new(
                 SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
@@ -302,8 +379,14 @@ impl Change {
         let mut next = 0;
         while let Some(name) = all.get(next).cloned() {
             next += 1;
-            let referring: Vec<String> =
-                self.catalog.tables.get(&name).into_iter().flat_map(|t| t.referenced_by.clone()).map(|(t, _)| t).collect();
+            let referring: Vec<String> = self
+                .catalog
+                .tables
+                .get(&name)
+                .into_iter()
+                .flat_map(|t| t.referenced_by.clone())
+                .map(|(t, _)| t)
+                .collect();
             for other in referring {
                 if all.contains(&other) {
                     continue;
@@ -314,16 +397,24 @@ impl Change {
                         "cannot truncate a table referenced in a foreign key constraint",
                     )
                     .with_detail(format!("Table \"{other}\" references \"{name}\"."))
-                    .with_hint(format!("Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE.")));
+                    .with_hint(format!(
+                        "Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE."
+                    )));
                 }
-                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("truncate cascades to table \"{other}\""));
+                self.notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("truncate cascades to table \"{other}\""),
+                );
                 all.push(other);
             }
         }
         for name in &all {
             self.empty_table(name)?;
             if restart_identity {
-                let starts = self.owned_sequences(name, None).into_iter().map(|name| StorageWork::StartSequence { name });
+                let starts = self
+                    .owned_sequences(name, None)
+                    .into_iter()
+                    .map(|name| StorageWork::StartSequence { name });
                 self.work.extend(starts);
             }
         }
@@ -341,7 +432,8 @@ impl Change {
         for (index, fresh) in table.indexes.iter_mut().zip(indexes) {
             dropped.push(std::mem::replace(&mut index.id, fresh));
         }
-        self.work.extend(dropped.into_iter().map(|storage| StorageWork::Drop { storage }));
+        self.work
+            .extend(dropped.into_iter().map(|storage| StorageWork::Drop { storage }));
         self.catalog.table_names.remove(&old);
         self.catalog.table_names.insert(fresh, name.to_owned());
         Ok(())
@@ -358,8 +450,13 @@ impl Change {
     }
 
     pub fn add_sequence(&mut self, sequence: &Sequence) {
-        let sequence = Sequence { id: self.next_id(), ..sequence.clone() };
-        self.work.push(StorageWork::StartSequence { name: sequence.name.clone() });
+        let sequence = Sequence {
+            id: self.next_id(),
+            ..sequence.clone()
+        };
+        self.work.push(StorageWork::StartSequence {
+            name: sequence.name.clone(),
+        });
         self.catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
     }
 
@@ -376,11 +473,18 @@ impl Change {
                     let message = format!("sequence \"{name}\" does not exist");
                     return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
                 }
-                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("sequence \"{name}\" does not exist, skipping"));
+                self.notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("sequence \"{name}\" does not exist, skipping"),
+                );
                 continue;
             };
             if let Some((table, column)) = &sequence.owned_by {
-                let column = self.catalog.tables.get(table).map_or("?", |table| table.columns[*column].name.as_str());
+                let column = self
+                    .catalog
+                    .tables
+                    .get(table)
+                    .map_or("?", |table| table.columns[*column].name.as_str());
                 return Err(Error::new(
                     SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
                     format!("cannot drop sequence {name} because other objects depend on it"),

@@ -21,7 +21,9 @@ impl Change {
             }
             key.referenced_columns = referred.primary_key.clone();
         }
-        let Some(own) = self.catalog.tables.get(table) else { return Err(no_table(table)) };
+        let Some(own) = self.catalog.tables.get(table) else {
+            return Err(no_table(table));
+        };
         check_key(own, referred, &key)?;
         let entry = (table.to_owned(), key.name.clone());
         self.table_mut(&key.referenced_table.clone())?.referenced_by.push(entry);
@@ -32,9 +34,13 @@ impl Change {
     /// Takes a foreign key off both tables.
     pub fn remove_foreign_key(&mut self, table: &str, name: &str) -> Result<()> {
         let keys = &mut self.table_mut(table)?.foreign_keys;
-        let Some(place) = keys.iter().position(|key| key.name == name) else { return Ok(()) };
+        let Some(place) = keys.iter().position(|key| key.name == name) else {
+            return Ok(());
+        };
         let referred = keys.remove(place).referenced_table;
-        self.table_mut(&referred)?.referenced_by.retain(|(other, key)| other != table || key != name);
+        self.table_mut(&referred)?
+            .referenced_by
+            .retain(|(other, key)| other != table || key != name);
         Ok(())
     }
 }
@@ -49,11 +55,17 @@ fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
     let wanted: BTreeSet<usize> = key.referenced_columns.iter().copied().collect();
     let is_wanted = |columns: &[usize]| columns.iter().copied().collect::<BTreeSet<_>>() == wanted;
     let by_key = !referred.primary_key.is_empty() && is_wanted(&referred.primary_key);
-    let by_index = referred.indexes.iter().any(|index| index.unique && is_wanted(&index.columns));
+    let by_index = referred
+        .indexes
+        .iter()
+        .any(|index| index.unique && is_wanted(&index.columns));
     if wanted.len() != key.referenced_columns.len() || !(by_key || by_index) {
         return Err(Error::new(
             SqlState::INVALID_FOREIGN_KEY,
-            format!("there is no unique constraint matching given keys for referenced table \"{}\"", referred.name),
+            format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                referred.name
+            ),
         ));
     }
     for (column, other) in key.columns.iter().zip(&key.referenced_columns) {

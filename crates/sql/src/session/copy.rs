@@ -45,6 +45,7 @@ impl Session {
             let message = "cannot execute COPY FROM in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
+        partition.admit_write()?;
         let reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us);
         let savepoint = partition.database.savepoint(id);
@@ -86,6 +87,10 @@ impl Session {
     ) -> Option<Next> {
         // What still comes in behind an error is passed over.
         let mut copy = self.copy_in.take()?;
+        if let Some(error) = self.cancelled.take() {
+            self.current = Some(copy.current);
+            return Some(self.fail(error, partition, responder));
+        }
         let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| reader.feed(data, execution));
         self.after_copy_step(copy, outcome.map(|()| None), Resume::Feed, partition, context, responder)
     }

@@ -115,6 +115,11 @@ impl Session {
             return Next::To(StageKind::Optimizer);
         }
         current.catalog_version = catalog.version;
+        if !matches!(plan.body, PlanBody::Select(_))
+            && let Err(error) = partition.admit_write()
+        {
+            return self.fail(error, partition, responder);
+        }
         let alone_and_reading = current.alone && plan.read_only;
         if current.describe && !plan.output.is_empty() && current.cursor.is_none() {
             current.describe = false;

@@ -1,5 +1,6 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
+use super::plans::CachedPlan;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::binder;
@@ -62,7 +63,9 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            Request::Parse { name, sql, parameter_types } => self.parse(name, sql, &parameter_types),
+            Request::Parse { name, sql, parameter_types } => {
+                self.parse(name, sql, &parameter_types, lock, context, responder)
+            }
             Request::Bind(bind) => self.bind(*bind, responder),
             Request::BindValues { statement, values } => self.bind_values(&statement, values, responder),
             Request::DescribeStatement(name) => self.describe_statement(&name, responder),
@@ -107,7 +110,15 @@ impl Session {
         self.portals.clear();
     }
 
-    fn parse(&mut self, name: String, sql: String, types: &[u32]) -> Result<Option<Next>> {
+    fn parse<L: PartitionLock>(
+        &mut self,
+        name: String,
+        sql: String,
+        types: &[u32],
+        lock: &L,
+        context: &SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
         if !name.is_empty() && self.prepared.contains_key(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
@@ -121,17 +132,48 @@ impl Session {
             })
         });
         let types = types.collect::<Result<Vec<_>>>()?;
+        let own_catalog = self.transaction.as_ref().is_some_and(|transaction| transaction.catalog.is_some());
+        if !own_catalog {
+            let cached = context.plans.lock().get(&prepared_key(&sql, &types)).cloned();
+            if let Some(cached) = cached
+                && cached.catalog_version == lock.lock().catalog.version
+            {
+                let prepared = Prepared {
+                    statement: cached.statement,
+                    catalog_version: cached.catalog_version,
+                    sql: Arc::from(sql),
+                    types: cached.parameter_types.to_vec(),
+                };
+                self.prepared.insert(name, Arc::new(prepared));
+                responder.parse_complete();
+                return Ok(None);
+            }
+        }
         self.to_bind = Some(ToBind::Parse { name, sql, types });
         Ok(Some(Next::To(StageKind::Optimizer)))
     }
 
-    pub(super) fn bind_prepared(&mut self, sql: &str, declared: &[DataType], partition: &Partition) -> Result<Prepared> {
+    pub(super) fn bind_prepared(
+        &mut self,
+        sql: &str,
+        declared: &[DataType],
+        partition: &Partition,
+        context: &SessionContext<'_>,
+    ) -> Result<Prepared> {
         let catalog = self.catalog(partition);
         let statement = match binder::bind(sql, &[], declared, &catalog, self) {
             Err(error) if error.code() == SqlState::SYNTAX_ERROR => return Err(one_statement_only(sql, error)),
             bound => bound?,
         };
         let types = parameter_types(&statement);
+        if Arc::ptr_eq(&catalog, &partition.catalog) && matches!(statement, Statement::Planned(_)) {
+            let plan = CachedPlan {
+                statement: statement.clone(),
+                catalog_version: catalog.version,
+                parameter_types: Arc::from(types.as_slice()),
+            };
+            context.plans.lock().put(&prepared_key(sql, declared), plan);
+        }
         Ok(Prepared { statement, catalog_version: catalog.version, sql: Arc::from(sql), types })
     }
 
@@ -336,6 +378,16 @@ impl Session {
         responder.ready_for_query(self.status());
         None
     }
+}
+
+/// The plan cache's key of a Parse: the declared types and the text; no simple query's key begins like it.
+fn prepared_key(sql: &str, declared: &[DataType]) -> String {
+    let mut key = String::with_capacity(sql.len() + declared.len() + 2);
+    key.push('\u{1}');
+    key.extend(declared.iter().map(|data_type| char::from(b'A' + *data_type as u8)));
+    key.push('\u{1}');
+    key.push_str(sql);
+    key
 }
 
 /// Transaction control ends or begins a block itself.

@@ -35,7 +35,8 @@ use crate::catalog::Catalog;
 use crate::client::{Format, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
 use crate::partition::Partition;
-use crate::statement::Statement;
+use crate::plan::PlanBody;
+use crate::statement::{Statement, Utility};
 use block::OpenTransaction;
 use environment::TakenNumbers;
 use extended::{Portal, Prepared};
@@ -260,6 +261,16 @@ impl Session {
     /// The open transaction, 0 if there is none.
     pub fn transaction_id(&self) -> TransactionId {
         self.transaction.as_ref().map_or(TransactionId(0), |transaction| transaction.id)
+    }
+
+    /// Whether its next step places changes: it begins a statement that writes, or is in the midst of a COPY.
+    pub fn is_about_to_write(&self) -> bool {
+        let begins = |current: &Current| match &current.statement {
+            Statement::Planned(plan) => current.cursor.is_none() && !matches!(plan.body, PlanBody::Select(_)),
+            Statement::Utility(utility) => current.tag.is_none() && matches!(**utility, Utility::Schema(_)),
+            Statement::Empty => false,
+        };
+        self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(begins))
     }
 
     /// Whether a transaction is open.

@@ -3,6 +3,7 @@
 use crate::statement::Statement;
 use rubato_base::DataType;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// How many texts are kept unless told otherwise.
 pub const PLANS_MAX_DEFAULT: usize = 4096;
@@ -15,7 +16,7 @@ pub struct CachedPlan {
     /// The catalog version it was bound to: if that is still the version, the plan is good without looking further.
     pub catalog_version: u64,
     /// The types of the user's parameters and the literals', in order.
-    pub parameter_types: Vec<DataType>,
+    pub parameter_types: Arc<[DataType]>,
 }
 
 /// Plans by text; the oldest leaves when it is full.

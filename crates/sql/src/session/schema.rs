@@ -2,6 +2,7 @@
 
 use super::execute::with_evaluation;
 use super::{Session, SessionContext};
+use crate::catalog::Catalog;
 use crate::client::Responder;
 use crate::executor::{ExecutionContext, carry_out};
 use crate::partition::Partition;
@@ -23,6 +24,7 @@ impl Session {
             let message = "cannot change the schema in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
+        partition.admit_write()?;
         let id = self.ensure_transaction(partition, false, context.now_us);
         let mut before = (*self.catalog(partition)).clone();
         // Ids that other transactions have taken meanwhile are never given again.
@@ -33,7 +35,8 @@ impl Session {
         self.replay = None;
         let mut after = applied.catalog;
         if after.version != before_version {
-            after.version = before_version + 1;
+            renumber(&before, &mut after, u64::from(partition.take_storage_id()));
+            after.next_id = after.next_id.max(partition.next_storage_id);
         }
         let after = Arc::new(after);
         for work in &applied.work {
@@ -67,7 +70,7 @@ impl Session {
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
-    fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, before: &crate::catalog::Catalog) {
+    fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, before: &Catalog) {
         let Some(transaction) = &mut self.transaction else { return };
         match work {
             StorageWork::Create { storage } => {
@@ -81,6 +84,17 @@ impl Session {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Gives the new catalog and every table that it changed a version that no other catalog has, not even one that was rolled back:
+/// plans are told apart by it.
+fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
+    after.version = version;
+    for (name, table) in &mut after.tables {
+        if !before.tables.get(name).is_some_and(|old| Arc::ptr_eq(old, table)) {
+            Arc::make_mut(table).version = version;
         }
     }
 }

@@ -78,7 +78,7 @@ impl Session {
                     self.fail(error, partition, responder)
                 }
             },
-            Some(ToBind::Parse { name, sql, types }) => match self.bind_prepared(&sql, &types, partition) {
+            Some(ToBind::Parse { name, sql, types }) => match self.bind_prepared(&sql, &types, partition, context) {
                 Ok(prepared) => {
                     self.prepared.insert(name, Arc::new(prepared));
                     responder.parse_complete();
@@ -116,7 +116,11 @@ impl Session {
         let cacheable = !own_catalog && matches!(statement, Statement::Planned(_));
         let key = if literals.is_empty() { &*piece.text } else { &*normalised.key };
         if cacheable {
-            let plan = CachedPlan { statement: statement.clone(), catalog_version: catalog.version, parameter_types: types };
+            let plan = CachedPlan {
+                statement: statement.clone(),
+                catalog_version: catalog.version,
+                parameter_types: Arc::from(types),
+            };
             context.plans.lock().put(key, plan);
         }
         Ok(self.scripted(statement, catalog.version, piece, parameters, context.now_us))

@@ -14,7 +14,10 @@ pub(super) fn primary_key_definition(table: &Table) -> String {
 }
 
 fn definition(table: &Table, name: &str, unique: &str, columns: &[usize]) -> String {
-    let columns: Vec<String> = columns.iter().map(|column| quoted(&table.columns[*column].name)).collect();
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|column| quoted(&table.columns[*column].name))
+        .collect();
     format!(
         "CREATE {unique}INDEX {} ON public.{} USING btree ({})",
         quoted(name),
@@ -26,6 +29,12 @@ fn definition(table: &Table, name: &str, unique: &str, columns: &[usize]) -> Str
 /// A name as it must be written.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
-        && name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }

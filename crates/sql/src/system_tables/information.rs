@@ -87,20 +87,36 @@ pub(super) static TABLES: &[SystemTable] = &[
 
 fn table_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
     let row = |schema: &str, name: &str, kind: &str, insertable: &str| {
-        vec![text(DATABASE), text(schema), text(name), text(kind), text(insertable), text("NO")]
+        vec![
+            text(DATABASE),
+            text(schema),
+            text(name),
+            text(kind),
+            text(insertable),
+            text("NO"),
+        ]
     };
-    let users = catalog.tables.keys().map(|name| row("public", name, "BASE TABLE", "YES"));
-    users.chain(super::tables().map(|table| row(table.schema(), table.short_name(), "VIEW", "NO"))).collect()
+    let users = catalog
+        .tables
+        .keys()
+        .map(|name| row("public", name, "BASE TABLE", "YES"));
+    users
+        .chain(super::tables().map(|table| row(table.schema(), table.short_name(), "VIEW", "NO")))
+        .collect()
 }
 
 fn number(value: Option<i64>) -> Value {
-    value.map_or(Value::Null, |value| Value::Int4(i32::try_from(value).unwrap_or(i32::MAX)))
+    value.map_or(Value::Null, |value| {
+        Value::Int4(i32::try_from(value).unwrap_or(i32::MAX))
+    })
 }
 
 fn column_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
     let visible = |table: &Table| {
         let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
-        columns.map(|(place, column)| column_row(&table.name, place, column)).collect::<Vec<_>>()
+        columns
+            .map(|(place, column)| column_row(&table.name, place, column))
+            .collect::<Vec<_>>()
     };
     catalog.tables.values().flat_map(|table| visible(table)).collect()
 }
@@ -136,7 +152,10 @@ fn column_row(table: &str, place: usize, column: &Column) -> Vec<Value> {
         Some(false) => text("BY DEFAULT"),
         None => Value::Null,
     };
-    let default = column.default_text.as_ref().filter(|_| column.identity_always.is_none());
+    let default = column
+        .default_text
+        .as_ref()
+        .filter(|_| column.identity_always.is_none());
     vec![
         text(DATABASE),
         text("public"),
@@ -164,9 +183,25 @@ fn constraints(table: &Table) -> Vec<(&str, &'static str, &[usize])> {
     if !table.primary_key.is_empty() {
         list.push((&table.primary_key_name, "PRIMARY KEY", &table.primary_key));
     }
-    list.extend(table.indexes.iter().filter(|index| index.constraint).map(|i| (i.name.as_str(), "UNIQUE", &*i.columns)));
-    list.extend(table.foreign_keys.iter().map(|key| (key.name.as_str(), "FOREIGN KEY", &*key.columns)));
-    list.extend(table.checks.iter().map(|check| (check.name.as_str(), "CHECK", &[] as &[usize])));
+    list.extend(
+        table
+            .indexes
+            .iter()
+            .filter(|index| index.constraint)
+            .map(|i| (i.name.as_str(), "UNIQUE", &*i.columns)),
+    );
+    list.extend(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| (key.name.as_str(), "FOREIGN KEY", &*key.columns)),
+    );
+    list.extend(
+        table
+            .checks
+            .iter()
+            .map(|check| (check.name.as_str(), "CHECK", &[] as &[usize])),
+    );
     list
 }
 
@@ -174,7 +209,14 @@ fn constraint_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in catalog.tables.values() {
         for (name, kind, _) in constraints(table) {
-            rows.push(vec![text(DATABASE), text("public"), text(name), text("public"), text(&table.name), text(kind)]);
+            rows.push(vec![
+                text(DATABASE),
+                text("public"),
+                text(name),
+                text("public"),
+                text(&table.name),
+                text(kind),
+            ]);
         }
     }
     rows

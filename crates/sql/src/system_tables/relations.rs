@@ -153,9 +153,13 @@ const YES: Value = Value::Bool(true);
 const NO: Value = Value::Bool(false);
 
 fn namespaces(_: &Catalog) -> Vec<Vec<Value>> {
-    [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")]
-        .map(|(number, name)| vec![oid(number), text(name), oid(OWNER), Value::Null])
-        .to_vec()
+    [
+        (PG_CATALOG, "pg_catalog"),
+        (PUBLIC, "public"),
+        (INFORMATION_SCHEMA, "information_schema"),
+    ]
+    .map(|(number, name)| vec![oid(number), text(name), oid(OWNER), Value::Null])
+    .to_vec()
 }
 
 struct Class<'a> {
@@ -226,17 +230,43 @@ fn classes(catalog: &Catalog) -> Vec<Vec<Value>> {
         };
         rows.push(class.row());
         rows.extend(table_indexes(table).map(|index| {
-            Class { oid: index.oid, name: index.name, kind: "i", columns: index.columns.len(), ..plain }.row()
+            Class {
+                oid: index.oid,
+                name: index.name,
+                kind: "i",
+                columns: index.columns.len(),
+                ..plain
+            }
+            .row()
         }));
     }
     for sequence in catalog.sequences.values() {
-        rows.push(Class { oid: sequence.id, name: &sequence.name, kind: "S", columns: 3, ..plain }.row());
+        rows.push(
+            Class {
+                oid: sequence.id,
+                name: &sequence.name,
+                kind: "S",
+                columns: 3,
+                ..plain
+            }
+            .row(),
+        );
     }
     for table in tables() {
-        let namespace = if table.schema() == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
+        let namespace = if table.schema() == "pg_catalog" {
+            PG_CATALOG
+        } else {
+            INFORMATION_SCHEMA
+        };
         let kind = if table.oid >= 12_000 { "v" } else { "r" };
-        let class =
-            Class { oid: table.oid, name: table.short_name(), namespace, kind, columns: table.columns.len(), ..plain };
+        let class = Class {
+            oid: table.oid,
+            name: table.short_name(),
+            namespace,
+            kind,
+            columns: table.columns.len(),
+            ..plain
+        };
         rows.push(class.row());
     }
     rows
@@ -299,7 +329,12 @@ fn attributes(catalog: &Catalog) -> Vec<Vec<Value>> {
         for index in table_indexes(table) {
             for (place, column) in index.columns.iter().enumerate() {
                 let column = &table.columns[*column];
-                rows.push(system_attribute(index.oid, &column.name, column.column_type.data_type, place));
+                rows.push(system_attribute(
+                    index.oid,
+                    &column.name,
+                    column.column_type.data_type,
+                    place,
+                ));
             }
         }
     }
@@ -334,7 +369,11 @@ fn defaults(catalog: &Catalog) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in catalog.tables.values() {
         for (place, column) in table.columns.iter().enumerate() {
-            if let Some(default) = column.default_text.as_ref().filter(|_| column.identity_always.is_none()) {
+            if let Some(default) = column
+                .default_text
+                .as_ref()
+                .filter(|_| column.identity_always.is_none())
+            {
                 let number = derived_oid(table, 2000 + place);
                 rows.push(vec![oid(number), oid(table.oid), int2(place + 1), text(default)]);
             }
@@ -349,7 +388,11 @@ fn derived_oid(table: &Table, place: usize) -> u32 {
 }
 
 fn vector(columns: &[usize]) -> String {
-    columns.iter().map(|column| (column + 1).to_string()).collect::<Vec<_>>().join(" ")
+    columns
+        .iter()
+        .map(|column| (column + 1).to_string())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn array(columns: &[usize]) -> Value {
@@ -377,7 +420,11 @@ fn indexes(catalog: &Catalog) -> Vec<Vec<Value>> {
             Value::Null,
         ]
     };
-    catalog.tables.values().flat_map(|table| table_indexes(table).map(|index| row(table, index))).collect()
+    catalog
+        .tables
+        .values()
+        .flat_map(|table| table_indexes(table).map(|index| row(table, index)))
+        .collect()
 }
 
 struct Constraint<'a> {
@@ -495,20 +542,36 @@ fn table_list(catalog: &Catalog) -> Vec<Vec<Value>> {
     };
     let users = catalog.tables.values().map(|table| {
         let indexed = !table.primary_key.is_empty() || !table.indexes.is_empty();
-        row("public", &table.name, indexed, !table.foreign_keys.is_empty() || !table.referenced_by.is_empty())
+        row(
+            "public",
+            &table.name,
+            indexed,
+            !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
+        )
     });
     let system = tables().filter(|table| table.oid < 12_000);
-    users.chain(system.map(|table| row(table.schema(), table.short_name(), false, false))).collect()
+    users
+        .chain(system.map(|table| row(table.schema(), table.short_name(), false, false)))
+        .collect()
 }
 
 fn index_list(catalog: &Catalog) -> Vec<Vec<Value>> {
     let row = |table: &Table, name: &str, definition: String| {
-        vec![text("public"), text(&table.name), text(name), Value::Null, text(&definition)]
+        vec![
+            text("public"),
+            text(&table.name),
+            text(name),
+            Value::Null,
+            text(&definition),
+        ]
     };
     let of_table = |table: &Table| {
-        let primary = (!table.primary_key.is_empty())
-            .then(|| row(table, &table.primary_key_name, primary_key_definition(table)));
-        let others = table.indexes.iter().map(|index| row(table, &index.name, index_definition(table, index)));
+        let primary =
+            (!table.primary_key.is_empty()).then(|| row(table, &table.primary_key_name, primary_key_definition(table)));
+        let others = table
+            .indexes
+            .iter()
+            .map(|index| row(table, &index.name, index_definition(table, index)));
         primary.into_iter().chain(others).collect::<Vec<_>>()
     };
     catalog.tables.values().flat_map(|table| of_table(table)).collect()

@@ -70,12 +70,27 @@ pub(super) static TABLES: &[SystemTable] = &[
         ],
         rows: databases,
     },
-    SystemTable { name: "pg_catalog.pg_roles", oid: 12_010, columns: ROLE_COLUMNS, rows: roles },
-    SystemTable { name: "pg_catalog.pg_authid", oid: 1260, columns: ROLE_COLUMNS, rows: roles },
+    SystemTable {
+        name: "pg_catalog.pg_roles",
+        oid: 12_010,
+        columns: ROLE_COLUMNS,
+        rows: roles,
+    },
+    SystemTable {
+        name: "pg_catalog.pg_authid",
+        oid: 1260,
+        columns: ROLE_COLUMNS,
+        rows: roles,
+    },
     SystemTable {
         name: "pg_catalog.pg_user",
         oid: 12_011,
-        columns: &[("usename", Name), ("usesysid", Oid), ("usecreatedb", Bool), ("usesuper", Bool)],
+        columns: &[
+            ("usename", Name),
+            ("usesysid", Oid),
+            ("usecreatedb", Bool),
+            ("usesuper", Bool),
+        ],
         rows: |_| vec![vec![text(OWNER_NAME), oid(OWNER), Value::Bool(true), Value::Bool(true)]],
     },
     SystemTable {
@@ -112,18 +127,33 @@ pub(super) static TABLES: &[SystemTable] = &[
         name: "pg_catalog.pg_am",
         oid: 2601,
         columns: &[("oid", Oid), ("amname", Name), ("amtype", Text)],
-        rows: |_| vec![vec![oid(2), text("heap"), text("t")], vec![oid(403), text("btree"), text("i")]],
+        rows: |_| {
+            vec![
+                vec![oid(2), text("heap"), text("t")],
+                vec![oid(403), text("btree"), text("i")],
+            ]
+        },
     },
     SystemTable {
         name: "pg_catalog.pg_description",
         oid: 2609,
-        columns: &[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)],
+        columns: &[
+            ("objoid", Oid),
+            ("classoid", Oid),
+            ("objsubid", Int4),
+            ("description", Text),
+        ],
         rows: nothing,
     },
     SystemTable {
         name: "pg_catalog.pg_enum",
         oid: 3501,
-        columns: &[("oid", Oid), ("enumtypid", Oid), ("enumsortorder", Float4), ("enumlabel", Name)],
+        columns: &[
+            ("oid", Oid),
+            ("enumtypid", Oid),
+            ("enumsortorder", Float4),
+            ("enumlabel", Name),
+        ],
         rows: nothing,
     },
     SystemTable {
@@ -147,13 +177,23 @@ pub(super) static TABLES: &[SystemTable] = &[
     SystemTable {
         name: "pg_catalog.pg_extension",
         oid: 3079,
-        columns: &[("oid", Oid), ("extname", Name), ("extnamespace", Oid), ("extversion", Text)],
+        columns: &[
+            ("oid", Oid),
+            ("extname", Name),
+            ("extnamespace", Oid),
+            ("extversion", Text),
+        ],
         rows: nothing,
     },
     SystemTable {
         name: "pg_catalog.pg_collation",
         oid: 3456,
-        columns: &[("oid", Oid), ("collname", Name), ("collnamespace", Oid), ("collprovider", Text)],
+        columns: &[
+            ("oid", Oid),
+            ("collname", Name),
+            ("collnamespace", Oid),
+            ("collprovider", Text),
+        ],
         rows: |_| {
             [(100, "default"), (950, "C"), (951, "POSIX")]
                 .map(|(number, name)| vec![oid(number), text(name), oid(PG_CATALOG), text("c")])
@@ -163,13 +203,23 @@ pub(super) static TABLES: &[SystemTable] = &[
     SystemTable {
         name: "pg_catalog.pg_views",
         oid: 12_014,
-        columns: &[("schemaname", Name), ("viewname", Name), ("viewowner", Name), ("definition", Text)],
+        columns: &[
+            ("schemaname", Name),
+            ("viewname", Name),
+            ("viewowner", Name),
+            ("definition", Text),
+        ],
         rows: nothing,
     },
     SystemTable {
         name: "pg_catalog.pg_matviews",
         oid: 12_015,
-        columns: &[("schemaname", Name), ("matviewname", Name), ("matviewowner", Name), ("definition", Text)],
+        columns: &[
+            ("schemaname", Name),
+            ("matviewname", Name),
+            ("matviewowner", Name),
+            ("definition", Text),
+        ],
         rows: nothing,
     },
 ];

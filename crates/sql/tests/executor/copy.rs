@@ -23,7 +23,11 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         output: (0..3).map(column).collect(),
         format,
         delimiter: if format == CopyFormat::Csv { b',' } else { b'\t' },
-        null: if format == CopyFormat::Csv { String::new() } else { "\\N".into() },
+        null: if format == CopyFormat::Csv {
+            String::new()
+        } else {
+            "\\N".into()
+        },
         header: false,
         quote: b'"',
         escape: b'"',
@@ -78,8 +82,14 @@ fn text_comes_in_whatever_pieces() {
     let data = b"1\t10\tplain\n2\t\\N\ttab\\tnew\\nline\\\\ \\x41\\101\n3\t-3\t\\\n\n4\t4\tlast";
     for piece in 1..data.len() {
         let (mut world, t) = world_with_table();
-        assert_eq!(load(&mut world, &statement(&t, true, CopyFormat::Text), data, piece).unwrap(), 4);
-        assert_eq!(world.rows(&t), ["1|10|plain", "2|NULL|tab\tnew\nline\\ AA", "3|-3|\n", "4|4|last"]);
+        assert_eq!(
+            load(&mut world, &statement(&t, true, CopyFormat::Text), data, piece).unwrap(),
+            4
+        );
+        assert_eq!(
+            world.rows(&t),
+            ["1|10|plain", "2|NULL|tab\tnew\nline\\ AA", "3|-3|\n", "4|4|last"]
+        );
     }
 }
 
@@ -88,9 +98,15 @@ fn csv_comes_in_whatever_pieces() {
     let data = b"id,a,b\r\n1,10,\"a \"\"quoted\"\", field\"\r\n2,,\"\"\r\n3,3,\"two\nlines\"\r\n\"4\",4,x\"y\"z\r\n\\.\r\nrest";
     for piece in 1..data.len() {
         let (mut world, t) = world_with_table();
-        let statement = CopyStatement { header: true, ..statement(&t, true, CopyFormat::Csv) };
+        let statement = CopyStatement {
+            header: true,
+            ..statement(&t, true, CopyFormat::Csv)
+        };
         assert_eq!(load(&mut world, &statement, data, piece).unwrap(), 4);
-        assert_eq!(world.rows(&t), ["1|10|a \"quoted\", field", "2|NULL|", "3|3|two\nlines", "4|4|xyz"]);
+        assert_eq!(
+            world.rows(&t),
+            ["1|10|a \"quoted\", field", "2|NULL|", "3|3|two\nlines", "4|4|xyz"]
+        );
     }
 }
 
@@ -100,7 +116,9 @@ fn what_goes_out_comes_back_in_all_formats() {
         let (mut world, t) = world_with_table();
         let texts = ["plain", "", "a,b\t\"c\"", "\\N", "two\r\nlines", "\\."];
         let rows = texts.iter().zip(1..).map(|(b, id)| vec![int(id), int(-id), text(b)]);
-        world.run(insert(&t, rows.chain([vec![int(9), null(), null()]]).collect()), &[]).unwrap();
+        world
+            .run(insert(&t, rows.chain([vec![int(9), null(), null()]]).collect()), &[])
+            .unwrap();
         let data = unload(&mut world, statement(&t, false, format));
         let before = world.rows(&t);
         let (mut world, t) = world_with_table();
@@ -112,11 +130,20 @@ fn what_goes_out_comes_back_in_all_formats() {
 #[test]
 fn the_bytes_are_postgresqls() {
     let (mut world, t) = world_with_table();
-    world.run(insert(&t, vec![vec![int(1), null(), text("a,\\b")]]), &[]).unwrap();
-    assert_eq!(unload(&mut world, statement(&t, false, CopyFormat::Text)), b"1\t\\N\ta,\\\\b\n");
-    let csv = CopyStatement { header: true, ..statement(&t, false, CopyFormat::Csv) };
+    world
+        .run(insert(&t, vec![vec![int(1), null(), text("a,\\b")]]), &[])
+        .unwrap();
+    assert_eq!(
+        unload(&mut world, statement(&t, false, CopyFormat::Text)),
+        b"1\t\\N\ta,\\\\b\n"
+    );
+    let csv = CopyStatement {
+        header: true,
+        ..statement(&t, false, CopyFormat::Csv)
+    };
     assert_eq!(unload(&mut world, csv), b"id,a,b\n1,,\"a,\\b\"\n");
-    let mut expected = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\x01\xff\xff\xff\xff\0\0\0\x04a,\\b".to_vec();
+    let mut expected =
+        b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\x01\xff\xff\xff\xff\0\0\0\x04a,\\b".to_vec();
     expected.extend_from_slice(&[255, 255]);
     assert_eq!(unload(&mut world, statement(&t, false, CopyFormat::Binary)), expected);
 }
@@ -124,14 +151,54 @@ fn the_bytes_are_postgresqls() {
 #[test]
 fn bad_data_is_named_and_nothing_is_loaded() {
     let cases: [(&[u8], SqlState, &str, &str); 8] = [
-        (b"1\t1\tx\nz\t1\tx\n", SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type integer: \"z\"", "COPY t, line 2, column id: \"z\""),
-        (b"1\t1\n", SqlState::BAD_COPY_FILE_FORMAT, "missing data for column \"b\"", "COPY t, line 1: \"1\t1\""),
-        (b"1\t1\tx\t\n", SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column", "COPY t, line 1: \"1\t1\tx\t\""),
-        (b"1\t1\tx\n1\t1\tx\n", SqlState::UNIQUE_VIOLATION, "duplicate key value violates unique constraint \"t_pkey\"", "COPY t, line 2"),
-        (b"\\N\t1\tx\n", SqlState::NOT_NULL_VIOLATION, "null value in column \"id\" of relation \"t\" violates not-null constraint", "COPY t, line 1: \"\\N\t1\tx\""),
-        (b"1\t1\tx\ny\n", SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type integer: \"y\"", "COPY t, line 2, column id: \"y\""),
-        (b"1\t1\t\xff\n", SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0xff", "COPY t, line 1, column b: \"\u{fffd}\""),
-        (b"1\t99999999999\tx\n", SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value \"99999999999\" is out of range for type integer", "COPY t, line 1, column a: \"99999999999\""),
+        (
+            b"1\t1\tx\nz\t1\tx\n",
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            "invalid input syntax for type integer: \"z\"",
+            "COPY t, line 2, column id: \"z\"",
+        ),
+        (
+            b"1\t1\n",
+            SqlState::BAD_COPY_FILE_FORMAT,
+            "missing data for column \"b\"",
+            "COPY t, line 1: \"1\t1\"",
+        ),
+        (
+            b"1\t1\tx\t\n",
+            SqlState::BAD_COPY_FILE_FORMAT,
+            "extra data after last expected column",
+            "COPY t, line 1: \"1\t1\tx\t\"",
+        ),
+        (
+            b"1\t1\tx\n1\t1\tx\n",
+            SqlState::UNIQUE_VIOLATION,
+            "duplicate key value violates unique constraint \"t_pkey\"",
+            "COPY t, line 2",
+        ),
+        (
+            b"\\N\t1\tx\n",
+            SqlState::NOT_NULL_VIOLATION,
+            "null value in column \"id\" of relation \"t\" violates not-null constraint",
+            "COPY t, line 1: \"\\N\t1\tx\"",
+        ),
+        (
+            b"1\t1\tx\ny\n",
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            "invalid input syntax for type integer: \"y\"",
+            "COPY t, line 2, column id: \"y\"",
+        ),
+        (
+            b"1\t1\t\xff\n",
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            "invalid byte sequence for encoding \"UTF8\": 0xff",
+            "COPY t, line 1, column b: \"\u{fffd}\"",
+        ),
+        (
+            b"1\t99999999999\tx\n",
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            "value \"99999999999\" is out of range for type integer",
+            "COPY t, line 1, column a: \"99999999999\"",
+        ),
     ];
     for (data, code, message, context) in cases {
         let (mut world, t) = world_with_table();
@@ -146,7 +213,9 @@ fn bad_data_is_named_and_nothing_is_loaded() {
 fn random_bytes_are_errors_or_rows_but_never_panics() {
     let mut state = 12345u64;
     let mut byte = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         b"\t\n\r\\\",.xN01\xff\0PG-"[(state >> 33) as usize % 16]
     };
     for _ in 0..3000 {
@@ -165,10 +234,14 @@ fn random_bytes_are_errors_or_rows_but_never_panics() {
 fn a_row_that_must_wait_is_loaded_once() {
     let (mut world, t) = world_with_table();
     let other = world.begin();
-    world.run_in(other, insert(&t, vec![vec![int(2), int(0), text("other")]]), &[]).unwrap();
+    world
+        .run_in(other, insert(&t, vec![vec![int(2), int(0), text("other")]]), &[])
+        .unwrap();
     let copying = world.begin();
     let mut reader = CopyReader::new(&statement(&t, true, CopyFormat::Text)).unwrap();
-    let fed = world.with_context(copying, &[], |context| reader.feed(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n", context));
+    let fed = world.with_context(copying, &[], |context| {
+        reader.feed(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n", context)
+    });
     assert!(matches!(fed, Err(Stop::Wait(_))));
     world.database.rollback(other);
     assert_eq!(world.database.take_woken()[0].0, copying);
@@ -188,7 +261,10 @@ fn missing_columns_take_their_defaults() {
     t.columns[1].default = Some(int(42));
     t.columns.push(column("c", DataType::Int4));
     let t = world.create(t);
-    let statement = CopyStatement { columns: vec![2, 0], ..statement(&t, true, CopyFormat::Text) };
+    let statement = CopyStatement {
+        columns: vec![2, 0],
+        ..statement(&t, true, CopyFormat::Text)
+    };
     load(&mut world, &statement, b"x\t1\ny\t2\n", 100).unwrap();
     assert_eq!(world.rows(&t), ["1|42|x|NULL", "2|42|y|NULL"]);
 }

@@ -6,11 +6,25 @@ use rubato_sql::plan::*;
 fn a_cursor_goes_on_where_it_paused() {
     let mut world = World::new();
     let t = world.create(table("t", 1));
-    world.run(insert(&t, (0..600).map(|id| vec![int(id), int(0), text("x")]).collect()), &[]).unwrap();
-    let by_join = || select(vec![step(&t, full(), 0), step(&t, Access::Point(vec![rubato_formula::Expr::Column(0)]), 3)]);
+    world
+        .run(
+            insert(&t, (0..600).map(|id| vec![int(id), int(0), text("x")]).collect()),
+            &[],
+        )
+        .unwrap();
+    let by_join = || {
+        select(vec![
+            step(&t, full(), 0),
+            step(&t, Access::Point(vec![rubato_formula::Expr::Column(0)]), 3),
+        ])
+    };
     let sorted = || {
         let mut plan = select_plan(vec![step(&t, full(), 0)]);
-        plan.order_by = vec![SortKey { column: 0, descending: true, nulls_first: false }];
+        plan.order_by = vec![SortKey {
+            column: 0,
+            descending: true,
+            nulls_first: false,
+        }];
         PlanBody::Select(plan)
     };
     for body in [by_join(), sorted(), select(vec![step(&t, full(), 0)])] {
@@ -38,7 +52,12 @@ fn a_cursor_goes_on_where_it_paused() {
 fn a_sink_that_says_stop_is_not_given_more() {
     let mut world = World::new();
     let t = world.create(table("t", 1));
-    world.run(insert(&t, (0..10).map(|id| vec![int(id), int(0), text("x")]).collect()), &[]).unwrap();
+    world
+        .run(
+            insert(&t, (0..10).map(|id| vec![int(id), int(0), text("x")]).collect()),
+            &[],
+        )
+        .unwrap();
     let transaction = world.begin();
     let mut cursor = Cursor::new(plan(select(vec![step(&t, full(), 0)])));
     let mut given = 0;
@@ -57,10 +76,15 @@ fn a_sink_that_says_stop_is_not_given_more() {
 fn a_portal_of_one_row_is_suspended_at_its_limit_as_in_postgresql() {
     let mut world = World::new();
     let t = world.create(table("t", 1));
-    world.run(insert(&t, vec![vec![int(1), int(0), text("x")]]), &[]).unwrap();
+    world
+        .run(insert(&t, vec![vec![int(1), int(0), text("x")]]), &[])
+        .unwrap();
     let transaction = world.begin();
     let mut cursor = Cursor::new(plan(select(vec![step(&t, point(1), 0)])));
-    assert_eq!(world.step(transaction, &mut cursor, &[], 1).unwrap().1, Progress::Suspended);
+    assert_eq!(
+        world.step(transaction, &mut cursor, &[], 1).unwrap().1,
+        Progress::Suspended
+    );
     let (rows, progress) = world.step(transaction, &mut cursor, &[], 1).unwrap();
     assert_eq!((rows.len(), completion(progress).rows), (0, 1));
 }
@@ -69,7 +93,12 @@ fn a_portal_of_one_row_is_suspended_at_its_limit_as_in_postgresql() {
 fn a_limit_reads_no_further_than_it_must() {
     let mut world = World::new();
     let t = world.create(table("t", 1));
-    world.run(insert(&t, (0..500).map(|id| vec![int(id), int(0), text("x")]).collect()), &[]).unwrap();
+    world
+        .run(
+            insert(&t, (0..500).map(|id| vec![int(id), int(0), text("x")]).collect()),
+            &[],
+        )
+        .unwrap();
     let mut first = select_plan(vec![step(&t, full(), 0)]);
     first.limit = Some(int(1));
     let transaction = world.begin();

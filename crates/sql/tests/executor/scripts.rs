@@ -27,7 +27,9 @@ fn run_script(script: &str) {
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {
         let lines: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
-        let Some((head, body)) = lines.split_first() else { continue };
+        let Some((head, body)) = lines.split_first() else {
+            continue;
+        };
         let sql: Vec<&str> = body.iter().copied().take_while(|line| *line != "----").collect();
         let sql = sql.join("\n");
         let answered = answer(&mut world, &sql, head.starts_with("query"));
@@ -100,7 +102,11 @@ fn shown(row: &[Value], plan: &Plan) -> String {
     let show = |(value, column): (&Value, &rubato_sql::client::OutputColumn)| {
         let mut out = Vec::new();
         rubato_base::text_format::write_text(value, column.data_type, &Default::default(), &mut out);
-        if value.is_null() { "NULL".to_owned() } else { String::from_utf8(out).unwrap() }
+        if value.is_null() {
+            "NULL".to_owned()
+        } else {
+            String::from_utf8(out).unwrap()
+        }
     };
     row.iter().zip(&plan.output).map(show).collect::<Vec<_>>().join("|")
 }
@@ -123,6 +129,8 @@ fn change_schema(world: &mut World, change: &SchemaChange) -> Result<String> {
         return Err(error_of(stop));
     }
     world.commit(transaction).map_err(error_of)?;
-    dropped.into_iter().for_each(|storage| world.database.drop_table(storage));
+    dropped
+        .into_iter()
+        .for_each(|storage| world.database.drop_table(storage));
     Ok(applied.tag.to_owned())
 }

@@ -91,14 +91,20 @@ impl World {
 
     pub fn create(&mut self, table: Table) -> Arc<Table> {
         self.database.create_table(table.id);
-        table.indexes.iter().for_each(|index| self.database.create_table(index.id));
+        table
+            .indexes
+            .iter()
+            .for_each(|index| self.database.create_table(index.id));
         let table = Arc::new(table);
         self.catalog.tables.insert(table.name.clone(), Arc::clone(&table));
         table
     }
 
     pub fn begin(&mut self) -> TransactionId {
-        self.database.begin(BeginOptions { session: SessionId(1), read_only: false })
+        self.database.begin(BeginOptions {
+            session: SessionId(1),
+            read_only: false,
+        })
     }
 
     pub fn commit(&mut self, transaction: TransactionId) -> Outcome<()> {
@@ -111,7 +117,11 @@ impl World {
         parameters: &[Value],
         work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
     ) -> T {
-        let evaluation = EvalContext { parameters, environment: &self.sequences, ..EvalContext::constant() };
+        let evaluation = EvalContext {
+            parameters,
+            environment: &self.sequences,
+            ..EvalContext::constant()
+        };
         let mut context = ExecutionContext {
             database: &mut self.database,
             transaction,
@@ -165,7 +175,9 @@ impl World {
 
     /// The rows of a table in key order.
     pub fn rows(&mut self, table: &Arc<Table>) -> Vec<String> {
-        self.run(select(vec![step(table, Access::Full { reverse: false }, 0)]), &[]).unwrap().0
+        self.run(select(vec![step(table, Access::Full { reverse: false }, 0)]), &[])
+            .unwrap()
+            .0
     }
 }
 
@@ -187,7 +199,11 @@ pub fn shown(row: &[Value]) -> String {
     let show = |value: &Value| {
         let mut out = Vec::new();
         rubato_base::text_format::write_text(value, value.data_type(), &Default::default(), &mut out);
-        if value.is_null() { "NULL".to_owned() } else { String::from_utf8(out).unwrap() }
+        if value.is_null() {
+            "NULL".to_owned()
+        } else {
+            String::from_utf8(out).unwrap()
+        }
     };
     row.iter().map(show).collect::<Vec<_>>().join("|")
 }
@@ -198,8 +214,13 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         PlanBody::Select(select) => select.projection.len(),
         _ => 0,
     };
-    let column =
-        OutputColumn { name: "c".into(), data_type: DataType::Int4, modifier: -1, table: None, column_number: 0 };
+    let column = OutputColumn {
+        name: "c".into(),
+        data_type: DataType::Int4,
+        modifier: -1,
+        table: None,
+        column_number: 0,
+    };
     Arc::new(Plan {
         body,
         parameter_types: Vec::new(),
@@ -223,7 +244,11 @@ pub fn column(name: &str, data_type: DataType) -> Column {
 
 /// A table `name (id int primary key, a int, b text)` without anything else; `id` is its storage.
 pub fn table(name: &str, id: u32) -> Table {
-    let mut columns = vec![column("id", DataType::Int4), column("a", DataType::Int4), column("b", DataType::Text)];
+    let mut columns = vec![
+        column("id", DataType::Int4),
+        column("a", DataType::Int4),
+        column("b", DataType::Text),
+    ];
     columns[0].not_null = true;
     Table {
         oid: id,
@@ -241,12 +266,23 @@ pub fn table(name: &str, id: u32) -> Table {
 }
 
 pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
-    Index { id: TableId(id), name: name.into(), columns: columns.to_vec(), unique, constraint: unique }
+    Index {
+        id: TableId(id),
+        name: name.into(),
+        columns: columns.to_vec(),
+        unique,
+        constraint: unique,
+    }
 }
 
 pub fn check(name: &str, condition: Expr) -> Check {
     let columns = condition.columns();
-    Check { name: name.into(), condition, columns, text: String::new() }
+    Check {
+        name: name.into(),
+        condition,
+        columns,
+        text: String::new(),
+    }
 }
 
 /// `child.a` refers to `parent.id`.
@@ -282,7 +318,10 @@ pub fn compare(left: Expr, comparison: Comparison, right: Expr) -> Expr {
 /// A call of a binary operator on two int4 operands.
 pub fn operator(left: Expr, symbol: &str, right: Expr) -> Expr {
     let resolved = resolve_operator(symbol, Some(DataType::Int4), DataType::Int4).unwrap();
-    Expr::Call { function: resolved.function, arguments: vec![left, right] }
+    Expr::Call {
+        function: resolved.function,
+        arguments: vec![left, right],
+    }
 }
 
 /// A step over all columns of a table.
@@ -301,7 +340,11 @@ pub fn step(table: &Arc<Table>, access: Access, first_slot: usize) -> Step {
 }
 
 pub fn select_plan(steps: Vec<Step>) -> SelectPlan {
-    let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max().unwrap_or(0);
+    let width = steps
+        .iter()
+        .map(|step| step.first_slot + step.columns.len())
+        .max()
+        .unwrap_or(0);
     SelectPlan {
         steps,
         filter: None,
@@ -322,11 +365,22 @@ pub fn select(steps: Vec<Step>) -> PlanBody {
 }
 
 pub fn range(index: Option<usize>, prefix: Vec<Expr>) -> RangeAccess {
-    RangeAccess { index, prefix, low: None, high: None, reverse: false }
+    RangeAccess {
+        index,
+        prefix,
+        low: None,
+        high: None,
+        reverse: false,
+    }
 }
 
 pub fn insert_plan(table: &Arc<Table>, rows: Vec<Vec<Expr>>) -> InsertPlan {
-    InsertPlan { table: Arc::clone(table), source: InsertSource::Values(rows), on_conflict: None, returning: None }
+    InsertPlan {
+        table: Arc::clone(table),
+        source: InsertSource::Values(rows),
+        on_conflict: None,
+        returning: None,
+    }
 }
 
 pub fn insert(table: &Arc<Table>, rows: Vec<Vec<Expr>>) -> PlanBody {
@@ -335,8 +389,17 @@ pub fn insert(table: &Arc<Table>, rows: Vec<Vec<Expr>>) -> PlanBody {
 
 pub fn assignment(table: &Table, column: usize, expression: Expr) -> Assignment {
     let column_type = table.columns[column].column_type;
-    let shape = analyse_assignment(column as u16, column_type, &|column| table.columns[column].not_null, &expression);
-    Assignment { column, expression, shape }
+    let shape = analyse_assignment(
+        column as u16,
+        column_type,
+        &|column| table.columns[column].not_null,
+        &expression,
+    );
+    Assignment {
+        column,
+        expression,
+        shape,
+    }
 }
 
 pub fn update_plan(table: &Arc<Table>, access: Access, assignments: Vec<(usize, Expr)>) -> UpdatePlan {
@@ -345,15 +408,24 @@ pub fn update_plan(table: &Arc<Table>, access: Access, assignments: Vec<(usize, 
         target: step(table, access, 0),
         filter: None,
         changes_key: touches(&table.primary_key),
-        changed_indexes: (0..table.indexes.len()).filter(|index| touches(&table.indexes[*index].columns)).collect(),
-        assignments: assignments.iter().map(|(column, expr)| assignment(table, *column, expr.clone())).collect(),
+        changed_indexes: (0..table.indexes.len())
+            .filter(|index| touches(&table.indexes[*index].columns))
+            .collect(),
+        assignments: assignments
+            .iter()
+            .map(|(column, expr)| assignment(table, *column, expr.clone()))
+            .collect(),
         ordered_because: None,
         returning: None,
     }
 }
 
 pub fn delete_plan(table: &Arc<Table>, access: Access) -> DeletePlan {
-    DeletePlan { target: step(table, access, 0), filter: None, returning: None }
+    DeletePlan {
+        target: step(table, access, 0),
+        filter: None,
+        returning: None,
+    }
 }
 
 pub fn point(key: i32) -> Access {

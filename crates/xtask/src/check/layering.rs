@@ -54,7 +54,16 @@ const ARROWS: &[Arrow] = &[
     // The library form of a node: opens a folder on the default store; the server opens its folder the same way.
     Arrow {
         room: "embedded",
-        may_import: &["base", "protocol", "log", "storage", "storage-*", "stages", "sql", "node"],
+        may_import: &[
+            "base",
+            "protocol",
+            "log",
+            "storage",
+            "storage-*",
+            "stages",
+            "sql",
+            "node",
+        ],
         tests_may_import: &["workload", "bench"],
     },
     // `bench` and `workload` are there for the subcommands `demo` and `bench`.

@@ -41,35 +41,40 @@ pub fn build_and_run(steps: &mut Steps, arguments: &[String]) -> Counts {
         Ok(())
     });
     let built = reference || steps.cargo("release build", &["build", "--release", "--package", "rubato-server"]);
-    let manifest = steps
-        .root()
-        .join("tests/clients/rust/Cargo.toml")
-        .to_string_lossy()
-        .into_owned();
-    steps.cargo(
-        "format of the Rust clients",
-        &["fmt", "--manifest-path", &manifest, "--check"],
-    );
-    let lint = [
-        "clippy",
-        "--release",
-        "--manifest-path",
-        &manifest,
-        "--",
-        "-D",
-        "warnings",
-    ];
-    steps.cargo("lint of the Rust clients", &lint);
-    let clients = steps.cargo(
-        "build of the Rust clients",
-        &["build", "--release", "--manifest-path", &manifest],
-    );
+    let clients = built_rust_clients(steps, &target);
     let (true, true, true, Some(tools)) = (installed, built, clients, tools) else {
         return counts;
     };
     let mut command = runner(steps.root(), &target, &tools, arguments);
     steps.step("client suites", || stream(&mut command, &mut counts));
     counts
+}
+
+/// The Rust clients are a workspace of their own, built into the same target folder.
+fn built_rust_clients(steps: &mut Steps, target: &Path) -> bool {
+    let manifest = steps
+        .root()
+        .join("tests/clients/rust/Cargo.toml")
+        .to_string_lossy()
+        .into_owned();
+    let target = target.to_string_lossy().into_owned();
+    steps.cargo(
+        "format of the Rust clients",
+        &["fmt", "--manifest-path", &manifest, "--check"],
+    );
+    let place = [
+        "--release",
+        "--locked",
+        "--manifest-path",
+        &manifest,
+        "--target-dir",
+        &target,
+    ];
+    steps.cargo(
+        "lint of the Rust clients",
+        &[&["clippy"], &place[..], &["--", "-D", "warnings"]].concat(),
+    );
+    steps.cargo("build of the Rust clients", &[&["build"], &place[..]].concat())
 }
 
 /// The Python program that starts nodes and runs the suites. It needs nothing but the standard library.

@@ -25,8 +25,10 @@ impl BinaryParser {
         if data[..known] != BINARY_SIGNATURE[..known] {
             return Err(bad_format("COPY file signature not recognized"));
         }
-        let (Some(flags), Some(extension)) = (number(data, BINARY_SIGNATURE.len()), number(data, BINARY_SIGNATURE.len() + 4))
-        else {
+        let (Some(flags), Some(extension)) = (
+            number(data, BINARY_SIGNATURE.len()),
+            number(data, BINARY_SIGNATURE.len() + 4),
+        ) else {
             return Ok(None);
         };
         if flags & (1 << 16) != 0 {
@@ -46,7 +48,9 @@ impl BinaryParser {
     /// Splits the first record of `data`, which must have `columns` fields.
     pub(super) fn parse(&mut self, data: &[u8], columns: usize, fields: &mut Fields) -> Result<Record> {
         fields.clear();
-        let &[high, low, ..] = data else { return Ok(Record::Incomplete) };
+        let &[high, low, ..] = data else {
+            return Ok(Record::Incomplete);
+        };
         let count = i16::from_be_bytes([high, low]);
         if count == -1 {
             return Ok(Record::End);
@@ -56,7 +60,9 @@ impl BinaryParser {
         }
         let mut at = 2;
         for _ in 0..columns {
-            let Some(length) = number(data, at) else { return Ok(Record::Incomplete) };
+            let Some(length) = number(data, at) else {
+                return Ok(Record::Incomplete);
+            };
             at += 4;
             match length as i32 {
                 -1 => fields.push_null(),

@@ -28,7 +28,11 @@ impl CsvParser {
         if data.is_empty() {
             return Ok(Record::Incomplete);
         }
-        let mut open = Open { start: 0, scratch_start: 0, quoted: false };
+        let mut open = Open {
+            start: 0,
+            scratch_start: 0,
+            quoted: false,
+        };
         let mut in_quotes = false;
         let mut lines = 1;
         let mut at = 0;
@@ -66,7 +70,11 @@ impl CsvParser {
                 }
                 byte if byte == self.delimiter => {
                     self.close(data, at, open, fields);
-                    open = Open { start: at + 1, scratch_start: fields.scratch.len(), quoted: false };
+                    open = Open {
+                        start: at + 1,
+                        scratch_start: fields.scratch.len(),
+                        quoted: false,
+                    };
                 }
                 byte if byte == self.quote => {
                     if !open.quoted {
@@ -112,8 +120,9 @@ impl CsvParser {
         if self.line_end == LineEnd::Unknown {
             self.line_end = LineEnd::Newline;
         } else if self.line_end == LineEnd::CarriageReturnNewline && bytes == end + 1 {
-            return Err(bad_format("unquoted newline found in data")
-                .with_hint("Use quoted CSV field to represent newline."));
+            return Err(
+                bad_format("unquoted newline found in data").with_hint("Use quoted CSV field to represent newline.")
+            );
         }
         self.close(data, end, open, fields);
         Ok(Record::Row { bytes, lines })

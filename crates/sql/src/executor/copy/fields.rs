@@ -89,5 +89,9 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
         let length = error.error_len().unwrap_or(bytes.len() - start);
         invalid(&bytes[start..start + length])
     })?;
-    if bytes.contains(&0) { Err(invalid(&[0])) } else { Ok(text) }
+    if bytes.contains(&0) {
+        Err(invalid(&[0]))
+    } else {
+        Ok(text)
+    }
 }

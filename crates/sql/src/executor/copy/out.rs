@@ -23,7 +23,14 @@ impl CopyOut {
     /// A COPY TO in front of its first row. The statement must be a COPY with a query.
     pub fn new(statement: Arc<Utility>) -> Result<CopyOut> {
         let writer = CopyWriter::new(copy_of(&statement)?);
-        Ok(CopyOut { statement, run: SelectRun::default(), writer, message: Vec::new(), rows: 0, started: false })
+        Ok(CopyOut {
+            statement,
+            run: SelectRun::default(),
+            writer,
+            message: Vec::new(),
+            rows: 0,
+            started: false,
+        })
     }
 
     /// Gives messages to `sink`, a row each as clients expect it, until it returns false or the end. Returns the number of rows
@@ -33,9 +40,18 @@ impl CopyOut {
         context: &mut ExecutionContext<'_>,
         sink: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Outcome<Option<u64>> {
-        let CopyOut { statement, run, writer, message, rows, started } = self;
+        let CopyOut {
+            statement,
+            run,
+            writer,
+            message,
+            rows,
+            started,
+        } = self;
         let copy = copy_of(statement)?;
-        let Some(query) = &copy.query else { return Err(Stop::Fail(Error::internal("COPY TO without a query"))) };
+        let Some(query) = &copy.query else {
+            return Err(Stop::Fail(Error::internal("COPY TO without a query")));
+        };
         if !std::mem::replace(started, true) {
             writer.write_header(message);
             if writer.has_own_header() {
@@ -65,7 +81,10 @@ impl CopyOut {
 
 fn copy_of(statement: &Utility) -> Result<&CopyStatement> {
     match statement {
-        Utility::Copy(copy) => Ok(copy),
+        Utility::Copy(copy) => {
+            let copy: &CopyStatement = copy;
+            Ok(copy)
+        }
         _ => Err(Error::internal("not a COPY statement")),
     }
 }

@@ -56,12 +56,17 @@ enum Parser {
 impl CopyReader {
     /// A reader for a COPY FROM statement.
     pub fn new(statement: &CopyStatement) -> Result<CopyReader> {
-        let table = statement.table.clone().ok_or_else(|| Error::internal("COPY FROM without a table"))?;
+        let table = statement
+            .table
+            .clone()
+            .ok_or_else(|| Error::internal("COPY FROM without a table"))?;
         let null = statement.null.as_bytes().to_vec();
         let parser = match statement.format {
-            CopyFormat::Text => {
-                Parser::Text(TextParser { delimiter: statement.delimiter, null, line_end: LineEnd::Unknown })
-            }
+            CopyFormat::Text => Parser::Text(TextParser {
+                delimiter: statement.delimiter,
+                null,
+                line_end: LineEnd::Unknown,
+            }),
             CopyFormat::Csv => Parser::Csv(CsvParser {
                 delimiter: statement.delimiter,
                 quote: statement.quote,
@@ -72,14 +77,20 @@ impl CopyReader {
             CopyFormat::Binary => Parser::Binary(BinaryParser::default()),
         };
         let columns = if statement.columns.is_empty() {
-            (0..table.columns.len()).filter(|column| !table.columns[*column].dropped).collect()
+            (0..table.columns.len())
+                .filter(|column| !table.columns[*column].dropped)
+                .collect()
         } else {
             statement.columns.clone()
         };
-        let missing = table.columns.iter().enumerate().filter(|(number, column)| {
-            !column.dropped && !columns.contains(number)
-        });
-        let defaults = missing.filter_map(|(number, column)| Some((number, column.default.clone()?))).collect();
+        let missing = table
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(number, column)| !column.dropped && !columns.contains(number));
+        let defaults = missing
+            .filter_map(|(number, column)| Some((number, column.default.clone()?)))
+            .collect();
         let is_self_referring = table.foreign_keys.iter().any(|key| key.referenced_table == table.name);
         Ok(CopyReader {
             values: vec![Value::Null; table.columns.len()],
@@ -114,7 +125,11 @@ impl CopyReader {
         if let Parser::Binary(parser) = &self.parser
             && !self.ended
         {
-            let message = if parser.past_header() { "unexpected EOF in COPY data" } else { "COPY file signature not recognized" };
+            let message = if parser.past_header() {
+                "unexpected EOF in COPY data"
+            } else {
+                "COPY file signature not recognized"
+            };
             return Err(Stop::Fail(bad_format(message)));
         }
         self.effects.settle(context)?;
@@ -226,7 +241,10 @@ impl CopyReader {
         for place in 0..self.columns.len() {
             let column = self.columns[place];
             if place >= self.fields.len() {
-                let error = bad_format(format!("missing data for column \"{}\"", self.table.columns[column].name));
+                let error = bad_format(format!(
+                    "missing data for column \"{}\"",
+                    self.table.columns[column].name
+                ));
                 return Err(error.with_context(self.place_of_record(record, line)));
             }
             let value = match self.fields.get(place, record) {
@@ -246,7 +264,12 @@ impl CopyReader {
         if matches!(self.parser, Parser::Binary(_)) {
             return parse_binary(column_type.data_type, column_type.modifier, bytes);
         }
-        parse_text(column_type.data_type, column_type.modifier, text_of(bytes)?, context.evaluation.text)
+        parse_text(
+            column_type.data_type,
+            column_type.modifier,
+            text_of(bytes)?,
+            context.evaluation.text,
+        )
     }
 
     fn place(&self, line: u64) -> String {
@@ -257,13 +280,20 @@ impl CopyReader {
         if matches!(self.parser, Parser::Binary(_)) {
             return self.place(line);
         }
-        let end = record.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        let end = record
+            .iter()
+            .rposition(|byte| !matches!(byte, b'\n' | b'\r'))
+            .map_or(0, |last| last + 1);
         format!("{}: \"{}\"", self.place(line), shown(&record[..end]))
     }
 
     fn place_of_field(&self, column: usize, bytes: &[u8], line: u64) -> String {
         let place = format!("{}, column {}", self.place(line), self.table.columns[column].name);
-        if matches!(self.parser, Parser::Binary(_)) { place } else { format!("{place}: \"{}\"", shown(bytes)) }
+        if matches!(self.parser, Parser::Binary(_)) {
+            place
+        } else {
+            format!("{place}: \"{}\"", shown(bytes))
+        }
     }
 }
 
@@ -272,6 +302,9 @@ fn shown(bytes: &[u8]) -> String {
     if text.len() <= SHOWN_BYTES_MAX {
         return text.into_owned();
     }
-    let end = (0..=SHOWN_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=SHOWN_BYTES_MAX)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     format!("{}...", &text[..end])
 }

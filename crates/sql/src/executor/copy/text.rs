@@ -38,7 +38,11 @@ impl TextParser {
     fn strip_carriage_return<'a>(&mut self, line: &'a [u8]) -> Result<&'a [u8]> {
         let stripped = line.strip_suffix(b"\r");
         if self.line_end == LineEnd::Unknown {
-            self.line_end = if stripped.is_some() { LineEnd::CarriageReturnNewline } else { LineEnd::Newline };
+            self.line_end = if stripped.is_some() {
+                LineEnd::CarriageReturnNewline
+            } else {
+                LineEnd::Newline
+            };
         }
         match (self.line_end, stripped) {
             (LineEnd::CarriageReturnNewline, Some(line)) => Ok(line),
@@ -129,7 +133,9 @@ fn unescape(field: &[u8], out: &mut Vec<u8>) {
 fn number(field: &[u8], at: &mut usize, first: u8, base: u32, digits_max: usize) -> u8 {
     let mut value = first;
     for _ in 0..digits_max {
-        let Some(digit) = field.get(*at).and_then(|byte| char::from(*byte).to_digit(base)) else { break };
+        let Some(digit) = field.get(*at).and_then(|byte| char::from(*byte).to_digit(base)) else {
+            break;
+        };
         value = value.wrapping_mul(base as u8).wrapping_add(digit as u8);
         *at += 1;
     }

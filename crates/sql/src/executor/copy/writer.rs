@@ -26,7 +26,11 @@ impl CopyWriter {
     pub fn new(statement: &CopyStatement) -> CopyWriter {
         let force_quote = statement.force_quote.iter().map(|column| {
             // Table columns are numbered by the table, the output by place.
-            statement.columns.iter().position(|other| other == column).unwrap_or(*column)
+            statement
+                .columns
+                .iter()
+                .position(|other| other == column)
+                .unwrap_or(*column)
         });
         CopyWriter {
             format: statement.format,
@@ -89,7 +93,9 @@ impl CopyWriter {
     }
 
     fn data_type(&self, place: usize) -> DataType {
-        self.columns.get(place).map_or(DataType::Text, |column| column.data_type)
+        self.columns
+            .get(place)
+            .map_or(DataType::Text, |column| column.data_type)
     }
 
     fn write_binary_row(&mut self, row: &[Value], out: &mut Vec<u8>) {

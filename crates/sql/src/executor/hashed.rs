@@ -1,0 +1,168 @@
+//! A relation that is joined by equality and can be reached by no key: its rows are read once and found by hash from then on.
+
+use super::access::StepView;
+use super::sorting::FixedHasher;
+use super::{ExecutionContext, Held};
+use crate::catalog::Table;
+use crate::plan::Step;
+use rubato_base::{Key, KeyWriter, Result, Row, RowRef, Value};
+use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
+use rubato_protocol::{Outcome, Stop};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// The rows of a relation by the values that a join compares. It narrows the choice only: the join condition is still asked.
+#[derive(Debug)]
+pub(crate) struct HashedRows {
+    rows: Vec<(Key, Row)>,
+    places: HashMap<Key, SmallVec<[u32; 2]>, FixedHasher>,
+    terms: SmallVec<[Equality; 2]>,
+}
+
+/// A term `left = right` of the condition, by its place among the terms.
+#[derive(Clone, Copy, Debug)]
+struct Equality {
+    term: usize,
+    /// Whether the relation's own side is the left one.
+    own_left: bool,
+}
+
+/// Whether hashing serves a value: equal values must have equal keys.
+enum Hashable {
+    Yes,
+    /// NULL equals nothing.
+    Never,
+    /// Floats compare with rounding across types.
+    No,
+}
+
+impl HashedRows {
+    /// Reads all rows of the step's table. `None` if its condition has no fitting equality, or the rows are too many to hold: then
+    /// the table is scanned for each tuple.
+    pub(crate) fn build(step: &Step, table: &Table, context: &mut ExecutionContext<'_>) -> Outcome<Option<HashedRows>> {
+        let terms = equalities(step);
+        if terms.is_empty() {
+            return Ok(None);
+        }
+        let mut hashed = HashedRows {
+            rows: Vec::new(),
+            places: HashMap::default(),
+            terms,
+        };
+        let mut held = Held::default();
+        let (evaluation, limits) = (context.evaluation, context.limits);
+        let mut fits = true;
+        let mut failure = None;
+        let mut visit = |key: &[u8], row: RowRef<'_>| {
+            match hashed.add(step, key, row, evaluation) {
+                Ok(hashable) => fits = hashable && held.add_bytes(row.as_bytes().len() + 64, &limits).is_ok(),
+                Err(error) => failure = Some(error),
+            }
+            fits && failure.is_none()
+        };
+        let range = super::keys::whole_range();
+        context
+            .database
+            .scan(context.transaction, table.id, &range, false, step.reads, &mut visit)?;
+        match failure {
+            Some(error) => Err(Stop::Fail(error)),
+            None => Ok(fits.then_some(hashed)),
+        }
+    }
+
+    fn add(&mut self, step: &Step, key: &[u8], row: RowRef<'_>, evaluation: &EvalContext<'_>) -> Result<bool> {
+        let view = StepView { outer: &[], step, row };
+        let mut writer = KeyWriter::default();
+        match push_sides(&mut writer, step, &self.terms, true, &view, evaluation)? {
+            Hashable::No => return Ok(false),
+            Hashable::Never => {}
+            Hashable::Yes => {
+                self.places
+                    .entry(writer.finish())
+                    .or_default()
+                    .push(self.rows.len() as u32);
+                self.rows.push((Key::from_bytes(key), row.to_row()));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The rows that may join with an outer tuple, in key order; `None` if hashing cannot tell.
+    pub(crate) fn candidates(
+        &self,
+        step: &Step,
+        outer: &[Value],
+        evaluation: &EvalContext<'_>,
+    ) -> Result<Option<impl Iterator<Item = &(Key, Row)>>> {
+        let mut writer = KeyWriter::default();
+        let places = match push_sides(&mut writer, step, &self.terms, false, outer, evaluation)? {
+            Hashable::No => return Ok(None),
+            Hashable::Never => None,
+            Hashable::Yes => self.places.get(&writer.finish()),
+        };
+        Ok(Some(
+            places.into_iter().flatten().map(|place| &self.rows[*place as usize]),
+        ))
+    }
+}
+
+fn terms_of(step: &Step) -> &[Expr] {
+    match &step.condition {
+        Some(Expr::And(terms)) => terms,
+        Some(term) => std::slice::from_ref(term),
+        None => &[],
+    }
+}
+
+/// The terms that compare something of this step's rows alone with something of the tuples before.
+fn equalities(step: &Step) -> SmallVec<[Equality; 2]> {
+    let own = step.first_slot..step.first_slot + step.columns.len();
+    let reads_only = |expr: &Expr, wanted: &dyn Fn(usize) -> bool| {
+        let mut fits = true;
+        expr.for_each_column(&mut |slot| fits &= wanted(slot));
+        fits && !expr.is_constant() && expr.volatility() != Volatility::Volatile
+    };
+    let is_own = |expr: &Expr| reads_only(expr, &|slot| own.contains(&slot));
+    let is_outer = |expr: &Expr| reads_only(expr, &|slot| slot < own.start);
+    let equality = |(term, expr): (usize, &Expr)| match expr {
+        Expr::Compare(Comparison::Equal, left, right) if is_own(left) && is_outer(right) => {
+            Some(Equality { term, own_left: true })
+        }
+        Expr::Compare(Comparison::Equal, left, right) if is_outer(left) && is_own(right) => {
+            Some(Equality { term, own_left: false })
+        }
+        _ => None,
+    };
+    terms_of(step).iter().enumerate().filter_map(equality).collect()
+}
+
+/// Appends the values of one side of each equality.
+fn push_sides<T: Tuple + ?Sized>(
+    writer: &mut KeyWriter,
+    step: &Step,
+    equalities: &[Equality],
+    own: bool,
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Hashable> {
+    let terms = terms_of(step);
+    for equality in equalities {
+        let Some(Expr::Compare(_, left, right)) = terms.get(equality.term) else {
+            return Ok(Hashable::No);
+        };
+        let side = if equality.own_left == own { left } else { right };
+        match side.evaluate(tuple, evaluation)? {
+            Value::Null => return Ok(Hashable::Never),
+            Value::Float4(_) | Value::Float8(_) => return Ok(Hashable::No),
+            Value::Numeric(number) => match super::keys::whole_number(&number) {
+                Some(whole) => writer.push(&Value::Int8(whole)),
+                None => writer.push(&Value::Numeric(number)),
+            },
+            value => match value.as_i64() {
+                Some(whole) => writer.push(&Value::Int8(whole)),
+                None => writer.push(&value),
+            },
+        }
+    }
+    Ok(Hashable::Yes)
+}

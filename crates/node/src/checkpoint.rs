@@ -11,13 +11,15 @@ use crate::record::damaged;
 use crate::source::put_rows;
 use rubato_base::codec::ByteReader;
 use rubato_base::{Result, TableId, Timestamp};
-use rubato_protocol::FormulaDatabase;
+use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::partition::Attachment;
 use rubato_storage::{Batch, Store};
 
-/// Rows of one batch.
-const BATCH_ROWS: usize = 10_000;
+/// Rows taken while the partition is held: a pause of well under a millisecond.
+const TAKE_ROWS: usize = 1_000;
+/// Bytes of one batch of the store.
+const BATCH_BYTES: usize = 2 << 20;
 /// The table of the store that holds the mark.
 const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
@@ -93,19 +95,19 @@ impl Shared {
         };
         let mut report = CheckpointReport { log_start: mark.log_start, rows: 0 };
         loop {
-            let rows = self.partition.lock().database.take_dirty(BATCH_ROWS);
+            let rows = self.take_batch();
             if rows.is_empty() {
                 break;
             }
             let written = self.write_rows(&rows);
-            let mut partition = self.partition.lock();
-            match written {
-                Ok(()) => partition.database.flushed(&rows),
-                Err(error) => {
-                    partition.database.not_flushed(&rows);
-                    return Err(error);
+            for some in rows.chunks(TAKE_ROWS) {
+                let mut partition = self.partition.lock();
+                match &written {
+                    Ok(()) => partition.database.flushed(some),
+                    Err(_) => partition.database.not_flushed(some),
                 }
             }
+            written?;
             report.rows += rows.len() as u64;
         }
         // What was handed out while the rows were written must not be handed out again after a crash either.
@@ -119,7 +121,23 @@ impl Shared {
         Ok(report)
     }
 
-    fn write_rows(&self, rows: &[rubato_protocol::DirtyRow]) -> Result<()> {
+    /// The next rows of the checkpoint; none at its end.
+    fn take_batch(&self) -> Vec<DirtyRow> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH_BYTES {
+            let mut partition = self.partition.lock();
+            let taken = partition.database.take_dirty(TAKE_ROWS);
+            if taken.is_empty() && !partition.database.has_more_to_flush() {
+                break;
+            }
+            drop(partition);
+            bytes += taken.iter().map(row_cost).sum::<usize>();
+            rows.extend(taken);
+        }
+        rows
+    }
+
+    fn write_rows(&self, rows: &[DirtyRow]) -> Result<()> {
         // The log before the store: else a crash could keep one row of a transaction whose record is lost.
         self.forcer.force().map_err(|error| log_error(&error))?;
         let mut batch = Batch::new();
@@ -147,23 +165,25 @@ pub struct CheckpointReport {
     pub rows: u64,
 }
 
+fn row_cost(row: &DirtyRow) -> usize {
+    size_of::<DirtyRow>() + row.key.heap_bytes() + row.row.as_ref().map_or(0, |row| row.as_bytes().len())
+}
+
 /// Rows of a database that recovers within its memory: what it cannot hold goes to the store at once.
 pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_bytes: usize) -> Result<()> {
     database.begin_checkpoint();
-    loop {
-        let rows = database.take_dirty(BATCH_ROWS);
-        if rows.is_empty() {
-            break;
+    while database.has_more_to_flush() {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH_BYTES && database.has_more_to_flush() {
+            let taken = database.take_dirty(TAKE_ROWS);
+            bytes += taken.iter().map(row_cost).sum::<usize>();
+            rows.extend(taken);
         }
         let mut batch = Batch::new();
         put_rows(&rows, &mut batch);
         store.apply(batch).map_err(|error| store_error(&error))?;
         database.flushed(&rows);
     }
-    for _ in 0..100_000 {
-        if database.evict(target_bytes) {
-            break;
-        }
-    }
+    while !database.evict(target_bytes) && !database.nothing_may_leave() {}
     Ok(())
 }

@@ -198,16 +198,18 @@ impl Shared {
         if self.crowded.load(Ordering::Acquire) && self.eviction_pause.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
         }
-        // The hand gives rows a second chance, and looks at a bounded number at once: some slack is left for that.
-        let reached = partition.database.evict(limit - limit / MEMORY_SLACK);
-        let left = partition.database.memory_bytes();
-        if !reached && left > limit + limit / MEMORY_SLACK {
-            let paused = if left == held { EVICTION_PAUSE_STEPS } else { 1 };
-            self.eviction_pause.store(paused, Ordering::Relaxed);
-            self.set_crowded(true);
-        } else if left <= limit {
-            self.set_crowded(false);
+        let slack = limit / MEMORY_SLACK;
+        while !partition.database.evict(limit - slack) {
+            if partition.database.nothing_may_leave() {
+                self.eviction_pause.store(EVICTION_PAUSE_STEPS, Ordering::Relaxed);
+                break;
+            }
+            // The hand looks at a bounded number of items at once: a little too much may stay until the next step.
+            if partition.database.memory_bytes() <= limit + slack {
+                return;
+            }
         }
+        self.set_crowded(partition.database.memory_bytes() > limit);
     }
 
     fn set_crowded(&self, crowded: bool) {

@@ -151,13 +151,13 @@ impl FormulaDatabase {
             raise_marks(&mut self.tables, t, cts);
         }
         self.live.remove(t.ts);
-        for ((table, slot, effect), (_, key, _)) in scratch.effects.drain(..).zip(&scratch.changes) {
+        for (table, slot, effect) in scratch.effects.drain(..) {
             let Ok(held) = table_of(&mut self.tables, table) else { continue };
             held.last_cts = held.last_cts.max(cts);
             let item = held.item_mut(slot);
             let before = row_bytes(item);
             item.install(effect, cts, lsn, &self.live);
-            held.touched(key, slot, before, &mut self.memory_bytes);
+            held.touched(slot, before, &mut self.memory_bytes);
         }
         // `release` takes the snapshot off the live ones: put it back for that.
         self.live.insert(t.ts);

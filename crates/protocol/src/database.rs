@@ -36,6 +36,8 @@ pub struct FormulaDatabase {
     pub(crate) statistics: Statistics,
     /// The table at which the evicting hand goes on.
     pub(crate) hand_table: usize,
+    /// Items that the hand has looked at since one could leave.
+    pub(crate) fruitless_steps: usize,
     /// Scratch of the commit path.
     pub(crate) scratch: crate::commit::Scratch,
 }
@@ -57,6 +59,7 @@ impl FormulaDatabase {
             memory_bytes_max: usize::MAX,
             statistics: Statistics::default(),
             hand_table: 0,
+            fruitless_steps: 0,
             scratch: crate::commit::Scratch::default(),
         }
     }

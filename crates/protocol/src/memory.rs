@@ -2,8 +2,9 @@
 
 use crate::api::{Change, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
-use crate::item::Intent;
-use crate::table::{Table, row_bytes};
+use crate::item::{Intent, Item};
+use crate::live::LiveSnapshots;
+use crate::table::{Table, item_bytes, row_bytes};
 use crate::transaction::{ReadRecord, WriteRecord};
 use rubato_base::{Error, Key, Row, SqlState, TableId, Timestamp, TransactionId};
 use std::ops::Bound;
@@ -22,7 +23,11 @@ pub struct DirtyRow {
 }
 
 /// Items that one call of the evicting hand looks at: a pause of well under a millisecond.
-const EVICTION_STEPS_MAX: usize = 4096;
+const EVICTION_STEPS_MAX: usize = 8192;
+/// Items of one table that the hand goes over at once.
+const HAND_STEPS: usize = 1024;
+/// Items that one call of [`FormulaDatabase::take_dirty`] looks at, for the same reason.
+const FLUSH_STEPS_MAX: usize = 8192;
 
 /// The pending changes and reads of one transaction may take one part in so many of the memory.
 pub const TRANSACTION_SHARE: usize = 2;
@@ -57,8 +62,11 @@ impl FormulaDatabase {
 
     /// About how much of memory cannot leave before a checkpoint has stored it.
     pub fn dirty_bytes(&self) -> usize {
-        let items: usize = self.tables.iter().flatten().map(|table| table.map.len()).sum();
-        (self.memory_bytes / items.max(1)).saturating_mul(self.dirty_rows())
+        (self.memory_bytes / self.items().max(1)).saturating_mul(self.dirty_rows())
+    }
+
+    fn items(&self) -> usize {
+        self.tables.iter().flatten().map(|table| table.map.len()).sum()
     }
 
     /// How much memory may be taken. The owner keeps to it by checkpoints and [`FormulaDatabase::evict`]; here it only bounds
@@ -86,26 +94,34 @@ impl FormulaDatabase {
 
     /// How many rows have changed since a checkpoint took them.
     pub fn dirty_rows(&self) -> usize {
-        self.tables.iter().flatten().map(|table| table.dirty.len() + table.to_flush.len()).sum()
+        self.tables.iter().flatten().map(|table| table.dirty).sum()
     }
 
     /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
     pub fn begin_checkpoint(&mut self) {
         for table in self.tables.iter_mut().flatten() {
-            table.to_flush.append(&mut table.dirty);
+            table.flush_from = (table.dirty > 0).then_some(Bound::Unbounded);
         }
     }
 
-    /// Takes at most `limit` rows of the checkpoint. The log must be forced up to now before they are written, and
-    /// [`FormulaDatabase::flushed`] called after; until then they stay in memory.
+    /// Whether the checkpoint has not looked everywhere yet.
+    pub fn has_more_to_flush(&self) -> bool {
+        self.tables.iter().flatten().any(|table| table.flush_from.is_some())
+    }
+
+    /// Takes at most `limit` rows of the checkpoint, in the order of tables and keys, and fewer (even none) after a bounded
+    /// number of items: [`FormulaDatabase::has_more_to_flush`] says whether to go on. The log must be forced up to now before
+    /// they are written, and [`FormulaDatabase::flushed`] called after; until then they stay in memory.
     pub fn take_dirty(&mut self, limit: usize) -> Vec<DirtyRow> {
         let mut rows = Vec::new();
+        let mut steps = FLUSH_STEPS_MAX;
         for (index, table) in self.tables.iter_mut().enumerate() {
             let Some(table) = table else { continue };
-            while rows.len() < limit
-                && let Some(key) = table.to_flush.pop()
-            {
-                rows.extend(take(table, TableId(index as u32), key));
+            if rows.len() >= limit || steps == 0 {
+                break;
+            }
+            if let Some(from) = table.flush_from.take() {
+                table.flush_from = take_from(table, TableId(index as u32), from, (limit, &mut steps), &mut rows);
             }
         }
         rows
@@ -113,6 +129,7 @@ impl FormulaDatabase {
 
     /// The rows are in the store: unless they changed again they may leave memory.
     pub fn flushed(&mut self, rows: &[DirtyRow]) {
+        self.fruitless_steps = 0;
         for row in rows {
             let Ok(table) = table_of(&mut self.tables, row.table) else { continue };
             if let Some(slot) = table.find(row.key.as_bytes()) {
@@ -129,7 +146,7 @@ impl FormulaDatabase {
                 let item = table.item_mut(slot);
                 item.flushing = false;
                 if !std::mem::replace(&mut item.dirty, true) {
-                    table.dirty.push(row.key.clone());
+                    table.dirty += 1;
                 }
             }
         }
@@ -154,46 +171,72 @@ impl FormulaDatabase {
         self.memory_bytes <= target_bytes
     }
 
+    /// Whether the hand went over everything, rows with a second chance included, and found nothing that may leave.
+    pub fn nothing_may_leave(&self) -> bool {
+        self.fruitless_steps >= 2 * self.items()
+    }
+
     /// Moves the hand over one table; true when it reached its end.
     fn evict_from(&mut self, index: usize, target_bytes: usize, steps: &mut usize) -> bool {
         let oldest = self.live.oldest().unwrap_or(Timestamp::MAX);
         let Some(table) = self.tables[index].as_mut() else { return true };
         let from = table.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let keys: Vec<Key> =
-            table.map.range((from, Bound::Unbounded)).take((*steps).min(512)).map(|entry| entry.0.clone()).collect();
-        *steps -= keys.len().max(1);
-        let end = keys.len() < 512;
-        for key in &keys {
-            if self.memory_bytes <= target_bytes {
-                break;
-            }
-            if may_leave(table, key, oldest, &self.live, &mut self.memory_bytes) {
-                table.evict(key, &mut self.memory_bytes);
-                self.statistics.evictions += 1;
+        let limit = (*steps).min(HAND_STEPS);
+        let (mut seen, mut leaving, mut left) = (0, Vec::new(), self.memory_bytes);
+        let (map, mut items) = table.map_and_items();
+        let mut last = None;
+        for (key, slot) in map.range((from, Bound::Unbounded)).take(limit) {
+            let item = items.get(*slot);
+            (seen, last) = (seen + 1, Some(key));
+            if may_leave(item, oldest, &self.live, &mut self.memory_bytes) {
+                left = left.saturating_sub(item_bytes(key, item));
+                leaving.push(key.clone());
+                if left <= target_bytes {
+                    break;
+                }
             }
         }
-        table.hand = if end { None } else { keys.last().cloned() };
+        let end = seen < limit && left > target_bytes;
+        table.hand = if end { None } else { last.cloned() };
+        *steps -= seen.max(1).min(*steps);
+        self.fruitless_steps = if leaving.is_empty() { self.fruitless_steps + seen } else { 0 };
+        self.statistics.evictions += leaving.len() as u64;
+        for key in &leaving {
+            table.evict(key, &mut self.memory_bytes);
+        }
         end
     }
 }
 
-fn take(table: &mut Table, id: TableId, key: Key) -> Option<DirtyRow> {
-    let slot = table.find(key.as_bytes())?;
-    let item = table.item_mut(slot);
-    item.dirty = false;
-    item.flushing = true;
-    Some(DirtyRow { table: id, cts: item.cts, row: item.row.clone(), key })
+/// Takes dirty rows of one table up to the limit of rows and of steps; returns where to go on, if there is more.
+fn take_from(
+    table: &mut Table,
+    id: TableId,
+    from: Bound<Key>,
+    (limit, steps): (usize, &mut usize),
+    rows: &mut Vec<DirtyRow>,
+) -> Option<Bound<Key>> {
+    let mut taken = 0;
+    let (map, mut items) = table.map_and_items();
+    let mut stopped = None;
+    for (key, slot) in map.range((from, Bound::Unbounded)) {
+        *steps -= 1;
+        let item = items.get(*slot);
+        if std::mem::take(&mut item.dirty) {
+            item.flushing = true;
+            taken += 1;
+            rows.push(DirtyRow { table: id, cts: item.cts, row: item.row.clone(), key: key.clone() });
+        }
+        if *steps == 0 || rows.len() >= limit {
+            stopped = Some(Bound::Excluded(key.clone()));
+            break;
+        }
+    }
+    table.dirty -= taken;
+    stopped
 }
 
-fn may_leave(
-    table: &mut Table,
-    key: &Key,
-    oldest: Timestamp,
-    live: &crate::live::LiveSnapshots,
-    memory_bytes: &mut usize,
-) -> bool {
-    let Some(slot) = table.find(key.as_bytes()) else { return false };
-    let item = table.item_mut(slot);
+fn may_leave(item: &mut Item, oldest: Timestamp, live: &LiveSnapshots, memory_bytes: &mut usize) -> bool {
     if item.dirty || item.flushing || item.cts > oldest {
         return false;
     }

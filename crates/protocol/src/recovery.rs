@@ -35,7 +35,7 @@ impl FormulaDatabase {
         let before = row_bytes(item);
         item.install(Effect::Row(row), cts, RECOVERED_LSN, &self.live);
         held.last_cts = held.last_cts.max(cts);
-        held.touched(key, slot, before, &mut self.memory_bytes);
+        held.touched(slot, before, &mut self.memory_bytes);
         Ok(())
     }
 

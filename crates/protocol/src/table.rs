@@ -33,10 +33,10 @@ pub(crate) struct Table {
     range_marks: Vec<(KeyRange, Timestamp)>,
     /// No range that is not among `range_marks` was read above this timestamp.
     range_low_water: Timestamp,
-    /// Keys of dirty items, once each.
-    pub(crate) dirty: Vec<Key>,
-    /// Keys of items that were dirty when the checkpoint under way began.
-    pub(crate) to_flush: Vec<Key>,
+    /// How many items are dirty.
+    pub(crate) dirty: usize,
+    /// Where the checkpoint under way goes on to look for dirty items; `None` if it is done with this table.
+    pub(crate) flush_from: Option<Bound<Key>>,
     /// The key behind which the evicting hand goes on.
     pub(crate) hand: Option<Key>,
     /// The largest commit timestamp of any change here: a range read at or above it is still good.
@@ -53,8 +53,8 @@ impl Table {
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
-            dirty: Vec::new(),
-            to_flush: Vec::new(),
+            dirty: 0,
+            flush_from: None,
             hand: None,
             last_cts: Timestamp::ZERO,
         }
@@ -165,13 +165,13 @@ impl Table {
     }
 
     /// Notes that the committed row of `slot` changed from `before` bytes.
-    pub(crate) fn touched(&mut self, key: &Key, slot: Slot, before: usize, memory_bytes: &mut usize) {
+    pub(crate) fn touched(&mut self, slot: Slot, before: usize, memory_bytes: &mut usize) {
         let item = self.item_mut(slot);
         let after = row_bytes(item);
         let was_dirty = std::mem::replace(&mut item.dirty, true);
         *memory_bytes = (*memory_bytes + after).saturating_sub(before);
         if !was_dirty {
-            self.dirty.push(key.clone());
+            self.dirty += 1;
         }
     }
 
@@ -190,7 +190,7 @@ impl Items<'_> {
     }
 }
 
-fn item_bytes(key: &Key, item: &Item) -> usize {
+pub(crate) fn item_bytes(key: &Key, item: &Item) -> usize {
     ITEM_BYTES + key.heap_bytes() + row_bytes(item)
 }
 

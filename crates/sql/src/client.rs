@@ -59,7 +59,12 @@ pub enum Request {
     /// The client gives its COPY FROM STDIN up, with its reason.
     CopyFail(String),
     /// The message could not be understood, but the stream is still in step: answered as an error.
-    Invalid(Error),
+    Invalid {
+        /// What was wrong.
+        error: Error,
+        /// Whether it was a simple query, which is answered with ReadyForQuery too.
+        simple: bool,
+    },
     /// The client leaves; an open transaction is rolled back.
     Terminate,
 }

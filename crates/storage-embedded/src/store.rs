@@ -15,7 +15,7 @@ const SWEEP_KEYS_MAX: usize = 50_000;
 const SWEEP_BATCH_KEYS: usize = 5_000;
 
 /// Applied bytes after which the store forces by itself: it keeps them in memory to survive a failing engine.
-const UNFORCED_BYTES_MAX: usize = 32 * 1024 * 1024;
+const UNFORCED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// What must be free before a stopped engine is started again: it needs some space to recover in.
 const PROBE_BYTES: usize = 8 * 1024 * 1024;

@@ -122,7 +122,8 @@ fn whole_copy_data(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 fn push_request(tag: u8, body: &[u8], requests: &mut VecDeque<Request>) {
-    let request = decode_message(tag, &mut Body { rest: body }).unwrap_or_else(Request::Invalid);
+    let request = decode_message(tag, &mut Body { rest: body })
+        .unwrap_or_else(|error| Request::Invalid { error, simple: tag == b'Q' });
     let is_function_call = tag == b'F';
     requests.push_back(request);
     if is_function_call {
@@ -418,7 +419,7 @@ mod tests {
         ] {
             let (requests, decoded) = decode(input);
             assert!(decoded.fatal.is_none());
-            let [Request::Invalid(error)] = &requests[..] else {
+            let [Request::Invalid { error, .. }] = &requests[..] else {
                 panic!("{input:?}: {requests:?}")
             };
             assert_eq!(error.code().as_str(), code, "{input:?}");

@@ -48,8 +48,19 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
-        if self.skip_to_sync && !matches!(request, Request::Sync | Request::Query { .. } | Request::Terminate) {
+        if self.skip_to_sync && !matches!(request, Request::Sync | Request::Query { .. } | Request::Terminate | Request::Invalid { simple: true, .. }) {
             return None;
+        }
+        if self.copy_in.is_some() {
+            // While data comes in, clients of the extended protocol have sent their Sync already: it is passed over.
+            match &request {
+                Request::Sync | Request::Flush => return None,
+                Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) | Request::Terminate => {}
+                _ => {
+                    let error = Error::new(SqlState::PROTOCOL_VIOLATION, "unexpected message while COPY data is awaited");
+                    return Some(self.fail(error, &mut lock.lock(), responder));
+                }
+            }
         }
         let outcome = match request {
             Request::Query { sql } => {
@@ -88,7 +99,10 @@ impl Session {
             Request::CopyData(data) => return self.copy_data(&data, &mut lock.lock(), context, responder),
             Request::CopyDone => return self.copy_done(&mut lock.lock(), context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
-            Request::Invalid(error) => Err(error),
+            Request::Invalid { error, simple } => {
+                self.in_script |= simple;
+                Err(error)
+            }
             Request::Terminate => {
                 self.leave(&mut lock.lock());
                 requests.clear();

@@ -304,7 +304,10 @@ impl Session {
     ) -> Next {
         loop {
             if self.current.is_some() {
-                // It had yielded: on with it.
+                // It had yielded, with a flush in front of its requests to say so: on with it.
+                if matches!(requests.front(), Some(Request::Flush)) {
+                    requests.pop_front();
+                }
                 return Next::To(self.execution_stage());
             }
             if let Some(next) = self.resume_copy(lock, context, responder) {

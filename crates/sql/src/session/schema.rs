@@ -4,7 +4,7 @@ use super::execute::with_evaluation;
 use super::{Session, SessionContext};
 use crate::catalog::Catalog;
 use crate::client::Responder;
-use crate::executor::{ExecutionContext, carry_out};
+use crate::executor::{ExecutionContext, carry_out_all};
 use crate::partition::Partition;
 use crate::schema_change::{StorageWork, apply};
 use crate::statement::SchemaChange;
@@ -40,24 +40,16 @@ impl Session {
         }
         let after = Arc::new(after);
         for work in &applied.work {
-            self.note_storage(work, partition, &before);
+            self.note_storage(work, partition, &after);
         }
-        let moves_rows = |work: &&StorageWork| !is_bookkeeping(work);
         let Partition { database, sequences, row_numbers, .. } = &mut *partition;
-        let times_us = (context.now_us, context.now_us);
-        for work in applied.work.iter().filter(moves_rows) {
-            with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
-                let mut execution = ExecutionContext {
-                    database: &mut *database,
-                    transaction: id,
-                    catalog: &after,
-                    evaluation,
-                    row_numbers,
-                    limits: context.limits,
-                };
-                carry_out(work, &mut execution)
-            })?;
-        }
+        let times_us = (context.now_us, (context.clock_us)());
+        with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
+            let limits = context.limits;
+            let mut execution =
+                ExecutionContext { database, transaction: id, catalog: &after, evaluation, row_numbers, limits };
+            carry_out_all(&applied.work, &mut execution)
+        })?;
         if after.version != before_version
             && let Some(transaction) = &mut self.transaction
         {
@@ -70,7 +62,7 @@ impl Session {
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
-    fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, before: &Catalog) {
+    fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, after: &Catalog) {
         let Some(transaction) = &mut self.transaction else { return };
         match work {
             StorageWork::Create { storage } => {
@@ -79,7 +71,7 @@ impl Session {
             }
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
             StorageWork::StartSequence { name } => {
-                if let Some(sequence) = before.sequences.get(name) {
+                if let Some(sequence) = after.sequences.get(name) {
                     partition.sequences.restart(sequence);
                 }
             }
@@ -98,15 +90,3 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
         }
     }
 }
-
-/// Work that the session does itself.
-fn is_bookkeeping(work: &StorageWork) -> bool {
-    matches!(
-        work,
-        StorageWork::Create { .. }
-            | StorageWork::Drop { .. }
-            | StorageWork::StartSequence { .. }
-            | StorageWork::DropSequence { .. }
-    )
-}
-

@@ -8,9 +8,12 @@ use crate::parser::{Literals, normalise, split_script};
 use crate::partition::Partition;
 use crate::statement::Statement;
 use rubato_base::text_format::parse_text;
-use rubato_base::{DataType, Error, Result, Value};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
+
+/// Longer texts are not kept with their plans: they are bulk loads.
+const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// One statement of a script.
 pub(super) struct Piece {
@@ -110,10 +113,23 @@ impl Session {
             }
             Err(error) => Err(error),
         };
-        let (statement, literals) = bound?;
-        let types = parameter_types(&statement);
-        let parameters = self.literal_values(&literals, &types)?;
-        let cacheable = !own_catalog && matches!(statement, Statement::Planned(_));
+        let (mut statement, mut literals) = bound?;
+        let mut types = parameter_types(&statement);
+        let parameters = match self.literal_values(&literals, &types) {
+            Ok(parameters) if types.len() == literals.len() => parameters,
+            // A literal that its type does not read, or a parameter of the user's own, for which there is no value here.
+            _ => {
+                statement = binder::bind(&piece.text, &[], &[], &catalog, self)?;
+                types = parameter_types(&statement);
+                if !types.is_empty() {
+                    return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+                }
+                literals = Literals::new();
+                Arc::from([])
+            }
+        };
+        // A text that is as it was sent, with its literals, is hardly met again.
+        let cacheable = !own_catalog && matches!(statement, Statement::Planned(_)) && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
         let key = if literals.is_empty() { &*piece.text } else { &*normalised.key };
         if cacheable {
             let plan = CachedPlan {

@@ -122,7 +122,9 @@ impl Session {
             self.replay = None;
         }
         self.merge_modes(modes);
-        "BEGIN".into()
+        let is_start = |sql: &str| sql.trim_start().get(..5).is_some_and(|verb| verb.eq_ignore_ascii_case("start"));
+        let is_start = self.current.as_ref().is_some_and(|current| is_start(&current.sql));
+        if is_start { "START TRANSACTION".into() } else { "BEGIN".into() }
     }
 
     fn merge_modes(&mut self, modes: &TransactionModes) {
@@ -405,7 +407,7 @@ impl Session {
         match outcome {
             Ok(Progress::Complete(completion)) => {
                 let steps = cursor.step_counters().into_iter().map(|step| StepFigures {
-                    loops: 1,
+                    loops: step.loops,
                     rows_read: step.lookups,
                     rows: step.rows,
                     time_us,

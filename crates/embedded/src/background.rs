@@ -13,6 +13,9 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How often a log that could not grow is tried again.
 const LOG_EVERY: Duration = Duration::from_millis(500);
 
+/// How long rows are read into memory after a restart between two looks.
+const WARM_UP_TIME: Duration = Duration::from_millis(20);
+
 pub(crate) struct Background {
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -66,6 +69,7 @@ impl Drop for Background {
 fn run(node: &Node, signal: &Signal) {
     let mut log_looked_at = Instant::now();
     let mut not_before = Instant::now();
+    let mut warming_up = true;
     loop {
         let stop = signal.stop.lock().unwrap_or_else(PoisonError::into_inner);
         let (stop, _) = signal
@@ -76,6 +80,7 @@ fn run(node: &Node, signal: &Signal) {
             return;
         }
         drop(stop);
+        warming_up = warming_up && warm_up(node);
         if log_looked_at.elapsed() >= LOG_EVERY {
             node.look_after_log();
             log_looked_at = Instant::now();
@@ -92,4 +97,20 @@ fn run(node: &Node, signal: &Signal) {
             }
         }
     }
+}
+
+/// Reads rows into memory for a moment; false when there is nothing left to read.
+fn warm_up(node: &Node) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < WARM_UP_TIME {
+        match node.warm_up() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => {
+                tracing::warn!(%error, "memory could not be filled from the store");
+                return false;
+            }
+        }
+    }
+    true
 }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rubato_base::{Error, Lsn, Result, SqlState};
 use rubato_log::{AppendError, Appender, Forcer};
 use rubato_protocol::{CommitLog, CommitRecord};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The writing end of the log; `None` once the node has closed.
@@ -44,13 +45,16 @@ impl LogWriter {
 
     fn append_in_parts(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
         begin_part(true, &mut self.scratch);
-        for change in record.changes {
+        let mut outcome = Ok(());
+        record.changes.visit(&mut |table, key, change| {
             if self.scratch.len() > PART_BYTES_MAX {
-                self.put()?;
+                outcome = self.put().map(drop);
                 begin_part(false, &mut self.scratch);
             }
-            put_change(change, &mut self.scratch);
-        }
+            put_change(table, key, change, &mut self.scratch);
+            if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        outcome?;
         self.put()?;
         begin_commit(record.cts, record.attachment, true, &mut self.scratch);
         let end = self.put();
@@ -62,12 +66,11 @@ impl LogWriter {
 impl CommitLog for LogWriter {
     fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
         begin_commit(record.cts, record.attachment, false, &mut self.scratch);
-        for change in record.changes {
-            put_change(change, &mut self.scratch);
-            if self.scratch.len() > PART_BYTES_MAX {
-                return self.append_in_parts(record);
-            }
-        }
-        self.put()
+        let scratch = &mut self.scratch;
+        record.changes.visit(&mut |table, key, change| {
+            put_change(table, key, change, scratch);
+            if scratch.len() > PART_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if self.scratch.len() > PART_BYTES_MAX { self.append_in_parts(record) } else { self.put() }
     }
 }

@@ -55,8 +55,7 @@ pub(crate) fn begin_commit(cts: Timestamp, attachment: Option<&[u8]>, has_parts:
 }
 
 /// Appends a change; the changes of a record run to its end.
-pub(crate) fn put_change(change: &LoggedChange, out: &mut Vec<u8>) {
-    let (table, key, change) = change;
+pub(crate) fn put_change(table: TableId, key: &Key, change: &Change, out: &mut Vec<u8>) {
     put_length(out, table.0 as usize);
     put_bytes(out, key.as_bytes());
     match change {
@@ -129,7 +128,7 @@ mod tests {
         ];
         let mut out = Vec::new();
         begin_commit(Timestamp(9), Some(b"attached"), false, &mut out);
-        all.iter().for_each(|change| put_change(change, &mut out));
+        all.iter().for_each(|(table, key, change)| put_change(*table, key, change, &mut out));
         let Record::Commit { cts, changes, attachment, has_parts: false } = decode(&out).unwrap() else { panic!("a commit") };
         assert_eq!((cts, &changes[..], attachment.as_deref()), (Timestamp(9), &all[..], Some(&b"attached"[..])));
         for cut in 0..out.len() {
@@ -139,7 +138,7 @@ mod tests {
         }
         for first in [true, false] {
             begin_part(first, &mut out);
-            put_change(&all[3], &mut out);
+            put_change(all[3].0, &all[3].1, &all[3].2, &mut out);
             assert_eq!(decode(&out).unwrap(), Record::Part { first, changes: vec![all[3].clone()] });
         }
         assert!(decode(&[]).is_err() && decode(&[77]).is_err());

@@ -2,7 +2,7 @@
 
 use rubato_base::{Error, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId};
 use rubato_formula::{Bounds, Formula};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// The folded rows behind the formulas: what the database reads when a row is not in memory.
 pub trait RowSource: Send {
@@ -39,10 +39,21 @@ pub trait CommitLog {
 pub struct CommitRecord<'a> {
     /// Its place in the order.
     pub cts: Timestamp,
-    /// Its changes, in the order in which it made them, at most one for each item and savepoint-free.
-    pub changes: &'a [(TableId, Key, Change)],
+    /// Its changes, in the order in which it made them, at most one for each item.
+    pub changes: &'a dyn Changes,
     /// Opaque bytes of the owner that belong to the same transaction (a new catalog).
     pub attachment: Option<&'a [u8]>,
+}
+
+/// The changes of a transaction where they are: a large transaction is not copied to be logged.
+pub trait Changes {
+    /// Calls `visitor` with each change in order until it breaks. Gives the same changes each time.
+    fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>);
+}
+
+/// No changes.
+impl Changes for () {
+    fn visit(&self, _: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {}
 }
 
 /// A change of one item.

@@ -1,20 +1,61 @@
 //! Commit: a formula takes its place when it commits (protocol.md section 4).
 
-use crate::api::{Change, CommitLog, CommitPolicy, CommitRecord, Committed, Outcome, Stop, WaitReason};
+use crate::api::{Change, Changes, CommitLog, CommitPolicy, CommitRecord, Committed, Outcome, Stop, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Effect, Intent};
 use crate::read::raise_marks;
 use crate::statistics::AbortReason;
-use crate::table::{Slot, contains, row_bytes};
+use crate::table::{Table, contains, row_bytes};
 use crate::transaction::{Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, TableId, Timestamp, TransactionId};
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 /// Lists that a commit fills anew each time.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    changes: Vec<(TableId, Key, Change)>,
-    effects: Vec<(TableId, Slot, Effect)>,
+    /// What was evaluated, in the order of the writes that need it (see [`is_plain`]).
+    computed: Vec<Computed>,
+}
+
+/// What an intent amounts to: the change for the log, if that is not the intent's only one, and the effect, if there is any.
+struct Computed {
+    change: Option<Change>,
+    effect: Option<Effect>,
+}
+
+/// The changes of a transaction that commits, where they stand: in the items' intents.
+struct Pending<'a> {
+    tables: &'a [Option<Table>],
+    transaction: &'a Transaction,
+    computed: &'a [Computed],
+}
+
+impl Changes for Pending<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {
+        let mut computed = self.computed.iter();
+        for write in self.transaction.writes.iter().filter(|write| write.first) {
+            let Some(table) = self.tables.get(write.table.0 as usize).and_then(Option::as_ref) else { continue };
+            let Some(intent) = table.item(write.slot).intent(self.transaction.id) else { continue };
+            let evaluated = if is_plain(intent) { None } else { computed.next() };
+            let change = match evaluated {
+                None => intent.changes.first(),
+                Some(Computed { effect: None, .. }) => None,
+                Some(Computed { change: Some(change), .. }) => Some(change),
+                Some(Computed { change: None, .. }) => intent.changes.first(),
+            };
+            if let Some(change) = change
+                && visitor(write.table, &write.key, change).is_break()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the intent is one change that needs no evaluation: its row is moved, not copied.
+fn is_plain(intent: &Intent) -> bool {
+    matches!(&intent.changes[..], [Change::Insert(_) | Change::Replace(_) | Change::Delete])
 }
 
 /// Lists larger than this are given back after a large commit.
@@ -56,16 +97,16 @@ impl FormulaDatabase {
         let mut scratch = std::mem::take(&mut self.scratch);
         let evaluated = self.evaluate(transaction, &mut scratch);
         let appended = evaluated.and_then(|()| {
-            let record = CommitRecord { cts, changes: &scratch.changes, attachment };
-            Ok(log.append(&record)?)
+            let Some(transaction) = self.transactions.get(transaction) else { unreachable!("checked above") };
+            let pending = Pending { tables: &self.tables, transaction, computed: &scratch.computed };
+            Ok(log.append(&CommitRecord { cts, changes: &pending, attachment })?)
         });
         let outcome = appended.map(|lsn| {
             self.install(transaction, cts, lsn, &mut scratch);
             Committed { cts, durable_at: lsn.max(depends) }
         });
-        scratch.changes.clear();
-        scratch.effects.clear();
-        if scratch.changes.capacity() <= SCRATCH_CAPACITY_MAX {
+        scratch.computed.clear();
+        if scratch.computed.capacity() <= SCRATCH_CAPACITY_MAX {
             self.scratch = scratch;
         }
         outcome
@@ -129,12 +170,11 @@ impl FormulaDatabase {
         for write in t.writes.iter().filter(|write| write.first) {
             let item = table_of(&mut self.tables, write.table)?.item(write.slot);
             let Some(intent) = item.intent(transaction) else { continue };
+            if is_plain(intent) {
+                continue;
+            }
             match evaluate_intent(item.row.as_ref(), intent) {
-                Ok(None) => {}
-                Ok(Some((change, effect))) => {
-                    scratch.changes.push((write.table, write.key.clone(), change));
-                    scratch.effects.push((write.table, write.slot, effect));
-                }
+                Ok(computed) => scratch.computed.push(computed),
                 Err(error) => {
                     self.statistics.aborted(AbortReason::FormulaFailed);
                     let context = format!("formula on {}", item_name(write.table, &write.key));
@@ -151,14 +191,26 @@ impl FormulaDatabase {
             raise_marks(&mut self.tables, t, cts);
         }
         self.live.remove(t.ts);
-        for (table, slot, effect) in scratch.effects.drain(..) {
-            let Ok(held) = table_of(&mut self.tables, table) else { continue };
-            held.last_cts = held.last_cts.max(cts);
-            let item = held.item_mut(slot);
+        let mut computed = scratch.computed.drain(..);
+        for write in t.writes.iter().filter(|write| write.first) {
+            let Ok(held) = table_of(&mut self.tables, write.table) else { continue };
+            let item = held.item_mut(write.slot);
+            let Some(mut intent) = item.remove_intent(transaction) else { continue };
+            let effect = if is_plain(&intent) {
+                match intent.changes.pop() {
+                    Some(Change::Insert(row) | Change::Replace(row)) => Some(Effect::Row(Some(row))),
+                    _ => Some(Effect::Row(None)),
+                }
+            } else {
+                computed.next().and_then(|computed| computed.effect)
+            };
+            let Some(effect) = effect else { continue };
             let before = row_bytes(item);
             item.install(effect, cts, lsn, &self.live);
-            held.touched(slot, before, &mut self.memory_bytes);
+            held.last_cts = held.last_cts.max(cts);
+            held.touched(write.slot, before, &mut self.memory_bytes);
         }
+        drop(computed);
         // `release` takes the snapshot off the live ones: put it back for that.
         self.live.insert(t.ts);
         let followers = std::mem::take(&mut t.followers);
@@ -185,27 +237,23 @@ fn reader_of(reader: &Transaction, write: &WriteRecord, written: ColumnSet) -> b
     reader.reads.iter().any(point) || reader.ranges.iter().any(range)
 }
 
-/// The single change that an intent amounts to, and its effect; `None` if it amounts to nothing.
-fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Option<(Change, Effect)>> {
-    if let [change] = &intent.changes[..] {
-        let effect = match (change, row) {
-            (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref())?),
-            (Change::Update(_), None) => return Ok(None),
-            (Change::Insert(new) | Change::Replace(new), _) => Effect::Row(Some(new.clone())),
-            (Change::Delete, _) => Effect::Row(None),
-        };
-        return Ok(Some((change.clone(), effect)));
+/// What an intent that is not plain amounts to on `row`.
+fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
+    if let [Change::Update(formula)] = &intent.changes[..] {
+        let effect = row.map(|row| formula.apply(row.as_ref())).transpose()?.map(Effect::Columns);
+        return Ok(Computed { change: None, effect });
     }
     let after = crate::item::apply_changes(row.map(Cow::Borrowed), &intent.changes)?.map(Cow::into_owned);
-    Ok(match (row, after) {
-        (None, None) => None,
-        (Some(_), None) => Some((Change::Delete, Effect::Row(None))),
-        (None, Some(new)) => Some((Change::Insert(new.clone()), Effect::Row(Some(new)))),
+    let change = match (row, &after) {
+        (None, None) => return Ok(Computed { change: None, effect: None }),
+        (Some(_), None) => Change::Delete,
+        (None, Some(new)) => Change::Insert(new.clone()),
         (Some(_), Some(new)) => match composed(&intent.changes) {
-            Some(formula) => Some((Change::Update(formula), Effect::Row(Some(new)))),
-            None => Some((Change::Replace(new.clone()), Effect::Row(Some(new)))),
+            Some(formula) => Change::Update(formula),
+            None => Change::Replace(new.clone()),
         },
-    })
+    };
+    Ok(Computed { change: Some(change), effect: Some(Effect::Row(after)) })
 }
 
 /// Several formulas of one transaction on one item as one, if they compose.

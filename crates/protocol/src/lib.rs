@@ -3,6 +3,13 @@
 //! This room refuses to know SQL, clocks, threads, sockets and disks: rows that are not in memory come from a [`RowSource`],
 //! commits go to a [`CommitLog`], and time is the database's own counter.
 //!
+//! Invariants:
+//! - Commit timestamps of one item only grow, and each is above every read mark of what it changes.
+//! - What a live snapshot reads is kept; what no live snapshot reads may be gone, and then nobody asks for it.
+//! - A blind formula waits for nobody but read-to-write transactions that stand before it, and aborts nobody.
+//! - A read waits for nobody unless it says that it will write.
+//! - Nothing here decides by a clock or by the order in which a hash map is iterated.
+//!
 //! Start with [`FormulaDatabase`].
 
 mod api;
@@ -20,7 +27,7 @@ mod transaction;
 mod write;
 
 pub use api::{
-    BeginOptions, BlindUpdate, Change, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed, Insertion, KeyRange,
+    BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed, Insertion, KeyRange,
     OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop, StoredRow, Wait, WaitReason,
 };
 pub use database::FormulaDatabase;

@@ -6,7 +6,7 @@ use crate::item::{Intent, Item};
 use crate::live::LiveSnapshots;
 use crate::table::{Table, item_bytes, row_bytes};
 use crate::transaction::{ReadRecord, WriteRecord};
-use rubato_base::{Error, Key, Row, SqlState, TableId, Timestamp, TransactionId};
+use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp, TransactionId};
 use std::ops::Bound;
 
 /// A committed row as a checkpoint takes it: the newest version, whatever older snapshots still need in memory.
@@ -150,6 +150,30 @@ impl FormulaDatabase {
                 }
             }
         }
+    }
+
+    /// Reads at most `limit` rows of the store into memory, of tables that are not wholly there (after a restart), as long as
+    /// less than `target_bytes` are held. A table that has been read to its end without one of its rows having left again is
+    /// scanned in memory from then on. Returns whether there is more to read.
+    pub fn load_some(&mut self, limit: usize, target_bytes: usize) -> Result<bool> {
+        if self.memory_bytes() >= target_bytes {
+            return Ok(false);
+        }
+        let loading = |table: &Option<Table>| table.as_ref().is_some_and(|table| table.load_from.is_some());
+        let Some(index) = self.tables.iter().position(loading) else { return Ok(false) };
+        let Some(table) = self.tables[index].as_mut() else { return Ok(false) };
+        let from = table.load_from.clone().unwrap_or(Bound::Unbounded);
+        let from = from.as_ref().map(Key::as_bytes);
+        let rows = self.source.scan(TableId(index as u32), from, Bound::Unbounded, false, limit)?;
+        let last = if rows.len() < limit { None } else { rows.last().map(|row| row.0.clone()) };
+        table.complete = last.is_none();
+        table.load_from = last.map(Bound::Excluded);
+        for (key, stored) in rows {
+            if table.find(key.as_bytes()).is_none() {
+                table.add_stored(key.as_bytes(), Some(stored), &mut self.memory_bytes);
+            }
+        }
+        Ok(true)
     }
 
     /// Lets rows leave memory until at most `target_bytes` are held or a bounded number of items was looked at. Only rows that

@@ -8,11 +8,12 @@ use crate::table::{Items, Slot, Table, byte_bounds};
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Rows taken from the store at once while a scan goes over a table that is not wholly in memory.
-const STORE_BATCH_ROWS: usize = 256;
+/// Rows taken from the store at first while a scan goes over a table that is not wholly in memory: many scans want few rows.
+/// Each batch is twice as large as the one before, up to the second number.
+const STORE_BATCH_ROWS: (usize, usize) = (8, 512);
+
 impl FormulaDatabase {
     /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Never waits.
     ///
@@ -266,11 +267,12 @@ impl Scan<'_> {
     /// Over a table of which some rows are only in the store: batches of the store, each overlaid with what memory has of the
     /// same span. Rows of the store are passed through, not kept: a scan must not drive hot rows out of memory.
     fn merged(&mut self, held: &mut Table, table: TableId, source: &dyn RowSource, range: &KeyRange) -> Outcome<ScanEnd> {
-        let mut rest = range.clone();
+        let (mut rest, mut batch_rows) = (range.clone(), STORE_BATCH_ROWS.0);
         loop {
             let Some((from, to)) = byte_bounds(&rest) else { return Ok(ScanEnd::Exhausted) };
-            let batch = source.scan(table, from, to, self.reverse, STORE_BATCH_ROWS)?;
-            let last = if batch.len() < STORE_BATCH_ROWS { None } else { batch.last().map(|row| row.0.clone()) };
+            let batch = source.scan(table, from, to, self.reverse, batch_rows)?;
+            let last = if batch.len() < batch_rows { None } else { batch.last().map(|row| row.0.clone()) };
+            batch_rows = (batch_rows * 2).min(STORE_BATCH_ROWS.1);
             let span = match (&last, self.reverse) {
                 (None, _) => rest.clone(),
                 (Some(key), false) => KeyRange { from: rest.from.clone(), to: Bound::Included(key.clone()) },
@@ -287,30 +289,41 @@ impl Scan<'_> {
         }
     }
 
+    /// Visits what memory and a batch of the store have between them in a span, in order; memory counts where both have a key.
     fn span(&mut self, held: &mut Table, span: &KeyRange, batch: Vec<(Key, StoredRow)>) -> Outcome<Option<Key>> {
         let Some(bounds) = byte_bounds(span) else { return Ok(None) };
         let (map, mut items) = held.map_and_items();
-        let mut places: BTreeMap<Key, Option<Slot>> =
-            map.range::<[u8], _>(bounds).map(|(key, slot)| (key.clone(), Some(*slot))).collect();
-        let mut stored: BTreeMap<Key, Row> = BTreeMap::new();
-        for (key, row) in batch {
-            if !places.contains_key(key.as_bytes()) {
-                places.insert(key.clone(), None);
-                stored.insert(key, row.row);
-            }
+        let range = map.range::<[u8], _>(bounds);
+        if self.reverse {
+            self.both(range.rev(), batch, &mut items)
+        } else {
+            self.both(range, batch, &mut items)
         }
-        let ordered: Box<dyn Iterator<Item = (&Key, &Option<Slot>)>> =
-            if self.reverse { Box::new(places.iter().rev()) } else { Box::new(places.iter()) };
-        for (key, place) in ordered {
-            let go_on = match (place, stored.get(key.as_bytes())) {
-                (Some(slot), _) => self.item(key.as_bytes(), items.get(*slot))?,
-                (None, Some(row)) => (self.visit)(key.as_bytes(), row.as_ref()),
-                (None, None) => true,
+    }
+
+    fn both<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (&'k Key, &'k Slot)>,
+        batch: Vec<(Key, StoredRow)>,
+        items: &mut Items<'_>,
+    ) -> Outcome<Option<Key>> {
+        let mut keys = keys.peekable();
+        let reverse = self.reverse;
+        let stands_before = |a: &Key, b: &Key| if reverse { a > b } else { a < b };
+        for (stored_key, stored) in batch {
+            while let Some((key, slot)) = keys.next_if(|(key, _)| stands_before(key, &stored_key)) {
+                if !self.item(key.as_bytes(), items.get(*slot))? {
+                    return Ok(Some(key.clone()));
+                }
+            }
+            let go_on = match keys.next_if(|(key, _)| **key == stored_key) {
+                Some((_, slot)) => self.item(stored_key.as_bytes(), items.get(*slot))?,
+                None => (self.visit)(stored_key.as_bytes(), stored.row.as_ref()),
             };
             if !go_on {
-                return Ok(Some(key.clone()));
+                return Ok(Some(stored_key));
             }
         }
-        Ok(None)
+        Ok(self.items(keys, items)?.cloned())
     }
 }

@@ -1,6 +1,6 @@
 //! The items of one table (or index) that are in memory.
 
-use crate::api::{KeyRange, RowSource};
+use crate::api::{KeyRange, RowSource, StoredRow};
 use crate::item::{Item, ReadMarks};
 use rubato_base::{Key, Lsn, Result, TableId, Timestamp};
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub(crate) struct Table {
     pub(crate) dirty: usize,
     /// Where the checkpoint under way goes on to look for dirty items; `None` if it is done with this table.
     pub(crate) flush_from: Option<Bound<Key>>,
+    /// Where reading the table into memory goes on (see [`crate::FormulaDatabase::load_some`]); `None` if it is not under way.
+    pub(crate) load_from: Option<Bound<Key>>,
     /// The key behind which the evicting hand goes on.
     pub(crate) hand: Option<Key>,
     /// The largest commit timestamp of any change here: a range read at or above it is still good.
@@ -55,6 +57,7 @@ impl Table {
             range_low_water: low_water,
             dirty: 0,
             flush_from: None,
+            load_from: (!complete).then_some(Bound::Unbounded),
             hand: None,
             last_cts: Timestamp::ZERO,
         }
@@ -89,6 +92,11 @@ impl Table {
             return Ok(slot);
         }
         let stored = if self.complete { None } else { source.get(id, key)? };
+        Ok(self.add_stored(key, stored, memory_bytes))
+    }
+
+    /// Adds an item whose key is not in memory, as the store has it.
+    pub(crate) fn add_stored(&mut self, key: &[u8], stored: Option<StoredRow>, memory_bytes: &mut usize) -> Slot {
         // The table's own low-water mark counts for every item; only a range mark above it must be carried by this one.
         let range_floor = self.range_floor(key);
         let marks = if range_floor > self.low_water { ReadMarks::all_at(range_floor) } else { ReadMarks::default() };
@@ -97,7 +105,7 @@ impl Table {
             item.cts = stored.cts;
             item.row = Some(stored.row);
         }
-        Ok(self.add(Key::from_bytes(key), item, memory_bytes))
+        self.add(Key::from_bytes(key), item, memory_bytes)
     }
 
     /// Adds an item whose key is not in memory.
@@ -136,7 +144,10 @@ impl Table {
         let highest = item.marks.highest();
         let had_row = item.row.is_some();
         *item = Item { generation: item.generation, ..Item::default() };
-        self.complete &= !had_row;
+        if had_row {
+            self.complete = false;
+            self.load_from = None;
+        }
         self.low_water = self.low_water.max(highest);
         self.free.push(slot);
         *memory_bytes -= bytes.min(*memory_bytes);

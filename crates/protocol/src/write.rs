@@ -22,13 +22,13 @@ impl FormulaDatabase {
         self.writable(transaction)?;
         let slot = self.slot(table, key.as_bytes())?;
         let item = table_of(&mut self.tables, table)?.item(slot);
-        // A key that was never there, and that nobody else is about to write, needs no queue: only its existence is read.
+        // A key that is not there, and that nobody else is about to write, needs no queue. That it is not there need not be
+        // checked again: this transaction stands first on it from now on, and whoever inserts the same key stands behind.
         if item.row.is_none() && item.hot.is_none() {
-            let cts = item.cts;
+            let (cts, lsn) = (item.cts, item.lsn);
             self.advance(transaction, cts)?;
             let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
-            let held = table_of(&mut self.tables, table)?;
-            note_read(t, table, slot, held.item_mut(slot), key.as_bytes(), ColumnSet::EXISTENCE);
+            t.depends_lsn = t.depends_lsn.max(lsn);
         } else {
             self.take_turn(transaction, table, slot, key.as_bytes(), ColumnSet::EXISTENCE)?;
             if let Some(existing) = self.newest(transaction, table, slot)? {

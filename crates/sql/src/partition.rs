@@ -50,7 +50,7 @@ impl Partition {
             return Ok(None);
         }
         let attachment = Attachment { catalog: None, sequences: moved.clone() }.encode();
-        let record = CommitRecord { cts: Timestamp::ZERO, changes: &[], attachment: Some(&attachment) };
+        let record = CommitRecord { cts: Timestamp::ZERO, changes: &(), attachment: Some(&attachment) };
         let appended = self.log.append(&record);
         if appended.is_err() {
             // The numbers have been given: the next attempt must write them down.

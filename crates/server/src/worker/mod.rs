@@ -25,7 +25,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use transport::Transport;
 
 /// A [`StatementWorker`] that speaks SQL; implemented by every type that fits.
@@ -67,6 +67,16 @@ const STALL_CHECK_US: i64 = 1_000_000;
 /// Responders kept for use by any connection.
 const RESPONDERS_KEPT: usize = 256;
 
+/// How long a worker that has just answered looks for the next request itself before the system puts it to sleep: a client's
+/// next request comes sooner than a sleeping thread wakes up.
+const LOOK_TIME: Duration = Duration::from_micros(40);
+
+/// Times in a row that looking may be in vain before it is tried only once in [`LOOK_AGAIN_ROUNDS`].
+const VAIN_LOOKS_MAX: u32 = 4;
+
+/// See [`VAIN_LOOKS_MAX`].
+const LOOK_AGAIN_ROUNDS: u32 = 64;
+
 /// Microseconds since 1970 by the system's clock; steps when that is set.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now()
@@ -90,6 +100,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     held: BinaryHeap<Reverse<(Lsn, usize)>>,
     rounds_held: u32,
     waits_for_log: bool,
+    /// How often looking for requests was in vain, since it last was not.
+    vain_looks: u32,
     /// Work was submitted since the engine last ran.
     submitted: bool,
     scratch: Box<[u8]>,
@@ -130,6 +142,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             held: BinaryHeap::new(),
             rounds_held: 0,
             waits_for_log: false,
+            vain_looks: VAIN_LOOKS_MAX,
             submitted: false,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             responders: Vec::new(),
@@ -161,16 +174,47 @@ impl<W: SqlWorker> WorkerLoop<W> {
             .is_some_and(|stopping| self.connections.is_empty() || now_us() >= stopping.leave_at_us)
     }
 
+    /// Looks for events for a short while without sleeping; leaves them in `events`.
+    fn look(&mut self, events: &mut Events) -> io::Result<()> {
+        if self.vain_looks >= VAIN_LOOKS_MAX && !self.vain_looks.is_multiple_of(LOOK_AGAIN_ROUNDS) {
+            self.vain_looks = self.vain_looks.wrapping_add(1);
+            return Ok(());
+        }
+        let until = Instant::now() + LOOK_TIME;
+        loop {
+            self.poll.poll(events, Some(Duration::ZERO))?;
+            if !events.is_empty() {
+                self.vain_looks = 0;
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                self.vain_looks = self.vain_looks.wrapping_add(1);
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+    }
+
     fn round(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
+        events.clear();
+        if timeout != Some(Duration::ZERO) && !self.connections.is_empty() {
+            match self.look(events) {
+                Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
+                _ => {}
+            }
+        }
+        let timeout = if events.is_empty() { timeout } else { Some(Duration::ZERO) };
         let timeout = if self.port.fall_asleep() {
             timeout
         } else {
             Some(Duration::ZERO)
         };
-        match self.poll.poll(events, timeout) {
-            Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
-            _ => {}
+        if events.is_empty() {
+            match self.poll.poll(events, timeout) {
+                Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
+                _ => {}
+            }
         }
         let (woken, letters) = self.port.wake_up();
         if woken {

@@ -165,6 +165,7 @@ impl<'a> ExpressionBinder<'a> {
             expr: Expr::Column(found.global),
             data_type: found.column_type.data_type,
             modifier: found.column_type.modifier,
+            span,
         })
     }
 
@@ -184,7 +185,7 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn value(&self, value: &ast::ValueWithSpan) -> Result<Typed> {
-        let text = |text: &str| Ok(Typed::new(Expr::Literal(Value::text(text)), DataType::Unknown));
+        let text = |text: &str| Ok(Typed::new(Expr::Literal(Value::text(text)), DataType::Unknown).at(value.span));
         match &value.value {
             ast::Value::Number(number, _) => located(self.context, value.span, number_value(number)),
             ast::Value::SingleQuotedString(content)

@@ -13,6 +13,7 @@ use crate::statement::Statement;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
+use sqlparser::tokenizer::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,8 +34,7 @@ impl Context<'_> {
             .as_ref()
             .map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
         let columns = self.insert_columns(&statement.columns, &table)?;
-        let explicit = !statement.columns.is_empty();
-        let source = self.insert_source(statement, &table, &columns, explicit, overriding)?;
+        let source = self.insert_source(statement, &table, &columns, overriding)?;
         let on_conflict = match &statement.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(clause, &table, &alias)?),
@@ -79,13 +79,11 @@ impl Context<'_> {
         statement: &ast::Insert,
         table: &Arc<Table>,
         columns: &[usize],
-        explicit: bool,
         overriding: Option<Overriding>,
     ) -> Result<InsertSource> {
         let target = InsertTarget {
             table,
             columns,
-            explicit,
             overriding,
         };
         let Some(query) = &statement.source else {
@@ -95,7 +93,10 @@ impl Context<'_> {
             let rows = values
                 .rows
                 .iter()
-                .map(|row| self.insert_row(&row.content, &target))
+                .map(|row| {
+                    self.check_width(&statement.columns, columns.len(), row.content.len(), |index| row.content[index].span())?;
+                    self.insert_row(&row.content, &target)
+                })
                 .collect::<Result<_>>()?;
             return Ok(InsertSource::Values(rows));
         }
@@ -104,7 +105,8 @@ impl Context<'_> {
             .map(|column| table.columns[*column].column_type.data_type)
             .collect();
         let (plan, output) = self.query(query, &wanted)?;
-        located(self, query.span(), target.check_width(output.len()))?;
+        let place = |index| selected_span(query, index).unwrap_or_else(|| query.span());
+        self.check_width(&statement.columns, columns.len(), output.len(), place)?;
         let mut given = Vec::with_capacity(output.len());
         for (index, (column, item)) in columns.iter().zip(&output).enumerate() {
             target.check_identity(*column)?;
@@ -112,6 +114,7 @@ impl Context<'_> {
                 expr: Expr::Column(index),
                 data_type: item.data_type,
                 modifier: item.modifier,
+                span: Span::empty(),
             };
             let definition = &table.columns[*column];
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
@@ -120,11 +123,26 @@ impl Context<'_> {
         Ok(InsertSource::Select(Box::new(plan), target.row(given)))
     }
 
+    /// 42601 unless as many expressions are `given` as columns are `wanted`; without `names`, fewer will do. The error stands at
+    /// the first expression (whose place is `place`) or name that is too many.
+    fn check_width(
+        &self,
+        names: &[ast::ObjectName],
+        wanted: usize,
+        given: usize,
+        place: impl Fn(usize) -> Span,
+    ) -> Result<()> {
+        let (span, message) = if given > wanted {
+            (place(wanted), "INSERT has more expressions than target columns")
+        } else if given < names.len() {
+            (names[given].span(), "INSERT has more target columns than expressions")
+        } else {
+            return Ok(());
+        };
+        located(self, span, Err(Error::new(SqlState::SYNTAX_ERROR, message)))
+    }
+
     fn insert_row(&self, values: &[ast::Expr], target: &InsertTarget<'_>) -> Result<Vec<Expr>> {
-        let span = values
-            .first()
-            .map_or_else(sqlparser::tokenizer::Span::empty, Spanned::span);
-        located(self, span, target.check_width(values.len()))?;
         let empty = Scope::default();
         let binder = ExpressionBinder::new(self, &empty, "VALUES");
         let mut given = Vec::with_capacity(values.len());
@@ -202,6 +220,14 @@ impl Context<'_> {
     }
 }
 
+/// Where the `index`-th expression of a plain SELECT stands.
+fn selected_span(query: &ast::Query, index: usize) -> Option<Span> {
+    match &*query.body {
+        ast::SetExpr::Select(select) => select.projection.get(index).map(Spanned::span),
+        _ => None,
+    }
+}
+
 fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize>> {
     let name = object_name(name)?.pop().unwrap_or_default();
     if !table.primary_key.is_empty() && table.primary_key_name == name {
@@ -223,22 +249,10 @@ fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize
 struct InsertTarget<'a> {
     table: &'a Table,
     columns: &'a [usize],
-    explicit: bool,
     overriding: Option<Overriding>,
 }
 
 impl InsertTarget<'_> {
-    fn check_width(&self, given: usize) -> Result<()> {
-        let message = if given > self.columns.len() {
-            "INSERT has more expressions than target columns"
-        } else if given < self.columns.len() && self.explicit {
-            "INSERT has more target columns than expressions"
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(SqlState::SYNTAX_ERROR, message))
-    }
-
     /// 428C9: a value for a GENERATED ALWAYS column.
     fn check_identity(&self, column: usize) -> Result<()> {
         let definition = &self.table.columns[column];

@@ -46,6 +46,11 @@ pub trait BindSettings {
     fn text_context(&self) -> TextContext {
         TextContext::default()
     }
+
+    /// Whether the statement may name parameters. 42P02 if it does and may not.
+    fn takes_parameters(&self) -> bool {
+        true
+    }
 }
 
 /// The settings of no session in particular.
@@ -88,7 +93,7 @@ fn bind_source(
         source,
         catalog,
         text: settings.text_context(),
-        parameters: RefCell::new(Parameters::new(highest, literals, declared)),
+        parameters: RefCell::new(Parameters::new(highest, literals, declared, settings.takes_parameters())),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
     };

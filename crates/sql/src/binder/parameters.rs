@@ -6,17 +6,20 @@ use rubato_base::{DataType, Error, Result, SqlState};
 /// PostgreSQL's largest parameter number.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// The types of the user's parameters, then of the literals.
+/// The types of the user's parameters, then of the literals. By default there are none, and none may be named.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     types: Vec<DataType>,
     referenced: Vec<bool>,
     literals: Vec<DataType>,
+    /// Whether the user may name parameters at all: a simple query comes without values.
+    open: bool,
 }
 
 impl Parameters {
     /// Parameters with declared types; the types of literals follow the highest parameter of the user.
-    pub fn new(highest: usize, literals: &[Literal], declared: &[DataType]) -> Parameters {
+    /// Unless they are `open`, the user has none.
+    pub fn new(highest: usize, literals: &[Literal], declared: &[DataType], open: bool) -> Parameters {
         let literal_types: Vec<DataType> = literals.iter().map(Literal::data_type).collect();
         let users = highest.saturating_sub(literals.len()).max(declared.len());
         let mut types = declared.to_vec();
@@ -27,13 +30,15 @@ impl Parameters {
             types,
             referenced,
             literals: literal_types,
+            open,
         }
     }
 
     /// The index and type of `$number`.
     pub fn refer(&mut self, text: &str) -> Result<(usize, DataType)> {
         let number: usize = text.trim_start_matches('$').parse().unwrap_or(0);
-        if number == 0 || number > PARAMETERS_MAX {
+        let is_literal = number > self.types.len() - self.literals.len() && number <= self.types.len();
+        if number == 0 || number > PARAMETERS_MAX || !(self.open || is_literal) {
             return Err(Error::new(
                 SqlState::UNDEFINED_PARAMETER,
                 format!("there is no parameter {text}"),

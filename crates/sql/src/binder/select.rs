@@ -523,6 +523,7 @@ fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
                 expr: Expr::Column(source.first + index),
                 data_type: column.column_type.data_type,
                 modifier: column.column_type.modifier,
+                span: sqlparser::tokenizer::Span::empty(),
             },
             name: column.name.clone(),
             origin: origin_of(scope, source.first + index),

@@ -1,9 +1,10 @@
 //! Typed expressions while they are put together, and the conversions between their types.
 
-use super::Context;
+use super::{Context, located};
 use rubato_base::text_format::parse_text;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, can_cast, cast_expr};
+use sqlparser::tokenizer::Span;
 
 /// An expression and its type.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct Typed {
     pub data_type: DataType,
     /// Its type modifier, -1 for none.
     pub modifier: i32,
+    /// Where a string literal stands, which may turn out not to be of the type that its place gives it; else empty.
+    pub span: Span,
 }
 
 impl Typed {
@@ -23,7 +26,13 @@ impl Typed {
             expr,
             data_type,
             modifier: -1,
+            span: Span::empty(),
         }
+    }
+
+    /// The same, standing at `span`.
+    pub fn at(self, span: Span) -> Typed {
+        Typed { span, ..self }
     }
 }
 
@@ -48,7 +57,7 @@ impl Context<'_> {
                 self.parameters.borrow_mut().infer(index, to);
                 Ok(Expr::Parameter(index))
             }
-            Expr::Literal(Value::Text(text)) => self.literal_of(&text, to),
+            Expr::Literal(Value::Text(text)) => located(self, typed.span, self.literal_of(&text, to)),
             other => Ok(other),
         }
     }
@@ -86,6 +95,7 @@ impl Context<'_> {
             expr,
             data_type: to.data_type,
             modifier: to.modifier,
+            span: Span::empty(),
         })
     }
 

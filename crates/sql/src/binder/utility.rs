@@ -11,6 +11,7 @@ use crate::client::OutputColumn;
 use crate::parser::Literal;
 use crate::parser::syntax::{Source, parse_expressions, parse_statement, parse_type};
 use crate::parser::utility::{CopySyntax, Syntax};
+use rubato_base::text_format::TextContext;
 use crate::statement::{CopyStatement, Statement, Utility};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -54,7 +55,8 @@ pub(super) fn bind_utility(
                 .map(|range| prepared_type(source, range))
                 .collect::<Result<Vec<_>>>()?;
             // Bound once now, so that mistakes are told now; PostgreSQL prepares nothing but planned statements.
-            match bind_part(source, statement, &[], &types, catalog, settings)? {
+            let settings = WithParameters(settings);
+            match bind_part(source, statement, &[], &types, catalog, &settings)? {
                 Statement::Planned(_) => {}
                 _ => return Err(source.syntax_error(statement.0)),
             }
@@ -81,6 +83,15 @@ pub(super) fn bind_utility(
         }
     };
     Ok(Statement::Utility(Arc::new(utility)))
+}
+
+/// Settings for the statement within a PREPARE, which may name parameters wherever it comes from.
+struct WithParameters<'a>(&'a dyn BindSettings);
+
+impl BindSettings for WithParameters<'_> {
+    fn text_context(&self) -> TextContext {
+        self.0.text_context()
+    }
 }
 
 fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
@@ -144,7 +155,7 @@ impl<'a> Context<'a> {
             force_quote: Vec::new(),
         };
         match (&copy.table, copy.query) {
-            (Some((path, place)), _) => self.copy_table(path, *place, &copy.columns, &mut statement)?,
+            (Some(path), _) => self.copy_table(path, &copy.columns, &mut statement)?,
             (None, Some((start, end))) => self.copy_query((start, end), settings, &mut statement)?,
             (None, None) => return Err(Error::internal("COPY without a table or query")),
         }
@@ -166,10 +177,8 @@ impl<'a> Context<'a> {
         Ok(statement)
     }
 
-    fn copy_table(&self, path: &[String], place: usize, names: &[String], statement: &mut CopyStatement) -> Result<()> {
-        let relation = self
-            .relation_by_path(path)
-            .map_err(|error| error.with_position(Some(self.source.byte_position(place))))?;
+    fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {
+        let relation = self.relation_by_path(path)?;
         let table = match relation {
             NamedRelation::Table(table) => table,
             NamedRelation::System(system) if statement.from => {

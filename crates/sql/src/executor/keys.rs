@@ -16,6 +16,21 @@ use rubato_protocol::KeyRange;
 use std::borrow::Cow;
 use std::ops::Bound;
 
+/// The longest key of a row or index entry: longer ones are refused by the statement that makes them, with room to spare below
+/// what a store takes.
+pub(crate) const KEY_BYTES_MAX: usize = 32 << 10;
+
+/// 54000 for a key that is too long to be kept.
+fn checked(writer: KeyWriter, name: &str) -> Result<Key> {
+    let key_bytes = writer.as_bytes().len();
+    if key_bytes <= KEY_BYTES_MAX {
+        return Ok(writer.finish());
+    }
+    let message = format!("index row size {key_bytes} exceeds maximum {KEY_BYTES_MAX} for index \"{name}\"");
+    Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .with_hint("Index a shorter column, for example one that holds a hash of the value."))
+}
+
 /// `value` as a key column of this type holds it; `None` if no value of the type is equal to it.
 pub(crate) fn key_value(column_type: ColumnType, value: &Value) -> Option<Cow<'_, Value>> {
     let whole = |value: &Value| match value {
@@ -68,7 +83,7 @@ pub fn row_key<T: Tuple + ?Sized>(table: &Table, row: &T, row_number: impl FnOnc
     for &column in &table.primary_key {
         push_column(&mut writer, table, column, row)?;
     }
-    Ok(writer.finish())
+    checked(writer, &table.primary_key_name)
 }
 
 fn push_column<T: Tuple + ?Sized>(writer: &mut KeyWriter, table: &Table, column: usize, row: &T) -> Result<()> {
@@ -107,7 +122,7 @@ pub(crate) fn entry_key<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T
     if !index.unique || has_null {
         writer.push_raw(row_key);
     }
-    Ok(writer.finish())
+    checked(writer, &index.name)
 }
 
 /// The row of an index entry.
@@ -151,7 +166,8 @@ pub(crate) fn point_key<T: Tuple + ?Sized>(
             return Ok(None);
         }
     }
-    Ok(Some(writer.finish()))
+    // No row has a key that is longer.
+    Ok((writer.as_bytes().len() <= KEY_BYTES_MAX).then(|| writer.finish()))
 }
 
 /// Every key.

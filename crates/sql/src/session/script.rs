@@ -2,13 +2,13 @@
 
 use super::plans::CachedPlan;
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
-use crate::binder;
+use crate::binder::{self, BindSettings};
 use crate::client::Responder;
 use crate::parser::{Literals, normalise, split_script};
 use crate::partition::Partition;
 use crate::statement::Statement;
-use rubato_base::text_format::parse_text;
-use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_base::text_format::{TextContext, parse_text};
+use rubato_base::{DataType, Error, Result, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -105,11 +105,12 @@ impl Session {
         let catalog = self.catalog(partition);
         let own_catalog = !Arc::ptr_eq(&catalog, &partition.catalog);
         let normalised = normalise(&piece.text, 0);
-        let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, self) {
+        let settings = ScriptSettings(&self.text);
+        let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, &settings) {
             Ok(statement) => Ok((statement, normalised.literals)),
             // The error must speak of the user's own text.
             Err(_) if !normalised.literals.is_empty() => {
-                binder::bind(&piece.text, &[], &[], &catalog, self).map(|statement| (statement, Literals::new()))
+                binder::bind(&piece.text, &[], &[], &catalog, &settings).map(|statement| (statement, Literals::new()))
             }
             Err(error) => Err(error),
         };
@@ -117,13 +118,10 @@ impl Session {
         let mut types = parameter_types(&statement);
         let parameters = match self.literal_values(&literals, &types) {
             Ok(parameters) if types.len() == literals.len() => parameters,
-            // A literal that its type does not read, or a parameter of the user's own, for which there is no value here.
+            // A literal that its type does not read.
             _ => {
-                statement = binder::bind(&piece.text, &[], &[], &catalog, self)?;
+                statement = binder::bind(&piece.text, &[], &[], &catalog, &settings)?;
                 types = parameter_types(&statement);
-                if !types.is_empty() {
-                    return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
-                }
                 literals = Literals::new();
                 Arc::from([])
             }
@@ -219,6 +217,19 @@ impl Session {
         self.note_sequences(partition);
         responder.ready_for_query(self.status());
         Next::Idle
+    }
+}
+
+/// Binding for a simple query, which comes without values for parameters.
+struct ScriptSettings<'a>(&'a TextContext);
+
+impl BindSettings for ScriptSettings<'_> {
+    fn text_context(&self) -> TextContext {
+        self.0.clone()
+    }
+
+    fn takes_parameters(&self) -> bool {
+        false
     }
 }
 

@@ -90,7 +90,11 @@ impl CsvParser {
         }
         match (at_end, in_quotes) {
             (false, _) => Ok(Record::Incomplete),
-            (true, true) => Err(bad_format("unterminated CSV quoted field")),
+            (true, true) => {
+                // A line end within quotes is counted once it is known what ends a line.
+                let lines = if self.line_end == LineEnd::Unknown { 1 } else { lines };
+                Ok(Record::Unterminated { lines })
+            }
             (true, false) => self.end(data, data.len(), data.len(), open, fields, lines),
         }
     }

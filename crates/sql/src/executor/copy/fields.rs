@@ -21,6 +21,8 @@ pub(super) enum Record {
     Row { bytes: usize, lines: u64 },
     /// The end marker: nothing behind it counts.
     End,
+    /// The data ended within quotes, on this line of the record.
+    Unterminated { lines: u64 },
 }
 
 /// Where a field's bytes are; `None` is NULL.

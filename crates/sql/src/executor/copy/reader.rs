@@ -187,6 +187,10 @@ impl CopyReader {
                 self.ended = true;
                 Ok(0)
             }
+            Ok(Record::Unterminated { lines }) => {
+                let place = format!("{}: \"{}\"", self.place(self.line + lines), shown(data));
+                Err(Stop::Fail(bad_format("unterminated CSV quoted field").with_context(place)))
+            }
             Ok(Record::Row { bytes, lines }) => {
                 if self.skips_header {
                     self.skips_header = false;
@@ -209,7 +213,8 @@ impl CopyReader {
             return Err(Stop::Fail(error.with_context(self.place_of_record(record, line))));
         }
         let savepoint = context.database.savepoint(context.transaction);
-        let key = new_row_key(&self.table, self.values.as_slice(), context)?;
+        let key = new_row_key(&self.table, self.values.as_slice(), context)
+            .map_err(|error| error.with_context(self.place(line)))?;
         let row = Row::from_values(&self.values);
         match insert_row(&self.table, &key, row, self.values.as_slice(), None, context) {
             Ok(None) => {}
@@ -221,6 +226,7 @@ impl CopyReader {
                 context.database.rollback_to(context.transaction, savepoint);
                 return Err(Stop::Wait(wait));
             }
+            Err(Stop::Fail(error)) => return Err(Stop::Fail(error.with_context(self.place(line)))),
             Err(stop) => return Err(stop),
         }
         self.rows += 1;

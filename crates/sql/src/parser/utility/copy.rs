@@ -8,8 +8,8 @@ use rubato_base::{Error, Result, SqlState};
 
 /// COPY before binding.
 pub(crate) struct CopySyntax {
-    /// The table's name and where it stands.
-    pub table: Option<(Vec<String>, usize)>,
+    /// The table's name.
+    pub table: Option<Vec<String>>,
     pub columns: Vec<String>,
     /// The bytes of the query.
     pub query: Option<(usize, usize)>,
@@ -35,8 +35,7 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     if cursor.accept_symbol(b'(') {
         query = Some(cursor.skip_parenthesis()?);
     } else {
-        let place = cursor.offset();
-        table = Some((cursor.qualified_name()?, place));
+        table = Some(cursor.qualified_name()?);
         if cursor.peek().is_some_and(|token| token.kind == TokenKind::Symbol(b'(')) {
             columns = cursor.name_list()?;
         }
@@ -109,6 +108,7 @@ struct RawOptions {
 impl RawOptions {
     /// One `name value` of the list in parentheses.
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        let place = cursor.source.byte_position(cursor.offset());
         let name = cursor.name()?;
         match name.as_str() {
             "format" => {
@@ -117,7 +117,10 @@ impl RawOptions {
                     "text" => CopyFormat::Text,
                     "csv" => CopyFormat::Csv,
                     "binary" => CopyFormat::Binary,
-                    other => return Err(option_error(format!("COPY format \"{other}\" not recognized"))),
+                    other => {
+                        let error = option_error(format!("COPY format \"{other}\" not recognized"));
+                        return Err(error.with_position(Some(place)));
+                    }
                 });
             }
             "delimiter" => self.delimiter = Some(cursor.text_literal()?),
@@ -138,7 +141,8 @@ impl RawOptions {
                 return Err(Error::new(
                     SqlState::SYNTAX_ERROR,
                     format!("option \"{other}\" not recognized"),
-                ));
+                )
+                .with_position(Some(place)));
             }
         }
         Ok(())

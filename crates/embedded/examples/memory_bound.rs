@@ -47,9 +47,17 @@ fn measure(folder: &Path, memory_bytes: usize, times: usize) -> Result<(), Box<d
         session.copy_in("copy big from stdin", data.as_bytes())?;
         slowest_ms = slowest_ms.max(begin.elapsed().as_millis());
     }
-    report(&format!("COPY of {rows} rows, slowest {COPY_ROWS} rows {slowest_ms} ms"), rows, begin);
+    report(
+        &format!("COPY of {rows} rows, slowest {COPY_ROWS} rows {slowest_ms} ms"),
+        rows,
+        begin,
+    );
     let figures = database.node().figures();
-    println!("  checkpoints {}, memory held {} MiB", figures.checkpoints, figures.memory_bytes >> 20);
+    println!(
+        "  checkpoints {}, memory held {} MiB",
+        figures.checkpoints,
+        figures.memory_bytes >> 20
+    );
     updates(&mut session, rows)?;
     reads(&mut session, rows)?;
     drop(session);
@@ -64,7 +72,7 @@ fn measure(folder: &Path, memory_bytes: usize, times: usize) -> Result<(), Box<d
 
 fn updates(session: &mut Session, rows: usize) -> Result<(), Box<dyn Error>> {
     let update = session.prepare("update big set balance = balance + 1 where id = $1")?;
-    let (mut random, count) = (1, 200_000);
+    let (mut random, count) = (1, 20_000);
     let begin = Instant::now();
     for chunk in 0..count / 100 {
         session.execute("begin")?;
@@ -118,8 +126,13 @@ fn report(what: &str, count: usize, begin: Instant) {
 
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let lines = status.lines().filter(|line| line.starts_with("VmHWM") || line.starts_with("VmRSS"));
-    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join(", ")
+    let lines = status
+        .lines()
+        .filter(|line| line.starts_with("VmHWM") || line.starts_with("VmRSS"));
+    lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// splitmix64.

@@ -33,7 +33,9 @@ impl Background {
     pub(crate) fn start(node: Node) -> Background {
         let signal = Arc::new(Signal::default());
         let own = Arc::clone(&signal);
-        let spawned = std::thread::Builder::new().name("checkpoint".into()).spawn(move || run(&node, &own));
+        let spawned = std::thread::Builder::new()
+            .name("checkpoint".into())
+            .spawn(move || run(&node, &own));
         let thread = match spawned {
             Ok(thread) => Some(thread),
             Err(wrong) => {
@@ -41,7 +43,10 @@ impl Background {
                 None
             }
         };
-        Background { signal, thread: Mutex::new(thread) }
+        Background {
+            signal,
+            thread: Mutex::new(thread),
+        }
     }
 
     pub(crate) fn checkpoint(&self, node: &Node) -> Result<()> {

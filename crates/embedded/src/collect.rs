@@ -21,7 +21,11 @@ pub struct Output {
 impl Output {
     /// Rows affected or returned, as the tag says.
     pub fn affected(&self) -> u64 {
-        self.tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
+        self.tag
+            .rsplit(' ')
+            .next()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(0)
     }
 }
 
@@ -33,6 +37,7 @@ pub(crate) struct Collector {
     pub(crate) error: Option<Error>,
     pub(crate) wants_copy_data: bool,
     pub(crate) in_transaction: bool,
+    pub(crate) parameter_types: Vec<DataType>,
 }
 
 impl Collector {
@@ -49,7 +54,9 @@ impl Responder for Collector {
     fn bind_complete(&mut self) {}
     fn close_complete(&mut self) {}
     fn no_data(&mut self) {}
-    fn parameter_description(&mut self, _: &[DataType]) {}
+    fn parameter_description(&mut self, types: &[DataType]) {
+        self.parameter_types = types.to_vec();
+    }
 
     fn row_description(&mut self, columns: &[OutputColumn], _: &[Format]) {
         self.current.columns = columns.iter().map(|column| column.name.clone()).collect();

@@ -28,7 +28,10 @@ impl Folder {
         std::fs::create_dir_all(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
         let lock = lock(path)?;
         check_version(path)?;
-        Ok(Folder { path: path.to_owned(), _lock: lock })
+        Ok(Folder {
+            path: path.to_owned(),
+            _lock: lock,
+        })
     }
 
     pub(crate) fn store(&self, cache_bytes: usize) -> Result<Arc<dyn Store>> {
@@ -71,7 +74,11 @@ fn lock(path: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             let _ = lock.read_to_string(&mut owner);
-            let owner = if owner.is_empty() { "another process".to_owned() } else { format!("process {owner}") };
+            let owner = if owner.is_empty() {
+                "another process".to_owned()
+            } else {
+                format!("process {owner}")
+            };
             let message = format!("the data folder {} is in use by {owner}", path.display());
             Err(Error::new(SqlState(*b"55006"), message)
                 .with_hint("Stop that process, or give this one another folder with --data."))
@@ -136,11 +143,11 @@ pub fn check(path: &Path) -> Result<CheckReport> {
     }
     let folder = Folder::open(path)?;
     let log = folder.log()?;
-    let report = rubato_log::check(log).map_err(|error| {
-        Error::new(SqlState::DATA_CORRUPTED, error.to_string())
-    })?;
+    let report = rubato_log::check(log).map_err(|error| Error::new(SqlState::DATA_CORRUPTED, error.to_string()))?;
     let store = folder.store(STORE_CHECK_CACHE_BYTES)?;
-    let stored = store.check().map_err(|error| Error::new(SqlState::DATA_CORRUPTED, error.to_string()))?;
+    let stored = store
+        .check()
+        .map_err(|error| Error::new(SqlState::DATA_CORRUPTED, error.to_string()))?;
     Ok(CheckReport {
         log_records: report.records,
         log_cut_bytes: report.tail.dropped_bytes,

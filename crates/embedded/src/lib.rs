@@ -44,7 +44,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { node: NodeSettings::default() }
+        Options {
+            node: NodeSettings::default(),
+        }
     }
 }
 
@@ -87,16 +89,28 @@ impl Database {
         let folder = Folder::open(path.as_ref())?;
         let memory = options.node.memory_bytes;
         let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
-        let mut settings = NodeSettings { clock_us: session::now_us, ..options.node };
+        let mut settings = NodeSettings {
+            clock_us: session::now_us,
+            ..options.node
+        };
         let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
         let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
         settings.memory_bytes = (rows - rows / ALLOCATOR_SHARE).max(memory / ROWS_SHARE_MIN);
         let store = folder.store(cache)?;
         let log = folder.log()?;
-        let log_options = rubato_log::Options { buffer_bytes_max: log_buffer, ..rubato_log::Options::default() };
+        let log_options = rubato_log::Options {
+            buffer_bytes_max: log_buffer,
+            ..rubato_log::Options::default()
+        };
         let (node, recovery) = Node::open(store, log, log_options, settings)?;
         let background = Background::start(node.clone());
-        let inner = Inner { node, recovery, next_session: AtomicUsize::new(0), background, _folder: folder };
+        let inner = Inner {
+            node,
+            recovery,
+            next_session: AtomicUsize::new(0),
+            background,
+            _folder: folder,
+        };
         Ok(Database { inner: Arc::new(inner) })
     }
 

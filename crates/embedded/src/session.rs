@@ -2,7 +2,7 @@
 
 use crate::Database;
 use crate::collect::{Collector, Output};
-use rubato_base::{Error, Lsn, Result, SessionId, Value};
+use rubato_base::{DataType, Error, Lsn, Result, SessionId, Value};
 use rubato_node::NodeWorker;
 use rubato_sql::client::{Request, Responder};
 use rubato_sql::session::Session as SqlSession;
@@ -32,6 +32,14 @@ pub struct Session {
 #[derive(Clone, Debug)]
 pub struct Statement {
     name: String,
+    types: Vec<DataType>,
+}
+
+impl Statement {
+    /// The types of its parameters, `$1` first.
+    pub fn parameter_types(&self) -> &[DataType] {
+        &self.types
+    }
 }
 
 /// Rung by whoever ends a transaction that this session waits for.
@@ -51,21 +59,25 @@ impl Wake for Bell {
 impl Bell {
     fn sleep(&self, at_most: Duration) {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut rung, _) =
-            self.changed.wait_timeout_while(rung, at_most.min(SLEEP_MAX), |rung| !*rung).unwrap_or_else(PoisonError::into_inner);
+        let (mut rung, _) = self
+            .changed
+            .wait_timeout_while(rung, at_most.min(SLEEP_MAX), |rung| !*rung)
+            .unwrap_or_else(PoisonError::into_inner);
         *rung = false;
     }
 }
 
 /// Microseconds since 1970 by the system's clock.
 pub(crate) fn now_us() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_micros() as i64)
 }
 
 impl Session {
     pub(crate) fn new(database: Database, number: usize) -> Result<Session> {
         let bell = Arc::new(Bell::default());
-        let mut worker = database.node().worker(number, Some(Arc::clone(&bell) as _));
+        let mut worker = database.node().worker(number, Some(Arc::clone(&bell) as _))?;
         let start = SessionStart {
             session: SessionId(number as u64 + 1),
             worker: number,
@@ -103,18 +115,43 @@ impl Session {
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.prepared += 1;
         let name = format!("s{}", self.prepared);
-        self.requests.push_back(Request::Parse { name: name.clone(), sql: sql.to_owned(), parameter_types: Vec::new() });
+        self.requests.push_back(Request::Parse {
+            name: name.clone(),
+            sql: sql.to_owned(),
+            parameter_types: Vec::new(),
+        });
+        self.requests.push_back(Request::DescribeStatement(name.clone()));
         self.requests.push_back(Request::Sync);
-        self.round(|_| ())?;
-        Ok(Statement { name })
+        let types = self.round(|collector| std::mem::take(&mut collector.parameter_types))?;
+        Ok(Statement { name, types })
     }
 
     /// Runs a prepared statement. Values are of the types that the statement's parameters have.
     pub fn run(&mut self, statement: &Statement, values: &[Value]) -> Result<Output> {
-        self.requests.push_back(Request::BindValues { statement: statement.name.clone(), values: values.to_vec() });
-        self.requests.push_back(Request::Execute { portal: String::new(), max_rows: 0 });
+        self.push_call(statement, values.to_vec());
         self.requests.push_back(Request::Sync);
         self.round(|collector| collector.outputs.pop().unwrap_or_default())
+    }
+
+    /// Runs prepared statements one after the other; after an error the rest is passed over. Outside of a transaction block
+    /// they are one transaction.
+    pub fn run_all<'s>(&mut self, calls: impl IntoIterator<Item = (&'s Statement, Vec<Value>)>) -> Result<Vec<Output>> {
+        for (statement, values) in calls {
+            self.push_call(statement, values);
+        }
+        self.requests.push_back(Request::Sync);
+        self.round(|collector| std::mem::take(&mut collector.outputs))
+    }
+
+    fn push_call(&mut self, statement: &Statement, values: Vec<Value>) {
+        self.requests.push_back(Request::BindValues {
+            statement: statement.name.clone(),
+            values,
+        });
+        self.requests.push_back(Request::Execute {
+            portal: String::new(),
+            max_rows: 0,
+        });
     }
 
     /// Loads rows with `COPY ... FROM STDIN`; `data` is in the format that the statement names.
@@ -149,7 +186,13 @@ impl Session {
             return Err(Error::internal("the session was lost"));
         };
         let requests = std::mem::take(&mut self.requests);
-        self.worker.submit(Work { session, connection: 0, requests, responder, durable_at: Lsn(0) });
+        self.worker.submit(Work {
+            session,
+            connection: 0,
+            requests,
+            responder,
+            durable_at: Lsn(0),
+        });
         loop {
             self.worker.run(now_us());
             let Some(work) = self.worker.poll_completed() else {
@@ -184,7 +227,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let (Some(session), Some(responder)) = (self.session.take(), self.responder.take()) {
             let requests = VecDeque::from([Request::Terminate]);
-            self.worker.submit(Work { session, connection: 0, requests, responder, durable_at: Lsn(0) });
+            self.worker.submit(Work {
+                session,
+                connection: 0,
+                requests,
+                responder,
+                durable_at: Lsn(0),
+            });
             self.worker.run(now_us());
         }
     }

@@ -45,7 +45,10 @@ impl Mark {
         out.extend_from_slice(&self.log_start.to_le_bytes());
         out.extend_from_slice(&self.clock.0.to_le_bytes());
         out.extend_from_slice(&self.next_storage_id.to_le_bytes());
-        let rest = Attachment { catalog: Some(self.catalog.clone()), sequences: self.sequences.clone() };
+        let rest = Attachment {
+            catalog: Some(self.catalog.clone()),
+            sequences: self.sequences.clone(),
+        };
         out.extend_from_slice(&rest.encode());
         out
     }
@@ -56,14 +59,22 @@ impl Mark {
         if version > FORMAT_VERSION {
             let error = rubato_base::Error::new(
                 rubato_base::SqlState::FEATURE_NOT_SUPPORTED,
-                format!("the data folder has format version {version}, this program reads up to version {FORMAT_VERSION}"),
+                format!(
+                    "the data folder has format version {version}, this program reads up to version {FORMAT_VERSION}"
+                ),
             );
             return Err(error.with_hint("Open it with the newer rubato that wrote it."));
         }
         let (log_start, clock, next_storage_id) = (reader.u64()?, Timestamp(reader.u64()?), reader.u32()?);
         let rest = Attachment::decode(reader.rest())?;
         let catalog = rest.catalog.ok_or_else(|| damaged("a checkpoint without a catalog"))?;
-        Ok(Mark { log_start, clock, next_storage_id, catalog, sequences: rest.sequences })
+        Ok(Mark {
+            log_start,
+            clock,
+            next_storage_id,
+            catalog,
+            sequences: rest.sequences,
+        })
     }
 
     /// The mark of the last checkpoint, if there was one.
@@ -76,7 +87,9 @@ impl Mark {
 /// The storage ids of a catalog's tables and indexes.
 pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
     let tables = catalog.tables.values();
-    tables.flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id))).collect()
+    tables
+        .flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)))
+        .collect()
 }
 
 impl Shared {
@@ -93,7 +106,10 @@ impl Shared {
                 sequences: partition.sequences.all(),
             }
         };
-        let mut report = CheckpointReport { log_start: mark.log_start, rows: 0 };
+        let mut report = CheckpointReport {
+            log_start: mark.log_start,
+            rows: 0,
+        };
         loop {
             let rows = self.take_batch();
             if rows.is_empty() {
@@ -115,8 +131,13 @@ impl Shared {
         let mut batch = Batch::new();
         batch.put(MARK_TABLE, MARK_KEY.to_vec(), mark.encode());
         self.forcer.force().map_err(|error| log_error(&error))?;
-        self.store.apply(batch).and_then(|()| self.store.force()).map_err(|error| store_error(&error))?;
-        self.forcer.truncate_before(rubato_log::Lsn(mark.log_start)).map_err(|error| log_error(&error))?;
+        self.store
+            .apply(batch)
+            .and_then(|()| self.store.force())
+            .map_err(|error| store_error(&error))?;
+        self.forcer
+            .truncate_before(rubato_log::Lsn(mark.log_start))
+            .map_err(|error| log_error(&error))?;
         self.drop_unused_storage(&mark.catalog)?;
         Ok(report)
     }

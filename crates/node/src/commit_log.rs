@@ -21,7 +21,11 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     pub(crate) fn new(end: LogEnd, forcer: Forcer) -> LogWriter {
-        LogWriter { end, forcer, scratch: Vec::with_capacity(4096) }
+        LogWriter {
+            end,
+            forcer,
+            scratch: Vec::with_capacity(4096),
+        }
     }
 
     fn put(&mut self) -> Result<Lsn> {
@@ -30,7 +34,9 @@ impl LogWriter {
             return Err(Error::new(SqlState::ADMIN_SHUTDOWN, "the database has been closed"));
         };
         // A commit that is appended can be neither undone nor acknowledged on a full disk: so room comes first.
-        self.forcer.reserve(self.scratch.len()).map_err(|error| write_refusal(&error))?;
+        self.forcer
+            .reserve(self.scratch.len())
+            .map_err(|error| write_refusal(&error))?;
         loop {
             match appender.append(&self.scratch) {
                 Ok(end) => return Ok(Lsn(end.0)),
@@ -52,7 +58,11 @@ impl LogWriter {
                 begin_part(false, &mut self.scratch);
             }
             put_change(table, key, change, &mut self.scratch);
-            if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if outcome.is_err() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         outcome?;
         self.put()?;
@@ -69,8 +79,16 @@ impl CommitLog for LogWriter {
         let scratch = &mut self.scratch;
         record.changes.visit(&mut |table, key, change| {
             put_change(table, key, change, scratch);
-            if scratch.len() > PART_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if scratch.len() > PART_BYTES_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
-        if self.scratch.len() > PART_BYTES_MAX { self.append_in_parts(record) } else { self.put() }
+        if self.scratch.len() > PART_BYTES_MAX {
+            self.append_in_parts(record)
+        } else {
+            self.put()
+        }
     }
 }

@@ -16,6 +16,7 @@
 
 mod checkpoint;
 mod commit_log;
+mod driver;
 mod errors;
 mod node;
 mod record;

@@ -44,6 +44,8 @@ pub struct NodeSettings {
     pub limits: Limits,
     /// How many statements one worker's stage may have waiting.
     pub queue_capacity: usize,
+    /// Threads of each kind of stage, for each worker; 0 runs all stages on the worker's own thread.
+    pub stage_threads: usize,
     /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
     /// stands still.
     pub clock_us: fn() -> i64,
@@ -57,6 +59,7 @@ impl Default for NodeSettings {
             checkpoint_log_bytes: 512 << 20,
             limits: Limits::default(),
             queue_capacity: 16_384,
+            stage_threads: 0,
             clock_us: || 0,
         }
     }
@@ -267,8 +270,9 @@ impl Node {
         Ok((Node(Arc::new(shared)), report))
     }
 
-    /// The engine of worker `index`; `wake` reaches its thread. Workers are made in order, starting with 0.
-    pub fn worker(&self, index: usize, wake: Option<WakeHandle>) -> NodeWorker {
+    /// The engine of worker `index`; `wake` reaches its thread. Workers are made in order, starting with 0. 53200 if the threads
+    /// of its stages cannot be started.
+    pub fn worker(&self, index: usize, wake: Option<WakeHandle>) -> Result<NodeWorker> {
         let inbox = Arc::new(Inbox::default());
         *inbox.wake.lock() = wake;
         let mut inboxes = self.0.inboxes.lock();
@@ -282,7 +286,12 @@ impl Node {
 
     /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
     pub fn checkpoint_is_due(&self) -> bool {
-        let gathered = self.0.forcer.appended_lsn().0.saturating_sub(self.0.last_mark.load(Ordering::Relaxed));
+        let gathered = self
+            .0
+            .forcer
+            .appended_lsn()
+            .0
+            .saturating_sub(self.0.last_mark.load(Ordering::Relaxed));
         if gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
             return true;
         }
@@ -320,7 +329,9 @@ impl Node {
         self.0.eviction_pause.store(0, Ordering::Relaxed);
         self.0.keep_within_memory(&mut partition);
         self.0.keep_admission(&mut partition);
-        self.0.stuck.store(self.0.crowded.load(Ordering::Acquire), Ordering::Release);
+        self.0
+            .stuck
+            .store(self.0.crowded.load(Ordering::Acquire), Ordering::Release);
         Ok(report)
     }
 
@@ -347,12 +358,20 @@ impl Node {
 
     /// Forces the log up to its end.
     pub fn force(&self) -> Result<Lsn> {
-        self.0.forcer.force().map(|lsn| Lsn(lsn.0)).map_err(|error| log_error(&error))
+        self.0
+            .forcer
+            .force()
+            .map(|lsn| Lsn(lsn.0))
+            .map_err(|error| log_error(&error))
     }
 
     /// Forces the log up to `lsn`, together with everybody who asks at the same time.
     pub fn force_to(&self, lsn: Lsn) -> Result<()> {
-        self.0.forcer.force_to(rubato_log::Lsn(lsn.0)).map(drop).map_err(|error| log_error(&error))
+        self.0
+            .forcer
+            .force_to(rubato_log::Lsn(lsn.0))
+            .map(drop)
+            .map_err(|error| log_error(&error))
     }
 
     /// A last checkpoint, and the log closed properly: the next start has nothing to replay. Afterwards the node only reads.

@@ -31,7 +31,12 @@ pub(crate) enum Record {
     /// Changes of a transaction whose commit follows, if nothing went wrong; whether they are its first ones.
     Part { first: bool, changes: Vec<LoggedChange> },
     /// The end of a transaction: its place, its last changes, what else belongs to it, and whether parts stand before.
-    Commit { cts: Timestamp, changes: Vec<LoggedChange>, attachment: Option<Vec<u8>>, has_parts: bool },
+    Commit {
+        cts: Timestamp,
+        changes: Vec<LoggedChange>,
+        attachment: Option<Vec<u8>>,
+        has_parts: bool,
+    },
 }
 
 /// Starts a part.
@@ -79,11 +84,23 @@ pub(crate) fn put_change(table: TableId, key: &Key, change: &Change, out: &mut V
 pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
     let mut reader = ByteReader::new(payload);
     match reader.u8()? {
-        kind @ (PART | FIRST_PART) => Ok(Record::Part { first: kind == FIRST_PART, changes: changes(&mut reader)? }),
+        kind @ (PART | FIRST_PART) => Ok(Record::Part {
+            first: kind == FIRST_PART,
+            changes: changes(&mut reader)?,
+        }),
         kind @ (COMMIT | COMMIT_PARTS) => {
             let cts = Timestamp(reader.u64()?);
-            let attachment = if reader.u8()? == 1 { Some(reader.bytes()?.to_vec()) } else { None };
-            Ok(Record::Commit { cts, changes: changes(&mut reader)?, attachment, has_parts: kind == COMMIT_PARTS })
+            let attachment = if reader.u8()? == 1 {
+                Some(reader.bytes()?.to_vec())
+            } else {
+                None
+            };
+            Ok(Record::Commit {
+                cts,
+                changes: changes(&mut reader)?,
+                attachment,
+                has_parts: kind == COMMIT_PARTS,
+            })
         }
         kind => Err(damaged(&format!("a log record of unknown kind {kind}"))),
     }
@@ -122,15 +139,31 @@ mod tests {
         let add = ColumnFormula::add(0, ColumnType::plain(DataType::Int4), Value::Int4(7));
         let all = [
             (TableId(3), Key::of(&[Value::Int4(1)]), Change::Insert(row.clone())),
-            (TableId(300), Key::of(&[Value::Int4(2)]), Change::Update(Formula::new([add]).unwrap())),
+            (
+                TableId(300),
+                Key::of(&[Value::Int4(2)]),
+                Change::Update(Formula::new([add]).unwrap()),
+            ),
             (TableId(3), Key::of(&[Value::Int4(3)]), Change::Replace(row)),
             (TableId(3), Key::of(&[Value::Int4(4)]), Change::Delete),
         ];
         let mut out = Vec::new();
         begin_commit(Timestamp(9), Some(b"attached"), false, &mut out);
-        all.iter().for_each(|(table, key, change)| put_change(*table, key, change, &mut out));
-        let Record::Commit { cts, changes, attachment, has_parts: false } = decode(&out).unwrap() else { panic!("a commit") };
-        assert_eq!((cts, &changes[..], attachment.as_deref()), (Timestamp(9), &all[..], Some(&b"attached"[..])));
+        all.iter()
+            .for_each(|(table, key, change)| put_change(*table, key, change, &mut out));
+        let Record::Commit {
+            cts,
+            changes,
+            attachment,
+            has_parts: false,
+        } = decode(&out).unwrap()
+        else {
+            panic!("a commit")
+        };
+        assert_eq!(
+            (cts, &changes[..], attachment.as_deref()),
+            (Timestamp(9), &all[..], Some(&b"attached"[..]))
+        );
         for cut in 0..out.len() {
             if let Ok(Record::Commit { changes, .. }) = decode(&out[..cut]) {
                 assert!(changes.len() < all.len());
@@ -139,7 +172,13 @@ mod tests {
         for first in [true, false] {
             begin_part(first, &mut out);
             put_change(all[3].0, &all[3].1, &all[3].2, &mut out);
-            assert_eq!(decode(&out).unwrap(), Record::Part { first, changes: vec![all[3].clone()] });
+            assert_eq!(
+                decode(&out).unwrap(),
+                Record::Part {
+                    first,
+                    changes: vec![all[3].clone()]
+                }
+            );
         }
         assert!(decode(&[]).is_err() && decode(&[77]).is_err());
     }

@@ -115,7 +115,13 @@ pub(crate) fn recover(
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
-    Ok(Recovered { partition, forcer, log_end, report, stored })
+    Ok(Recovered {
+        partition,
+        forcer,
+        log_end,
+        report,
+        stored,
+    })
 }
 
 impl Recovery<'_> {
@@ -128,7 +134,12 @@ impl Recovery<'_> {
                 self.parts.extend(changes);
                 Ok(())
             }
-            Record::Commit { cts, changes, attachment, has_parts } => {
+            Record::Commit {
+                cts,
+                changes,
+                attachment,
+                has_parts,
+            } => {
                 let mut parts = std::mem::take(&mut self.parts);
                 if !has_parts {
                     parts.clear();
@@ -136,7 +147,10 @@ impl Recovery<'_> {
                 if let Some(bytes) = attachment {
                     self.attach(&bytes)?;
                 }
-                parts.iter().chain(&changes).try_for_each(|change| self.replay(cts, change))
+                parts
+                    .iter()
+                    .chain(&changes)
+                    .try_for_each(|change| self.replay(cts, change))
             }
         }
     }
@@ -150,7 +164,9 @@ impl Recovery<'_> {
         for (id, value) in attachment.sequences {
             self.sequences.recover(id, value);
         }
-        let Some(catalog) = attachment.catalog else { return Ok(()) };
+        let Some(catalog) = attachment.catalog else {
+            return Ok(());
+        };
         let before: BTreeSet<TableId> = storage_ids(&self.catalog).into_iter().collect();
         let after: BTreeSet<TableId> = storage_ids(&catalog).into_iter().collect();
         for gone in before.difference(&after) {
@@ -170,15 +186,26 @@ impl Recovery<'_> {
 /// Finds the largest row number of each table without a primary key.
 fn number_rows(partition: &mut Partition) -> Result<()> {
     let catalog = Arc::clone(&partition.catalog);
-    let id = partition.database.begin(BeginOptions { session: SessionId(0), read_only: true });
-    let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded };
+    let id = partition.database.begin(BeginOptions {
+        session: SessionId(0),
+        read_only: true,
+    });
+    let all = KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    };
     for table in catalog.tables.values().filter(|table| table.primary_key.is_empty()) {
         let mut last = None;
         let mut visit = |key: &[u8], _: rubato_base::RowRef<'_>| {
-            last = KeyReader::new(key).next(DataType::Int8).ok().and_then(|value| value.as_i64());
+            last = KeyReader::new(key)
+                .next(DataType::Int8)
+                .ok()
+                .and_then(|value| value.as_i64());
             false
         };
-        let scanned = partition.database.scan(id, table.id, &all, true, ColumnSet::EXISTENCE, &mut visit);
+        let scanned = partition
+            .database
+            .scan(id, table.id, &all, true, ColumnSet::EXISTENCE, &mut visit);
         scanned.map_err(|_| damaged("a table could not be read"))?;
         partition.row_numbers.raise(table.id, last.unwrap_or(0) as u64);
     }

@@ -25,15 +25,25 @@ impl RowSource for StoreSource {
         reverse: bool,
         limit: usize,
     ) -> Result<Vec<(Key, StoredRow)>> {
-        let rows = self.0.scan(table.0, from, to, reverse, limit).map_err(|error| store_error(&error))?;
-        rows.into_iter().map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?))).collect()
+        let rows = self
+            .0
+            .scan(table.0, from, to, reverse, limit)
+            .map_err(|error| store_error(&error))?;
+        rows.into_iter()
+            .map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?)))
+            .collect()
     }
 }
 
 /// A row with the commit timestamp of its last formula before it.
 fn decode(bytes: &[u8]) -> Result<StoredRow> {
-    let (cts, row) = bytes.split_first_chunk::<8>().ok_or_else(|| damaged("a stored row has no timestamp"))?;
-    Ok(StoredRow { cts: Timestamp(u64::from_le_bytes(*cts)), row: Row::from_bytes(row.into())? })
+    let (cts, row) = bytes
+        .split_first_chunk::<8>()
+        .ok_or_else(|| damaged("a stored row has no timestamp"))?;
+    Ok(StoredRow {
+        cts: Timestamp(u64::from_le_bytes(*cts)),
+        row: Row::from_bytes(row.into())?,
+    })
 }
 
 /// Puts rows of a checkpoint into a batch.

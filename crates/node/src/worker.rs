@@ -1,19 +1,17 @@
 //! One worker: stages of its own, and the sessions that are parked with it.
 
+use crate::driver::Driver;
 use crate::node::{Inbox, Shared, partition_session};
-use crate::relay::{Left, NodeStage, Payload, SessionWork};
+use crate::relay::{Left, SessionWork};
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder};
 use rubato_sql::session::{Identity, Session};
-use rubato_stages::driver::LocalRelay;
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
-use rubato_stages::{Instruction, StageKind, StageMetrics};
-use std::collections::{BTreeMap, VecDeque};
+use rubato_stages::{StageKind, StageMetrics};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Instructions handled before the worker looks at its inbox again.
-const RUN_LIMIT: usize = 4096;
 /// How often work that is held back tries again while memory is full.
 const HELD_BACK_PAUSE_US: i64 = 1000;
 /// How long work is held back when no checkpoint helps: memory is full of what open transactions hold.
@@ -30,8 +28,10 @@ pub struct NodeWorker {
     shared: Arc<Shared>,
     index: usize,
     inbox: Arc<Inbox>,
-    relay: LocalRelay<Payload>,
+    driver: Driver,
     parked: BTreeMap<SessionId, Parked>,
+    /// Sessions that were woken while their work was still on its way to be parked (threads per stage only).
+    woken_early: BTreeSet<SessionId>,
     /// Work that is about to write, held back while memory is full.
     held_back: VecDeque<(StageKind, Box<SessionWork>)>,
     /// Since when sessions have been held back.
@@ -42,28 +42,25 @@ pub struct NodeWorker {
 }
 
 impl NodeWorker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> NodeWorker {
-        let mut relay = LocalRelay::new(shared.settings.queue_capacity);
-        for kind in StageKind::ALL.into_iter().filter(|kind| *kind != StageKind::SocketMonitor) {
-            relay.add_stage(NodeStage::new(kind, index, Arc::clone(&shared)));
-        }
-        NodeWorker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Result<NodeWorker> {
+        Ok(NodeWorker {
+            driver: Driver::new(&shared, index, &inbox)?,
             shared,
             index,
             inbox,
-            relay,
             parked: BTreeMap::new(),
+            woken_early: BTreeSet::new(),
             held_back: VecDeque::new(),
             held_since_us: BTreeMap::new(),
             completed: VecDeque::new(),
             submitted: VecDeque::new(),
             now_us: 0,
-        }
+        })
     }
 
     /// Figures of this worker's stages.
     pub fn stage_metrics(&self) -> Arc<StageMetrics> {
-        self.relay.metrics()
+        self.driver.metrics()
     }
 
     /// How many sessions wait for a transaction.
@@ -73,27 +70,20 @@ impl NodeWorker {
 
     fn feed(&mut self) {
         while let Some((stage, work)) = self.submitted.pop_front() {
-            let payload = Payload { work: Some(work), left_as: Left::Idle };
-            let shell = self.relay.shell(Instruction::new(stage, payload));
-            if let Err(refused) = self.relay.submit(self.now_us, shell) {
-                let payload = self.relay.recycle(refused);
-                if let Some(work) = payload.work {
-                    self.submitted.push_front((stage, work));
-                }
+            if let Err(work) = self.driver.submit(self.now_us, stage, work) {
+                self.submitted.push_front((stage, work));
                 return;
             }
         }
     }
 
     fn gather(&mut self) {
-        while let Some(instruction) = self.relay.poll_out() {
-            let payload = self.relay.recycle(instruction);
-            let Some(mut work) = payload.work else { continue };
+        while let Some((left_as, mut work)) = self.driver.poll() {
             work.durable_at = work.session.durable_at();
-            if !self.held_since_us.is_empty() && !matches!(payload.left_as, Left::HeldBack(_)) {
+            if !self.held_since_us.is_empty() && !matches!(left_as, Left::HeldBack(_)) {
                 self.held_since_us.remove(&work.session.id);
             }
-            match payload.left_as {
+            match left_as {
                 Left::Idle => self.completed.push_back(work),
                 Left::Yielded => {
                     work.requests.push_front(Request::Flush);
@@ -105,7 +95,11 @@ impl NodeWorker {
                     continue;
                 }
                 Left::Parked(stage) => {
-                    self.parked.insert(work.session.id, Parked { stage, work });
+                    if self.woken_early.remove(&work.session.id) {
+                        self.submitted.push_back((stage, work));
+                    } else {
+                        self.parked.insert(work.session.id, Parked { stage, work });
+                    }
                 }
             }
         }
@@ -119,7 +113,12 @@ impl NodeWorker {
 
     fn unpark_woken(&mut self) {
         let woken = std::mem::take(&mut *self.inbox.woken.lock());
-        woken.into_iter().for_each(|session| self.unpark(session));
+        for session in woken {
+            if !self.parked.contains_key(&session) && matches!(self.driver, Driver::Threads { .. }) {
+                self.woken_early.insert(session);
+            }
+            self.unpark(session);
+        }
     }
 
     /// Has what is held back try again: it is held back once more if memory is still full. Where no checkpoint helps it
@@ -143,8 +142,19 @@ impl NodeWorker {
             return;
         }
         let now_us = self.now_us;
-        let due = |parked: &Parked| parked.work.session.deadline_us().is_some_and(|deadline| unix(deadline) <= now_us);
-        let overdue: Vec<SessionId> = self.parked.iter().filter(|(_, parked)| due(parked)).map(|(id, _)| *id).collect();
+        let due = |parked: &Parked| {
+            parked
+                .work
+                .session
+                .deadline_us()
+                .is_some_and(|deadline| unix(deadline) <= now_us)
+        };
+        let overdue: Vec<SessionId> = self
+            .parked
+            .iter()
+            .filter(|(_, parked)| due(parked))
+            .map(|(id, _)| *id)
+            .collect();
         overdue.into_iter().for_each(|session| self.unpark(session));
     }
 }
@@ -188,7 +198,7 @@ impl StatementWorker for NodeWorker {
         loop {
             self.unpark_woken();
             self.feed();
-            let handled = self.relay.run(self.shared.settings.clock_us, RUN_LIMIT);
+            let handled = self.driver.run(self.shared.settings.clock_us);
             self.gather();
             if handled == 0 && self.submitted.is_empty() {
                 break;
@@ -215,23 +225,35 @@ impl StatementWorker for NodeWorker {
     }
 
     fn next_deadline_us(&self) -> Option<i64> {
-        let parked = self.parked.values().filter_map(|parked| parked.work.session.deadline_us()).map(unix).min();
+        let parked = self
+            .parked
+            .values()
+            .filter_map(|parked| parked.work.session.deadline_us())
+            .map(unix)
+            .min();
         let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
         [parked, held_back].into_iter().flatten().min()
     }
 
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         let id = partition_session(session, self.index);
-        let held = self.held_back.iter_mut().map(|(_, work)| work).find(|work| work.session.id == id);
-        let Some(work) = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work)) else { return };
+        let held = self
+            .held_back
+            .iter_mut()
+            .map(|(_, work)| work)
+            .find(|work| work.session.id == id);
+        let Some(work) = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work)) else {
+            return;
+        };
         work.session.cancel(match reason {
             CancelReason::ClientRequest => {
                 Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
             }
             CancelReason::Disconnected => Error::new(SqlState::QUERY_CANCELED, "the client has gone"),
-            CancelReason::Shutdown => {
-                Error::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
-            }
+            CancelReason::Shutdown => Error::new(
+                SqlState::ADMIN_SHUTDOWN,
+                "terminating connection due to administrator command",
+            ),
         });
         self.unpark(id);
     }

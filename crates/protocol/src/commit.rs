@@ -35,13 +35,19 @@ impl Changes for Pending<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {
         let mut computed = self.computed.iter();
         for write in self.transaction.writes.iter().filter(|write| write.first) {
-            let Some(table) = self.tables.get(write.table.0 as usize).and_then(Option::as_ref) else { continue };
-            let Some(intent) = table.item(write.slot).intent(self.transaction.id) else { continue };
+            let Some(table) = self.tables.get(write.table.0 as usize).and_then(Option::as_ref) else {
+                continue;
+            };
+            let Some(intent) = table.item(write.slot).intent(self.transaction.id) else {
+                continue;
+            };
             let evaluated = if is_plain(intent) { None } else { computed.next() };
             let change = match evaluated {
                 None => intent.changes.first(),
                 Some(Computed { effect: None, .. }) => None,
-                Some(Computed { change: Some(change), .. }) => Some(change),
+                Some(Computed {
+                    change: Some(change), ..
+                }) => Some(change),
                 Some(Computed { change: None, .. }) => intent.changes.first(),
             };
             if let Some(change) = change
@@ -55,7 +61,10 @@ impl Changes for Pending<'_> {
 
 /// Whether the intent is one change that needs no evaluation: its row is moved, not copied.
 fn is_plain(intent: &Intent) -> bool {
-    matches!(&intent.changes[..], [Change::Insert(_) | Change::Replace(_) | Change::Delete])
+    matches!(
+        &intent.changes[..],
+        [Change::Insert(_) | Change::Replace(_) | Change::Delete]
+    )
 }
 
 /// Lists larger than this are given back after a large commit.
@@ -77,13 +86,18 @@ impl FormulaDatabase {
         if let Some((owner, table, reason)) = self.must_follow(transaction)? {
             return self.wait(transaction, owner, table, reason);
         }
-        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked above") };
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked above")
+        };
         let (ts, depends, read_through) = (t.ts, t.depends_lsn, !t.after.is_empty());
         let nothing_to_place = t.writes.is_empty() && t.after.is_empty();
         if nothing_to_place && attachment.is_none() {
             self.statistics.read_only_commits += 1;
             self.release(transaction);
-            return Ok(Committed { cts: ts, durable_at: depends });
+            return Ok(Committed {
+                cts: ts,
+                durable_at: depends,
+            });
         }
         let mut cts = self.place_above(transaction)?;
         if cts > ts || read_through {
@@ -97,13 +111,26 @@ impl FormulaDatabase {
         let mut scratch = std::mem::take(&mut self.scratch);
         let evaluated = self.evaluate(transaction, &mut scratch);
         let appended = evaluated.and_then(|()| {
-            let Some(transaction) = self.transactions.get(transaction) else { unreachable!("checked above") };
-            let pending = Pending { tables: &self.tables, transaction, computed: &scratch.computed };
-            Ok(log.append(&CommitRecord { cts, changes: &pending, attachment })?)
+            let Some(transaction) = self.transactions.get(transaction) else {
+                unreachable!("checked above")
+            };
+            let pending = Pending {
+                tables: &self.tables,
+                transaction,
+                computed: &scratch.computed,
+            };
+            Ok(log.append(&CommitRecord {
+                cts,
+                changes: &pending,
+                attachment,
+            })?)
         });
         let outcome = appended.map(|lsn| {
             self.install(transaction, cts, lsn, &mut scratch);
-            Committed { cts, durable_at: lsn.max(depends) }
+            Committed {
+                cts,
+                durable_at: lsn.max(depends),
+            }
         });
         scratch.computed.clear();
         if scratch.computed.capacity() <= SCRATCH_CAPACITY_MAX {
@@ -114,7 +141,9 @@ impl FormulaDatabase {
 
     /// The first transaction that must end before this one can commit.
     fn must_follow(&mut self, transaction: TransactionId) -> Outcome<Option<(TransactionId, TableId, WaitReason)>> {
-        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(None);
+        };
         if let Some(owner) = t.after.iter().find(|owner| self.transactions.is_live(**owner)) {
             return Ok(Some((*owner, TableId(0), WaitReason::After)));
         }
@@ -124,14 +153,18 @@ impl FormulaDatabase {
             if intents.len() <= 1 {
                 continue;
             }
-            let written = item.intent(transaction).map_or(ColumnSet::EMPTY, |intent| intent.written);
+            let written = item
+                .intent(transaction)
+                .map_or(ColumnSet::EMPTY, |intent| intent.written);
             let before = intents.iter().take_while(|intent| intent.transaction != transaction);
             if let Some(intent) = before.into_iter().find(|intent| intent.ordered.intersects(written)) {
                 return Ok(Some((intent.transaction, write.table, WaitReason::Ordered)));
             }
         }
         if t.policy == CommitPolicy::Pessimistic {
-            return Ok(self.earlier_reader(t).map(|(reader, table)| (reader, table, WaitReason::Reader)));
+            return Ok(self
+                .earlier_reader(t)
+                .map(|(reader, table)| (reader, table, WaitReason::Reader)));
         }
         Ok(None)
     }
@@ -139,22 +172,28 @@ impl FormulaDatabase {
     /// Paper rule P1: a live transaction that has read what `t` writes, before it.
     fn earlier_reader(&self, t: &Transaction) -> Option<(TransactionId, TableId)> {
         let readers = self.transactions.iter().filter(|other| other.id != t.id);
-        readers.flat_map(|reader| t.writes.iter().map(move |write| (reader, write))).find_map(|(reader, write)| {
-            let table = self.tables.get(write.table.0 as usize)?.as_ref()?;
-            let written = table.item(write.slot).intent(t.id)?.written;
-            reader_of(reader, write, written).then_some((reader.id, write.table))
-        })
+        readers
+            .flat_map(|reader| t.writes.iter().map(move |write| (reader, write)))
+            .find_map(|(reader, write)| {
+                let table = self.tables.get(write.table.0 as usize)?.as_ref()?;
+                let written = table.item(write.slot).intent(t.id)?.written;
+                reader_of(reader, write, written).then_some((reader.id, write.table))
+            })
     }
 
     /// Just above the snapshot, the read marks and the last committed formula of every item written, and the place of every
     /// transaction that this one follows.
     fn place_above(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
-        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked by the caller") };
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked by the caller")
+        };
         let mut floor = t.after_cts;
         for write in t.writes.iter().filter(|write| write.first) {
             let held = table_of(&mut self.tables, write.table)?;
             let item = held.item(write.slot);
-            let written = item.intent(transaction).map_or(ColumnSet::EMPTY, |intent| intent.written);
+            let written = item
+                .intent(transaction)
+                .map_or(ColumnSet::EMPTY, |intent| intent.written);
             floor = floor.max(item.cts).max(item.marks.floor(written)).max(held.low_water);
             if written.contains_existence() {
                 floor = floor.max(held.range_floor(write.key.as_bytes()));
@@ -166,10 +205,14 @@ impl FormulaDatabase {
     /// Evaluates every changed item at its new place: what goes to the log, and what becomes of the row. A formula that fails
     /// here fails before anything was acknowledged (protocol.md section 2, F).
     fn evaluate(&mut self, transaction: TransactionId, scratch: &mut Scratch) -> Outcome<()> {
-        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked by the caller") };
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked by the caller")
+        };
         for write in t.writes.iter().filter(|write| write.first) {
             let item = table_of(&mut self.tables, write.table)?.item(write.slot);
-            let Some(intent) = item.intent(transaction) else { continue };
+            let Some(intent) = item.intent(transaction) else {
+                continue;
+            };
             if is_plain(intent) {
                 continue;
             }
@@ -186,16 +229,22 @@ impl FormulaDatabase {
     }
 
     fn install(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn, scratch: &mut Scratch) {
-        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
         if cts > t.ts {
             raise_marks(&mut self.tables, t, cts);
         }
         self.live.remove(t.ts);
         let mut computed = scratch.computed.drain(..);
         for write in t.writes.iter().filter(|write| write.first) {
-            let Ok(held) = table_of(&mut self.tables, write.table) else { continue };
+            let Ok(held) = table_of(&mut self.tables, write.table) else {
+                continue;
+            };
             let item = held.item_mut(write.slot);
-            let Some(mut intent) = item.remove_intent(transaction) else { continue };
+            let Some(mut intent) = item.remove_intent(transaction) else {
+                continue;
+            };
             let effect = if is_plain(&intent) {
                 match intent.changes.pop() {
                     Some(Change::Insert(row) | Change::Replace(row)) => Some(Effect::Row(Some(row))),
@@ -240,12 +289,20 @@ fn reader_of(reader: &Transaction, write: &WriteRecord, written: ColumnSet) -> b
 /// What an intent that is not plain amounts to on `row`.
 fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
     if let [Change::Update(formula)] = &intent.changes[..] {
-        let effect = row.map(|row| formula.apply(row.as_ref())).transpose()?.map(Effect::Columns);
+        let effect = row
+            .map(|row| formula.apply(row.as_ref()))
+            .transpose()?
+            .map(Effect::Columns);
         return Ok(Computed { change: None, effect });
     }
     let after = crate::item::apply_changes(row.map(Cow::Borrowed), &intent.changes)?.map(Cow::into_owned);
     let change = match (row, &after) {
-        (None, None) => return Ok(Computed { change: None, effect: None }),
+        (None, None) => {
+            return Ok(Computed {
+                change: None,
+                effect: None,
+            });
+        }
         (Some(_), None) => Change::Delete,
         (None, Some(new)) => Change::Insert(new.clone()),
         (Some(_), Some(new)) => match composed(&intent.changes) {
@@ -253,7 +310,10 @@ fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
             None => Change::Replace(new.clone()),
         },
     };
-    Ok(Computed { change: Some(change), effect: Some(Effect::Row(after)) })
+    Ok(Computed {
+        change: Some(change),
+        effect: Some(Effect::Row(after)),
+    })
 }
 
 /// Several formulas of one transaction on one item as one, if they compose.

@@ -138,8 +138,10 @@ impl FormulaDatabase {
 
     /// The storage that the transaction has pending changes in, each once, in order.
     pub fn written_tables(&self, transaction: TransactionId) -> Vec<TableId> {
-        let mut tables: Vec<TableId> =
-            self.transactions.get(transaction).map_or(Vec::new(), |t| t.writes.iter().map(|write| write.table).collect());
+        let mut tables: Vec<TableId> = self
+            .transactions
+            .get(transaction)
+            .map_or(Vec::new(), |t| t.writes.iter().map(|write| write.table).collect());
         tables.sort_unstable();
         tables.dedup();
         tables
@@ -162,17 +164,23 @@ impl FormulaDatabase {
 
     /// A point to which [`FormulaDatabase::rollback_to`] can undo.
     pub fn savepoint(&self, transaction: TransactionId) -> Savepoint {
-        Savepoint { writes: self.transactions.get(transaction).map_or(0, |t| t.writes.len()) }
+        Savepoint {
+            writes: self.transactions.get(transaction).map_or(0, |t| t.writes.len()),
+        }
     }
 
     /// Undoes the changes since `savepoint`. What was read stays read, and places in queues are kept.
     pub fn rollback_to(&mut self, transaction: TransactionId, savepoint: Savepoint) {
-        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
         while t.writes.len() > savepoint.writes {
             let Some(write) = t.writes.pop() else { break };
             t.pending_bytes = t.pending_bytes.saturating_sub(write.bytes);
             self.pending_bytes = self.pending_bytes.saturating_sub(write.bytes);
-            let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else { continue };
+            let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else {
+                continue;
+            };
             undo_write(table.item_mut(write.slot), transaction);
         }
     }
@@ -186,11 +194,15 @@ impl FormulaDatabase {
 
     /// Ends the transaction without a trace. Those that read through its formulas must be rolled back too (paper rule K1).
     pub fn rollback(&mut self, transaction: TransactionId) {
-        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
         let followers = std::mem::take(&mut t.followers);
         self.statistics.rollbacks += 1;
         for follower in followers {
-            let Some(follower) = self.transactions.get_mut(follower) else { continue };
+            let Some(follower) = self.transactions.get_mut(follower) else {
+                continue;
+            };
             if follower.doomed.is_none() {
                 self.statistics.aborted(AbortReason::Cascade);
                 follower.doomed = Some(Error::serialization(
@@ -207,7 +219,9 @@ impl FormulaDatabase {
 
     /// Takes the transaction's intents off all items and wakes who waited for it.
     pub(crate) fn release(&mut self, transaction: TransactionId) {
-        let Some(t) = self.transactions.get_mut(transaction) else { return };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
         self.live.remove(t.ts);
         self.pending_bytes = self.pending_bytes.saturating_sub(std::mem::take(&mut t.pending_bytes));
         for write in t.writes.iter().filter(|write| write.first) {
@@ -218,7 +232,9 @@ impl FormulaDatabase {
         }
         let waiters = std::mem::take(&mut t.waiters);
         for waiter in waiters {
-            let Some(waiter) = self.transactions.get_mut(waiter) else { continue };
+            let Some(waiter) = self.transactions.get_mut(waiter) else {
+                continue;
+            };
             if waiter.waiting_for == Some(transaction) {
                 waiter.waiting_for = None;
                 self.woken.push((waiter.id, waiter.session));
@@ -280,12 +296,15 @@ impl FormulaDatabase {
 
 /// The storage, or 40001: it was there when the statement was planned, so a schema change has committed since.
 pub(crate) fn table_of(tables: &mut [Option<Table>], table: TableId) -> Outcome<&mut Table> {
-    tables.get_mut(table.0 as usize).and_then(Option::as_mut).ok_or_else(|| {
-        Stop::Abort(Error::new(
-            SqlState::SERIALIZATION_FAILURE,
-            "could not serialize access: the table was changed or dropped by another transaction",
-        ))
-    })
+    tables
+        .get_mut(table.0 as usize)
+        .and_then(Option::as_mut)
+        .ok_or_else(|| {
+            Stop::Abort(Error::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not serialize access: the table was changed or dropped by another transaction",
+            ))
+        })
 }
 
 fn remove_intent(tables: &mut [Option<Table>], table: TableId, slot: Slot, transaction: TransactionId) {
@@ -297,7 +316,9 @@ fn remove_intent(tables: &mut [Option<Table>], table: TableId, slot: Slot, trans
 fn undo_write(item: &mut Item, transaction: TransactionId) {
     let intent = item.intent_or_new(transaction);
     intent.changes.pop();
-    intent.written = intent.changes.iter().fold(ColumnSet::EMPTY, |set, change| set.union(crate::write::columns_of(change)));
+    intent.written = intent.changes.iter().fold(ColumnSet::EMPTY, |set, change| {
+        set.union(crate::write::columns_of(change))
+    });
     if intent.changes.is_empty() && intent.ordered.is_empty() {
         item.remove_intent(transaction);
     }

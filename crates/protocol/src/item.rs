@@ -45,7 +45,12 @@ impl ReadMarks {
 
     /// The largest timestamp at which one of `columns` was read.
     pub(crate) fn floor(&self, columns: ColumnSet) -> Timestamp {
-        self.0.iter().filter(|mark| mark.0.intersects(columns)).map(|mark| mark.1).max().unwrap_or_default()
+        self.0
+            .iter()
+            .filter(|mark| mark.0.intersects(columns))
+            .map(|mark| mark.1)
+            .max()
+            .unwrap_or_default()
     }
 
     pub(crate) fn highest(&self) -> Timestamp {
@@ -129,21 +134,27 @@ impl Item {
     /// The transaction's intent, appended at the end if it has none.
     pub(crate) fn intent_or_new(&mut self, transaction: TransactionId) -> &mut Intent {
         let intents = &mut self.hot().intents;
-        let at = intents.iter().position(|intent| intent.transaction == transaction).unwrap_or_else(|| {
-            intents.push(Intent {
-                transaction,
-                ordered: ColumnSet::EMPTY,
-                written: ColumnSet::EMPTY,
-                changes: SmallVec::new(),
+        let at = intents
+            .iter()
+            .position(|intent| intent.transaction == transaction)
+            .unwrap_or_else(|| {
+                intents.push(Intent {
+                    transaction,
+                    ordered: ColumnSet::EMPTY,
+                    written: ColumnSet::EMPTY,
+                    changes: SmallVec::new(),
+                });
+                intents.len() - 1
             });
-            intents.len() - 1
-        });
         &mut intents[at]
     }
 
     pub(crate) fn remove_intent(&mut self, transaction: TransactionId) -> Option<Intent> {
         let hot = self.hot.as_mut()?;
-        let at = hot.intents.iter().position(|intent| intent.transaction == transaction)?;
+        let at = hot
+            .intents
+            .iter()
+            .position(|intent| intent.transaction == transaction)?;
         let intent = hot.intents.remove(at);
         self.cool();
         Some(intent)
@@ -151,7 +162,11 @@ impl Item {
 
     /// Gives the hot part back when nothing is left in it.
     pub(crate) fn cool(&mut self) {
-        if self.hot.as_ref().is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty()) {
+        if self
+            .hot
+            .as_ref()
+            .is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty())
+        {
             self.hot = None;
         }
     }
@@ -193,7 +208,11 @@ impl Item {
             let former = self.former(&effect);
             let former_cts = self.cts;
             let hot = self.hot();
-            hot.undo.push(Undo { cts: former_cts, until: cts, change: former });
+            hot.undo.push(Undo {
+                cts: former_cts,
+                until: cts,
+                change: former,
+            });
             hot.prune(cts, needed, live);
         }
         match effect {
@@ -244,7 +263,9 @@ impl Hot {
             if live.any_in(undo.cts, above) {
                 kept.push(undo);
             } else if let Some(older) = kept.last_mut() {
-                older.change = undo.change.then(std::mem::replace(&mut older.change, UndoChange::Row(None)));
+                older.change = undo
+                    .change
+                    .then(std::mem::replace(&mut older.change, UndoChange::Row(None)));
             }
         }
         self.undo = kept;
@@ -310,7 +331,9 @@ pub(crate) fn same(a: Option<&Row>, b: Option<&Row>, columns: ColumnSet) -> bool
         _ => return false,
     };
     let count = a.column_count().max(b.column_count());
-    (0..count).filter(|column| columns.contains_column(*column)).all(|column| a.encoded(column) == b.encoded(column))
+    (0..count)
+        .filter(|column| columns.contains_column(*column))
+        .all(|column| a.encoded(column) == b.encoded(column))
 }
 
 #[cfg(test)]
@@ -327,13 +350,21 @@ mod tests {
 
     #[test]
     fn a_mark_may_say_too_much_and_never_too_little() {
-        let sets = [ColumnSet::column(0), ColumnSet::column(1), ColumnSet::EXISTENCE, ColumnSet::ALL, ColumnSet(6)];
+        let sets = [
+            ColumnSet::column(0),
+            ColumnSet::column(1),
+            ColumnSet::EXISTENCE,
+            ColumnSet::ALL,
+            ColumnSet(6),
+        ];
         let mut state = 1u64;
         for _ in 0..500 {
             let mut marks = ReadMarks::default();
             let mut reads = Vec::new();
             for _ in 0..8 {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
                 let (columns, ts) = (sets[(state >> 33) as usize % sets.len()], Timestamp((state >> 40) % 50));
                 marks.raise(columns, ts);
                 reads.push((columns, ts));
@@ -348,7 +379,11 @@ mod tests {
     fn old_snapshots_see_old_versions_and_memory_is_one_entry_for_each() {
         let mut live = LiveSnapshots::default();
         live.insert(Timestamp(10));
-        let mut item = Item { row: Some(row(0, 0)), cts: Timestamp(5), ..Item::default() };
+        let mut item = Item {
+            row: Some(row(0, 0)),
+            cts: Timestamp(5),
+            ..Item::default()
+        };
         for step in 1..=1000u64 {
             let ts = 10 + step * 2;
             // A short transaction is always live beside the long reader at 10.
@@ -370,7 +405,11 @@ mod tests {
         let mut live = LiveSnapshots::default();
         live.insert(Timestamp(1));
         live.insert(Timestamp(25));
-        let mut item = Item { row: Some(row(1, 1)), cts: Timestamp(0), ..Item::default() };
+        let mut item = Item {
+            row: Some(row(1, 1)),
+            cts: Timestamp(0),
+            ..Item::default()
+        };
         let effects = [
             (10, Effect::Columns(vec![(0, Value::Int4(2))])),
             (20, Effect::Columns(vec![(1, Value::Int4(3))])),
@@ -380,7 +419,10 @@ mod tests {
         for (ts, effect) in effects {
             item.install(effect, Timestamp(ts), Lsn(ts), &live);
         }
-        assert_eq!((seen(&item, 1), seen(&item, 25), seen(&item, 40)), (Some(row(1, 1)), Some(row(2, 3)), Some(row(9, 9))));
+        assert_eq!(
+            (seen(&item, 1), seen(&item, 25), seen(&item, 40)),
+            (Some(row(1, 1)), Some(row(2, 3)), Some(row(9, 9)))
+        );
         live.remove(Timestamp(25));
         item.prune(&live);
         assert_eq!((seen(&item, 1), seen(&item, 40)), (Some(row(1, 1)), Some(row(9, 9))));

@@ -27,8 +27,9 @@ mod transaction;
 mod write;
 
 pub use api::{
-    BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed, Insertion, KeyRange,
-    OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop, StoredRow, Wait, WaitReason,
+    BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed,
+    Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop,
+    StoredRow, Wait, WaitReason,
 };
 pub use database::FormulaDatabase;
 pub use memory::DirtyRow;

@@ -77,17 +77,25 @@ impl FormulaDatabase {
 
     /// Whether the transaction may hold `bytes` more.
     pub(crate) fn may_hold(&self, transaction: TransactionId, bytes: usize) -> Outcome<()> {
-        let Some(t) = self.transactions.get(transaction) else { return Ok(()) };
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(());
+        };
         let own = t.pending_bytes + t.reads.len() * size_of::<ReadRecord>() + bytes;
         let limit = self.memory_bytes_max;
         if own > limit / TRANSACTION_SHARE {
             let message = "the transaction's pending changes take too much memory";
-            let detail = format!("A transaction may hold {} bytes of pending changes.", limit / TRANSACTION_SHARE);
+            let detail = format!(
+                "A transaction may hold {} bytes of pending changes.",
+                limit / TRANSACTION_SHARE
+            );
             return Err(Stop::Fail(out_of_memory(message, detail)));
         }
         if own > limit / CROWDING_SHARE && self.pending_bytes > limit - limit / ROWS_SHARE {
             let message = "memory is full of the pending changes of open transactions";
-            return Err(Stop::Fail(out_of_memory(message, format!("All together take {} bytes.", self.pending_bytes))));
+            return Err(Stop::Fail(out_of_memory(
+                message,
+                format!("All together take {} bytes.", self.pending_bytes),
+            )));
         }
         Ok(())
     }
@@ -131,7 +139,9 @@ impl FormulaDatabase {
     pub fn flushed(&mut self, rows: &[DirtyRow]) {
         self.fruitless_steps = 0;
         for row in rows {
-            let Ok(table) = table_of(&mut self.tables, row.table) else { continue };
+            let Ok(table) = table_of(&mut self.tables, row.table) else {
+                continue;
+            };
             if let Some(slot) = table.find(row.key.as_bytes()) {
                 table.item_mut(slot).flushing = false;
             }
@@ -141,7 +151,9 @@ impl FormulaDatabase {
     /// The rows did not reach the store: they are dirty again.
     pub fn not_flushed(&mut self, rows: &[DirtyRow]) {
         for row in rows {
-            let Ok(table) = table_of(&mut self.tables, row.table) else { continue };
+            let Ok(table) = table_of(&mut self.tables, row.table) else {
+                continue;
+            };
             if let Some(slot) = table.find(row.key.as_bytes()) {
                 let item = table.item_mut(slot);
                 item.flushing = false;
@@ -160,12 +172,22 @@ impl FormulaDatabase {
             return Ok(false);
         }
         let loading = |table: &Option<Table>| table.as_ref().is_some_and(|table| table.load_from.is_some());
-        let Some(index) = self.tables.iter().position(loading) else { return Ok(false) };
-        let Some(table) = self.tables[index].as_mut() else { return Ok(false) };
+        let Some(index) = self.tables.iter().position(loading) else {
+            return Ok(false);
+        };
+        let Some(table) = self.tables[index].as_mut() else {
+            return Ok(false);
+        };
         let from = table.load_from.clone().unwrap_or(Bound::Unbounded);
         let from = from.as_ref().map(Key::as_bytes);
-        let rows = self.source.scan(TableId(index as u32), from, Bound::Unbounded, false, limit)?;
-        let last = if rows.len() < limit { None } else { rows.last().map(|row| row.0.clone()) };
+        let rows = self
+            .source
+            .scan(TableId(index as u32), from, Bound::Unbounded, false, limit)?;
+        let last = if rows.len() < limit {
+            None
+        } else {
+            rows.last().map(|row| row.0.clone())
+        };
         table.complete = last.is_none();
         table.load_from = last.map(Bound::Excluded);
         for (key, stored) in rows {
@@ -203,7 +225,9 @@ impl FormulaDatabase {
     /// Moves the hand over one table; true when it reached its end.
     fn evict_from(&mut self, index: usize, target_bytes: usize, steps: &mut usize) -> bool {
         let oldest = self.live.oldest().unwrap_or(Timestamp::MAX);
-        let Some(table) = self.tables[index].as_mut() else { return true };
+        let Some(table) = self.tables[index].as_mut() else {
+            return true;
+        };
         let from = table.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
         let limit = (*steps).min(HAND_STEPS);
         let (mut seen, mut leaving, mut left) = (0, Vec::new(), self.memory_bytes);
@@ -223,7 +247,11 @@ impl FormulaDatabase {
         let end = seen < limit && left > target_bytes;
         table.hand = if end { None } else { last.cloned() };
         *steps -= seen.max(1).min(*steps);
-        self.fruitless_steps = if leaving.is_empty() { self.fruitless_steps + seen } else { 0 };
+        self.fruitless_steps = if leaving.is_empty() {
+            self.fruitless_steps + seen
+        } else {
+            0
+        };
         self.statistics.evictions += leaving.len() as u64;
         for key in &leaving {
             table.evict(key, &mut self.memory_bytes);
@@ -249,7 +277,12 @@ fn take_from(
         if std::mem::take(&mut item.dirty) {
             item.flushing = true;
             taken += 1;
-            rows.push(DirtyRow { table: id, cts: item.cts, row: item.row.clone(), key: key.clone() });
+            rows.push(DirtyRow {
+                table: id,
+                cts: item.cts,
+                row: item.row.clone(),
+                key: key.clone(),
+            });
         }
         if *steps == 0 || rows.len() >= limit {
             stopped = Some(Bound::Excluded(key.clone()));

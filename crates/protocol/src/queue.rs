@@ -46,7 +46,9 @@ impl FormulaDatabase {
             return Ok(OrderedRead::Busy);
         }
         self.take_turn(transaction, table, slot, key, columns)?;
-        let Some(t) = self.transactions.get(transaction) else { unreachable!("checked above") };
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked above")
+        };
         let ts = t.ts;
         let item = table_of(&mut self.tables, table)?.item(slot);
         let row = match t.reads.last().and_then(|read| read.through.as_deref()) {
@@ -107,7 +109,9 @@ impl FormulaDatabase {
         self.statistics.ordered_reads += 1;
         let cts = self.table_mut(table)?.item(slot).cts;
         self.advance(transaction, cts)?;
-        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked by the caller") };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            unreachable!("checked by the caller")
+        };
         let read_only = std::mem::replace(&mut t.read_only, false);
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, columns);
@@ -163,7 +167,11 @@ fn is_busy(item: &Item, transaction: TransactionId) -> bool {
 
 fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: QueuePolicy) -> Before {
     let mut through = SmallVec::new();
-    for intent in item.intents().iter().take_while(|intent| intent.transaction != transaction) {
+    for intent in item
+        .intents()
+        .iter()
+        .take_while(|intent| intent.transaction != transaction)
+    {
         let concerns = intent.ordered.intersects(columns) || intent.written.intersects(columns);
         if !concerns {
             continue;
@@ -173,17 +181,20 @@ fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: Q
         }
         through.push(intent.transaction);
     }
-    if through.is_empty() { Before::Clear } else { Before::Through(through) }
+    if through.is_empty() {
+        Before::Clear
+    } else {
+        Before::Through(through)
+    }
 }
 
 /// The newest committed row with the formulas of `owners`, which stand before `transaction`.
-fn seen_through(
-    item: &Item,
-    transaction: TransactionId,
-    owners: &[TransactionId],
-) -> rubato_base::Result<Option<Row>> {
+fn seen_through(item: &Item, transaction: TransactionId, owners: &[TransactionId]) -> rubato_base::Result<Option<Row>> {
     let mut row = item.row.as_ref().map(Cow::Borrowed);
-    let before = item.intents().iter().take_while(|intent| intent.transaction != transaction);
+    let before = item
+        .intents()
+        .iter()
+        .take_while(|intent| intent.transaction != transaction);
     for intent in before.filter(|intent: &&Intent| owners.contains(&intent.transaction)) {
         row = apply_changes(row, &intent.changes)?;
     }

@@ -37,7 +37,9 @@ impl FormulaDatabase {
         if shows_own && self.try_turn(transaction, table, slot, key, columns)? {
             return Ok(self.newest(transaction, table, slot)?.map(Cow::Owned));
         }
-        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            unreachable!("checked above")
+        };
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, columns);
         let ts = t.ts;
@@ -59,9 +61,18 @@ impl FormulaDatabase {
     ) -> Outcome<ScanEnd> {
         self.active(transaction)?;
         let columns = columns.union(ColumnSet::EXISTENCE);
-        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            unreachable!("checked above")
+        };
         let held = table_of(&mut self.tables, table)?;
-        let mut scan = Scan { transaction, ts: t.ts, columns, reverse, depends: t.depends_lsn, visit };
+        let mut scan = Scan {
+            transaction,
+            ts: t.ts,
+            columns,
+            reverse,
+            depends: t.depends_lsn,
+            visit,
+        };
         let end = if held.complete {
             scan.memory(held, range)?
         } else {
@@ -70,12 +81,22 @@ impl FormulaDatabase {
         t.depends_lsn = scan.depends;
         let visited = match &end {
             ScanEnd::Exhausted => range.clone(),
-            ScanEnd::Stopped(key) if reverse => KeyRange { from: Bound::Included(key.clone()), to: range.to.clone() },
-            ScanEnd::Stopped(key) => KeyRange { from: range.from.clone(), to: Bound::Included(key.clone()) },
+            ScanEnd::Stopped(key) if reverse => KeyRange {
+                from: Bound::Included(key.clone()),
+                to: range.to.clone(),
+            },
+            ScanEnd::Stopped(key) => KeyRange {
+                from: range.from.clone(),
+                to: Bound::Included(key.clone()),
+            },
         };
         held.mark_range(&visited, t.ts);
         if !t.read_only {
-            t.ranges.push(RangeRecord { table, range: visited, columns });
+            t.ranges.push(RangeRecord {
+                table,
+                range: visited,
+                columns,
+            });
         }
         Ok(end)
     }
@@ -84,13 +105,17 @@ impl FormulaDatabase {
     /// the same there. The newest, because every version of that moment is known: of older ones only those that live snapshots
     /// read are kept.
     pub(crate) fn advance(&mut self, transaction: TransactionId, wanted: Timestamp) -> Outcome<()> {
-        let Some(t) = self.transactions.get(transaction) else { return Ok(()) };
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(());
+        };
         if wanted <= t.ts {
             return Ok(());
         }
         let to = self.last_cts;
         self.validate(transaction, to)?;
-        let Some(t) = self.transactions.get_mut(transaction) else { return Ok(()) };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return Ok(());
+        };
         self.live.remove(t.ts);
         self.live.insert(to);
         t.ts = to;
@@ -100,7 +125,9 @@ impl FormulaDatabase {
 
     /// Checks that each read gives the same value at `when` (protocol.md section 4, commit); the error names the item.
     pub(crate) fn validate(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<()> {
-        let Some((reason, message, item)) = self.first_broken_read(transaction, when)? else { return Ok(()) };
+        let Some((reason, message, item)) = self.first_broken_read(transaction, when)? else {
+            return Ok(());
+        };
         self.statistics.aborted(reason);
         Err(Stop::Abort(Error::serialization(message, item)))
     }
@@ -115,7 +142,9 @@ impl FormulaDatabase {
         transaction: TransactionId,
         when: Timestamp,
     ) -> Outcome<Option<(AbortReason, &'static str, String)>> {
-        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(None);
+        };
         if self.last_cts <= t.ts && t.after.is_empty() {
             return Ok(None);
         }
@@ -123,14 +152,22 @@ impl FormulaDatabase {
             let held = table_of(&mut self.tables, read.table)?;
             if !read_still_good(held, read, t.ts, when) {
                 let item = item_name(read.table, &read.key);
-                return Ok(Some((AbortReason::ReadChanged, "a row that was read has been overwritten", item)));
+                return Ok(Some((
+                    AbortReason::ReadChanged,
+                    "a row that was read has been overwritten",
+                    item,
+                )));
             }
         }
         for read in &t.ranges {
             let held = table_of(&mut self.tables, read.table)?;
             if held.last_cts > t.ts && !range_still_good(held, read, t.ts, when) {
                 let item = format!("storage {}", read.table);
-                return Ok(Some((AbortReason::RangeChanged, "a range of rows that was read has changed", item)));
+                return Ok(Some((
+                    AbortReason::RangeChanged,
+                    "a range of rows that was read has changed",
+                    item,
+                )));
             }
         }
         Ok(None)
@@ -140,7 +177,9 @@ impl FormulaDatabase {
 /// Raises the marks of everything that `t` has read to `ts`.
 pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Timestamp) {
     for read in &t.reads {
-        let Ok(held) = table_of(tables, read.table) else { continue };
+        let Ok(held) = table_of(tables, read.table) else {
+            continue;
+        };
         match current_slot(held, read) {
             Some(slot) => held.item_mut(slot).marks.raise(read.columns, ts),
             // It was evicted, unchanged: the whole table's mark has to say it.
@@ -148,9 +187,13 @@ pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Tim
         }
     }
     for read in &t.ranges {
-        let Ok(held) = table_of(tables, read.table) else { continue };
+        let Ok(held) = table_of(tables, read.table) else {
+            continue;
+        };
         held.mark_range(&read.range, ts);
-        let Some(bounds) = byte_bounds(&read.range) else { continue };
+        let Some(bounds) = byte_bounds(&read.range) else {
+            continue;
+        };
         let (map, mut items) = held.map_and_items();
         for (_, slot) in map.range::<[u8], _>(bounds) {
             items.get(*slot).marks.raise(read.columns, ts);
@@ -172,7 +215,14 @@ pub(crate) fn note_read(
     t.depends_lsn = t.depends_lsn.max(item.lsn);
     if !t.read_only {
         let generation = item.generation;
-        t.reads.push(ReadRecord { table, slot, generation, columns, key: Key::from_bytes(key), through: None });
+        t.reads.push(ReadRecord {
+            table,
+            slot,
+            generation,
+            columns,
+            key: Key::from_bytes(key),
+            through: None,
+        });
     }
 }
 
@@ -195,7 +245,9 @@ fn current_slot(held: &Table, read: &ReadRecord) -> Option<Slot> {
 
 fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timestamp) -> bool {
     // Only an item that no live snapshot could see an older version of is ever evicted: not in memory means not changed.
-    let Some(slot) = current_slot(held, read) else { return true };
+    let Some(slot) = current_slot(held, read) else {
+        return true;
+    };
     let item = held.item(slot);
     if !item.knows(when) {
         return false;
@@ -203,16 +255,28 @@ fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timesta
     match &read.through {
         Some(seen) => same(seen.as_ref().as_ref(), item.committed_at(when).as_deref(), read.columns),
         None if item.cts <= ts => true,
-        None => same(item.committed_at(ts).as_deref(), item.committed_at(when).as_deref(), read.columns),
+        None => same(
+            item.committed_at(ts).as_deref(),
+            item.committed_at(when).as_deref(),
+            read.columns,
+        ),
     }
 }
 
 fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: Timestamp) -> bool {
-    let Some(bounds) = byte_bounds(&read.range) else { return true };
+    let Some(bounds) = byte_bounds(&read.range) else {
+        return true;
+    };
     let (map, mut items) = held.map_and_items();
     map.range::<[u8], _>(bounds).all(|(_, slot)| {
         let item = items.get(*slot);
-        let unchanged = || same(item.committed_at(ts).as_deref(), item.committed_at(when).as_deref(), read.columns);
+        let unchanged = || {
+            same(
+                item.committed_at(ts).as_deref(),
+                item.committed_at(when).as_deref(),
+                read.columns,
+            )
+        };
         item.cts <= ts || (item.knows(when) && unchanged())
     })
 }
@@ -230,7 +294,9 @@ struct Scan<'a> {
 impl Scan<'_> {
     /// Over a table whose rows are all in memory.
     fn memory(&mut self, held: &mut Table, range: &KeyRange) -> Outcome<ScanEnd> {
-        let Some(bounds) = byte_bounds(range) else { return Ok(ScanEnd::Exhausted) };
+        let Some(bounds) = byte_bounds(range) else {
+            return Ok(ScanEnd::Exhausted);
+        };
         let (map, mut items) = held.map_and_items();
         let stopped = if self.reverse {
             self.items(map.range::<[u8], _>(bounds).rev(), &mut items)?
@@ -266,17 +332,35 @@ impl Scan<'_> {
 
     /// Over a table of which some rows are only in the store: batches of the store, each overlaid with what memory has of the
     /// same span. Rows of the store are passed through, not kept: a scan must not drive hot rows out of memory.
-    fn merged(&mut self, held: &mut Table, table: TableId, source: &dyn RowSource, range: &KeyRange) -> Outcome<ScanEnd> {
+    fn merged(
+        &mut self,
+        held: &mut Table,
+        table: TableId,
+        source: &dyn RowSource,
+        range: &KeyRange,
+    ) -> Outcome<ScanEnd> {
         let (mut rest, mut batch_rows) = (range.clone(), STORE_BATCH_ROWS.0);
         loop {
-            let Some((from, to)) = byte_bounds(&rest) else { return Ok(ScanEnd::Exhausted) };
+            let Some((from, to)) = byte_bounds(&rest) else {
+                return Ok(ScanEnd::Exhausted);
+            };
             let batch = source.scan(table, from, to, self.reverse, batch_rows)?;
-            let last = if batch.len() < batch_rows { None } else { batch.last().map(|row| row.0.clone()) };
+            let last = if batch.len() < batch_rows {
+                None
+            } else {
+                batch.last().map(|row| row.0.clone())
+            };
             batch_rows = (batch_rows * 2).min(STORE_BATCH_ROWS.1);
             let span = match (&last, self.reverse) {
                 (None, _) => rest.clone(),
-                (Some(key), false) => KeyRange { from: rest.from.clone(), to: Bound::Included(key.clone()) },
-                (Some(key), true) => KeyRange { from: Bound::Included(key.clone()), to: rest.to.clone() },
+                (Some(key), false) => KeyRange {
+                    from: rest.from.clone(),
+                    to: Bound::Included(key.clone()),
+                },
+                (Some(key), true) => KeyRange {
+                    from: Bound::Included(key.clone()),
+                    to: rest.to.clone(),
+                },
             };
             if let Some(key) = self.span(held, &span, batch)? {
                 return Ok(ScanEnd::Stopped(key));
@@ -291,7 +375,9 @@ impl Scan<'_> {
 
     /// Visits what memory and a batch of the store have between them in a span, in order; memory counts where both have a key.
     fn span(&mut self, held: &mut Table, span: &KeyRange, batch: Vec<(Key, StoredRow)>) -> Outcome<Option<Key>> {
-        let Some(bounds) = byte_bounds(span) else { return Ok(None) };
+        let Some(bounds) = byte_bounds(span) else {
+            return Ok(None);
+        };
         let (map, mut items) = held.map_and_items();
         let range = map.range::<[u8], _>(bounds);
         if self.reverse {

@@ -23,7 +23,9 @@ impl FormulaDatabase {
             // The store cannot be read: say so instead of guessing.
             return self.source.get(table, key.as_bytes()).map(|_| ());
         };
-        let Ok(held) = table_of(&mut self.tables, table) else { return Ok(()) };
+        let Ok(held) = table_of(&mut self.tables, table) else {
+            return Ok(());
+        };
         let item = held.item_mut(slot);
         if item.cts >= cts {
             return Ok(());
@@ -31,7 +33,8 @@ impl FormulaDatabase {
         if matches!(change, Change::Update(_)) && item.row.is_none() {
             return Ok(());
         }
-        let row = apply_changes(item.row.as_ref().map(Cow::Borrowed), std::slice::from_ref(change))?.map(Cow::into_owned);
+        let row =
+            apply_changes(item.row.as_ref().map(Cow::Borrowed), std::slice::from_ref(change))?.map(Cow::into_owned);
         let before = row_bytes(item);
         item.install(Effect::Row(row), cts, RECOVERED_LSN, &self.live);
         held.last_cts = held.last_cts.max(cts);

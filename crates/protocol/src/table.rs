@@ -99,8 +99,15 @@ impl Table {
     pub(crate) fn add_stored(&mut self, key: &[u8], stored: Option<StoredRow>, memory_bytes: &mut usize) -> Slot {
         // The table's own low-water mark counts for every item; only a range mark above it must be carried by this one.
         let range_floor = self.range_floor(key);
-        let marks = if range_floor > self.low_water { ReadMarks::all_at(range_floor) } else { ReadMarks::default() };
-        let mut item = Item { marks, ..Item::default() };
+        let marks = if range_floor > self.low_water {
+            ReadMarks::all_at(range_floor)
+        } else {
+            ReadMarks::default()
+        };
+        let mut item = Item {
+            marks,
+            ..Item::default()
+        };
         if let Some(stored) = stored {
             item.cts = stored.cts;
             item.row = Some(stored.row);
@@ -138,12 +145,17 @@ impl Table {
 
     /// Takes an item out of memory; the marks that it carried stay as the table's low-water mark.
     pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
-        let Some(slot) = self.map.remove(key.as_bytes()) else { return };
+        let Some(slot) = self.map.remove(key.as_bytes()) else {
+            return;
+        };
         let item = self.item_mut(slot);
         let bytes = item_bytes(key, item);
         let highest = item.marks.highest();
         let had_row = item.row.is_some();
-        *item = Item { generation: item.generation, ..Item::default() };
+        *item = Item {
+            generation: item.generation,
+            ..Item::default()
+        };
         if had_row {
             self.complete = false;
             self.load_from = None;
@@ -168,7 +180,9 @@ impl Table {
             return;
         }
         if self.range_marks.len() == RANGE_MARKS_MAX {
-            let oldest = (0..RANGE_MARKS_MAX).min_by_key(|at| self.range_marks[*at].1).unwrap_or(0);
+            let oldest = (0..RANGE_MARKS_MAX)
+                .min_by_key(|at| self.range_marks[*at].1)
+                .unwrap_or(0);
             let mark = self.range_marks.swap_remove(oldest);
             self.range_low_water = self.range_low_water.max(mark.1);
         }
@@ -188,7 +202,10 @@ impl Table {
 
     /// What all items cost, for taking a dropped table off the account.
     pub(crate) fn bytes(&self) -> usize {
-        self.map.iter().map(|(key, slot)| item_bytes(key, self.item(*slot))).sum()
+        self.map
+            .iter()
+            .map(|(key, slot)| item_bytes(key, self.item(*slot)))
+            .sum()
     }
 }
 
@@ -207,7 +224,10 @@ pub(crate) fn item_bytes(key: &Key, item: &Item) -> usize {
 
 /// What the committed row of an item costs, with the older versions that live snapshots still read.
 pub(crate) fn row_bytes(item: &Item) -> usize {
-    let row = item.row.as_ref().map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
+    let row = item
+        .row
+        .as_ref()
+        .map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
     row + item.hot.as_ref().map_or(0, |hot| hot.undo.len() * UNDO_BYTES)
 }
 

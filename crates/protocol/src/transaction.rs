@@ -143,7 +143,9 @@ impl Transactions {
     }
 
     pub(crate) fn end(&mut self, id: TransactionId) {
-        let Some((live, transaction)) = self.places.get_mut(place(id)) else { return };
+        let Some((live, transaction)) = self.places.get_mut(place(id)) else {
+            return;
+        };
         *live = false;
         transaction.reads.clear();
         transaction.ranges.clear();

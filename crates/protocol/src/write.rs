@@ -12,13 +12,7 @@ use rubato_formula::{ColumnChange, Formula, Range};
 impl FormulaDatabase {
     /// Inserts a row, ordered on the existence of its key: waits for another transaction that is about to insert or delete
     /// the same key, and gives the row that exists already, if one does.
-    pub fn insert(
-        &mut self,
-        transaction: TransactionId,
-        table: TableId,
-        key: Key,
-        row: Row,
-    ) -> Outcome<Insertion> {
+    pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
         self.writable(transaction)?;
         let slot = self.slot(table, key.as_bytes())?;
         let item = table_of(&mut self.tables, table)?.item(slot);
@@ -27,7 +21,9 @@ impl FormulaDatabase {
         if item.row.is_none() && item.hot.is_none() {
             let (cts, lsn) = (item.cts, item.lsn);
             self.advance(transaction, cts)?;
-            let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+            let Some(t) = self.transactions.get_mut(transaction) else {
+                unreachable!("checked above")
+            };
             t.depends_lsn = t.depends_lsn.max(lsn);
         } else {
             self.take_turn(transaction, table, slot, key.as_bytes(), ColumnSet::EXISTENCE)?;
@@ -51,7 +47,9 @@ impl FormulaDatabase {
     ) -> Outcome<BlindUpdate> {
         self.writable(transaction)?;
         let slot = self.slot(table, key)?;
-        let Some(t) = self.transactions.get_mut(transaction) else { unreachable!("checked above") };
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            unreachable!("checked above")
+        };
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, ColumnSet::EXISTENCE);
         let ts = t.ts;
@@ -78,12 +76,20 @@ impl FormulaDatabase {
         self.ordered_change(transaction, table, key, Change::Delete)
     }
 
-    fn ordered_change(&mut self, transaction: TransactionId, table: TableId, key: &[u8], change: Change) -> Outcome<()> {
+    fn ordered_change(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        change: Change,
+    ) -> Outcome<()> {
         self.writable(transaction)?;
         let slot = self.slot(table, key)?;
         let holds_place = |item: &Item| item.intent(transaction).is_some();
         if !holds_place(table_of(&mut self.tables, table)?.item(slot)) {
-            return Err(Stop::Fail(Error::internal("a row was changed without its place in the queue")));
+            return Err(Stop::Fail(Error::internal(
+                "a row was changed without its place in the queue",
+            )));
         }
         self.place(transaction, table, slot, Key::from_bytes(key), change)
     }
@@ -98,7 +104,9 @@ impl FormulaDatabase {
 
     /// The newest row with the transaction's own changes, whose turn has come.
     pub(crate) fn newest(&mut self, transaction: TransactionId, table: TableId, slot: Slot) -> Outcome<Option<Row>> {
-        let Some(t) = self.transactions.get(transaction) else { return Ok(None) };
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(None);
+        };
         let ts = t.ts;
         let through = t.reads.last().and_then(|read| read.through.as_deref()).cloned();
         let item = table_of(&mut self.tables, table)?.item(slot);
@@ -128,7 +136,13 @@ impl FormulaDatabase {
         intent.written = intent.written.union(columns_of(&change));
         intent.changes.push(change);
         if let Some(t) = self.transactions.get_mut(transaction) {
-            t.writes.push(WriteRecord { table, slot, key, first, bytes });
+            t.writes.push(WriteRecord {
+                table,
+                slot,
+                key,
+                first,
+                bytes,
+            });
             t.pending_bytes += bytes;
             self.pending_bytes += bytes;
         }
@@ -146,7 +160,9 @@ pub(crate) fn columns_of(change: &Change) -> ColumnSet {
 
 /// Whether the column stays within its bounds whichever of the pending formulas commit, `formula` among them (escrow).
 fn stays_within(item: &Item, formula: &Formula, bounds: &ColumnBounds) -> bool {
-    let Some(mut range) = item.row.as_ref().and_then(|row| Range::of(&row.get(bounds.column))) else { return false };
+    let Some(mut range) = item.row.as_ref().and_then(|row| Range::of(&row.get(bounds.column))) else {
+        return false;
+    };
     let pending = item.intents().iter().flat_map(|intent| &intent.changes);
     let pending = pending.map(|change| match change {
         Change::Update(formula) => Some(formula),

@@ -1,11 +1,13 @@
 //! Every interleaving of small transactions, against the definition: some serial order of the committed ones, in agreement with
 //! real time, explains every value read and the final state. Schedules A, B, E, F and H of the design are among them.
 
-use rubato_base::{ColumnSet, ColumnType, DataType, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value};
+use rubato_base::{
+    ColumnSet, ColumnType, DataType, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value,
+};
 use rubato_formula::{Bounds, Change as ColumnFormula, Expr, Formula, resolve_operator};
 use rubato_protocol::{
-    BeginOptions, BlindUpdate, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, FormulaDatabase, Insertion, KeyRange,
-    OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, ScanEnd, Stop, StoredRow,
+    BeginOptions, BlindUpdate, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, FormulaDatabase, Insertion,
+    KeyRange, OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, ScanEnd, Stop, StoredRow,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -67,7 +69,9 @@ fn plus(n: i64) -> Formula {
 }
 
 fn times(n: i64) -> Formula {
-    let function = resolve_operator("*", Some(DataType::Int8), DataType::Int8).unwrap().function;
+    let function = resolve_operator("*", Some(DataType::Int8), DataType::Int8)
+        .unwrap()
+        .function;
     let arguments = vec![Expr::Column(0), Expr::Literal(Value::Int8(n))];
     let product = Expr::Call { function, arguments };
     Formula::new([ColumnFormula::evaluate(0, ColumnType::plain(DataType::Int8), product)]).unwrap()
@@ -130,7 +134,10 @@ impl Run {
         let mut database = FormulaDatabase::new(Box::new(NoRows), policies, Timestamp::ZERO);
         let mut log = CountingLog::default();
         database.create_table(TABLE);
-        let t = database.begin(BeginOptions { session: SessionId(99), read_only: false });
+        let t = database.begin(BeginOptions {
+            session: SessionId(99),
+            read_only: false,
+        });
         for x in start {
             database.insert(t, TABLE, key(*x), row(100)).unwrap();
         }
@@ -157,7 +164,10 @@ impl Run {
         }
         let id = *self.ids[i].get_or_insert_with(|| {
             self.span[i].0 = self.clock;
-            self.database.begin(BeginOptions { session: SessionId(i as u64), read_only: false })
+            self.database.begin(BeginOptions {
+                session: SessionId(i as u64),
+                read_only: false,
+            })
         });
         let savepoint = self.database.savepoint(id);
         let seen_before = self.seen[i].len();
@@ -190,14 +200,19 @@ impl Run {
         let value = |row: &Row| row.get(0).as_i64().unwrap();
         match op {
             R(x) => {
-                let seen = self.database.read(id, TABLE, key(x).as_bytes(), all)?.map(|row| value(&row));
+                let seen = self
+                    .database
+                    .read(id, TABLE, key(x).as_bytes(), all)?
+                    .map(|row| value(&row));
                 self.seen[i].push(seen);
             }
             Plus(x, n) => self.blind(id, x, plus(n))?,
             Times(x, n) => self.blind(id, x, times(n))?,
             Set(x, n) => self.blind(id, x, set(n))?,
             U(x, _) | L(x) | Delete(x) => {
-                let read = self.database.read_for_update(id, TABLE, key(x).as_bytes(), all, OnBusy::Queue)?;
+                let read = self
+                    .database
+                    .read_for_update(id, TABLE, key(x).as_bytes(), all, OnBusy::Queue)?;
                 let OrderedRead::Row(row) = read else { panic!("queued") };
                 self.seen[i].push(row.as_ref().map(value));
                 if row.is_some() {
@@ -213,7 +228,10 @@ impl Run {
                 self.seen[i].push(matches!(inserted, Insertion::Exists(_)).then_some(1));
             }
             Count(from, to) => {
-                let range = KeyRange { from: Bound::Included(key(from)), to: Bound::Included(key(to)) };
+                let range = KeyRange {
+                    from: Bound::Included(key(from)),
+                    to: Bound::Included(key(to)),
+                };
                 let (mut count, mut sum) = (0, 0);
                 let end = self.database.scan(id, TABLE, &range, false, all, &mut |_, row| {
                     count += 1;
@@ -242,15 +260,23 @@ impl Run {
     }
 
     fn final_state(&mut self) -> State {
-        let id = self.database.begin(BeginOptions { session: SessionId(98), read_only: true });
-        let range = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded };
+        let id = self.database.begin(BeginOptions {
+            session: SessionId(98),
+            read_only: true,
+        });
+        let range = KeyRange {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+        };
         let mut state = State::new();
         let mut visit = |key: &[u8], row: rubato_base::RowRef<'_>| {
             let x = rubato_base::KeyReader::new(key).next(DataType::Int4).unwrap();
             state.insert(x.as_i64().unwrap() as i32, row.get(0).as_i64().unwrap());
             true
         };
-        self.database.scan(id, TABLE, &range, false, ColumnSet::ALL, &mut visit).unwrap();
+        self.database
+            .scan(id, TABLE, &range, false, ColumnSet::ALL, &mut visit)
+            .unwrap();
         self.database.rollback(id);
         assert_eq!(self.database.live_transactions(), 0);
         state
@@ -280,7 +306,10 @@ fn permutations(items: &[usize], visit: &mut dyn FnMut(&[usize]) -> bool) -> boo
 fn is_serializable(programs: &[&[Op]], run: &Run, start: &[i32], last: &State) -> bool {
     let done: Vec<usize> = (0..programs.len()).filter(|i| run.ended[*i] == Some(true)).collect();
     permutations(&done, &mut |order| {
-        let real_time = order.iter().enumerate().all(|(at, i)| order[at..].iter().all(|j| run.span[*j].1 >= run.span[*i].0));
+        let real_time = order
+            .iter()
+            .enumerate()
+            .all(|(at, i)| order[at..].iter().all(|j| run.span[*j].1 >= run.span[*i].0));
         let mut state: State = start.iter().map(|x| (*x, 100)).collect();
         real_time
             && order.iter().all(|i| {
@@ -348,7 +377,11 @@ fn replay(programs: &[&[Op]], start: &[i32], policies: Policies, order: &[usize]
             }
         }
     }
-    assert!(run.ended.iter().all(Option::is_some), "stuck: {programs:?} {order:?} {:?}", run.ended);
+    assert!(
+        run.ended.iter().all(Option::is_some),
+        "stuck: {programs:?} {order:?} {:?}",
+        run.ended
+    );
     let last = run.final_state();
     assert!(
         is_serializable(programs, &run, start, &last),
@@ -389,7 +422,10 @@ fn schedule_a_the_skipped_formula() {
 fn schedule_b_the_forgotten_reader() {
     explore_all(&[&[R(2), Plus(1, 7), C], &[R(1), Plus(2, 7), C]], &[1, 2]);
     explore_all(&[&[R(1), Plus(1, 7), C], &[R(1), Plus(1, 5), C]], &[1]);
-    explore_all(&[&[R(1), R(2), Plus(1, 7), C], &[Times(2, 2), C], &[R(1), R(2), C]], &[1, 2]);
+    explore_all(
+        &[&[R(1), R(2), Plus(1, 7), C], &[Times(2, 2), C], &[R(1), R(2), C]],
+        &[1, 2],
+    );
 }
 
 #[test]
@@ -405,13 +441,32 @@ fn schedule_e_phantoms() {
 #[test]
 fn schedule_f_a_formula_that_fails_fails_before_commit_is_answered() {
     let mut run = Run::new(0, Policies::default(), &[1]);
-    let bounds = [ColumnBounds { column: 0, bounds: Bounds { low: Some(Value::Int8(0)), high: None } }];
+    let bounds = [ColumnBounds {
+        column: 0,
+        bounds: Bounds {
+            low: Some(Value::Int8(0)),
+            high: None,
+        },
+    }];
     let mut pending = Vec::new();
     // 100 are there: a hundred takes of one are blind, the next could be one too many and must be ordered.
     for session in 0..101 {
-        let id = run.database.begin(BeginOptions { session: SessionId(session), read_only: false });
-        let answer = run.database.update_blind(id, TABLE, key(1).as_bytes(), plus(-1), &bounds).unwrap();
-        assert_eq!(answer, if session < 100 { BlindUpdate::Pending } else { BlindUpdate::MustBeOrdered });
+        let id = run.database.begin(BeginOptions {
+            session: SessionId(session),
+            read_only: false,
+        });
+        let answer = run
+            .database
+            .update_blind(id, TABLE, key(1).as_bytes(), plus(-1), &bounds)
+            .unwrap();
+        assert_eq!(
+            answer,
+            if session < 100 {
+                BlindUpdate::Pending
+            } else {
+                BlindUpdate::MustBeOrdered
+            }
+        );
         pending.push(id);
     }
     run.database.rollback(pending.pop().unwrap());
@@ -420,11 +475,18 @@ fn schedule_f_a_formula_that_fails_fails_before_commit_is_answered() {
     }
     assert_eq!(run.final_state(), State::from([(1, 0)]));
     // A formula outside any bounds is evaluated at commit, and only that transaction is refused.
-    let id = run.database.begin(BeginOptions { session: SessionId(0), read_only: false });
+    let id = run.database.begin(BeginOptions {
+        session: SessionId(0),
+        read_only: false,
+    });
     for _ in 0..2 {
-        run.database.update_blind(id, TABLE, key(1).as_bytes(), plus(i64::MAX), &[]).unwrap();
+        run.database
+            .update_blind(id, TABLE, key(1).as_bytes(), plus(i64::MAX), &[])
+            .unwrap();
     }
-    let Err(Stop::Fail(error)) = run.database.commit(id, None, &mut run.log) else { panic!("it overflows") };
+    let Err(Stop::Fail(error)) = run.database.commit(id, None, &mut run.log) else {
+        panic!("it overflows")
+    };
     assert_eq!(error.code().as_str(), "22003");
     run.database.rollback(id);
     assert_eq!(run.final_state(), State::from([(1, 0)]));
@@ -433,14 +495,32 @@ fn schedule_f_a_formula_that_fails_fails_before_commit_is_answered() {
 #[test]
 fn schedule_h_an_idle_reader_holds_nobody_up() {
     let mut run = Run::new(0, Policies::default(), &[1]);
-    let reader = run.database.begin(BeginOptions { session: SessionId(0), read_only: false });
-    let before = run.database.read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL).unwrap().unwrap().into_owned();
+    let reader = run.database.begin(BeginOptions {
+        session: SessionId(0),
+        read_only: false,
+    });
+    let before = run
+        .database
+        .read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL)
+        .unwrap()
+        .unwrap()
+        .into_owned();
     for session in 1..200 {
-        let id = run.database.begin(BeginOptions { session: SessionId(session), read_only: false });
-        run.database.update_blind(id, TABLE, key(1).as_bytes(), plus(1), &[]).unwrap();
+        let id = run.database.begin(BeginOptions {
+            session: SessionId(session),
+            read_only: false,
+        });
+        run.database
+            .update_blind(id, TABLE, key(1).as_bytes(), plus(1), &[])
+            .unwrap();
         run.database.commit(id, None, &mut run.log).unwrap();
     }
-    let after = run.database.read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL).unwrap().unwrap().into_owned();
+    let after = run
+        .database
+        .read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL)
+        .unwrap()
+        .unwrap()
+        .into_owned();
     assert_eq!(before, after);
     run.database.commit(reader, None, &mut run.log).unwrap();
     assert_eq!(run.final_state(), State::from([(1, 299)]));
@@ -448,30 +528,65 @@ fn schedule_h_an_idle_reader_holds_nobody_up() {
 
 #[test]
 fn blind_formulas_neither_wait_nor_abort() {
-    let programs: [&[Op]; 3] =
-        [&[Plus(1, 7), Times(2, 2), C], &[R(1), R(2), C], &[Times(1, 3), Plus(2, 5), C]];
+    let programs: [&[Op]; 3] = [
+        &[Plus(1, 7), Times(2, 2), C],
+        &[R(1), R(2), C],
+        &[Times(1, 3), Plus(2, 5), C],
+    ];
     let figures = explore(&programs, &[1, 2], Policies::default());
     assert_eq!((figures.orders, figures.aborting, figures.waiting), (1680, 0, 0));
-    let figures = explore(&[&[Plus(1, 7), Plus(1, 1), C], &[Set(1, 5), C], &[Times(1, 2), C]], &[1], Policies::default());
+    let figures = explore(
+        &[&[Plus(1, 7), Plus(1, 1), C], &[Set(1, 5), C], &[Times(1, 2), C]],
+        &[1],
+        Policies::default(),
+    );
     assert_eq!((figures.aborting, figures.waiting), (0, 0));
 }
 
 #[test]
 fn whoever_reads_what_he_has_added_to_follows_and_does_not_abort() {
-    let figures = explore(&[&[Plus(1, 7), R(1), C], &[Plus(1, 5), R(1), C], &[Plus(1, 3), R(1), C]], &[1], Policies::default());
+    let figures = explore(
+        &[&[Plus(1, 7), R(1), C], &[Plus(1, 5), R(1), C], &[Plus(1, 3), R(1), C]],
+        &[1],
+        Policies::default(),
+    );
     assert_eq!((figures.orders, figures.aborting), (1680, 0));
-    explore_all(&[&[Plus(1, 7), R(1), Rollback], &[Plus(1, 5), R(1), C], &[Times(1, 2), R(1), C]], &[1]);
-    explore_all(&[&[Plus(1, 7), R(1), Plus(1, 2), C], &[Set(1, 5), R(1), C], &[U(1, 2), R(1), C]], &[1]);
+    explore_all(
+        &[
+            &[Plus(1, 7), R(1), Rollback],
+            &[Plus(1, 5), R(1), C],
+            &[Times(1, 2), R(1), C],
+        ],
+        &[1],
+    );
+    explore_all(
+        &[
+            &[Plus(1, 7), R(1), Plus(1, 2), C],
+            &[Set(1, 5), R(1), C],
+            &[U(1, 2), R(1), C],
+        ],
+        &[1],
+    );
 }
 
 #[test]
 fn read_to_write_queues_instead_of_aborting() {
-    let figures = explore(&[&[U(1, 7), C], &[U(1, 5), C], &[U(1, 3), C]], &[1], Policies::default());
+    let figures = explore(
+        &[&[U(1, 7), C], &[U(1, 5), C], &[U(1, 3), C]],
+        &[1],
+        Policies::default(),
+    );
     assert_eq!(figures.aborting, 0);
     explore_all(&[&[U(1, 7), U(2, 1), C], &[U(2, 5), U(1, 3), C]], &[1, 2]);
     explore_all(&[&[U(1, 7), Rollback], &[U(1, 5), C], &[Plus(1, 3), C]], &[1]);
-    explore_all(&[&[L(1), Plus(1, 7), C], &[L(1), Plus(1, 5), C], &[Times(1, 2), C]], &[1]);
-    explore_all(&[&[L(1), Plus(2, 7), C], &[L(2), Plus(1, 5), C], &[R(1), R(2), C]], &[1, 2]);
+    explore_all(
+        &[&[L(1), Plus(1, 7), C], &[L(1), Plus(1, 5), C], &[Times(1, 2), C]],
+        &[1],
+    );
+    explore_all(
+        &[&[L(1), Plus(2, 7), C], &[L(2), Plus(1, 5), C], &[R(1), R(2), C]],
+        &[1, 2],
+    );
 }
 
 #[test]

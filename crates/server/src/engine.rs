@@ -47,9 +47,6 @@ impl Engine for NodeEngine {
     type Worker = NodeWorker;
 
     fn open(settings: &EngineSettings) -> Result<NodeEngine> {
-        if settings.stage_threads > 0 {
-            return Err(Error::unsupported("a node with threads per stage"));
-        }
         let data = &settings.data;
         let directory = FileDirectory::create(data.join("log")).map_err(|wrong| io_error(data, &wrong))?;
         let lock = lock_folder(data)?;
@@ -62,6 +59,7 @@ impl Engine for NodeEngine {
         let mut node_settings = NodeSettings {
             memory_bytes: usize::try_from(row_bytes).unwrap_or(usize::MAX),
             clock_us: now_us,
+            stage_threads: settings.stage_threads,
             ..NodeSettings::default()
         };
         node_settings.policies.commit = match settings.commit_policy {
@@ -85,7 +83,7 @@ impl Engine for NodeEngine {
     }
 
     fn worker(&self, index: usize, wake: WakeHandle) -> Result<NodeWorker> {
-        let worker = self.node.worker(index, Some(wake));
+        let worker = self.node.worker(index, Some(wake))?;
         self.stages
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -34,7 +34,7 @@ pub(crate) type Entry = (fjall::Slice, Option<fjall::Slice>);
 
 /// One thread of the engine flushes memory tables, the other merges files. With one for both, a flush waits for a merge,
 /// and the memory table grows meanwhile.
-const WORKERS: usize = 2;
+const WORKERS: usize = 1;
 
 pub(crate) struct Engine {
     database: fjall::Database,

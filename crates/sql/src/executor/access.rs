@@ -178,6 +178,7 @@ pub(crate) fn read_step(
         rows: &mut state.rows,
         lookups: &mut state.lookups,
     };
+    let looked_at = *reader.lookups;
     let position = std::mem::take(&mut state.position);
     if matches!(position, Position::Start) {
         state.loops += 1;
@@ -203,6 +204,7 @@ pub(crate) fn read_step(
             next
         }
     };
+    context.spend(state.lookups - looked_at + 1);
     let done = position.is_none();
     state.position = position.unwrap_or_default();
     Ok(done)
@@ -332,8 +334,12 @@ fn scan_rows(
 ) -> Outcome<Option<Position>> {
     let columns = reader.step.reads;
     let mut failure = None;
+    let mut left = context.rows_left;
     let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
-        Ok(()) => reader.output.len() < want,
+        Ok(()) => {
+            left = left.saturating_sub(1);
+            reader.output.len() < want && left > 0
+        }
         Err(error) => {
             failure = Some(error);
             false
@@ -366,6 +372,7 @@ fn scan_index(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
     let index = &table.indexes[index_number];
+    let looked_at = *reader.lookups;
     let mut left = Some(range.clone());
     while let Some(part) = left.take() {
         let count_max = want.saturating_sub(reader.output.len()).clamp(1, BATCH_TUPLES);
@@ -388,7 +395,7 @@ fn scan_index(
             }
         }
         left = rest(&part, end, reverse);
-        if reader.output.len() >= want {
+        if reader.output.len() >= want || *reader.lookups - looked_at >= context.rows_left as u64 {
             break;
         }
     }

@@ -7,7 +7,8 @@ use super::query::query_batch;
 use crate::plan::{JoinKind, Step};
 use rubato_protocol::Outcome;
 
-/// Appends tuples that have gone through all of `steps` until `output` holds `want`, or there are no more.
+/// Appends tuples that have gone through all of `steps` until `output` holds `want`, there are no more, or the context's rows are
+/// spent.
 pub(crate) fn join_batch(
     steps: &[Step],
     states: &mut [StepState],
@@ -22,7 +23,7 @@ pub(crate) fn join_batch(
     if earlier_steps.is_empty() {
         return query_batch(step, state, want, context, output);
     }
-    while output.len() < want {
+    while output.len() < want && !context.is_spent() {
         if state.next_input >= state.input.len() {
             if state.exhausted {
                 break;
@@ -31,7 +32,7 @@ pub(crate) fn join_batch(
             state.next_input = 0;
             join_batch(earlier_steps, earlier_states, want, context, &mut state.input)?;
             if state.input.is_empty() {
-                state.exhausted = true;
+                state.exhausted = !context.is_spent();
                 break;
             }
         }

@@ -67,6 +67,24 @@ pub struct ExecutionContext<'a> {
     pub row_numbers: &'a dyn RowNumbers,
     /// How much a statement may hold.
     pub limits: Limits,
+    /// Rows that a SELECT without locks may still look at before it pauses ([`ExecutionContext::UNBOUNDED`]: it never does), so
+    /// that others have their turn and it can be cancelled.
+    pub rows_left: usize,
+}
+
+impl ExecutionContext<'_> {
+    /// No pause; what writes or locks must not pause.
+    pub const UNBOUNDED: usize = usize::MAX;
+
+    pub(crate) fn spend(&mut self, rows: u64) {
+        if self.rows_left != Self::UNBOUNDED {
+            self.rows_left = self.rows_left.saturating_sub(usize::try_from(rows).unwrap_or(usize::MAX));
+        }
+    }
+
+    pub(crate) fn is_spent(&self) -> bool {
+        self.rows_left == 0
+    }
 }
 
 /// Where rows without a primary key get their keys.

@@ -6,7 +6,7 @@ use super::batch::Batch;
 use crate::plan::Step;
 use rubato_protocol::Outcome;
 
-/// Appends tuples of the first relation until `output` holds `want`, or there are no more.
+/// Appends tuples of the first relation until `output` holds `want`, there are no more, or the context's rows are spent.
 pub(crate) fn query_batch(
     step: &Step,
     state: &mut StepState,
@@ -14,7 +14,7 @@ pub(crate) fn query_batch(
     context: &mut ExecutionContext<'_>,
     output: &mut Batch,
 ) -> Outcome<()> {
-    while output.len() < want && !state.exhausted {
+    while output.len() < want && !state.exhausted && !context.is_spent() {
         if state.input.is_empty() {
             state.input.push_nulls();
         }

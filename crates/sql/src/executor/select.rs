@@ -12,6 +12,7 @@ use crate::plan::{Access, Relation, SelectPlan, Step};
 use rubato_base::{Result, Row, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::Outcome;
+use std::fmt;
 
 /// Takes rows; false to pause behind the row it was given.
 pub(crate) type Sink<'a> = dyn FnMut(&[Value]) -> bool + 'a;
@@ -31,15 +32,42 @@ pub(crate) struct SelectRun {
     point: Option<StepCounters>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 enum Phase {
     #[default]
     Fresh,
+    /// Tuples are grouped; how many more are of use.
+    Grouping(Aggregation, usize),
+    /// Rows are sorted.
+    Sorting(Sorter<()>),
     /// Tuples are projected and given as they come.
     Streaming,
     /// All rows are known.
     Collected(Vec<Vec<Value>>),
     Ended,
+}
+
+impl fmt::Debug for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Fresh => "Fresh",
+            Phase::Grouping(..) => "Grouping",
+            Phase::Sorting(_) => "Sorting",
+            Phase::Streaming => "Streaming",
+            Phase::Collected(_) => "Collected",
+            Phase::Ended => "Ended",
+        })
+    }
+}
+
+/// What comes next of the joined tuples.
+enum NextTuple {
+    /// The tuple at this place of the batch.
+    At(usize),
+    /// The context's rows are spent, and there may be more.
+    Paused,
+    /// There are no more.
+    End,
 }
 
 /// The counters of one step, for EXPLAIN ANALYZE.
@@ -64,7 +92,8 @@ impl SelectRun {
         self.point.into_iter().chain(self.states.iter().map(counters)).collect()
     }
 
-    /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more.
+    /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more. `false` also when the context's rows are
+    /// spent.
     pub(crate) fn run(
         &mut self,
         plan: &SelectPlan,
@@ -91,7 +120,20 @@ impl SelectRun {
             self.phase = Phase::Collected(rows);
             self.next = 0;
         }
+        let rows = match std::mem::take(&mut self.phase) {
+            Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
+            Phase::Sorting(sorter) => self.collect_sorted(plan, sorter, context)?,
+            other => {
+                self.phase = other;
+                None
+            }
+        };
+        if let Some(rows) = rows {
+            self.phase = Phase::Collected(rows);
+            self.next = 0;
+        }
         match &self.phase {
+            Phase::Grouping(..) | Phase::Sorting(_) => Ok(false),
             Phase::Streaming => self.stream(plan, context, max_rows, sink),
             Phase::Collected(_) => Ok(self.give_collected(plan.visible, max_rows, sink)),
             Phase::Fresh | Phase::Ended => Ok(true),
@@ -103,17 +145,22 @@ impl SelectRun {
         let width = prepare_states(plan, &mut self.states);
         self.batch = Batch::new(width);
         self.seen = plan.distinct.then(Seen::default);
-        self.phase = if plan.aggregate.is_some() {
-            Phase::Collected(self.collect_groups(plan, context)?)
+        self.phase = if let Some(aggregate) = &plan.aggregate {
+            let wanted = plan
+                .input_limit
+                .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+            Phase::Grouping(Aggregation::new(aggregate), wanted)
+        } else if !plan.order_by.is_empty() && plan.lock.is_some() {
+            Phase::Collected(self.collect_sorted_locked(plan, context)?)
         } else if !plan.order_by.is_empty() {
-            Phase::Collected(self.collect_sorted(plan, context)?)
+            Phase::Sorting(Sorter::new(self.window.useful_rows()))
         } else {
             Phase::Streaming
         };
         Ok(())
     }
 
-    /// Fills `batch` with the next tuples, at most `want`; without any, there are no more.
+    /// Fills `batch` with the next tuples, at most `want`; without any, there are no more, or the context's rows are spent.
     fn pull(&mut self, plan: &SelectPlan, want: usize, context: &mut ExecutionContext<'_>) -> Outcome<()> {
         self.next = 0;
         self.batch.clear();
@@ -133,24 +180,24 @@ impl SelectRun {
         )
     }
 
-    /// The next tuple's place in `batch`, or `None` at the end. `useful` is how many more could be of use.
+    /// The next tuple's place in `batch`. `useful` is how many more could be of use.
     fn next_tuple(
         &mut self,
         plan: &SelectPlan,
         useful: usize,
         context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Option<usize>> {
+    ) -> Outcome<NextTuple> {
         loop {
             if self.next >= self.batch.len() {
                 self.pull(plan, useful, context)?;
                 if self.batch.is_empty() {
-                    return Ok(None);
+                    return Ok(if context.is_spent() { NextTuple::Paused } else { NextTuple::End });
                 }
             }
             let place = self.next;
             self.next += 1;
             if passes(plan, self.batch.tuple(place), context)? {
-                return Ok(Some(place));
+                return Ok(NextTuple::At(place));
             }
         }
     }
@@ -170,8 +217,10 @@ impl SelectRun {
             }
             let useful = self.window.useful_rows().unwrap_or(usize::MAX);
             let useful = useful.min((max_rows - given).saturating_add(self.window.skip as usize));
-            let Some(place) = self.next_tuple(plan, useful, context)? else {
-                break;
+            let place = match self.next_tuple(plan, useful, context)? {
+                NextTuple::At(place) => place,
+                NextTuple::Paused => return Ok(false),
+                NextTuple::End => break,
             };
             if !self.project(plan, place, &mut row, context)? {
                 continue;
@@ -225,7 +274,7 @@ impl SelectRun {
         let mut rows = Vec::new();
         while !self.window.is_closed() {
             let useful = self.window.useful_rows().unwrap_or(usize::MAX);
-            let Some(place) = self.next_tuple(plan, useful, context)? else {
+            let NextTuple::At(place) = self.next_tuple(plan, useful, context)? else {
                 break;
             };
             let mut row = Vec::with_capacity(plan.projection.len());
@@ -237,16 +286,23 @@ impl SelectRun {
         Ok(rows)
     }
 
-    fn collect_groups(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
+    /// Groups what is left, at most `wanted` tuples; `None` if it has to pause.
+    fn collect_groups(
+        &mut self,
+        plan: &SelectPlan,
+        mut aggregation: Aggregation,
+        mut wanted: usize,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<Vec<Vec<Value>>>> {
         let Some(aggregate) = &plan.aggregate else {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         };
-        let mut aggregation = Aggregation::new(aggregate);
-        let mut wanted = plan
-            .input_limit
-            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while wanted > 0 {
             self.pull(plan, wanted, context)?;
+            if self.batch.is_empty() && context.is_spent() {
+                self.phase = Phase::Grouping(aggregation, wanted);
+                return Ok(None);
+            }
             if self.batch.is_empty() {
                 break;
             }
@@ -264,15 +320,25 @@ impl SelectRun {
             sorter.push(row, (), &plan.order_by, &context.limits)?;
         }
         let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
-        Ok(rows.filter(|_| self.window.admit()).collect())
+        Ok(Some(rows.filter(|_| self.window.admit()).collect()))
     }
 
-    fn collect_sorted(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
-        if plan.lock.is_some() {
-            return self.collect_sorted_locked(plan, context);
-        }
-        let mut sorter = Sorter::new(self.window.useful_rows());
-        while let Some(place) = self.next_tuple(plan, usize::MAX, context)? {
+    /// Sorts what is left; `None` if it has to pause.
+    fn collect_sorted(
+        &mut self,
+        plan: &SelectPlan,
+        mut sorter: Sorter<()>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<Vec<Vec<Value>>>> {
+        loop {
+            let place = match self.next_tuple(plan, usize::MAX, context)? {
+                NextTuple::At(place) => place,
+                NextTuple::Paused => {
+                    self.phase = Phase::Sorting(sorter);
+                    return Ok(None);
+                }
+                NextTuple::End => break,
+            };
             let row = projected(plan, self.batch.tuple(place), context)?;
             if let Some(seen) = &mut self.seen
                 && !seen.insert(&row[..plan.visible], &context.limits)?
@@ -282,7 +348,7 @@ impl SelectRun {
             sorter.push(row, (), &plan.order_by, &context.limits)?;
         }
         let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
-        Ok(rows.filter(|_| self.window.admit()).collect())
+        Ok(Some(rows.filter(|_| self.window.admit()).collect()))
     }
 
     /// Sorts at the snapshot, then locks in that order, as far as the window wants rows.
@@ -293,7 +359,7 @@ impl SelectRun {
     ) -> Outcome<Vec<Vec<Value>>> {
         // A row may be gone when its turn comes: the sorter cannot know how many will be of use.
         let mut sorter = Sorter::new(None);
-        while let Some(place) = self.next_tuple(plan, usize::MAX, context)? {
+        while let NextTuple::At(place) = self.next_tuple(plan, usize::MAX, context)? {
             let tuple = self.batch.tuple(place).to_vec();
             let row = projected(plan, &tuple, context)?;
             self.held.add(&tuple, &context.limits)?;

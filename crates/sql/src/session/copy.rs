@@ -1,7 +1,7 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
 use super::execute::with_evaluation;
-use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
+use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext};
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::partition::Partition;
@@ -176,6 +176,7 @@ impl Session {
                 evaluation,
                 row_numbers,
                 limits: context.limits,
+                rows_left: ExecutionContext::UNBOUNDED,
             };
             work(reader, &mut execution)
         })
@@ -205,8 +206,15 @@ impl Session {
         let Partition { database, sequences, row_numbers, .. } = partition;
         let times_us = (context.now_us, context.now_us);
         let rows = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
-            let mut execution =
-                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits: context.limits };
+            let mut execution = ExecutionContext {
+                database,
+                transaction,
+                catalog: &catalog,
+                evaluation,
+                row_numbers,
+                limits: context.limits,
+                rows_left: SLICE_ROWS_MAX,
+            };
             running.run(&mut execution, &mut |message| {
                 responder.copy_data(message);
                 responder.buffered_bytes() < RESPONSE_BYTES_MAX
@@ -221,6 +229,7 @@ impl Session {
             }
             None => {
                 self.copy_out = Some(running);
+                self.deadline_us = self.statement_deadline_us();
                 if let Some(current) = &mut self.current {
                     current.streamed = true;
                 }

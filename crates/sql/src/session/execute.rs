@@ -2,7 +2,7 @@
 
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
-use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
+use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext, ToBind};
 use crate::binder::BindSettings;
 use crate::catalog::Catalog;
 use crate::client::Responder;
@@ -194,6 +194,7 @@ impl Session {
                     let lsn = self.read_depends_on(partition);
                     self.raise_durable(lsn);
                 }
+                self.deadline_us = self.statement_deadline_us();
                 Next::Yield
             }
             Err(stop) => {
@@ -232,6 +233,10 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
+        let rows_left = match cursor.plan().body {
+            PlanBody::Select(ref select) if select.lock.is_none() => SLICE_ROWS_MAX,
+            _ => ExecutionContext::UNBOUNDED,
+        };
         let outcome = with_evaluation(self, &catalog, sequences, &parameters, times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
@@ -240,6 +245,7 @@ impl Session {
                 evaluation,
                 row_numbers,
                 limits,
+                rows_left,
             };
             cursor.run(&mut execution, left, &mut |values| {
                 *rows += 1;
@@ -253,11 +259,16 @@ impl Session {
         outcome
     }
 
+    /// When the statement under way is to be cancelled.
+    pub(super) fn statement_deadline_us(&self) -> Option<i64> {
+        let started_us = self.current.as_ref()?.started_us;
+        self.settings.timeout_us("statement_timeout").map(|limit| started_us + limit)
+    }
+
     /// Parks the session until the transaction that it waits for has ended.
     pub(super) fn park(&mut self, wait: &Wait, context: &SessionContext<'_>) -> Next {
         self.note_wait(wait);
-        let started_us = self.current.as_ref().map_or(context.now_us, |current| current.started_us);
-        let statement = self.settings.timeout_us("statement_timeout").map(|limit| started_us + limit);
+        let statement = self.statement_deadline_us();
         let lock = self.settings.timeout_us("lock_timeout").map(|limit| context.now_us + limit);
         let reader = self.waits_for_reader.then_some(context.now_us + READER_WAIT_US_MAX);
         self.deadline_us = [statement, lock, reader].into_iter().flatten().min();

@@ -56,6 +56,8 @@ pub const RETRIES_MAX: u32 = 100;
 pub const REPLAY_STATEMENTS_MAX: usize = 64;
 /// Answered bytes after which a statement that streams rows lets them be sent before it goes on.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
+/// Rows that a SELECT looks at before others have their turn: a few milliseconds of work.
+pub const SLICE_ROWS_MAX: usize = 16 << 10;
 /// How long a commit under the pessimistic policy waits for earlier readers before it goes on as optimistic.
 pub const READER_WAIT_US_MAX: i64 = 100_000;
 

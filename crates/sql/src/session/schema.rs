@@ -47,7 +47,7 @@ impl Session {
         with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
             let limits = context.limits;
             let mut execution =
-                ExecutionContext { database, transaction: id, catalog: &after, evaluation, row_numbers, limits };
+                ExecutionContext { database, transaction: id, catalog: &after, evaluation, row_numbers, limits, rows_left: ExecutionContext::UNBOUNDED };
             carry_out_all(&applied.work, &mut execution)
         })?;
         if after.version != before_version

@@ -400,7 +400,7 @@ impl Session {
         let limits = context.limits;
         let outcome = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
             let mut execution =
-                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits };
+                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits, rows_left: ExecutionContext::UNBOUNDED };
             cursor.run(&mut execution, usize::MAX, &mut |_| true)
         });
         let time_us = ((context.clock_us)() - started_us).max(0) as u64;

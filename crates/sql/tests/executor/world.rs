@@ -129,6 +129,7 @@ impl World {
             evaluation: &evaluation,
             row_numbers: &self.row_numbers,
             limits: self.limits,
+            rows_left: ExecutionContext::UNBOUNDED,
         };
         work(&mut context)
     }

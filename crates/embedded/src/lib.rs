@@ -59,11 +59,12 @@ const LOG_BUFFER_SHARE: usize = 32;
 /// ... never less or more than this.
 const LOG_BUFFER_BYTES: (usize, usize) = (2 << 20, 64 << 20);
 /// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans, threads.
-const FIXED_BYTES: usize = 64 << 20;
-/// Rows cost more than they are counted for: what the allocator loses. One part in so many of their share is kept free.
-const ALLOCATOR_SHARE: usize = 8;
+const FIXED_BYTES: usize = 80 << 20;
+/// Rows cost more than they are counted for (measured: about half as much again), because they come and go in all sizes and
+/// the allocator cannot fill every gap. One part in so many of what is left is kept for that.
+const ALLOCATOR_SHARE: usize = 3;
 /// Rows get at least one part in so many of the memory, however small that is.
-const ROWS_SHARE_MIN: usize = 4;
+const ROWS_SHARE_MIN: usize = 8;
 
 /// An open folder.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::recovery::{RecoveryReport, recover};
 use crate::worker::NodeWorker;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rubato_base::{Error, Lsn, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Policies, Statistics};
@@ -77,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) marked_storage: Mutex<Vec<TableId>>,
     /// Held by the thread that forces the log.
     forcing: AtomicBool,
+    log_thread: LogThread,
     checkpoints: AtomicU64,
     /// The node has more in memory than it may and nothing of it can leave before a checkpoint.
     pub(crate) crowded: AtomicBool,
@@ -89,10 +90,18 @@ pub(crate) struct Shared {
     /// The log's writing end, to close it.
     log_end: LogEnd,
     /// When a force that failed may be tried again.
-    force_again_at_us: AtomicI64,
+    pub(crate) force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
     statements: AtomicU64,
     memory_bytes: AtomicUsize,
+}
+
+/// How a thread that does nothing else but force the log is told to.
+#[derive(Default)]
+pub(crate) struct LogThread {
+    serves: AtomicBool,
+    wanted: Mutex<bool>,
+    changed: Condvar,
 }
 
 /// What other threads tell a worker.
@@ -168,14 +177,31 @@ impl Shared {
         }
         let forced = self.forcer.force();
         self.forcing.store(false, Ordering::Release);
-        for (index, inbox) in self.inboxes.lock().iter().enumerate() {
-            if index != own_worker && inbox.waits_for_log.swap(false, Ordering::AcqRel) {
-                inbox.wake();
-            }
-        }
+        self.wake_those_who_wait();
         let again_at_us = if forced.is_err() { now_us + FORCE_PAUSE_US } else { 0 };
         self.force_again_at_us.store(again_at_us, Ordering::Relaxed);
         forced.map(|_| true).map_err(|error| log_error(&error))
+    }
+
+    fn wake_those_who_wait(&self) {
+        for inbox in self.inboxes.lock().iter() {
+            if inbox.waits_for_log.swap(false, Ordering::AcqRel) {
+                inbox.wake();
+            }
+        }
+    }
+
+    /// Has the log's own thread force it; false if there is none. The worker is woken when that is done.
+    pub(crate) fn ask_to_force(&self, own_worker: usize) -> bool {
+        if !self.log_thread.serves.load(Ordering::Acquire) {
+            return false;
+        }
+        if let Some(own) = self.inboxes.lock().get(own_worker) {
+            own.waits_for_log.store(true, Ordering::Release);
+        }
+        *self.log_thread.wanted.lock() = true;
+        self.log_thread.changed.notify_one();
+        true
     }
 
     /// Keeps up to date whether what writes may be begun: not while the log cannot grow, nor while memory is full and no
@@ -257,6 +283,7 @@ impl Node {
             inboxes: Mutex::new(Vec::new()),
             marked_storage: Mutex::new(recovered.stored),
             forcing: AtomicBool::new(false),
+            log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
@@ -363,6 +390,38 @@ impl Node {
             .force()
             .map(|lsn| Lsn(lsn.0))
             .map_err(|error| log_error(&error))
+    }
+
+    /// Serves the workers that have several sessions to look after: forces the log for them, until [`Node::end_log`]. Called by a
+    /// thread that does nothing else. Without one, workers force the log themselves and their sessions wait meanwhile.
+    pub fn serve_log(&self) {
+        let log_thread = &self.0.log_thread;
+        log_thread.serves.store(true, Ordering::Release);
+        loop {
+            let mut wanted = log_thread.wanted.lock();
+            while !*wanted && log_thread.serves.load(Ordering::Acquire) {
+                log_thread.changed.wait(&mut wanted);
+            }
+            if !std::mem::take(&mut *wanted) {
+                return;
+            }
+            drop(wanted);
+            // A failure is met again by the worker, which then asks at its own pace.
+            let forced = self.0.forcer.force();
+            self.0.wake_those_who_wait();
+            if forced.is_err() {
+                self.0
+                    .force_again_at_us
+                    .store((self.0.settings.clock_us)() + FORCE_PAUSE_US, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Ends [`Node::serve_log`].
+    pub fn end_log(&self) {
+        let _wanted = self.0.log_thread.wanted.lock();
+        self.0.log_thread.serves.store(false, Ordering::Release);
+        self.0.log_thread.changed.notify_all();
     }
 
     /// Forces the log up to `lsn`, together with everybody who asks at the same time.

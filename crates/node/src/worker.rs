@@ -37,6 +37,9 @@ pub struct NodeWorker {
     /// Since when sessions have been held back.
     held_since_us: BTreeMap<SessionId, i64>,
     completed: VecDeque<Box<SessionWork>>,
+    /// The session whose work came in last, and whether others have come in since the log was last forced.
+    last_session: SessionId,
+    several_sessions: bool,
     submitted: VecDeque<(StageKind, Box<SessionWork>)>,
     now_us: i64,
 }
@@ -53,6 +56,8 @@ impl NodeWorker {
             held_back: VecDeque::new(),
             held_since_us: BTreeMap::new(),
             completed: VecDeque::new(),
+            last_session: SessionId::default(),
+            several_sessions: false,
             submitted: VecDeque::new(),
             now_us: 0,
         })
@@ -188,6 +193,8 @@ impl StatementWorker for NodeWorker {
     }
 
     fn submit(&mut self, work: SessionWork) {
+        self.several_sessions |= work.session.id != self.last_session;
+        self.last_session = work.session.id;
         self.submitted.push_back((StageKind::Parser, Box::new(work)));
     }
 
@@ -219,6 +226,14 @@ impl StatementWorker for NodeWorker {
     }
 
     fn force_if_idle(&mut self) -> bool {
+        // With one session there is nobody else to look after: forcing here saves two thread switches.
+        let several = std::mem::replace(&mut self.several_sessions, false);
+        if several
+            && self.now_us >= self.shared.force_again_at_us.load(Ordering::Relaxed)
+            && self.shared.ask_to_force(self.index)
+        {
+            return false;
+        }
         self.inbox.waits_for_log.store(false, Ordering::Release);
         // A disk that is full or fails: the answers stay unsent, and the log is forced again when this is asked again.
         self.shared.force_if_idle(self.index, self.now_us).unwrap_or(false)
@@ -240,6 +255,8 @@ impl StatementWorker for NodeWorker {
         let held = self
             .held_back
             .iter_mut()
+            // A statement that pauses for others to have their turn is here between two turns.
+            .chain(&mut self.submitted)
             .map(|(_, work)| work)
             .find(|work| work.session.id == id);
         let Some(work) = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work)) else {

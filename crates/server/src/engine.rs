@@ -39,6 +39,7 @@ pub struct NodeEngine {
     node: Node,
     stages: Arc<Mutex<Vec<Arc<StageMetrics>>>>,
     checkpoints: Checkpoints,
+    log_thread: Option<JoinHandle<()>>,
     /// Locked for as long as it is open.
     _lock: File,
 }
@@ -74,10 +75,14 @@ impl Engine for NodeEngine {
             "recovered"
         );
         let checkpoints = Checkpoints::start(node.clone()).map_err(|wrong| io_error(data, &wrong))?;
+        let own = node.clone();
+        let log_thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || own.serve_log());
+        let log_thread = Some(log_thread.map_err(|wrong| io_error(data, &wrong))?);
         Ok(NodeEngine {
             node,
             stages: Arc::default(),
             checkpoints,
+            log_thread,
             _lock: lock,
         })
     }
@@ -98,7 +103,11 @@ impl Engine for NodeEngine {
         })
     }
 
-    fn close(self) -> Result<()> {
+    fn close(mut self) -> Result<()> {
+        self.node.end_log();
+        if let Some(thread) = self.log_thread.take() {
+            let _ = thread.join();
+        }
         self.checkpoints.end();
         self.node.close()
     }

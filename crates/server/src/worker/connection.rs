@@ -42,6 +42,8 @@ pub(crate) struct Connection<S> {
     pub(crate) queued: bool,
     /// What is written may not be sent before the log has come so far.
     pub(crate) held: bool,
+    /// The client wants what runs to be cancelled, while that waits here for its answers to be sent.
+    pub(crate) cancelled: bool,
     /// The last request given to the engine ends the session.
     pub(crate) terminating: bool,
     /// Bytes that are no whole message yet.
@@ -69,6 +71,7 @@ impl<S> Connection<S> {
             ended: false,
             queued: false,
             held: false,
+            cancelled: false,
             terminating: false,
             input: Vec::new(),
             requests: VecDeque::new(),

@@ -333,7 +333,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
     fn on_letter(&mut self, letter: Letter, now_us: i64) {
         match letter {
             Letter::Connection(socket, peer) => self.add_connection(socket, peer, now_us),
-            Letter::Cancel(session) => self.engine.cancel(session, CancelReason::ClientRequest),
+            Letter::Cancel(session) => self.cancel(session),
             Letter::ShutDown => self.begin_stopping(now_us),
         }
     }

@@ -6,9 +6,9 @@ use super::shared::is_loopback;
 use super::{SqlWorker, WireRefusal, WorkerLoop};
 use crate::login::{LoginRules, LoginStep};
 use crate::wire::startup::StartupParameters;
-use rubato_base::{Error, SqlState};
+use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder, TransactionStatus};
-use rubato_stages::worker::{SessionStart, Work, WorkOf};
+use rubato_stages::worker::{CancelReason, SessionStart, Work, WorkOf};
 use std::cmp::Reverse;
 
 /// The version that clients read: drivers look at the number in front.
@@ -196,6 +196,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return Progress::Over;
         };
         let requests = std::mem::take(&mut connection.requests);
+        let (id, cancelled) = (connection.session, std::mem::take(&mut connection.cancelled));
         connection.terminating = matches!(requests.back(), Some(Request::Terminate));
         self.submitted = true;
         let durable_at = rubato_base::Lsn::default();
@@ -206,7 +207,20 @@ impl<W: SqlWorker> WorkerLoop<W> {
             responder,
             durable_at,
         });
+        if cancelled {
+            self.engine.cancel(id, CancelReason::ClientRequest);
+        }
         Progress::Waits
+    }
+
+    /// A client wants what its session runs to be cancelled. A statement that pauses while its answers are sent is cancelled when
+    /// it goes on.
+    pub(super) fn cancel(&mut self, session: SessionId) {
+        self.engine.cancel(session, CancelReason::ClientRequest);
+        let mut connections = self.connections.iter_mut().map(|(_, connection)| connection);
+        if let Some(connection) = connections.find(|connection| connection.session == session) {
+            connection.cancelled = matches!(connection.phase, Phase::Open(_)) && !connection.requests.is_empty();
+        }
     }
 
     /// Ends the session, rolling back what is open, after saying `error`.

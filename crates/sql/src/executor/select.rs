@@ -101,6 +101,9 @@ impl SelectRun {
         max_rows: usize,
         sink: &mut Sink<'_>,
     ) -> Outcome<bool> {
+        if plan.lock.is_some() {
+            context.rows_left = ExecutionContext::UNBOUNDED;
+        }
         if matches!(self.phase, Phase::Fresh) {
             if is_single_point(plan) && max_rows > 0 {
                 // With the only row given, nothing is left to come back for.

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import sys
 import threading
+import time
 import traceback
 import uuid
 
@@ -317,6 +318,52 @@ def cancel_from_another_thread(connect):
         fails(errors.QueryCanceled, two.execute, "select id from l where id = 1 for update")
         two.rollback()
         expect(two.execute("select 1").fetchone(), (1,))
+
+
+@check
+def a_long_statement_is_cancelled_and_runs_out_of_time(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("drop table if exists l")
+        conn.execute("create table l (id int primary key, t text)")
+        with conn.cursor().copy("copy l from stdin") as copy:
+            for number in range(20_000):
+                copy.write_row((number, f"row {number}"))
+        product = "select count(*) from l a, l b, l c where a.t < b.t and b.t < c.t"
+        for sql in (product, product + " group by a.id order by 1", "select * from l a, l b order by a.t", "copy (" + product + ") to stdout"):
+            timer = threading.Timer(0.2, conn.cancel)
+            timer.start()
+            begun = time.monotonic()
+            fails(errors.QueryCanceled, drained, conn, sql)
+            expect(time.monotonic() - begun < 5, True)
+        conn.execute("set statement_timeout = 200")
+        fails(errors.QueryCanceled, conn.execute, product)
+        conn.execute("reset statement_timeout")
+        expect(conn.execute("select count(*) from l").fetchone(), (20_000,))
+
+
+def drained(conn, sql):
+    """Takes all that a query or a COPY gives."""
+    if not sql.startswith("copy"):
+        return conn.execute(sql).fetchall()
+    with conn.cursor().copy(sql) as copy:
+        return list(copy)
+
+
+@check
+def silence_within_a_transaction_ends_the_connection(connect):
+    with connect(autocommit=True) as one, connect(autocommit=True) as two:
+        one.execute("drop table if exists l")
+        one.execute("create table l (id int primary key)")
+        one.execute("insert into l values (1)")
+        two.execute("set idle_in_transaction_session_timeout = 300")
+        time.sleep(0.6)
+        two.execute("begin")
+        for _ in range(3):
+            time.sleep(0.15)
+            expect(two.execute("select id from l where id = 1 for update").fetchone(), (1,))
+        one.execute("set statement_timeout = 5000")
+        expect(one.execute("select id from l where id = 1 for update").fetchone(), (1,))
+        fails(errors.IdleInTransactionSessionTimeout, two.execute, "select 1")
 
 
 @check

@@ -33,13 +33,19 @@ fn a_second_opener_is_refused_by_name() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("refused: 55006") && said.contains(&own_process), "{said}");
     database.close().expect("closes");
-    Database::open(&folder, small()).expect("free again").close().expect("closes");
+    Database::open(&folder, small())
+        .expect("free again")
+        .close()
+        .expect("closes");
 }
 
 #[test]
 fn a_folder_of_a_newer_program_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    Database::open(folder.path(), small()).expect("opens").close().expect("closes");
+    Database::open(folder.path(), small())
+        .expect("opens")
+        .close()
+        .expect("closes");
     std::fs::write(folder.path().join("VERSION"), "99\n").expect("writes");
     let refused = Database::open(folder.path(), small()).err().expect("refused");
     assert_eq!(refused.code().as_str(), "0A000", "{refused}");
@@ -56,7 +62,10 @@ fn a_folder_of_a_newer_program_is_refused() {
 fn a_folder_that_was_begun_and_not_finished_is_taken() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("VERSION"), "").expect("writes");
-    Database::open(folder.path(), small()).expect("nothing is in it yet").close().expect("closes");
+    Database::open(folder.path(), small())
+        .expect("nothing is in it yet")
+        .close()
+        .expect("closes");
 }
 
 #[test]
@@ -64,14 +73,23 @@ fn a_check_counts_what_is_there_and_names_what_is_damaged() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = Database::open(folder.path(), small()).expect("opens");
     let mut session = database.session().expect("a session");
-    session.execute("create table t (a int primary key, b int); create index on t (b)").expect("makes");
-    session.execute("insert into t select n, n % 7 from generate_series(1, 500) n").map(drop).unwrap_or_else(|_| {
-        // The same without the function.
-        for n in 1..=500 {
-            session.execute(&format!("insert into t values ({n}, {})", n % 7)).expect("inserts");
-        }
-    });
-    session.execute("update t set b = b + 1 where a <= 100").expect("updates");
+    session
+        .execute("create table t (a int primary key, b int); create index on t (b)")
+        .expect("makes");
+    session
+        .execute("insert into t select n, n % 7 from generate_series(1, 500) n")
+        .map(drop)
+        .unwrap_or_else(|_| {
+            // The same without the function.
+            for n in 1..=500 {
+                session
+                    .execute(&format!("insert into t values ({n}, {})", n % 7))
+                    .expect("inserts");
+            }
+        });
+    session
+        .execute("update t set b = b + 1 where a <= 100")
+        .expect("updates");
     drop(session);
     // As after a crash: everything is in the log only.
     drop(database);
@@ -81,14 +99,21 @@ fn a_check_counts_what_is_there_and_names_what_is_damaged() {
     let again = check(folder.path()).expect("a check changes nothing");
     assert_eq!(again, report);
     let database = Database::open(folder.path(), small()).expect("opens");
-    let sum = database.session().expect("a session").query("select sum(b) from t where a <= 100").expect("reads");
+    let sum = database
+        .session()
+        .expect("a session")
+        .query("select sum(b) from t where a <= 100")
+        .expect("reads");
     assert!(!sum.rows.is_empty());
     database.close().expect("closes");
     let report = check(folder.path()).expect("whole");
     assert_eq!((report.tables, report.rows, report.index_entries), (1, 500, 500));
     assert_eq!(report.store_rows, 1_001, "rows, index entries and the mark");
     let log = folder.path().join("log");
-    let mut names: Vec<_> = std::fs::read_dir(&log).expect("lists").map(|entry| entry.expect("an entry").path()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(&log)
+        .expect("lists")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     names.retain(|name| name.extension().is_some_and(|extension| extension == "log"));
     names.sort();
     let first = names.first().expect("a segment").clone();
@@ -106,5 +131,9 @@ fn a_check_of_what_is_no_folder_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = check(folder.path()).expect_err("nothing there");
     assert!(error.to_string().contains("not a data folder"), "{error}");
-    assert_eq!(std::fs::read_dir(folder.path()).expect("lists").count(), 0, "and makes nothing");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("lists").count(),
+        0,
+        "and makes nothing"
+    );
 }

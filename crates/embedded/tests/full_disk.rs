@@ -15,7 +15,12 @@ struct Tmpfs(PathBuf);
 impl Tmpfs {
     fn mount(path: &Path, size: &str) -> Option<Tmpfs> {
         let options = format!("size={size}");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path).output().ok()?.status;
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(path)
+            .output()
+            .ok()?
+            .status;
         status.success().then(|| Tmpfs(path.to_owned()))
     }
 }
@@ -41,13 +46,17 @@ fn a_full_disk_refuses_writes_and_recovers() {
     options.node.memory_bytes = 256 << 20;
     let database = Database::open(&folder, options).expect("opens");
     let mut session = database.session().expect("a session");
-    session.execute("create table t (id int primary key, filler text not null)").expect("makes");
+    session
+        .execute("create table t (id int primary key, filler text not null)")
+        .expect("makes");
     let insert = session.prepare("insert into t values ($1, $2)").expect("prepares");
     // Does not compress in the store.
     let mut random = 1_u64;
     let mut acknowledged = 0;
     let refused = loop {
-        let filler: String = (0..2_000).map(|_| (b' ' + (next_random(&mut random) % 90) as u8) as char).collect();
+        let filler: String = (0..2_000)
+            .map(|_| (b' ' + (next_random(&mut random) % 90) as u8) as char)
+            .collect();
         match session.run(&insert, &[Value::Int4(acknowledged), Value::text(&filler)]) {
             Ok(_) => acknowledged += 1,
             Err(error) => break error,
@@ -57,11 +66,19 @@ fn a_full_disk_refuses_writes_and_recovers() {
     assert_eq!(refused.code().as_str(), "53100", "{refused}");
     println!("{acknowledged} rows, then: {refused}");
     let count = |session: &mut rubato_embedded::Session| {
-        session.query("select count(*), max(id) from t").expect("reads go on").rows.remove(0)
+        session
+            .query("select count(*), max(id) from t")
+            .expect("reads go on")
+            .rows
+            .remove(0)
     };
     let expected = vec![Value::Int8(i64::from(acknowledged)), Value::Int4(acknowledged - 1)];
     assert_eq!(count(&mut session), expected);
-    for statement in ["update t set filler = '' where id = 1", "delete from t where id = 2", "create table u (a int)"] {
+    for statement in [
+        "update t set filler = '' where id = 1",
+        "delete from t where id = 2",
+        "create table u (a int)",
+    ] {
         let error = session.execute(statement).expect_err("refused as well");
         assert_eq!(error.code().as_str(), "53100", "{statement}: {error}");
     }
@@ -82,6 +99,8 @@ fn a_full_disk_refuses_writes_and_recovers() {
 }
 
 fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }

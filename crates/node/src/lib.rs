@@ -5,7 +5,7 @@
 //! statement at a time holds, the log and the store.
 //!
 //! This room refuses to start threads, read clocks and open files: whoever owns the node calls [`Node::checkpoint`] and
-//! [`Node::make_room`] from a thread of its own, and hands in the log's folder and the store.
+//! [`Node::look_after_log`] from a thread of its own, and hands in the log's folder and the store.
 //!
 //! Invariants:
 //! - The log is forced before the store is written (see `checkpoint`).
@@ -23,9 +23,11 @@ mod record;
 mod recovery;
 mod relay;
 mod source;
+mod verify;
 mod worker;
 
 pub use checkpoint::CheckpointReport;
 pub use node::{Node, NodeFigures, NodeSettings};
 pub use recovery::RecoveryReport;
+pub use verify::{VerifyReport, verify};
 pub use worker::NodeWorker;

@@ -8,7 +8,7 @@ use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rubato_base::{Error, Lsn, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options};
-use rubato_protocol::{Policies, Statistics};
+use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::executor::Limits;
 use rubato_sql::partition::Partition;
 use rubato_sql::session::{PLANS_MAX_DEFAULT, PartitionLock, PlanCache};
@@ -44,6 +44,8 @@ pub struct NodeSettings {
     pub limits: Limits,
     /// How many statements one worker's stage may have waiting.
     pub queue_capacity: usize,
+    /// Load control by conflict potential, if it is switched on.
+    pub admission: Option<Admission>,
     /// Threads of each kind of stage, for each worker; 0 runs all stages on the worker's own thread.
     pub stage_threads: usize,
     /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
@@ -59,6 +61,7 @@ impl Default for NodeSettings {
             checkpoint_log_bytes: 512 << 20,
             limits: Limits::default(),
             queue_capacity: 16_384,
+            admission: None,
             stage_threads: 0,
             clock_us: || 0,
         }

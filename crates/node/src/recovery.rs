@@ -31,9 +31,9 @@ pub struct RecoveryReport {
 /// Records between two looks at the memory.
 const SPILL_EVERY_RECORDS: u64 = 4096;
 
-struct Recovery<'a> {
-    database: FormulaDatabase,
-    catalog: Catalog,
+pub(crate) struct Recovery<'a> {
+    pub(crate) database: FormulaDatabase,
+    pub(crate) catalog: Catalog,
     sequences: SequenceValues,
     next_storage_id: u32,
     parts: Vec<LoggedChange>,
@@ -59,50 +59,13 @@ pub(crate) fn recover(
     options: Options,
     settings: &NodeSettings,
 ) -> Result<Recovered> {
-    let found = Mark::read(&**store)?;
-    let from_mark = found.is_some();
-    let mark = found.unwrap_or_default();
-    let marked_storage = storage_ids(&mark.catalog);
-    let source = Box::new(StoreSource(Arc::clone(store)));
-    let mut recovery = Recovery {
-        database: FormulaDatabase::new(source, settings.policies, mark.clock),
-        catalog: Catalog::default(),
-        sequences: SequenceValues::default(),
-        next_storage_id: mark.next_storage_id,
-        parts: Vec::new(),
-        stored: marked_storage.iter().copied().collect(),
-        store: &**store,
-    };
-    for (id, value) in &mark.sequences {
-        recovery.sequences.recover(*id, *value);
-    }
-    for storage in &marked_storage {
-        recovery.database.open_table(*storage);
-    }
-    recovery.catalog = mark.catalog;
-    let mut report = RecoveryReport::default();
-    let reader = if from_mark {
-        Reader::open(Arc::clone(&directory), rubato_log::Lsn(mark.log_start))
-    } else {
-        Reader::open_oldest(Arc::clone(&directory))
-    };
-    let mut reader = reader.map_err(|error| log_error(&error))?;
-    while let Some(record) = reader.next_record().map_err(|error| log_error(&error))? {
-        report.log_bytes += record.end.0 - record.start.0;
-        report.transactions += 1;
-        recovery.take(record.payload)?;
-        if report.transactions.is_multiple_of(SPILL_EVERY_RECORDS)
-            && recovery.database.memory_bytes() > settings.memory_bytes
-        {
-            spill(&mut recovery.database, recovery.store, settings.memory_bytes / 2)?;
-        }
-    }
-    let tail = reader.into_tail().map_err(|error| log_error(&error))?;
+    // First what the log has is made durable: rows that memory cannot hold go to the store while the log is replayed, and the
+    // store must never have what the log could still lose.
+    let opened = rubato_log::open(Arc::clone(&directory), options);
+    let (appender, forcer, tail) = opened.map_err(|error| log_error(&error))?;
+    let (recovery, mut report) = replay(store, directory, settings, Some(settings.memory_bytes))?;
     report.cut_bytes = tail.dropped_bytes;
-    recovery.database.finish_recovery();
-    recovery.database.set_memory_limit(settings.memory_bytes);
     let stored = recovery.stored.iter().copied().collect();
-    let (appender, forcer) = rubato_log::resume(directory, options, &tail).map_err(|error| log_error(&error))?;
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
         database: recovery.database,
@@ -124,7 +87,60 @@ pub(crate) fn recover(
     })
 }
 
-impl Recovery<'_> {
+/// The rows of the store with the log played back onto them. Beyond `spill_bytes` of memory rows go to the store; without it
+/// nothing is written.
+pub(crate) fn replay<'a>(
+    store: &'a Arc<dyn Store>,
+    directory: Arc<dyn LogDirectory>,
+    settings: &NodeSettings,
+    spill_bytes: Option<usize>,
+) -> Result<(Recovery<'a>, RecoveryReport)> {
+    let found = Mark::read(&**store)?;
+    let reader = match &found {
+        Some(mark) => Reader::open(directory, rubato_log::Lsn(mark.log_start)),
+        None => Reader::open_oldest(directory),
+    };
+    let mut reader = reader.map_err(|error| log_error(&error))?;
+    let mut recovery = Recovery::new(store, settings, found.unwrap_or_default());
+    let mut report = RecoveryReport::default();
+    while let Some(record) = reader.next_record().map_err(|error| log_error(&error))? {
+        report.log_bytes += record.end.0 - record.start.0;
+        report.transactions += 1;
+        recovery.take(record.payload)?;
+        if let Some(bytes) = spill_bytes
+            && report.transactions.is_multiple_of(SPILL_EVERY_RECORDS)
+            && recovery.database.memory_bytes() > bytes
+        {
+            spill(&mut recovery.database, recovery.store, bytes / 2)?;
+        }
+    }
+    report.cut_bytes = reader.into_tail().map_err(|error| log_error(&error))?.dropped_bytes;
+    recovery.database.finish_recovery();
+    recovery.database.set_memory_limit(settings.memory_bytes);
+    Ok((recovery, report))
+}
+
+impl<'a> Recovery<'a> {
+    fn new(store: &'a Arc<dyn Store>, settings: &NodeSettings, mark: Mark) -> Recovery<'a> {
+        let source = Box::new(StoreSource(Arc::clone(store)));
+        let mut database = FormulaDatabase::new(source, settings.policies, mark.clock);
+        let stored: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
+        stored.iter().for_each(|storage| database.open_table(*storage));
+        let mut sequences = SequenceValues::default();
+        mark.sequences
+            .iter()
+            .for_each(|(id, value)| sequences.recover(*id, *value));
+        Recovery {
+            database,
+            catalog: mark.catalog,
+            sequences,
+            next_storage_id: mark.next_storage_id,
+            parts: Vec::new(),
+            stored,
+            store: &**store,
+        }
+    }
+
     fn take(&mut self, payload: &[u8]) -> Result<()> {
         match decode(payload)? {
             Record::Part { first, changes } => {

@@ -41,6 +41,8 @@ pub struct NodeWorker {
     last_session: SessionId,
     several_sessions: bool,
     submitted: VecDeque<(StageKind, Box<SessionWork>)>,
+    /// Requests that would begin a transaction, and since when they wait to be let in (load control).
+    at_the_door: VecDeque<(i64, Box<SessionWork>)>,
     now_us: i64,
 }
 
@@ -59,6 +61,7 @@ impl NodeWorker {
             last_session: SessionId::default(),
             several_sessions: false,
             submitted: VecDeque::new(),
+            at_the_door: VecDeque::new(),
             now_us: 0,
         })
     }
@@ -107,6 +110,21 @@ impl NodeWorker {
                     }
                 }
             }
+        }
+    }
+
+    /// Lets in whom load control admits, in the order of arrival. A new transaction is younger than all that are active.
+    fn let_in(&mut self) {
+        let Some(admission) = self.shared.settings.admission else {
+            return;
+        };
+        while let Some((since_us, work)) = self.at_the_door.pop_front() {
+            let active = self.shared.partition.lock().database.live_transactions();
+            if !admission.admits(active, active, self.now_us - since_us) {
+                self.at_the_door.push_front((since_us, work));
+                return;
+            }
+            self.submitted.push_back((StageKind::Parser, work));
         }
     }
 
@@ -195,7 +213,12 @@ impl StatementWorker for NodeWorker {
     fn submit(&mut self, work: SessionWork) {
         self.several_sessions |= work.session.id != self.last_session;
         self.last_session = work.session.id;
-        self.submitted.push_back((StageKind::Parser, Box::new(work)));
+        let work = Box::new(work);
+        if self.shared.settings.admission.is_some() && !work.session.in_transaction() && !work.session.is_busy() {
+            self.at_the_door.push_back((self.now_us, work));
+        } else {
+            self.submitted.push_back((StageKind::Parser, work));
+        }
     }
 
     fn run(&mut self, now_us: i64) {
@@ -204,6 +227,7 @@ impl StatementWorker for NodeWorker {
         self.release_held_back();
         loop {
             self.unpark_woken();
+            self.let_in();
             self.feed();
             let handled = self.driver.run(self.shared.settings.clock_us);
             self.gather();
@@ -247,7 +271,15 @@ impl StatementWorker for NodeWorker {
             .map(unix)
             .min();
         let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
-        [parked, held_back].into_iter().flatten().min()
+        let admission = self.shared.settings.admission;
+        let door = admission
+            .zip(self.at_the_door.front())
+            .map(|(admission, (since_us, _))| since_us + admission.hold_us_max);
+        [parked, held_back, door].into_iter().flatten().min()
+    }
+
+    fn idle_timeout_us(&self, session: &Session) -> Option<i64> {
+        session.idle_timeout_us()
     }
 
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {

@@ -12,6 +12,7 @@
 //!
 //! Start with [`FormulaDatabase`].
 
+mod admission;
 mod api;
 mod commit;
 mod database;
@@ -26,6 +27,7 @@ mod table;
 mod transaction;
 mod write;
 
+pub use admission::Admission;
 pub use api::{
     BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed,
     Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop,

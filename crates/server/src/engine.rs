@@ -61,6 +61,7 @@ impl Engine for NodeEngine {
             memory_bytes: usize::try_from(row_bytes).unwrap_or(usize::MAX),
             clock_us: now_us,
             stage_threads: settings.stage_threads,
+            admission: settings.admission.then(rubato_protocol::Admission::default),
             ..NodeSettings::default()
         };
         node_settings.policies.commit = match settings.commit_policy {
@@ -76,7 +77,9 @@ impl Engine for NodeEngine {
         );
         let checkpoints = Checkpoints::start(node.clone()).map_err(|wrong| io_error(data, &wrong))?;
         let own = node.clone();
-        let log_thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || own.serve_log());
+        let log_thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || own.serve_log());
         let log_thread = Some(log_thread.map_err(|wrong| io_error(data, &wrong))?);
         Ok(NodeEngine {
             node,

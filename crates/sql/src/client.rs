@@ -4,8 +4,8 @@
 //! the node as a library has a responder of its own. No socket and no byte of the wire protocol is known here.
 
 use bytes::Bytes;
-use rubato_base::{DataType, Error, TableId, Value};
 use rubato_base::text_format::TextContext;
+use rubato_base::{DataType, Error, TableId, Value};
 
 /// One request of a client, in the order of arrival.
 #[derive(Clone, Debug)]

@@ -49,8 +49,16 @@ impl Partition {
         if moved.is_empty() {
             return Ok(None);
         }
-        let attachment = Attachment { catalog: None, sequences: moved.clone() }.encode();
-        let record = CommitRecord { cts: Timestamp::ZERO, changes: &(), attachment: Some(&attachment) };
+        let attachment = Attachment {
+            catalog: None,
+            sequences: moved.clone(),
+        }
+        .encode();
+        let record = CommitRecord {
+            cts: Timestamp::ZERO,
+            changes: &(),
+            attachment: Some(&attachment),
+        };
         let appended = self.log.append(&record);
         if appended.is_err() {
             // The numbers have been given: the next attempt must write them down.
@@ -122,7 +130,10 @@ pub struct SequenceValues {
 impl SequenceValues {
     /// `nextval`. 2200H at its end.
     pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
-        let value = self.values.entry(sequence.id).or_insert(SequenceValue { last: None, logged: None });
+        let value = self.values.entry(sequence.id).or_insert(SequenceValue {
+            last: None,
+            logged: None,
+        });
         let next = match value.last {
             None => sequence.start,
             Some(last) => match last.checked_add(sequence.increment) {
@@ -133,10 +144,20 @@ impl SequenceValues {
             },
         };
         value.last = Some(next);
-        let beyond = value.logged.is_none_or(|logged| if sequence.increment > 0 { next > logged } else { next < logged });
+        let beyond = value.logged.is_none_or(|logged| {
+            if sequence.increment > 0 {
+                next > logged
+            } else {
+                next < logged
+            }
+        });
         if beyond || sequence.cycle {
             let ahead = next.saturating_add(sequence.increment.saturating_mul(LOGGED_AHEAD));
-            let ahead = if sequence.cycle { next } else { ahead.clamp(sequence.minimum, sequence.maximum) };
+            let ahead = if sequence.cycle {
+                next
+            } else {
+                ahead.clamp(sequence.minimum, sequence.maximum)
+            };
             value.logged = Some(ahead);
             self.moved.push((sequence.id, ahead));
         }
@@ -152,8 +173,18 @@ impl SequenceValues {
             );
             return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
-        let last = if is_called { value } else { value.saturating_sub(sequence.increment) };
-        self.values.insert(sequence.id, SequenceValue { last: Some(last), logged: Some(last) });
+        let last = if is_called {
+            value
+        } else {
+            value.saturating_sub(sequence.increment)
+        };
+        self.values.insert(
+            sequence.id,
+            SequenceValue {
+                last: Some(last),
+                logged: Some(last),
+            },
+        );
         self.moved.push((sequence.id, last));
         Ok(value)
     }
@@ -161,18 +192,33 @@ impl SequenceValues {
     /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY).
     pub fn restart(&mut self, sequence: &Sequence) {
         let before = sequence.start.saturating_sub(sequence.increment);
-        self.values.insert(sequence.id, SequenceValue { last: Some(before), logged: Some(before) });
+        self.values.insert(
+            sequence.id,
+            SequenceValue {
+                last: Some(before),
+                logged: Some(before),
+            },
+        );
         self.moved.push((sequence.id, before));
     }
 
     /// Puts back what the log or a checkpoint says.
     pub fn recover(&mut self, id: u32, value: i64) {
-        self.values.insert(id, SequenceValue { last: Some(value), logged: Some(value) });
+        self.values.insert(
+            id,
+            SequenceValue {
+                last: Some(value),
+                logged: Some(value),
+            },
+        );
     }
 
     /// All sequences with the value up to which numbers may have been given, for a checkpoint.
     pub fn all(&self) -> Vec<(u32, i64)> {
-        self.values.iter().filter_map(|(id, value)| value.logged.map(|logged| (*id, logged))).collect()
+        self.values
+            .iter()
+            .filter_map(|(id, value)| value.logged.map(|logged| (*id, logged)))
+            .collect()
     }
 
     fn put_back(&mut self, moved: Vec<(u32, i64)>) {
@@ -186,10 +232,17 @@ impl SequenceValues {
 }
 
 fn exhausted(sequence: &Sequence) -> Error {
-    let (end, limit) = if sequence.increment > 0 { ("maximum", sequence.maximum) } else { ("minimum", sequence.minimum) };
+    let (end, limit) = if sequence.increment > 0 {
+        ("maximum", sequence.maximum)
+    } else {
+        ("minimum", sequence.minimum)
+    };
     Error::new(
         SqlState(*b"2200H"),
-        format!("nextval: reached {end} value of sequence \"{}\" ({limit})", sequence.name),
+        format!(
+            "nextval: reached {end} value of sequence \"{}\" ({limit})",
+            sequence.name
+        ),
     )
 }
 
@@ -222,13 +275,25 @@ mod tests {
     fn sequence(increment: i64, cycle: bool) -> Sequence {
         let (minimum, maximum) = (1, 100);
         let start = if increment > 0 { minimum } else { maximum };
-        Sequence { id: 7, name: "s".into(), start, increment, minimum, maximum, cycle, owned_by: None }
+        Sequence {
+            id: 7,
+            name: "s".into(),
+            start,
+            increment,
+            minimum,
+            maximum,
+            cycle,
+            owned_by: None,
+        }
     }
 
     #[test]
     fn a_sequence_counts_is_logged_ahead_and_ends() {
         let (sequence, mut values) = (sequence(1, false), SequenceValues::default());
-        assert_eq!((values.next(&sequence).unwrap(), values.next(&sequence).unwrap()), (1, 2));
+        assert_eq!(
+            (values.next(&sequence).unwrap(), values.next(&sequence).unwrap()),
+            (1, 2)
+        );
         assert_eq!(values.take_moved(), vec![(7, 33)]);
         for expected in 3..=100 {
             assert_eq!(values.next(&sequence).unwrap(), expected);
@@ -255,7 +320,10 @@ mod tests {
 
     #[test]
     fn attachments_round_trip() {
-        let attachment = Attachment { catalog: Some(Catalog::default()), sequences: vec![(1, -5), (2, 7)] };
+        let attachment = Attachment {
+            catalog: Some(Catalog::default()),
+            sequences: vec![(1, -5), (2, 7)],
+        };
         let back = Attachment::decode(&attachment.encode()).unwrap();
         assert_eq!((back.sequences, back.catalog.is_some()), (vec![(1, -5), (2, 7)], true));
         assert!(Attachment::decode(&[1, 0]).is_err());

@@ -57,7 +57,7 @@ pub enum Utility {
         /// For this and all later transactions of the session.
         session: bool,
     },
-    /// SET [LOCAL] name = value; `None` is DEFAULT.
+    /// `SET [LOCAL] name = value`; `None` is DEFAULT.
     Set {
         /// The setting.
         name: String,

@@ -108,6 +108,11 @@ pub trait StatementWorker: Send {
     /// The next moment at which [`StatementWorker::run`] must be called even if nothing happens, in microseconds.
     fn next_deadline_us(&self) -> Option<i64>;
 
+    /// How long a client may leave a session as it is now without a word before its connection is ended; `None`: for ever.
+    fn idle_timeout_us(&self, _session: &Self::Session) -> Option<i64> {
+        None
+    }
+
     /// Gives up what a session does right now; its work comes back through [`StatementWorker::poll_completed`]. Nothing
     /// happens if the session has no work inside.
     fn cancel(&mut self, session: SessionId, reason: CancelReason);

@@ -73,10 +73,10 @@ pub struct StartArguments {
     /// Threads per stage, for comparison; 0 runs all stages on the workers [default: 0]
     #[arg(long, env = "RUBATO_STAGE_THREADS", value_name = "N")]
     pub stage_threads: Option<usize>,
-    /// When conflicts are looked for [default: optimistic]
+    /// Whether a commit waits for earlier readers of what it writes [default: optimistic: it does not]
     #[arg(long, env = "RUBATO_COMMIT_POLICY", value_name = "POLICY")]
     pub commit_policy: Option<CommitPolicy>,
-    /// Load control by conflict potential [default: on]
+    /// Load control by conflict potential: new transactions wait a little while many are active [default: off]
     #[arg(long, env = "RUBATO_ADMISSION", value_name = "SWITCH")]
     pub admission: Option<Switch>,
     /// Serve Prometheus metrics over HTTP here [default: not]

@@ -20,19 +20,19 @@ pub struct EngineSettings {
     pub workers: usize,
     /// Threads per stage kind; 0 runs all stages on the workers.
     pub stage_threads: usize,
-    /// When formulas are checked.
+    /// What a commit does about earlier readers.
     pub commit_policy: CommitPolicy,
     /// Whether load is controlled by conflict potential.
     pub admission: bool,
 }
 
-/// When a transaction's formulas are checked against others.
+/// What a commit does about earlier readers of what it writes (paper rules P1 and P2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommitPolicy {
-    /// At commit.
+    /// It commits, and what they still need is retained.
     Optimistic,
-    /// At each statement, waiting for others where need be.
+    /// It waits for them a bounded time.
     Pessimistic,
 }
 

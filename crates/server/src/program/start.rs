@@ -134,7 +134,7 @@ fn engine_settings(arguments: &StartArguments, workers: usize) -> EngineSettings
         workers,
         stage_threads: arguments.stage_threads.unwrap_or(0),
         commit_policy: arguments.commit_policy.unwrap_or(CommitPolicy::Optimistic),
-        admission: arguments.admission != Some(Switch::Off),
+        admission: arguments.admission == Some(Switch::On),
     }
 }
 

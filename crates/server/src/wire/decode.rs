@@ -122,8 +122,10 @@ fn whole_copy_data(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 fn push_request(tag: u8, body: &[u8], requests: &mut VecDeque<Request>) {
-    let request = decode_message(tag, &mut Body { rest: body })
-        .unwrap_or_else(|error| Request::Invalid { error, simple: tag == b'Q' });
+    let request = decode_message(tag, &mut Body { rest: body }).unwrap_or_else(|error| Request::Invalid {
+        error,
+        simple: tag == b'Q',
+    });
     let is_function_call = tag == b'F';
     requests.push_back(request);
     if is_function_call {

@@ -203,6 +203,17 @@ impl<W: SqlWorker> WorkerLoop<W> {
                 self.engine.cancel(session, CancelReason::Disconnected);
             }
         }
+        while self.idle_deadlines.first().is_some_and(|deadline| deadline.0 <= now_us) {
+            let Some((_, index, session)) = self.idle_deadlines.pop_first() else {
+                break;
+            };
+            if let Some(connection) = self.find(index, session) {
+                connection.idle_until_us = None;
+                let message = "terminating connection due to idle-in-transaction timeout";
+                connection.fatal = Some(Error::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message));
+                self.enqueue(index);
+            }
+        }
         if self.accept_again_at_us.take_if(|at| *at <= now_us).is_some() {
             (0..self.listeners.len()).for_each(|listener| self.accept(listener, now_us));
         }
@@ -261,6 +272,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         if let Some(transport) = connection.transport.as_mut() {
             transport.close();
             let _ = self.poll.registry().deregister(transport.socket());
+        }
+        if let Some(deadline_us) = connection.idle_until_us {
+            self.idle_deadlines.remove(&(deadline_us, index, connection.session));
         }
         if connection.stalled_since_us.is_some() {
             self.stalled -= 1;

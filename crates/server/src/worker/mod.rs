@@ -21,7 +21,7 @@ use rubato_stages::worker::{CancelReason, StatementWorker};
 use shared::Shared;
 use slab::Slab;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -109,6 +109,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     /// In order of time, since all wait equally long.
     login_deadlines: VecDeque<(i64, usize, SessionId)>,
     hangup_deadlines: VecDeque<(i64, usize, SessionId)>,
+    /// When clients that are silent within a transaction are let go.
+    idle_deadlines: BTreeSet<(i64, usize, SessionId)>,
     stalled: usize,
     stall_check_at_us: i64,
     stopping: Option<Stopping>,
@@ -148,6 +150,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             responders: Vec::new(),
             login_deadlines: VecDeque::new(),
             hangup_deadlines: VecDeque::new(),
+            idle_deadlines: BTreeSet::new(),
             stalled: 0,
             stall_check_at_us: 0,
             stopping: None,
@@ -204,7 +207,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
                 _ => {}
             }
         }
-        let timeout = if events.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let timeout = if events.is_empty() {
+            timeout
+        } else {
+            Some(Duration::ZERO)
+        };
         let timeout = if self.port.fall_asleep() {
             timeout
         } else {
@@ -276,6 +283,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.engine.next_deadline_us(),
             self.login_deadlines.front().map(|deadline| deadline.0),
             self.hangup_deadlines.front().map(|deadline| deadline.0),
+            self.idle_deadlines.first().map(|deadline| deadline.0),
             self.accept_again_at_us,
             (self.stalled > 0).then_some(self.stall_check_at_us),
             self.stopping.as_ref().map(|stopping| {

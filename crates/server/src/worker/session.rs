@@ -196,6 +196,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return Progress::Over;
         };
         let requests = std::mem::take(&mut connection.requests);
+        if let Some(deadline_us) = connection.idle_until_us.take() {
+            self.idle_deadlines.remove(&(deadline_us, index, connection.session));
+        }
         let (id, cancelled) = (connection.session, std::mem::take(&mut connection.cancelled));
         connection.terminating = matches!(requests.back(), Some(Request::Terminate));
         self.submitted = true;
@@ -245,6 +248,13 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         };
         let is_over = connection.terminating && work.requests.is_empty();
+        if work.requests.is_empty()
+            && let Some(timeout_us) = self.engine.idle_timeout_us(&work.session)
+        {
+            connection.idle_until_us = Some(now_us + timeout_us);
+            self.idle_deadlines
+                .insert((now_us + timeout_us, index, connection.session));
+        }
         connection.keep_requests(work.requests);
         connection.responder = Some(work.responder);
         connection.phase = if is_over {

@@ -141,7 +141,7 @@ impl TestEngine {
                     work.responder.error(&Error::new(SqlState::QUERY_CANCELED, reason));
                     ready(&mut work);
                 }
-                Request::Invalid(error) => {
+                Request::Invalid { error, .. } => {
                     work.responder.error(&error);
                     work.session.skipping = true;
                 }

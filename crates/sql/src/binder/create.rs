@@ -36,12 +36,6 @@ impl Context<'_> {
         for column in &statement.columns {
             definition.column(column)?;
         }
-        if definition.table.columns.len() > COLUMNS_MAX {
-            return Err(Error::new(
-                SqlState::TOO_MANY_COLUMNS,
-                format!("tables can have at most {COLUMNS_MAX} columns"),
-            ));
-        }
         for column in &statement.columns {
             definition.column_constraints(column)?;
         }
@@ -114,6 +108,12 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// Adds a column with its type, default and nullability.
     pub fn column(&mut self, definition: &ast::ColumnDef) -> Result<()> {
         let name = fold(&definition.name);
+        if self.table.columns.len() >= COLUMNS_MAX {
+            return Err(Error::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("tables can have at most {COLUMNS_MAX} columns"),
+            ));
+        }
         if self
             .table
             .columns
@@ -239,11 +239,14 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// PostgreSQL's name for an object without one: `a_b_suffix`, with a number if that is taken.
     pub fn free_name(&mut self, parts: &[&str]) -> String {
         let base = cut(parts.join("_"));
+        // The table itself is as the statement has changed it so far.
+        let tables = self.context.catalog.tables.values().map(|table| &**table);
+        let others = tables.filter(|table| table.name != self.table.name);
         let taken = |name: &str| {
             self.names.contains(name)
                 || self.context.catalog.tables.contains_key(name)
                 || self.context.catalog.sequences.contains_key(name)
-                || self.context.catalog.tables.values().any(|table| {
+                || others.clone().chain([&self.table]).any(|table| {
                     table.indexes.iter().any(|index| index.name == name)
                         || table.primary_key_name == name
                         || (table.name == self.table.name

@@ -94,7 +94,14 @@ impl Context<'_> {
                 .rows
                 .iter()
                 .map(|row| {
-                    self.check_width(&statement.columns, columns.len(), row.content.len(), |index| row.content[index].span())?;
+                    if row.content.len() != values.rows[0].content.len() {
+                        let span = row.content.first().map_or_else(Span::empty, Spanned::span);
+                        let message = "VALUES lists must all be the same length";
+                        return located(self, span, Err(Error::new(SqlState::SYNTAX_ERROR, message)));
+                    }
+                    self.check_width(&statement.columns, columns.len(), row.content.len(), |index| {
+                        row.content[index].span()
+                    })?;
                     self.insert_row(&row.content, &target)
                 })
                 .collect::<Result<_>>()?;

@@ -93,7 +93,12 @@ fn bind_source(
         source,
         catalog,
         text: settings.text_context(),
-        parameters: RefCell::new(Parameters::new(highest, literals, declared, settings.takes_parameters())),
+        parameters: RefCell::new(Parameters::new(
+            highest,
+            literals,
+            declared,
+            settings.takes_parameters(),
+        )),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
     };

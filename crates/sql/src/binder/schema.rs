@@ -210,6 +210,7 @@ impl Context<'_> {
                 drop_behavior,
             } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                without_constraint(table, &fold(name));
                 actions.push(AlterAction::DropConstraint {
                     name: fold(name),
                     if_exists: *if_exists,
@@ -287,6 +288,17 @@ impl Context<'_> {
 }
 
 /// What `after` has and `before` has not, as actions.
+/// Takes a constraint out of a definition, so that what follows in the statement may take its place and name.
+fn without_constraint(table: &mut Table, name: &str) {
+    if !table.primary_key.is_empty() && table.primary_key_name == name {
+        table.primary_key.clear();
+        table.primary_key_name.clear();
+    }
+    table.indexes.retain(|index| !index.constraint || index.name != name);
+    table.checks.retain(|check| check.name != name);
+    table.foreign_keys.retain(|key| key.name != name);
+}
+
 fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterAction>) {
     if before.primary_key != after.primary_key {
         actions.push(AlterAction::AddPrimaryKey {

@@ -23,6 +23,9 @@ pub(super) struct Item {
     pub origin: Option<(TableId, i16)>,
 }
 
+/// PostgreSQL's MaxTupleAttributeNumber: the columns of a result.
+const TARGETS_MAX: usize = 1664;
+
 impl Context<'_> {
     /// Plans a query. `wanted` are types for result columns that have none of their own (INSERT ... SELECT).
     pub(super) fn query(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
@@ -156,6 +159,12 @@ impl Context<'_> {
                 }
                 other => return Err(Error::unsupported(format!("{other} in a select list"))),
             }
+        }
+        if items.len() > TARGETS_MAX {
+            return Err(Error::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("target lists can have at most {TARGETS_MAX} entries"),
+            ));
         }
         Ok(items)
     }

@@ -78,7 +78,9 @@ impl ExecutionContext<'_> {
 
     pub(crate) fn spend(&mut self, rows: u64) {
         if self.rows_left != Self::UNBOUNDED {
-            self.rows_left = self.rows_left.saturating_sub(usize::try_from(rows).unwrap_or(usize::MAX));
+            self.rows_left = self
+                .rows_left
+                .saturating_sub(usize::try_from(rows).unwrap_or(usize::MAX));
         }
     }
 

@@ -37,9 +37,9 @@ enum Phase {
     #[default]
     Fresh,
     /// Tuples are grouped; how many more are of use.
-    Grouping(Aggregation, usize),
+    Grouping(Box<Aggregation>, usize),
     /// Rows are sorted.
-    Sorting(Sorter<()>),
+    Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
     Streaming,
     /// All rows are known.
@@ -152,11 +152,11 @@ impl SelectRun {
             let wanted = plan
                 .input_limit
                 .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-            Phase::Grouping(Aggregation::new(aggregate), wanted)
+            Phase::Grouping(Box::new(Aggregation::new(aggregate)), wanted)
         } else if !plan.order_by.is_empty() && plan.lock.is_some() {
             Phase::Collected(self.collect_sorted_locked(plan, context)?)
         } else if !plan.order_by.is_empty() {
-            Phase::Sorting(Sorter::new(self.window.useful_rows()))
+            Phase::Sorting(Box::new(Sorter::new(self.window.useful_rows())))
         } else {
             Phase::Streaming
         };
@@ -194,7 +194,11 @@ impl SelectRun {
             if self.next >= self.batch.len() {
                 self.pull(plan, useful, context)?;
                 if self.batch.is_empty() {
-                    return Ok(if context.is_spent() { NextTuple::Paused } else { NextTuple::End });
+                    return Ok(if context.is_spent() {
+                        NextTuple::Paused
+                    } else {
+                        NextTuple::End
+                    });
                 }
             }
             let place = self.next;
@@ -293,7 +297,7 @@ impl SelectRun {
     fn collect_groups(
         &mut self,
         plan: &SelectPlan,
-        mut aggregation: Aggregation,
+        mut aggregation: Box<Aggregation>,
         mut wanted: usize,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<Vec<Vec<Value>>>> {
@@ -330,7 +334,7 @@ impl SelectRun {
     fn collect_sorted(
         &mut self,
         plan: &SelectPlan,
-        mut sorter: Sorter<()>,
+        mut sorter: Box<Sorter<()>>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<Vec<Vec<Value>>>> {
         loop {

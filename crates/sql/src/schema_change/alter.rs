@@ -136,20 +136,30 @@ impl Change {
 
     /// Moves a table's rows under another key, and makes its indexes anew: their entries name rows by key.
     fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
-        let fresh = self.new_storage();
-        let table = self.table_mut(name)?;
-        let from = std::mem::replace(&mut table.id, fresh);
-        let old_key = std::mem::replace(&mut table.primary_key, key);
-        let indexes = table.indexes.len();
-        self.catalog.table_names.remove(&from);
-        self.catalog.table_names.insert(fresh, name.to_owned());
-        self.work.push(StorageWork::Rewrite {
-            table: name.to_owned(),
-            from,
-            old_key,
-        });
-        self.work.push(StorageWork::Drop { storage: from });
-        for index in 0..indexes {
+        let earlier = self
+            .work
+            .iter()
+            .position(|work| matches!(work, StorageWork::Rewrite { table, .. } if table == name));
+        if let Some(place) = earlier {
+            // The rows move only once in a statement, under the last key, behind everything that changes them.
+            let rewrite = self.work.remove(place);
+            self.table_mut(name)?.primary_key = key;
+            self.work.push(rewrite);
+        } else {
+            let fresh = self.new_storage();
+            let table = self.table_mut(name)?;
+            let from = std::mem::replace(&mut table.id, fresh);
+            let old_key = std::mem::replace(&mut table.primary_key, key);
+            self.catalog.table_names.remove(&from);
+            self.catalog.table_names.insert(fresh, name.to_owned());
+            self.work.push(StorageWork::Rewrite {
+                table: name.to_owned(),
+                from,
+                old_key,
+            });
+            self.work.push(StorageWork::Drop { storage: from });
+        }
+        for index in 0..self.table_mut(name)?.indexes.len() {
             let fresh = self.new_storage();
             let old: TableId = std::mem::replace(&mut self.table_mut(name)?.indexes[index].id, fresh);
             self.work.push(StorageWork::FillIndex {

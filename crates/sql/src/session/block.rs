@@ -39,12 +39,20 @@ pub(super) struct NamedSavepoint {
 
 impl Session {
     /// The transaction that the current statement runs in, begun if there is none.
-    pub(super) fn ensure_transaction(&mut self, partition: &mut Partition, read_only: bool, now_us: i64) -> TransactionId {
+    pub(super) fn ensure_transaction(
+        &mut self,
+        partition: &mut Partition,
+        read_only: bool,
+        now_us: i64,
+    ) -> TransactionId {
         if let Some(transaction) = &self.transaction {
             return transaction.id;
         }
         let read_only = read_only || self.is_read_only();
-        let id = partition.database.begin(BeginOptions { session: self.id, read_only });
+        let id = partition.database.begin(BeginOptions {
+            session: self.id,
+            read_only,
+        });
         self.transaction = Some(OpenTransaction {
             id,
             started_us: now_us,
@@ -67,12 +75,18 @@ impl Session {
     }
 
     pub(super) fn transaction_time_us(&self, now_us: i64) -> i64 {
-        self.transaction.as_ref().map_or(now_us, |transaction| transaction.started_us)
+        self.transaction
+            .as_ref()
+            .map_or(now_us, |transaction| transaction.started_us)
     }
 
     /// Commits the open transaction, if there is one. `Some` means that it has to wait; call again when woken. An error has
     /// not yet rolled it back.
-    pub(super) fn commit_now(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Result<Option<Next>> {
+    pub(super) fn commit_now(
+        &mut self,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
         if let Some(lsn) = partition.log_sequences()? {
             self.raise_durable(lsn);
         }
@@ -101,7 +115,11 @@ impl Session {
 
     /// A commit at the end of a script or at Sync goes on at the parser stage, that of a statement at the transaction stage.
     fn commit_stage(&self) -> StageKind {
-        if self.current.is_some() { StageKind::Transaction } else { StageKind::Parser }
+        if self.current.is_some() {
+            StageKind::Transaction
+        } else {
+            StageKind::Parser
+        }
     }
 
     /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else did, or changed a table that
@@ -119,12 +137,18 @@ impl Session {
             }
         }
         Ok(transaction.catalog.as_ref().map(|catalog| {
-            Attachment { catalog: Some((**catalog).clone()), sequences: Vec::new() }.encode()
+            Attachment {
+                catalog: Some((**catalog).clone()),
+                sequences: Vec::new(),
+            }
+            .encode()
         }))
     }
 
     fn install_catalog(&mut self, partition: &mut Partition) {
-        let Some(transaction) = &mut self.transaction else { return };
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
         if let Some(catalog) = transaction.catalog.take() {
             partition.catalog = catalog;
             for storage in transaction.dropped_storage.drain(..) {
@@ -135,7 +159,9 @@ impl Session {
 
     /// Rolls the open transaction back, if there is one.
     pub(super) fn roll_back(&mut self, partition: &mut Partition) {
-        let Some(transaction) = self.transaction.take() else { return };
+        let Some(transaction) = self.transaction.take() else {
+            return;
+        };
         partition.database.rollback(transaction.id);
         for storage in transaction.created_storage {
             partition.database.drop_table(storage);
@@ -149,7 +175,11 @@ impl Session {
             Block::Explicit => {
                 self.block = Block::Failed;
                 // Without savepoints there is nothing left to keep: whoever waits for this transaction goes on.
-                if self.transaction.as_ref().is_some_and(|transaction| transaction.savepoints.is_empty()) {
+                if self
+                    .transaction
+                    .as_ref()
+                    .is_some_and(|transaction| transaction.savepoints.is_empty())
+                {
                     self.roll_back(partition);
                 } else if let Some(transaction) = &self.transaction {
                     partition.database.stop_waiting(transaction.id);
@@ -191,9 +221,14 @@ impl Session {
         self.require_block("SAVEPOINT")?;
         let id = self.ensure_transaction(partition, false, now_us);
         let savepoint = partition.database.savepoint(id);
-        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        let Some(transaction) = &mut self.transaction else {
+            return Ok(());
+        };
         if transaction.savepoints.len() >= SAVEPOINTS_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too many savepoints in one transaction"));
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "too many savepoints in one transaction",
+            ));
         }
         transaction.savepoints.push(NamedSavepoint {
             name: name.to_owned(),
@@ -217,7 +252,9 @@ impl Session {
     pub(super) fn rollback_to_savepoint(&mut self, name: &str, partition: &mut Partition) -> Result<()> {
         self.require_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_at(name)?;
-        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        let Some(transaction) = &mut self.transaction else {
+            return Ok(());
+        };
         transaction.savepoints.truncate(at + 1);
         if let Some(savepoint) = transaction.savepoints.last() {
             partition.database.rollback_to(transaction.id, savepoint.savepoint);
@@ -230,10 +267,16 @@ impl Session {
 
     fn savepoint_at(&self, name: &str) -> Result<usize> {
         let found = self.transaction.as_ref().and_then(|transaction| {
-            transaction.savepoints.iter().rposition(|savepoint| savepoint.name == name)
+            transaction
+                .savepoints
+                .iter()
+                .rposition(|savepoint| savepoint.name == name)
         });
         found.ok_or_else(|| {
-            Error::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+            Error::new(
+                SqlState::INVALID_SAVEPOINT_SPECIFICATION,
+                format!("savepoint \"{name}\" does not exist"),
+            )
         })
     }
 
@@ -257,6 +300,8 @@ impl Session {
     /// What a statement of the open transaction has read must be durable before its answer, unless the transaction goes on
     /// (promise 4: rows read inside an open transaction may be shown at once).
     pub(super) fn read_depends_on(&self, partition: &Partition) -> Lsn {
-        self.transaction.as_ref().map_or(Lsn(0), |transaction| partition.database.depends_on(transaction.id))
+        self.transaction
+            .as_ref()
+            .map_or(Lsn(0), |transaction| partition.database.depends_on(transaction.id))
     }
 }

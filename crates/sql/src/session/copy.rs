@@ -27,7 +27,11 @@ enum Resume {
 }
 
 fn wire_format(copy: &CopyStatement) -> Format {
-    if copy.format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+    if copy.format == CopyFormat::Binary {
+        Format::Binary
+    } else {
+        Format::Text
+    }
 }
 
 impl Session {
@@ -52,10 +56,16 @@ impl Session {
         if let (Some(table), Some(transaction)) = (&copy.table, &mut self.transaction) {
             transaction.written_versions.push((table.name.clone(), table.version));
         }
-        let Some(mut current) = self.current.take() else { return Ok(Next::To(StageKind::Parser)) };
+        let Some(mut current) = self.current.take() else {
+            return Ok(Next::To(StageKind::Parser));
+        };
         current.savepoint = Some(savepoint);
         self.replay = None;
-        self.copy_in = Some(CopyIn { reader, current, resume: None });
+        self.copy_in = Some(CopyIn {
+            reader,
+            current,
+            resume: None,
+        });
         responder.copy_in(wire_format(copy), copy.columns.len());
         Ok(Next::To(StageKind::Parser))
     }
@@ -91,8 +101,17 @@ impl Session {
             self.current = Some(copy.current);
             return Some(self.fail(error, partition, responder));
         }
-        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| reader.feed(data, execution));
-        self.after_copy_step(copy, outcome.map(|()| None), Resume::Feed, partition, context, responder)
+        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| {
+            reader.feed(data, execution)
+        });
+        self.after_copy_step(
+            copy,
+            outcome.map(|()| None),
+            Resume::Feed,
+            partition,
+            context,
+            responder,
+        )
     }
 
     pub(super) fn copy_done(
@@ -102,7 +121,9 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
-        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| reader.finish(execution));
+        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| {
+            reader.finish(execution)
+        });
         self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, context, responder)
     }
 
@@ -165,7 +186,12 @@ impl Session {
             return Err(Stop::Fail(Error::internal("a COPY without a transaction")));
         };
         let catalog = self.catalog(partition);
-        let Partition { database, sequences, row_numbers, .. } = partition;
+        let Partition {
+            database,
+            sequences,
+            row_numbers,
+            ..
+        } = partition;
         let times_us = (copy.current.started_us, context.now_us);
         let reader = &mut copy.reader;
         with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
@@ -203,7 +229,12 @@ impl Session {
         };
         self.replay = None;
         let catalog = self.catalog(partition);
-        let Partition { database, sequences, row_numbers, .. } = partition;
+        let Partition {
+            database,
+            sequences,
+            row_numbers,
+            ..
+        } = partition;
         let times_us = (context.now_us, context.now_us);
         let rows = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {

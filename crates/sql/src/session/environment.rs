@@ -51,9 +51,11 @@ impl SessionEnvironment<'_> {
 
     fn sequence(&self, name: &str) -> Result<&Sequence> {
         let bare = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
-        self.catalog.sequences.get(bare).map(|sequence| &**sequence).ok_or_else(|| {
-            Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-        })
+        self.catalog
+            .sequences
+            .get(bare)
+            .map(|sequence| &**sequence)
+            .ok_or_else(|| Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
     }
 }
 
@@ -69,15 +71,26 @@ impl Environment for SessionEnvironment<'_> {
 
     fn current_value(&self, sequence: &str) -> Result<i64> {
         let sequence = self.sequence(sequence)?;
-        self.taken.borrow().by_sequence.get(&sequence.id).copied().ok_or_else(|| {
-            let message = format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
-            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-        })
+        self.taken
+            .borrow()
+            .by_sequence
+            .get(&sequence.id)
+            .copied()
+            .ok_or_else(|| {
+                let message = format!(
+                    "currval of sequence \"{}\" is not yet defined in this session",
+                    sequence.name
+                );
+                Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            })
     }
 
     fn last_value(&self) -> Result<i64> {
         self.taken.borrow().last.map(|last| last.1).ok_or_else(|| {
-            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session")
+            Error::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "lastval is not yet defined in this session",
+            )
         })
     }
 

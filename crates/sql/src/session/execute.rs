@@ -2,7 +2,10 @@
 
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
-use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext, ToBind};
+use super::{
+    Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext,
+    ToBind,
+};
 use crate::binder::BindSettings;
 use crate::catalog::Catalog;
 use crate::client::Responder;
@@ -59,7 +62,9 @@ impl Session {
     /// The stage that runs the current plan: the last one of its relay. On one node the earlier stages' steps are functions
     /// that it calls, since their rows are in the same partition.
     pub(super) fn execution_stage(&self) -> StageKind {
-        let Some(current) = &self.current else { return StageKind::Parser };
+        let Some(current) = &self.current else {
+            return StageKind::Parser;
+        };
         if current.tag.is_some() {
             return StageKind::Transaction;
         }
@@ -79,7 +84,9 @@ impl Session {
         if let Some(next) = self.stop_cancelled(partition, context, responder) {
             return next;
         }
-        let Some(current) = &mut self.current else { return Next::To(StageKind::Parser) };
+        let Some(current) = &mut self.current else {
+            return Next::To(StageKind::Parser);
+        };
         if current.tag.is_some() {
             return self.finish(partition, responder);
         }
@@ -109,7 +116,9 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Next {
         let catalog = self.catalog(partition);
-        let Some(current) = &mut self.current else { return Next::To(StageKind::Parser) };
+        let Some(current) = &mut self.current else {
+            return Next::To(StageKind::Parser);
+        };
         if current.catalog_version != catalog.version && !is_current(plan, &catalog) {
             self.to_bind = Some(ToBind::Again);
             return Next::To(StageKind::Optimizer);
@@ -144,7 +153,9 @@ impl Session {
 
     /// Keeps the versions of the tables that a writing statement was planned for: commit checks them.
     fn note_written(&mut self, plan: &Plan) {
-        let Some(transaction) = &mut self.transaction else { return };
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
         for (name, version) in &plan.table_versions {
             if !transaction.written_versions.iter().any(|(other, _)| other == name) {
                 transaction.written_versions.push((name.clone(), *version));
@@ -163,7 +174,9 @@ impl Session {
         if let Some(next) = self.stop_cancelled(partition, context, responder) {
             return next;
         }
-        let Some(mut current) = self.current.take() else { return Next::To(StageKind::Parser) };
+        let Some(mut current) = self.current.take() else {
+            return Next::To(StageKind::Parser);
+        };
         let Some(transaction) = self.transaction.as_ref().map(|transaction| transaction.id) else {
             self.current = Some(current);
             return Next::To(StageKind::Transaction);
@@ -185,7 +198,11 @@ impl Session {
                     if let Some(current) = &mut self.current {
                         current.rows = 0;
                     }
-                    let lsn = if self.block == Block::Explicit { Default::default() } else { self.read_depends_on(partition) };
+                    let lsn = if self.block == Block::Explicit {
+                        Default::default()
+                    } else {
+                        self.read_depends_on(partition)
+                    };
                     self.raise_durable(lsn);
                     self.suspend_portal(responder);
                     return Next::To(StageKind::Parser);
@@ -225,7 +242,12 @@ impl Session {
         };
         let catalog = self.catalog(partition);
         let text = self.text.clone();
-        let Partition { database, sequences, row_numbers, .. } = partition;
+        let Partition {
+            database,
+            sequences,
+            row_numbers,
+            ..
+        } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
         let silent = current.origin == Origin::Replay;
@@ -262,14 +284,19 @@ impl Session {
     /// When the statement under way is to be cancelled.
     pub(super) fn statement_deadline_us(&self) -> Option<i64> {
         let started_us = self.current.as_ref()?.started_us;
-        self.settings.timeout_us("statement_timeout").map(|limit| started_us + limit)
+        self.settings
+            .timeout_us("statement_timeout")
+            .map(|limit| started_us + limit)
     }
 
     /// Parks the session until the transaction that it waits for has ended.
     pub(super) fn park(&mut self, wait: &Wait, context: &SessionContext<'_>) -> Next {
         self.note_wait(wait);
         let statement = self.statement_deadline_us();
-        let lock = self.settings.timeout_us("lock_timeout").map(|limit| context.now_us + limit);
+        let lock = self
+            .settings
+            .timeout_us("lock_timeout")
+            .map(|limit| context.now_us + limit);
         let reader = self.waits_for_reader.then_some(context.now_us + READER_WAIT_US_MAX);
         self.deadline_us = [statement, lock, reader].into_iter().flatten().min();
         Next::Park(self.execution_stage())
@@ -294,7 +321,9 @@ impl Session {
             if std::mem::take(&mut self.waits_for_reader) {
                 if let Some(transaction) = &self.transaction {
                     partition.database.stop_waiting(transaction.id);
-                    partition.database.set_commit_policy(transaction.id, CommitPolicy::Optimistic);
+                    partition
+                        .database
+                        .set_commit_policy(transaction.id, CommitPolicy::Optimistic);
                 }
             } else {
                 self.cancelled = Some(self.timeout_error(context.now_us));

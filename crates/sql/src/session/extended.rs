@@ -48,7 +48,12 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
-        if self.skip_to_sync && !matches!(request, Request::Sync | Request::Query { .. } | Request::Terminate | Request::Invalid { simple: true, .. }) {
+        if self.skip_to_sync
+            && !matches!(
+                request,
+                Request::Sync | Request::Query { .. } | Request::Terminate | Request::Invalid { simple: true, .. }
+            )
+        {
             return None;
         }
         if self.copy_in.is_some() {
@@ -57,7 +62,10 @@ impl Session {
                 Request::Sync | Request::Flush => return None,
                 Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) | Request::Terminate => {}
                 _ => {
-                    let error = Error::new(SqlState::PROTOCOL_VIOLATION, "unexpected message while COPY data is awaited");
+                    let error = Error::new(
+                        SqlState::PROTOCOL_VIOLATION,
+                        "unexpected message while COPY data is awaited",
+                    );
                     return Some(self.fail(error, &mut lock.lock(), responder));
                 }
             }
@@ -74,16 +82,16 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            Request::Parse { name, sql, parameter_types } => {
-                self.parse(name, sql, &parameter_types, lock, context, responder)
-            }
+            Request::Parse {
+                name,
+                sql,
+                parameter_types,
+            } => self.parse(name, sql, &parameter_types, lock, context, responder),
             Request::Bind(bind) => self.bind(*bind, responder),
             Request::BindValues { statement, values } => self.bind_values(&statement, values, responder),
             Request::DescribeStatement(name) => self.describe_statement(&name, responder),
             Request::DescribePortal(name) => self.describe_portal(&name, responder),
-            Request::Execute { portal, max_rows } => {
-                self.execute(portal, max_rows, requests, context, responder)
-            }
+            Request::Execute { portal, max_rows } => self.execute(portal, max_rows, requests, context, responder),
             Request::CloseStatement(name) => {
                 self.prepared.remove(&name);
                 responder.close_complete();
@@ -138,15 +146,24 @@ impl Session {
             return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
         if self.prepared.len() >= NAMES_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in one session"));
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "too many prepared statements in one session",
+            ));
         }
         let types = types.iter().map(|oid| {
             DataType::from_oid(*oid).ok_or_else(|| {
-                Error::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
+                Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("type with OID {oid} does not exist"),
+                )
             })
         });
         let types = types.collect::<Result<Vec<_>>>()?;
-        let own_catalog = self.transaction.as_ref().is_some_and(|transaction| transaction.catalog.is_some());
+        let own_catalog = self
+            .transaction
+            .as_ref()
+            .is_some_and(|transaction| transaction.catalog.is_some());
         if !own_catalog {
             let cached = context.plans.lock().get(&prepared_key(&sql, &types)).cloned();
             if let Some(cached) = cached
@@ -188,7 +205,12 @@ impl Session {
             };
             context.plans.lock().put(&prepared_key(sql, declared), plan);
         }
-        Ok(Prepared { statement, catalog_version: catalog.version, sql: Arc::from(sql), types })
+        Ok(Prepared {
+            statement,
+            catalog_version: catalog.version,
+            sql: Arc::from(sql),
+            types,
+        })
     }
 
     fn prepared(&self, name: &str) -> Result<&Arc<Prepared>> {
@@ -202,7 +224,10 @@ impl Session {
     }
 
     pub(super) fn portal_missing(name: &str) -> Error {
-        Error::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+        Error::new(
+            SqlState::INVALID_CURSOR_NAME,
+            format!("portal \"{name}\" does not exist"),
+        )
     }
 
     fn bind(&mut self, bind: Bind, responder: &mut dyn Responder) -> Result<Option<Next>> {
@@ -231,21 +256,38 @@ impl Session {
             return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
         }
         if self.portals.len() >= NAMES_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too many portals in one session"));
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "too many portals in one session",
+            ));
         }
-        let parameters = bind.parameters.iter().zip(&prepared.types).enumerate().map(|(index, (value, data_type))| {
-            let format = format_of(&bind.parameter_formats, index);
-            self.parameter(value.as_ref(), *data_type, format)
-                .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
-        });
+        let parameters = bind
+            .parameters
+            .iter()
+            .zip(&prepared.types)
+            .enumerate()
+            .map(|(index, (value, data_type))| {
+                let format = format_of(&bind.parameter_formats, index);
+                self.parameter(value.as_ref(), *data_type, format)
+                    .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
+            });
         let parameters = parameters.collect::<Result<Arc<[Value]>>>()?;
         let columns = output_of(&prepared.statement).len();
         if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
-            let message =
-                format!("bind message has {} result formats but query has {columns} columns", bind.result_formats.len());
+            let message = format!(
+                "bind message has {} result formats but query has {columns} columns",
+                bind.result_formats.len()
+            );
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        let portal = Portal { prepared, parameters, formats: bind.result_formats, cursor: None, rows: 0, done: None };
+        let portal = Portal {
+            prepared,
+            parameters,
+            formats: bind.result_formats,
+            cursor: None,
+            rows: 0,
+            done: None,
+        };
         self.portals.insert(bind.portal, portal);
         responder.bind_complete();
         Ok(None)
@@ -261,7 +303,14 @@ impl Session {
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
         }
         let parameters = Arc::from(values);
-        let portal = Portal { prepared, parameters, formats: Vec::new(), cursor: None, rows: 0, done: None };
+        let portal = Portal {
+            prepared,
+            parameters,
+            formats: Vec::new(),
+            cursor: None,
+            rows: 0,
+            done: None,
+        };
         self.portals.insert(String::new(), portal);
         responder.bind_complete();
         Ok(None)
@@ -273,7 +322,10 @@ impl Session {
             return parse_binary(data_type, -1, bytes);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| {
-            Error::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+            Error::new(
+                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\"",
+            )
         })?;
         if text.contains('\0') {
             let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
@@ -310,11 +362,16 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
-        let portal = self.portals.get_mut(&name).ok_or_else(|| Session::portal_missing(&name))?;
+        let portal = self
+            .portals
+            .get_mut(&name)
+            .ok_or_else(|| Session::portal_missing(&name))?;
         if let Some(tag) = &portal.done {
             // A finished portal answers again that it is at its end, with no rows.
             if matches!(portal.prepared.statement, Statement::Planned(_)) {
-                let tag = tag.split_once(' ').map_or_else(|| tag.clone(), |(verb, _)| format!("{verb} 0"));
+                let tag = tag
+                    .split_once(' ')
+                    .map_or_else(|| tag.clone(), |(verb, _)| format!("{verb} 0"));
                 responder.command_complete(&tag);
                 return Ok(None);
             }
@@ -342,7 +399,10 @@ impl Session {
             origin: Origin::Portal(name),
             started_us: context.now_us,
         };
-        if !alone && self.block == Block::None && !matches!(current.statement, Statement::Utility(ref u) if stands_alone(u)) {
+        if !alone
+            && self.block == Block::None
+            && !matches!(current.statement, Statement::Utility(ref u) if stands_alone(u))
+        {
             self.block = Block::Implicit;
         }
         self.current = Some(current);
@@ -430,14 +490,19 @@ fn format_of(formats: &[Format], index: usize) -> Format {
 }
 
 fn known_type(data_type: DataType) -> DataType {
-    if data_type == DataType::Unknown { DataType::Text } else { data_type }
+    if data_type == DataType::Unknown {
+        DataType::Text
+    } else {
+        data_type
+    }
 }
 
 fn one_statement_only(sql: &str, error: Error) -> Error {
     match crate::parser::split_script(sql) {
-        Ok(pieces) if pieces.len() > 1 => {
-            Error::new(SqlState::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
-        }
+        Ok(pieces) if pieces.len() > 1 => Error::new(
+            SqlState::SYNTAX_ERROR,
+            "cannot insert multiple commands into a prepared statement",
+        ),
         _ => error,
     }
 }

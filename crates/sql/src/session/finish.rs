@@ -12,7 +12,9 @@ use std::sync::Arc;
 impl Session {
     /// The statement has run: commits it if it is a transaction of its own, and answers its tag.
     pub(super) fn finish(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let Some(current) = &self.current else { return Next::To(StageKind::Parser) };
+        let Some(current) = &self.current else {
+            return Next::To(StageKind::Parser);
+        };
         if self.block == Block::None {
             match self.commit_now(partition, responder) {
                 Ok(None) => {}
@@ -45,7 +47,9 @@ impl Session {
 
     /// Keeps the statement to be run again with its block, as long as the client has learnt nothing but row counts.
     fn keep_for_replay(&mut self) {
-        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else { return };
+        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else {
+            return;
+        };
         let replayable = match &current.statement {
             Statement::Planned(plan) => !plan.read_only && plan.output.is_empty(),
             _ => false,
@@ -67,8 +71,11 @@ impl Session {
     pub(super) fn run_again(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.aborts_seen += 1;
         self.retries += 1;
-        let Some(current) = &mut self.current else { return self.fail(error, partition, responder) };
-        let unseen = !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
+        let Some(current) = &mut self.current else {
+            return self.fail(error, partition, responder);
+        };
+        let unseen =
+            !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
         let first_portal_run = current.max_rows == usize::MAX;
         let may = unseen && first_portal_run && self.retries <= RETRIES_MAX && self.cancelled.is_none();
         match self.block {
@@ -122,7 +129,11 @@ impl Session {
 
     /// A replayed statement has run: it must have come out as the client was told.
     fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying)).map(|replayed| replayed.tag.clone());
+        let told = self
+            .replay
+            .as_ref()
+            .and_then(|replay| replay.get(self.replaying))
+            .map(|replayed| replayed.tag.clone());
         let came_out = self.current.as_ref().and_then(|current| current.tag.clone());
         if told != came_out {
             let error = Error::serialization(

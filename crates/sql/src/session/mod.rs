@@ -40,11 +40,11 @@ use crate::statement::{Statement, Utility};
 use block::OpenTransaction;
 use environment::TakenNumbers;
 use extended::{Portal, Prepared};
+use parking_lot::Mutex;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_protocol::Savepoint;
 use rubato_stages::StageKind;
-use parking_lot::Mutex;
 use script::Piece;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::DerefMut;
@@ -162,7 +162,11 @@ enum ToBind {
     /// The next statement of a script, with the key of the plan cache.
     Script(Piece),
     /// A Parse message.
-    Parse { name: String, sql: String, types: Vec<DataType> },
+    Parse {
+        name: String,
+        sql: String,
+        types: Vec<DataType>,
+    },
     /// The current statement, whose plan is out of date.
     Again,
 }
@@ -262,7 +266,9 @@ impl Session {
 
     /// The open transaction, 0 if there is none.
     pub fn transaction_id(&self) -> TransactionId {
-        self.transaction.as_ref().map_or(TransactionId(0), |transaction| transaction.id)
+        self.transaction
+            .as_ref()
+            .map_or(TransactionId(0), |transaction| transaction.id)
     }
 
     /// Whether its next step places changes: it begins a statement that writes, or is in the midst of a COPY.
@@ -286,6 +292,14 @@ impl Session {
             Block::None | Block::Implicit => TransactionStatus::Idle,
             Block::Explicit => TransactionStatus::InTransaction,
             Block::Failed => TransactionStatus::Failed,
+        }
+    }
+
+    /// How long the client may be silent while the session is as it is now (`idle_in_transaction_session_timeout`).
+    pub fn idle_timeout_us(&self) -> Option<i64> {
+        match self.block {
+            Block::Explicit | Block::Failed => self.settings.timeout_us("idle_in_transaction_session_timeout"),
+            Block::None | Block::Implicit => None,
         }
     }
 
@@ -324,7 +338,9 @@ impl Session {
                     },
                 }
             }
-            let Some(request) = requests.pop_front() else { return Next::Idle };
+            let Some(request) = requests.pop_front() else {
+                return Next::Idle;
+            };
             if let Some(next) = self.on_request(request, requests, lock, context, responder) {
                 return next;
             }
@@ -333,10 +349,16 @@ impl Session {
 
     /// The security stage: whether the session may run the statement at all.
     pub fn on_security(&mut self, responder: &mut dyn Responder, partition: &mut Partition) -> Next {
-        let Some(current) = &self.current else { return Next::To(StageKind::Parser) };
+        let Some(current) = &self.current else {
+            return Next::To(StageKind::Parser);
+        };
         if self.block == Block::Failed && !utility::allowed_after_error(&current.statement) {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
-            return self.fail(Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message), partition, responder);
+            return self.fail(
+                Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message),
+                partition,
+                responder,
+            );
         }
         if let Statement::Planned(plan) = &current.statement
             && !plan.read_only
@@ -344,14 +366,22 @@ impl Session {
         {
             let verb = execute::verb(plan);
             let message = format!("cannot execute {verb} in a read-only transaction");
-            return self.fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message), partition, responder);
+            return self.fail(
+                Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message),
+                partition,
+                responder,
+            );
         }
         Next::To(StageKind::Transaction)
     }
 
     /// The catalog as this session sees it now.
     fn catalog(&self, partition: &Partition) -> Arc<Catalog> {
-        match self.transaction.as_ref().and_then(|transaction| transaction.catalog.as_ref()) {
+        match self
+            .transaction
+            .as_ref()
+            .and_then(|transaction| transaction.catalog.as_ref())
+        {
             Some(own) => Arc::clone(own),
             None => Arc::clone(&partition.catalog),
         }

@@ -34,7 +34,13 @@ pub struct PlanCache {
 impl PlanCache {
     /// An empty cache of at most `capacity` plans.
     pub fn new(capacity: usize) -> PlanCache {
-        PlanCache { plans: HashMap::new(), order: VecDeque::new(), capacity: capacity.max(1), hits: 0, misses: 0 }
+        PlanCache {
+            plans: HashMap::new(),
+            order: VecDeque::new(),
+            capacity: capacity.max(1),
+            hits: 0,
+            misses: 0,
+        }
     }
 
     pub(crate) fn get(&mut self, key: &str) -> Option<&CachedPlan> {

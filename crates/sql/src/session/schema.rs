@@ -42,12 +42,24 @@ impl Session {
         for work in &applied.work {
             self.note_storage(work, partition, &after);
         }
-        let Partition { database, sequences, row_numbers, .. } = &mut *partition;
+        let Partition {
+            database,
+            sequences,
+            row_numbers,
+            ..
+        } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
         with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
             let limits = context.limits;
-            let mut execution =
-                ExecutionContext { database, transaction: id, catalog: &after, evaluation, row_numbers, limits, rows_left: ExecutionContext::UNBOUNDED };
+            let mut execution = ExecutionContext {
+                database,
+                transaction: id,
+                catalog: &after,
+                evaluation,
+                row_numbers,
+                limits,
+                rows_left: ExecutionContext::UNBOUNDED,
+            };
             carry_out_all(&applied.work, &mut execution)
         })?;
         if after.version != before_version
@@ -63,7 +75,9 @@ impl Session {
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
     fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, after: &Catalog) {
-        let Some(transaction) = &mut self.transaction else { return };
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
         match work {
             StorageWork::Create { storage } => {
                 partition.database.create_table(*storage);

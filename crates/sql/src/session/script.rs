@@ -32,7 +32,11 @@ impl Session {
         let alone = pieces.len() == 1;
         self.script = pieces
             .into_iter()
-            .map(|piece| Piece { text: Arc::from(piece.text), characters_before: piece.characters_before, alone })
+            .map(|piece| Piece {
+                text: Arc::from(piece.text),
+                characters_before: piece.characters_before,
+                alone,
+            })
             .collect();
         if !alone && self.block == Block::None && !self.script.is_empty() {
             self.block = Block::Implicit;
@@ -43,7 +47,10 @@ impl Session {
     /// Starts the next statement of the script; `None` at its end.
     pub(super) fn next_of_script(&mut self, context: &mut SessionContext<'_>) -> Option<Next> {
         let piece = self.script.pop_front()?;
-        let own_catalog = self.transaction.as_ref().is_some_and(|transaction| transaction.catalog.is_some());
+        let own_catalog = self
+            .transaction
+            .as_ref()
+            .is_some_and(|transaction| transaction.catalog.is_some());
         if own_catalog {
             self.to_bind = Some(ToBind::Script(piece));
             return Some(Next::To(StageKind::Optimizer));
@@ -127,8 +134,13 @@ impl Session {
             }
         };
         // A text that is as it was sent, with its literals, is hardly met again.
-        let cacheable = !own_catalog && matches!(statement, Statement::Planned(_)) && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
-        let key = if literals.is_empty() { &*piece.text } else { &*normalised.key };
+        let cacheable =
+            !own_catalog && matches!(statement, Statement::Planned(_)) && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
+        let key = if literals.is_empty() {
+            &*piece.text
+        } else {
+            &*normalised.key
+        };
         if cacheable {
             let plan = CachedPlan {
                 statement: statement.clone(),
@@ -170,13 +182,16 @@ impl Session {
 
     /// The values of literals that were taken out of a text: strings are read as the types the plan gave them.
     fn literal_values(&self, literals: &Literals, types: &[DataType]) -> Result<Arc<[Value]>> {
-        let values = literals.iter().enumerate().map(|(index, literal)| match literal.value() {
-            Value::Text(text) => match types.get(index) {
-                Some(DataType::Text | DataType::Varchar | DataType::Unknown) | None => Ok(Value::Text(text)),
-                Some(data_type) => parse_text(*data_type, -1, &text, &self.text),
-            },
-            value => Ok(value),
-        });
+        let values = literals
+            .iter()
+            .enumerate()
+            .map(|(index, literal)| match literal.value() {
+                Value::Text(text) => match types.get(index) {
+                    Some(DataType::Text | DataType::Varchar | DataType::Unknown) | None => Ok(Value::Text(text)),
+                    Some(data_type) => parse_text(*data_type, -1, &text, &self.text),
+                },
+                value => Ok(value),
+            });
         values.collect()
     }
 
@@ -184,7 +199,11 @@ impl Session {
     fn bind_again(&mut self, partition: &Partition) -> Result<()> {
         let catalog = self.catalog(partition);
         let Some(current) = &self.current else { return Ok(()) };
-        let (types, sql, values) = (parameter_types(&current.statement), Arc::clone(&current.sql), current.parameters.len());
+        let (types, sql, values) = (
+            parameter_types(&current.statement),
+            Arc::clone(&current.sql),
+            current.parameters.len(),
+        );
         let (statement, parameters) = match current.origin {
             // Its text has the literals in it.
             Origin::Script => (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([]))),
@@ -252,7 +271,11 @@ fn moved(error: Error, characters: u32) -> Error {
             if let Some(hint) = &fields.hint {
                 fresh = fresh.with_hint(hint.clone());
             }
-            fresh.with_names(fields.table.as_deref(), fields.column.as_deref(), fields.constraint.as_deref())
+            fresh.with_names(
+                fields.table.as_deref(),
+                fields.column.as_deref(),
+                fields.constraint.as_deref(),
+            )
         }
         _ => error,
     }

@@ -49,7 +49,12 @@ const KNOWN: &[(&str, &str, Kind, bool)] = &[
     ("row_security", "on", Kind::Bool, false),
     ("search_path", "\"$user\", public", Kind::Text, false),
     ("server_encoding", "UTF8", Kind::Fixed, true),
-    ("server_version", concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")"), Kind::Fixed, true),
+    (
+        "server_version",
+        concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")"),
+        Kind::Fixed,
+        true,
+    ),
     ("server_version_num", "150000", Kind::Fixed, false),
     ("session_authorization", "", Kind::Fixed, true),
     ("standard_conforming_strings", "on", Kind::Bool, true),
@@ -65,7 +70,11 @@ const KNOWN: &[(&str, &str, Kind, bool)] = &[
 ];
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
-    let name = if name.eq_ignore_ascii_case("time zone") { "TimeZone" } else { name };
+    let name = if name.eq_ignore_ascii_case("time zone") {
+        "TimeZone"
+    } else {
+        name
+    };
     KNOWN.iter().find(|setting| setting.0.eq_ignore_ascii_case(name))
 }
 
@@ -84,14 +93,22 @@ impl Settings {
     /// The value of a setting, as SHOW gives it.
     pub fn get(&self, name: &str) -> Option<String> {
         match known(name) {
-            Some((name, default, ..)) => Some(self.changed.get(*name).cloned().unwrap_or_else(|| (*default).to_owned())),
+            Some((name, default, ..)) => Some(
+                self.changed
+                    .get(*name)
+                    .cloned()
+                    .unwrap_or_else(|| (*default).to_owned()),
+            ),
             None => self.changed.get(&name.to_ascii_lowercase()).cloned(),
         }
     }
 
     /// Every setting with its value, in order of name.
     pub fn all(&self) -> Vec<(String, String)> {
-        KNOWN.iter().map(|setting| (setting.0.to_owned(), self.get(setting.0).unwrap_or_default())).collect()
+        KNOWN
+            .iter()
+            .map(|setting| (setting.0.to_owned(), self.get(setting.0).unwrap_or_default()))
+            .collect()
     }
 
     /// SET; `None` is DEFAULT. Put back when the transaction fails, and at its end if `local`.
@@ -116,7 +133,10 @@ impl Settings {
     /// RESET ALL.
     pub fn reset_all(&mut self) -> Vec<(String, String)> {
         let names: Vec<String> = self.changed.keys().cloned().collect();
-        names.iter().filter_map(|name| self.set(name, None, false).ok().flatten()).collect()
+        names
+            .iter()
+            .filter_map(|name| self.set(name, None, false).ok().flatten())
+            .collect()
     }
 
     /// The transaction ends: what is LOCAL, and after a rollback everything changed within it, is put back.
@@ -153,12 +173,18 @@ impl Settings {
 
     /// The session's time zone.
     pub fn time_zone(&self) -> TimeZone {
-        self.changed.get("TimeZone").and_then(|name| TimeZone::from_name(name)).unwrap_or(TimeZone::UTC)
+        self.changed
+            .get("TimeZone")
+            .and_then(|name| TimeZone::from_name(name))
+            .unwrap_or(TimeZone::UTC)
     }
 }
 
 fn unrecognised(name: &str) -> Error {
-    Error::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("unrecognized configuration parameter \"{name}\""),
+    )
 }
 
 fn invalid(name: &str, value: &str) -> Error {
@@ -171,9 +197,10 @@ fn invalid(name: &str, value: &str) -> Error {
 fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
     match kind {
         Kind::Text => Ok(value.to_owned()),
-        Kind::Fixed => {
-            Err(Error::new(SqlState(*b"55P02"), format!("parameter \"{name}\" cannot be changed")))
-        }
+        Kind::Fixed => Err(Error::new(
+            SqlState(*b"55P02"),
+            format!("parameter \"{name}\" cannot be changed"),
+        )),
         Kind::Bool => match value.to_ascii_lowercase().as_str() {
             "on" | "true" | "yes" | "1" | "t" | "y" => Ok("on".into()),
             "off" | "false" | "no" | "0" | "f" | "n" => Ok("off".into()),
@@ -182,13 +209,21 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
                 format!("parameter \"{name}\" requires a Boolean value"),
             )),
         },
-        Kind::Integer => value.trim().parse::<i64>().map(|v| v.to_string()).map_err(|_| invalid(name, value)),
-        Kind::Milliseconds => milliseconds(value).map(|v| v.to_string()).ok_or_else(|| invalid(name, value)),
-        Kind::TimeZone => {
-            TimeZone::from_name(value).map(|_| value.to_owned()).ok_or_else(|| invalid("TimeZone", value))
-        }
+        Kind::Integer => value
+            .trim()
+            .parse::<i64>()
+            .map(|v| v.to_string())
+            .map_err(|_| invalid(name, value)),
+        Kind::Milliseconds => milliseconds(value)
+            .map(|v| v.to_string())
+            .ok_or_else(|| invalid(name, value)),
+        Kind::TimeZone => TimeZone::from_name(value)
+            .map(|_| value.to_owned())
+            .ok_or_else(|| invalid("TimeZone", value)),
         Kind::Isolation => match value.to_ascii_lowercase().as_str() {
-            level @ ("serializable" | "repeatable read" | "read committed" | "read uncommitted") => Ok(level.to_owned()),
+            level @ ("serializable" | "repeatable read" | "read committed" | "read uncommitted") => {
+                Ok(level.to_owned())
+            }
             _ => Err(invalid(name, value)),
         },
         Kind::ClientEncoding => match value.trim_matches('\'').to_ascii_uppercase().as_str() {
@@ -199,8 +234,15 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         },
         Kind::DateStyle => {
             let upper = value.to_ascii_uppercase();
-            let plain = upper.split(',').map(str::trim).all(|part| matches!(part, "ISO" | "MDY" | "" | "DEFAULT"));
-            if plain { Ok("ISO, MDY".into()) } else { Err(invalid(name, value).with_hint("Only \"ISO, MDY\" is supported.")) }
+            let plain = upper
+                .split(',')
+                .map(str::trim)
+                .all(|part| matches!(part, "ISO" | "MDY" | "" | "DEFAULT"));
+            if plain {
+                Ok("ISO, MDY".into())
+            } else {
+                Err(invalid(name, value).with_hint("Only \"ISO, MDY\" is supported."))
+            }
         }
     }
 }
@@ -229,14 +271,24 @@ mod tests {
     fn settings_are_checked_reported_and_put_back() {
         let mut settings = Settings::default();
         assert_eq!(settings.get("timezone").as_deref(), Some("UTC"));
-        assert_eq!(settings.set("timezone", Some("Europe/Berlin"), false).unwrap().unwrap().0, "TimeZone");
+        assert_eq!(
+            settings
+                .set("timezone", Some("Europe/Berlin"), false)
+                .unwrap()
+                .unwrap()
+                .0,
+            "TimeZone"
+        );
         settings.end_transaction(true);
         settings.set("statement_timeout", Some("2s"), true).unwrap();
         assert_eq!(settings.timeout_us("statement_timeout"), Some(2_000_000));
         settings.end_transaction(true);
         assert_eq!(settings.timeout_us("statement_timeout"), None);
         settings.set("application_name", Some("x"), false).unwrap();
-        assert_eq!(settings.end_transaction(false), vec![("application_name".to_owned(), String::new())]);
+        assert_eq!(
+            settings.end_transaction(false),
+            vec![("application_name".to_owned(), String::new())]
+        );
         assert_eq!(settings.get("TimeZone").as_deref(), Some("Europe/Berlin"));
     }
 
@@ -244,7 +296,12 @@ mod tests {
     fn wrong_settings_have_their_errors() {
         let mut settings = Settings::default();
         let code = |settings: &mut Settings, name, value| {
-            settings.set(name, Some(value), false).unwrap_err().code().as_str().to_owned()
+            settings
+                .set(name, Some(value), false)
+                .unwrap_err()
+                .code()
+                .as_str()
+                .to_owned()
         };
         assert_eq!(code(&mut settings, "no_such_setting", "1"), "42704");
         assert_eq!(code(&mut settings, "server_version", "1"), "55P02");

@@ -1,7 +1,7 @@
 //! Statements that are not planned.
 
-use super::extended::{Prepared, output_of};
 use super::execute::with_evaluation;
+use super::extended::{Prepared, output_of};
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::binder;
@@ -21,7 +21,10 @@ use std::sync::Arc;
 pub(super) fn allowed_after_error(statement: &Statement) -> bool {
     match statement {
         Statement::Utility(utility) => {
-            matches!(**utility, Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_))
+            matches!(
+                **utility,
+                Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_)
+            )
         }
         Statement::Empty => true,
         Statement::Planned(_) => false,
@@ -91,7 +94,11 @@ impl Session {
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
             Utility::Discard => self.discard(responder)?,
-            Utility::Explain { analyze, json, statement } => {
+            Utility::Explain {
+                analyze,
+                json,
+                statement,
+            } => {
                 return self.explain((*analyze, *json), statement, utility, partition, context, responder);
             }
             Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
@@ -115,16 +122,27 @@ impl Session {
 
     fn begin(&mut self, modes: &TransactionModes, responder: &mut dyn Responder) -> String {
         if self.block == Block::Explicit {
-            let notice = Error::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+            let notice = Error::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            );
             responder.notice("WARNING", &notice);
         } else {
             self.block = Block::Explicit;
             self.replay = None;
         }
         self.merge_modes(modes);
-        let is_start = |sql: &str| sql.trim_start().get(..5).is_some_and(|verb| verb.eq_ignore_ascii_case("start"));
+        let is_start = |sql: &str| {
+            sql.trim_start()
+                .get(..5)
+                .is_some_and(|verb| verb.eq_ignore_ascii_case("start"))
+        };
         let is_start = self.current.as_ref().is_some_and(|current| is_start(&current.sql));
-        if is_start { "START TRANSACTION".into() } else { "BEGIN".into() }
+        if is_start {
+            "START TRANSACTION".into()
+        } else {
+            "BEGIN".into()
+        }
     }
 
     fn merge_modes(&mut self, modes: &TransactionModes) {
@@ -228,13 +246,7 @@ impl Session {
         Ok("SET".into())
     }
 
-    fn set(
-        &mut self,
-        name: &str,
-        value: Option<&str>,
-        local: bool,
-        responder: &mut dyn Responder,
-    ) -> Result<String> {
+    fn set(&mut self, name: &str, value: Option<&str>, local: bool, responder: &mut dyn Responder) -> Result<String> {
         match name.to_ascii_lowercase().as_str() {
             "transaction_read_only" if self.block == Block::Explicit => {
                 self.modes.read_only = Some(!matches!(value, Some("off" | "false" | "no" | "0")));
@@ -253,9 +265,11 @@ impl Session {
 
     fn shown(&self, name: &str) -> Option<String> {
         match shown_name(name) {
-            "transaction_isolation" => {
-                self.modes.isolation.clone().or_else(|| self.settings.get("default_transaction_isolation"))
-            }
+            "transaction_isolation" => self
+                .modes
+                .isolation
+                .clone()
+                .or_else(|| self.settings.get("default_transaction_isolation")),
             "transaction_read_only" => Some(if self.is_read_only() { "on" } else { "off" }.to_owned()),
             "session_authorization" => Some(self.identity.user.clone()),
             name => self.settings.get(name),
@@ -265,10 +279,14 @@ impl Session {
     fn show(&mut self, name: &str, utility: &Arc<Utility>, responder: &mut dyn Responder) -> Result<String> {
         let rows: Vec<Vec<Value>> = if name.eq_ignore_ascii_case("all") {
             let rows = self.settings.all().into_iter();
-            rows.map(|(name, value)| vec![Value::text(&name), Value::text(&value), Value::text("")]).collect()
+            rows.map(|(name, value)| vec![Value::text(&name), Value::text(&value), Value::text("")])
+                .collect()
         } else {
             let value = self.shown(name).ok_or_else(|| {
-                Error::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+                Error::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("unrecognized configuration parameter \"{name}\""),
+                )
             })?;
             vec![vec![Value::text(&value)]]
         };
@@ -309,7 +327,12 @@ impl Session {
         let catalog = self.catalog(partition);
         let statement = binder::bind(sql, &[], types, &catalog, self)?;
         let types = parameter_types(&statement);
-        let prepared = Prepared { statement, catalog_version: catalog.version, sql: Arc::from(sql), types };
+        let prepared = Prepared {
+            statement,
+            catalog_version: catalog.version,
+            sql: Arc::from(sql),
+            types,
+        };
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok("PREPARE".into())
     }
@@ -328,7 +351,11 @@ impl Session {
         })?;
         if arguments.len() != prepared.types.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
-            let detail = format!("Expected {} parameters but got {}.", prepared.types.len(), arguments.len());
+            let detail = format!(
+                "Expected {} parameters but got {}.",
+                prepared.types.len(),
+                arguments.len()
+            );
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
         let catalog = self.catalog(partition);
@@ -393,14 +420,26 @@ impl Session {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
         let savepoint = partition.database.savepoint(transaction);
         let catalog = self.catalog(partition);
-        let Partition { database, sequences, row_numbers, .. } = &mut *partition;
+        let Partition {
+            database,
+            sequences,
+            row_numbers,
+            ..
+        } = &mut *partition;
         let mut cursor = Cursor::new(Arc::clone(plan));
         let started_us = (context.clock_us)();
         let times_us = (context.now_us, started_us);
         let limits = context.limits;
         let outcome = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
-            let mut execution =
-                ExecutionContext { database, transaction, catalog: &catalog, evaluation, row_numbers, limits, rows_left: ExecutionContext::UNBOUNDED };
+            let mut execution = ExecutionContext {
+                database,
+                transaction,
+                catalog: &catalog,
+                evaluation,
+                row_numbers,
+                limits,
+                rows_left: ExecutionContext::UNBOUNDED,
+            };
             cursor.run(&mut execution, usize::MAX, &mut |_| true)
         });
         let time_us = ((context.clock_us)() - started_us).max(0) as u64;
@@ -412,7 +451,11 @@ impl Session {
                     rows: step.rows,
                     time_us,
                 });
-                Ok(Figures { steps: steps.collect(), rows: completion.rows, time_us })
+                Ok(Figures {
+                    steps: steps.collect(),
+                    rows: completion.rows,
+                    time_us,
+                })
             }
             Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
             Err(stop) => {
@@ -436,7 +479,11 @@ impl Session {
             let error = Error::unsupported("EXPLAIN of a statement that is not planned");
             return Err(Stop::Fail(error));
         };
-        let figures = if analyze { Some(self.run_for_figures(plan, partition, context)?) } else { None };
+        let figures = if analyze {
+            Some(self.run_for_figures(plan, partition, context)?)
+        } else {
+            None
+        };
         let lines = crate::explain::explain(plan, json, figures.as_ref());
         let rows: Vec<Vec<Value>> = lines.iter().map(|line| vec![Value::text(line)]).collect();
         self.answer_rows(utility, &rows, responder);

@@ -19,6 +19,7 @@ const ROLE_COLUMNS: &[(&str, DataType)] = &[
     ("rolreplication", Bool),
     ("rolconnlimit", Int4),
     ("rolbypassrls", Bool),
+    ("rolvaliduntil", DataType::TimestampTz),
     ("oid", Oid),
 ];
 
@@ -62,6 +63,8 @@ pub(super) static TABLES: &[SystemTable] = &[
             ("encoding", Int4),
             ("datcollate", Name),
             ("datctype", Name),
+            ("daticulocale", Text),
+            ("datlocprovider", Text),
             ("datistemplate", Bool),
             ("datallowconn", Bool),
             ("datconnlimit", Int4),
@@ -287,6 +290,8 @@ fn databases(_: &Catalog) -> Vec<Vec<Value>> {
             Value::Int4(6),
             text("C"),
             text("C"),
+            Value::Null,
+            text("c"),
             Value::Bool(false),
             Value::Bool(true),
             Value::Int4(-1),
@@ -309,6 +314,7 @@ fn roles(_: &Catalog) -> Vec<Vec<Value>> {
         yes.clone(),
         Value::Int4(-1),
         yes,
+        Value::Null,
         oid(OWNER),
     ]]
 }

@@ -3,8 +3,8 @@
 use crate::world::{World, error_of};
 use rubato_base::{Result, Value};
 use rubato_sql::binder::{DefaultSettings, bind};
-use rubato_sql::executor::{Cursor, Progress, carry_out_all};
-use rubato_sql::plan::Plan;
+use rubato_sql::executor::{Cursor, ExecutionContext, Progress, carry_out_all};
+use rubato_sql::plan::{Plan, PlanBody};
 use rubato_sql::schema_change::{StorageWork, apply};
 use rubato_sql::statement::{SchemaChange, Statement, Utility};
 use std::fmt::Write;
@@ -14,16 +14,21 @@ macro_rules! scripts {
     ($($name:ident),*) => {
         $(#[test]
         fn $name() {
-            run_script(include_str!(concat!("../scripts/", stringify!($name), ".slt")));
+            let script = include_str!(concat!("../scripts/", stringify!($name), ".slt"));
+            // Queries that pause wherever they may answer the same.
+            for rows_left in [ExecutionContext::UNBOUNDED, 1, 3] {
+                run_script(script, rows_left);
+            }
         })*
     };
 }
 
 scripts!(aggregate, alter, delete, index, insert, join, select, update);
 
-/// Runs every block and compares the whole transcript with the script.
-fn run_script(script: &str) {
+/// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
+fn run_script(script: &str, rows_left: usize) {
     let mut world = World::new();
+    world.rows_left = rows_left;
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {
         let lines: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
@@ -79,12 +84,22 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
     let transaction = world.begin();
     let mut cursor = Cursor::new(Arc::clone(plan));
     let mut rows = Vec::new();
-    let outcome = world.with_context(transaction, &[], |context| {
-        cursor.run(context, usize::MAX, &mut |row| {
-            rows.push(shown(row, plan));
-            true
-        })
-    });
+    let rows_left = match plan.body {
+        PlanBody::Select(_) => world.rows_left,
+        _ => ExecutionContext::UNBOUNDED,
+    };
+    let outcome = loop {
+        let outcome = world.with_context(transaction, &[], |context| {
+            context.rows_left = rows_left;
+            cursor.run(context, usize::MAX, &mut |row| {
+                rows.push(shown(row, plan));
+                true
+            })
+        });
+        if rows_left == ExecutionContext::UNBOUNDED || !matches!(outcome, Ok(Progress::Suspended)) {
+            break outcome;
+        }
+    };
     match outcome {
         Ok(Progress::Complete(completion)) => {
             world.commit(transaction).map_err(error_of)?;

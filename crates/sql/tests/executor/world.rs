@@ -73,6 +73,8 @@ pub struct World {
     pub catalog: Catalog,
     row_numbers: Counter,
     pub limits: Limits,
+    /// How many rows a query looks at before it pauses.
+    pub rows_left: usize,
 }
 
 /// What a statement gave: its rows as text, and its tag.
@@ -86,6 +88,7 @@ impl World {
             catalog: Catalog::default(),
             row_numbers: Counter::default(),
             limits: Limits::default(),
+            rows_left: ExecutionContext::UNBOUNDED,
         }
     }
 

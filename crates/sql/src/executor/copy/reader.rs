@@ -189,7 +189,9 @@ impl CopyReader {
             }
             Ok(Record::Unterminated { lines }) => {
                 let place = format!("{}: \"{}\"", self.place(self.line + lines), shown(data));
-                Err(Stop::Fail(bad_format("unterminated CSV quoted field").with_context(place)))
+                Err(Stop::Fail(
+                    bad_format("unterminated CSV quoted field").with_context(place),
+                ))
             }
             Ok(Record::Row { bytes, lines }) => {
                 if self.skips_header {

@@ -138,11 +138,10 @@ impl RawOptions {
                 return Err(Error::unsupported(format!("COPY with {}", name.to_ascii_uppercase())));
             }
             other => {
-                return Err(Error::new(
-                    SqlState::SYNTAX_ERROR,
-                    format!("option \"{other}\" not recognized"),
-                )
-                .with_position(Some(place)));
+                return Err(
+                    Error::new(SqlState::SYNTAX_ERROR, format!("option \"{other}\" not recognized"))
+                        .with_position(Some(place)),
+                );
             }
         }
         Ok(())

@@ -10,6 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What a row of the table takes as data, about.
 const ROW_BYTES: usize = 250;
 const COPY_ROWS: usize = 20_000;

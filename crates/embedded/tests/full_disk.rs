@@ -35,15 +35,15 @@ impl Drop for Tmpfs {
 #[test]
 fn a_full_disk_refuses_writes_and_recovers() {
     let place = tempfile::tempdir().expect("a folder");
-    let Some(_mounted) = Tmpfs::mount(place.path(), "192m") else {
+    let Some(_mounted) = Tmpfs::mount(place.path(), "448m") else {
         println!("not run: a file system for the test cannot be mounted here");
         return;
     };
     let ballast = place.path().join("ballast");
-    std::fs::write(&ballast, vec![1; 60 << 20]).expect("space");
+    std::fs::write(&ballast, vec![1; 300 << 20]).expect("space");
     let folder = place.path().join("data");
     let mut options = Options::default();
-    options.node.memory_bytes = 256 << 20;
+    options.node.memory_bytes = 512 << 20;
     let database = Database::open(&folder, options).expect("opens");
     let mut session = database.session().expect("a session");
     session

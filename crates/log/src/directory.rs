@@ -21,6 +21,10 @@ pub trait LogDirectory: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes all finished creations, renames and removals durable.
     fn force(&self) -> io::Result<()>;
+    /// Bytes that files may still grow by, if that can be told: what comes of it may be taken by others.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// The full path of a file, for messages.
     fn describe(&self, name: &str) -> String;
 }
@@ -117,6 +121,11 @@ impl LogDirectory for FileDirectory {
 
     fn force(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.path).ok()?;
+        found.f_bavail.checked_mul(found.f_frsize)
     }
 
     fn describe(&self, name: &str) -> String {

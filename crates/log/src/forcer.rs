@@ -322,6 +322,11 @@ impl Forcer {
         Some(failure)
     }
 
+    /// Whether the disk has little room left: letting go of old segments would help.
+    pub fn is_tight(&self) -> bool {
+        self.shared.space.is_tight()
+    }
+
     /// Makes the next segment ready, if it is not: for those that switched `prepare_in_background` off, and to try again
     /// after a failure.
     ///

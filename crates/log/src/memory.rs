@@ -217,6 +217,10 @@ impl LogDirectory for MemoryDirectory {
         Ok(())
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        lock(&self.state).faults.space_bytes
+    }
+
     fn describe(&self, name: &str) -> String {
         format!("memory/{name}")
     }

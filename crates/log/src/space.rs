@@ -87,6 +87,14 @@ impl Space {
         self.room_bytes.store(room_bytes, Ordering::Release);
     }
 
+    /// Whether the disk had no room for a spare of full size.
+    pub fn is_tight(&self) -> bool {
+        match self.spare.ready_bytes() {
+            Some(bytes) => bytes < self.segment_bytes,
+            None => self.spare.failure().is_some(),
+        }
+    }
+
     /// Why there is no spare, if making it has failed.
     pub fn spare_failure(&self) -> Option<Error> {
         match self.spare.ready_bytes() {

@@ -19,7 +19,7 @@ const FILL_FORCE_BYTES: u64 = 512 * 1024;
 const REST_FACTOR: u32 = 3;
 /// It rests no longer than this, or a slow disk would never have its spare.
 const REST_MAX: Duration = Duration::from_millis(20);
-/// On a disk with less room than a segment takes, a smaller one is made, down to this part of the size asked for ...
+/// On a disk with little room a smaller segment is made, down to one part in so many of the size asked for ...
 const SHRINK_MAX: u64 = 16;
 /// ... and it takes one part in so many of the room there is: the store needs the rest to let the log go.
 const SHRINK_SHARE: u64 = 2;
@@ -175,7 +175,7 @@ impl Pace<'_> {
 }
 
 /// Makes a file of zeros, forced, of `size_bytes`, or of less (but `needed_bytes`) where the disk has less room. Returns it
-/// with its size.
+/// with its size. Does not fill a disk to its end to find out: then others would fail meanwhile.
 pub(crate) fn make_file(
     directory: &dyn LogDirectory,
     name: &str,
@@ -183,24 +183,21 @@ pub(crate) fn make_file(
     needed_bytes: u64,
     pace: &Pace<'_>,
 ) -> Result<(std::sync::Arc<dyn LogFile>, u64)> {
+    let fair_bytes = directory.free_bytes().map_or(u64::MAX, |free| free / SHRINK_SHARE);
+    let size_bytes = if fair_bytes >= size_bytes {
+        size_bytes
+    } else {
+        fair_bytes.max(size_bytes / SHRINK_MAX)
+    };
+    let size_bytes = size_bytes.max(needed_bytes);
+    if fair_bytes < size_bytes && needed_bytes == 0 {
+        let file = directory.describe(name);
+        return Err(Error::NoSpace { file });
+    }
     let sorted = |error: std::io::Error| Error::from_io(&directory.describe(name), &error);
     let file = directory.create(name).map_err(sorted)?;
-    let error = match fill(&*file, size_bytes, pace) {
-        Ok(()) => return Ok((file, size_bytes)),
-        Err(error) => sorted(error),
-    };
-    let room_bytes = file.size_bytes().unwrap_or(0);
-    // The full file gives its room back before a smaller one is made.
-    drop(file);
-    let _ = directory.remove(name);
-    let smaller_bytes = (room_bytes / SHRINK_SHARE).max(needed_bytes);
-    let worth_it = smaller_bytes >= size_bytes / SHRINK_MAX && smaller_bytes <= room_bytes;
-    if !matches!(error, Error::NoSpace { .. }) || !worth_it {
-        return Err(error);
-    }
-    let file = directory.create(name).map_err(sorted)?;
-    fill(&*file, smaller_bytes, pace).map_err(sorted)?;
-    Ok((file, smaller_bytes))
+    fill(&*file, size_bytes, pace).map_err(sorted)?;
+    Ok((file, size_bytes))
 }
 
 /// Writes zeros over the whole file and forces them.

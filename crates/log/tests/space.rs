@@ -99,7 +99,7 @@ fn a_spare_takes_no_more_than_half_of_what_the_disk_has_left() {
     forcer.prepare_segment().expect("a smaller one");
     assert_eq!(directory.contents("spare").map(|bytes| bytes.len()), Some(20_000));
     assert_eq!(directory.faults().space_bytes, Some(20_000));
-    assert_eq!(forcer.shortage(), None);
+    assert_eq!((forcer.shortage(), forcer.is_tight()), (None, true));
 }
 
 #[test]

@@ -29,5 +29,6 @@ mod worker;
 pub use checkpoint::CheckpointReport;
 pub use node::{Node, NodeFigures, NodeSettings};
 pub use recovery::RecoveryReport;
+pub use rubato_protocol::{Admission, CommitPolicy, Policies, QueuePolicy};
 pub use verify::{VerifyReport, verify};
 pub use worker::NodeWorker;

@@ -28,6 +28,8 @@ const FILLED_SHARE: usize = 4;
 /// A checkpoint is due in filled memory when more than one part in so many is not stored yet.
 const DIRTY_SHARE: usize = 8;
 
+/// Log bytes after which a checkpoint is due on a disk that is nearly full.
+const TIGHT_LOG_BYTES: u64 = 4 << 20;
 /// Rows read at once while memory is being filled after a restart: a pause of about half a millisecond.
 const WARM_UP_ROWS: usize = 256;
 
@@ -329,7 +331,7 @@ impl Node {
             return false;
         }
         // A log that cannot grow gets room back by letting go of what a checkpoint has made unnecessary.
-        if self.0.forcer.segment_count() > 1 && self.0.forcer.shortage().is_some() {
+        if self.0.forcer.segment_count() > 1 && gathered > TIGHT_LOG_BYTES && self.0.forcer.is_tight() {
             return true;
         }
         // Soon rows will have to leave, and those that are not stored cannot: begin before writers have to wait.

@@ -57,7 +57,9 @@ impl NodeStage {
             StageKind::Transaction => true,
             _ => false,
         };
-        begins && self.shared.crowded.load(Ordering::Acquire) && work.session.is_about_to_write()
+        // Where no checkpoint can be made, the statement is to be told why it cannot run.
+        let is_refused = || self.shared.checkpoint_failure.lock().is_some();
+        begins && self.shared.crowded.load(Ordering::Acquire) && work.session.is_about_to_write() && !is_refused()
     }
 
     fn run(&self, now_us: i64, work: &mut SessionWork) -> Next {
@@ -73,7 +75,7 @@ impl NodeStage {
             StageKind::Parser => {
                 let lock = NodeLock(&self.shared);
                 let next = session.on_parser(&mut work.requests, &lock, &mut context, responder);
-                if next == Next::Idle {
+                if !matches!(next, Next::To(_)) {
                     self.settle(self.shared.partition.lock());
                 }
                 next

@@ -79,7 +79,10 @@ impl Clients {
             let mut responder: Box<dyn Responder> = Box::new(Answer::default());
             State::Idle(worker.open_session(start, &mut responder).expect("a session"))
         });
-        Clients { sessions: sessions.collect(), worker }
+        Clients {
+            sessions: sessions.collect(),
+            worker,
+        }
     }
 
     pub fn count(&self) -> usize {
@@ -100,7 +103,13 @@ impl Clients {
         };
         let requests = VecDeque::from([Request::Query { sql }]);
         let responder = Box::new(Answer::default());
-        self.worker.submit(Work { session: idle, connection: session, requests, responder, durable_at: Lsn(0) });
+        self.worker.submit(Work {
+            session: idle,
+            connection: session,
+            requests,
+            responder,
+            durable_at: Lsn(0),
+        });
     }
 
     /// Runs what can run; gives the answers that may be sent, by session.
@@ -123,7 +132,12 @@ impl Clients {
             self.worker.submit(work);
             return;
         }
-        let answer = work.responder.as_any().downcast_mut::<Answer>().map(std::mem::take).expect("an answer");
+        let answer = work
+            .responder
+            .as_any()
+            .downcast_mut::<Answer>()
+            .map(std::mem::take)
+            .expect("an answer");
         self.sessions[work.connection] = State::Held(work.session, work.durable_at, answer);
     }
 

@@ -52,7 +52,10 @@ fn no_power() -> io::Error {
 }
 
 fn store_without_power() -> Error {
-    Error::Io { file: "store".into(), reason: "the power is gone".into() }
+    Error::Io {
+        file: "store".into(),
+        reason: "the power is gone".into(),
+    }
 }
 
 /// The disk of one node.
@@ -90,13 +93,19 @@ impl Disk {
 impl LogDirectory for Disk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         match self.power.operation() {
-            Fate::Done => Ok(Arc::new(File { power: self.power.clone(), file: self.log.create(name)? })),
+            Fate::Done => Ok(Arc::new(File {
+                power: self.power.clone(),
+                file: self.log.create(name)?,
+            })),
             Fate::Torn | Fate::Gone => Err(no_power()),
         }
     }
 
     fn open(&self, name: &str, writable: bool) -> io::Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(File { power: self.power.clone(), file: self.log.open(name, writable)? }))
+        Ok(Arc::new(File {
+            power: self.power.clone(),
+            file: self.log.open(name, writable)?,
+        }))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -170,7 +179,14 @@ impl Store for Disk {
         self.rows.get(table, key)
     }
 
-    fn scan(&self, table: u32, from: Bound<&[u8]>, to: Bound<&[u8]>, reverse: bool, rows: usize) -> Result<Vec<KeyValue>> {
+    fn scan(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        rows: usize,
+    ) -> Result<Vec<KeyValue>> {
         self.rows.scan(table, from, to, reverse, rows)
     }
 

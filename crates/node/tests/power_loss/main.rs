@@ -57,7 +57,10 @@ struct Tally {
 fn settings(random: &mut Random) -> NodeSettings {
     // From so little that rows leave all the time to so much that none does.
     let memory_bytes = 60_000 << random.below(5);
-    NodeSettings { memory_bytes, ..NodeSettings::default() }
+    NodeSettings {
+        memory_bytes,
+        ..NodeSettings::default()
+    }
 }
 
 fn log_options() -> Options {
@@ -105,7 +108,11 @@ fn integers(clients: &mut Clients, sql: &str) -> Vec<Vec<i64>> {
     let answer = ask(clients, sql);
     assert!(answer.error.is_none(), "{sql}: {:?}", answer.error);
     let integer = |value: &Value| value.as_i64().unwrap_or(-1);
-    answer.rows.iter().map(|row| row.iter().map(integer).collect()).collect()
+    answer
+        .rows
+        .iter()
+        .map(|row| row.iter().map(integer).collect())
+        .collect()
 }
 
 /// The script of transaction `tx`.
@@ -117,17 +124,29 @@ fn script(tx: i64, random: &mut Random) -> String {
     };
     let add = |id: i64, amount: i64| format!("update account set balance = balance + {amount} where id = {id}");
     match random.below(9) {
-        0..=2 => format!("begin; {}; {}; {}; commit", add(a, -amount), add(b, amount), done("move", a, b, amount)),
+        0..=2 => format!(
+            "begin; {}; {}; {}; commit",
+            add(a, -amount),
+            add(b, amount),
+            done("move", a, b, amount)
+        ),
         3 => format!(
             "begin; select balance from account where id = {a} for update; {}; {}; {}; commit",
             add(b, amount),
             add(a, -amount),
             done("move", a, b, amount)
         ),
-        4 => format!("{}; update hot set n = n + 1, m = m - 1 where id = 1", done("count", 0, 0, 1)),
+        4 => format!(
+            "{}; update hot set n = n + 1, m = m - 1 where id = 1",
+            done("count", 0, 0, 1)
+        ),
         5 => {
             let values: Vec<String> = (0..amount).map(|part| format!("({tx}, {part})")).collect();
-            let many = if values.is_empty() { "select 1".into() } else { format!("insert into keyless values {}", values.join(",")) };
+            let many = if values.is_empty() {
+                "select 1".into()
+            } else {
+                format!("insert into keyless values {}", values.join(","))
+            };
             format!("begin; {many}; {}; commit", done("many", 0, 0, amount))
         }
         6 => format!(
@@ -138,7 +157,10 @@ fn script(tx: i64, random: &mut Random) -> String {
             "begin; insert into come_and_go values ({a}, {tx}) on conflict (id) do update set tx = {tx}; {}; commit",
             done("come", a, 0, 0)
         ),
-        _ => format!("begin; insert into numbered (tx) values ({tx}) returning id; {}; commit", done("number", 0, 0, 0)),
+        _ => format!(
+            "begin; insert into numbered (tx) values ({tx}) returning id; {}; commit",
+            done("number", 0, 0, 0)
+        ),
     }
 }
 
@@ -183,7 +205,10 @@ fn live(disk: &Disk, node: &Node, known: &mut Known, random: &mut Random, tally:
                 // The disk fails for once and works again.
                 if random.below(8) == 0 {
                     let failing_forces = random.below(2) as u32;
-                    disk.log.set_faults(Faults { failing_forces, ..Faults::default() });
+                    disk.log.set_faults(Faults {
+                        failing_forces,
+                        ..Faults::default()
+                    });
                 }
                 Vec::new()
             }
@@ -227,21 +252,33 @@ fn compare(clients: &mut Clients, known: &mut Known, tally: &mut Tally) {
     assert!(invented.is_empty(), "refused and there: {invented:?}");
     let seen: Vec<i64> = integers(clients, "select balance from account order by id").concat();
     assert_eq!(seen, balances, "balances");
-    assert_eq!(integers(clients, "select n, m from hot"), [[counted, -counted]], "the hot row");
+    assert_eq!(
+        integers(clients, "select n, m from hot"),
+        [[counted, -counted]],
+        "the hot row"
+    );
     let seen = integers(clients, "select tx, count(*) from keyless group by tx order by tx");
     let expected: Vec<Vec<i64>> = many.into_iter().map(|(tx, count)| vec![tx, count]).collect();
     assert_eq!(seen, expected, "rows without a key");
-    let seen: BTreeSet<i64> = integers(clients, "select tx from numbered").concat().into_iter().collect();
+    let seen: BTreeSet<i64> = integers(clients, "select tx from numbered")
+        .concat()
+        .into_iter()
+        .collect();
     assert_eq!(seen, numbered, "numbered rows");
     let owners = integers(clients, "select tx from come_and_go").concat();
-    assert!(owners.iter().all(|tx| there.contains(tx)), "rows of transactions that are not there");
+    assert!(
+        owners.iter().all(|tx| there.contains(tx)),
+        "rows of transactions that are not there"
+    );
     let by_index = integers(clients, "select count(*) from done where kind = 'move'");
     let by_scan = integers(clients, "select count(*) from done where kind || '' = 'move'");
     assert_eq!(by_index, by_scan, "the index");
     numbers_go_on(clients, known);
     let in_doubt = |tx: &i64| !known.acknowledged.contains(tx) && !known.refused.contains(tx);
     tally.in_doubt_kept += there.iter().filter(|tx| in_doubt(tx)).count() as u64;
-    tally.in_doubt_lost += (1..=known.next).filter(|tx| in_doubt(tx) && !there.contains(tx)).count() as u64;
+    tally.in_doubt_lost += (1..=known.next)
+        .filter(|tx| in_doubt(tx) && !there.contains(tx))
+        .count() as u64;
     // Recovery has forced what it found, and what it did not find is gone for good.
     known.refused = (1..=known.next).filter(|tx| !there.contains(tx)).collect();
     known.acknowledged = there;
@@ -252,10 +289,18 @@ fn numbers_go_on(clients: &mut Clients, known: &mut Known) {
     let last = integers(clients, "select coalesce(max(id), 0) from numbered")[0][0];
     assert!(last >= known.last_serial || known.last_serial > 0);
     let next = integers(clients, "select nextval('numbered_id_seq')")[0][0];
-    assert!(next > last && next > known.last_serial, "{next} was given before ({last}, {})", known.last_serial);
+    assert!(
+        next > last && next > known.last_serial,
+        "{next} was given before ({last}, {})",
+        known.last_serial
+    );
     known.last_serial = next;
     let answer = ask(clients, "begin; insert into keyless values (0, 0); rollback");
-    assert!(answer.error.is_none(), "a row number was given twice: {:?}", answer.error);
+    assert!(
+        answer.error.is_none(),
+        "a row number was given twice: {:?}",
+        answer.error
+    );
 }
 
 fn open(disk: &Disk, settings: NodeSettings) -> rubato_base::Result<Node> {
@@ -325,7 +370,16 @@ fn what_is_acknowledged_survives_and_nothing_is_there_by_halves() {
         }
     }
     println!("{run} seeds in {:.1} s: {tally:?}", begin.elapsed().as_secs_f64());
-    assert!(first.is_some() || tally.acknowledged > run * 5, "the runs prove little: {tally:?}");
-    assert!(first.is_some() || (tally.in_doubt_kept > run / 10 && tally.in_doubt_lost > run / 10), "{tally:?}");
-    assert!(first.is_some() || (tally.checkpoints > run && tally.in_recovery > run / 10), "{tally:?}");
+    assert!(
+        first.is_some() || tally.acknowledged > run * 5,
+        "the runs prove little: {tally:?}"
+    );
+    assert!(
+        first.is_some() || (tally.in_doubt_kept > run / 10 && tally.in_doubt_lost > run / 10),
+        "{tally:?}"
+    );
+    assert!(
+        first.is_some() || (tally.checkpoints > run && tally.in_recovery > run / 10),
+        "{tally:?}"
+    );
 }

@@ -14,3 +14,17 @@ pub(crate) mod utility;
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
 pub(crate) use normalise::{highest_parameter, number_literal};
 pub use script::{Piece, split_script};
+
+/// 42601 if the text is no statement at all. What is found out later, by names and types, is no matter of this.
+pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {
+    let source = syntax::Source::new(sql);
+    let checked = match utility::parse_utility(source) {
+        Ok(None) => syntax::parse_statement(source).map(|_| ()),
+        Ok(Some(_)) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match checked {
+        Err(error) if error.code() == rubato_base::SqlState::SYNTAX_ERROR => Err(error),
+        _ => Ok(()),
+    }
+}

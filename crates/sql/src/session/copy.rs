@@ -97,7 +97,7 @@ impl Session {
     ) -> Option<Next> {
         // What still comes in behind an error is passed over.
         let mut copy = self.copy_in.take()?;
-        if let Some(error) = self.cancelled.take() {
+        if let Some(error) = self.cancelled.take().or_else(|| partition.admit_write().err()) {
             self.current = Some(copy.current);
             return Some(self.fail(error, partition, responder));
         }

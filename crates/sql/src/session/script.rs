@@ -4,7 +4,7 @@ use super::plans::CachedPlan;
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings};
 use crate::client::Responder;
-use crate::parser::{Literals, normalise, split_script};
+use crate::parser::{Literals, check_syntax, normalise, split_script};
 use crate::partition::Partition;
 use crate::statement::Statement;
 use rubato_base::text_format::{TextContext, parse_text};
@@ -30,6 +30,12 @@ impl Session {
         self.portals.remove("");
         let pieces = split_script(sql)?;
         let alone = pieces.len() == 1;
+        if !alone {
+            // Nothing of a script runs, not even up to a COMMIT within it, unless all of it can be read.
+            for piece in &pieces {
+                check_syntax(piece.text).map_err(|error| moved(error, piece.characters_before))?;
+            }
+        }
         self.script = pieces
             .into_iter()
             .map(|piece| Piece {

@@ -36,18 +36,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How a folder is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// How the node runs; its `memory_bytes` is what the whole database may take, the store's cache included.
     pub node: NodeSettings,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            node: NodeSettings::default(),
-        }
-    }
 }
 
 /// One part in so many of the memory is the store's cache, ...
@@ -58,8 +50,9 @@ const STORE_CACHE_BYTES: (usize, usize) = (8 << 20, 512 << 20);
 const LOG_BUFFER_SHARE: usize = 32;
 /// ... never less or more than this.
 const LOG_BUFFER_BYTES: (usize, usize) = (2 << 20, 64 << 20);
-/// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans, threads.
-const FIXED_BYTES: usize = 80 << 20;
+/// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans,
+/// threads, and what the allocator has not given back yet.
+const FIXED_BYTES: usize = 112 << 20;
 /// Rows cost more than they are counted for (measured: about half as much again), because they come and go in all sizes and
 /// the allocator cannot fill every gap. One part in so many of what is left is kept for that.
 const ALLOCATOR_SHARE: usize = 3;

@@ -74,7 +74,7 @@ fn four_times_the_memory_is_loaded_and_read_within_it() {
         Value::Int8(2_000),
         Value::Int8((ROWS * FILLER_BYTES) as i64),
     ];
-    assert_eq!(sums.rows, [expected.clone()]);
+    assert_eq!(sums.rows, std::slice::from_ref(&expected));
     highest = highest.max(resident_bytes());
     println!(
         "read back after {:.1} s, at most {} MiB",

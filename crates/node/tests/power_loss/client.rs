@@ -93,10 +93,6 @@ impl Clients {
         matches!(self.sessions[session], State::Idle(_))
     }
 
-    pub fn all_idle(&self) -> bool {
-        (0..self.count()).all(|session| self.is_idle(session))
-    }
-
     pub fn submit(&mut self, session: usize, sql: String) {
         let State::Idle(idle) = std::mem::replace(&mut self.sessions[session], State::Working) else {
             panic!("the session is busy");

@@ -72,6 +72,7 @@ const ARROWS: &[Arrow] = &[
         &[
             "base",
             "node",
+            "embedded",
             "stages",
             "storage",
             "storage-*",

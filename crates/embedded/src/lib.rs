@@ -1,8 +1,10 @@
 //! Rubato as a library: open a folder, run SQL and transactions in process, without a socket. The server opens its folder the
 //! same way.
 //!
-//! ```no_run
-//! let database = rubato_embedded::Database::open("shop", Default::default())?;
+//! ```
+//! # let place = tempfile::tempdir().expect("a folder");
+//! # let folder = place.path().join("shop");
+//! let database = rubato_embedded::Database::open(folder, Default::default())?;
 //! let mut session = database.session()?;
 //! session.execute("create table if not exists stock (item int primary key, left_over int not null)")?;
 //! session.execute("insert into stock values (1, 100) on conflict do nothing")?;

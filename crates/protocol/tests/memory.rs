@@ -1,0 +1,243 @@
+//! Checkpoints, eviction and reading back in, against a store that is a map.
+
+use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, Value};
+use rubato_protocol::{
+    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Policies,
+    RowSource, Stop, StoredRow,
+};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+const TABLE: TableId = TableId(1);
+
+type Rows = BTreeMap<Key, StoredRow>;
+
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<(Rows, u64)>>);
+
+impl RowSource for Store {
+    fn get(&self, _: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
+        Ok(self.0.lock().expect("lock").0.get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        _: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Key, StoredRow)>> {
+        let mut state = self.0.lock().expect("lock");
+        let range = state.0.range::<[u8], _>((from, to));
+        let copy = |(key, row): (&Key, &StoredRow)| (key.clone(), row.clone());
+        let rows: Vec<_> = if reverse {
+            range.rev().take(limit).map(copy).collect()
+        } else {
+            range.take(limit).map(copy).collect()
+        };
+        state.1 += rows.len() as u64;
+        Ok(rows)
+    }
+}
+
+struct NoLog;
+
+impl CommitLog for NoLog {
+    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
+        Ok(Lsn(0))
+    }
+}
+
+fn key(id: i32) -> Key {
+    Key::of(&[Value::Int4(id)])
+}
+
+fn row(id: i32, text: &str) -> Row {
+    Row::from_values(&[Value::Int4(id), Value::text(text)])
+}
+
+fn begin(database: &mut FormulaDatabase, read_only: bool) -> rubato_base::TransactionId {
+    database.begin(BeginOptions {
+        session: SessionId(1),
+        read_only,
+    })
+}
+
+fn insert_all(database: &mut FormulaDatabase, ids: impl Iterator<Item = i32>) {
+    let id = begin(database, false);
+    for number in ids {
+        let done = database
+            .insert(id, TABLE, key(number), row(number, "a row of some length"))
+            .expect("inserts");
+        assert_eq!(done, Insertion::Inserted);
+    }
+    database.commit(id, None, &mut NoLog).expect("commits");
+}
+
+/// A whole checkpoint; returns how many rows it wrote.
+fn checkpoint(database: &mut FormulaDatabase, store: &Store) -> usize {
+    database.begin_checkpoint();
+    let mut count = 0;
+    while database.has_more_to_flush() {
+        let rows = database.take_dirty(100);
+        count += rows.len();
+        let mut state = store.0.lock().expect("lock");
+        for taken in &rows {
+            match &taken.row {
+                Some(row) => drop(state.0.insert(
+                    taken.key.clone(),
+                    StoredRow {
+                        cts: taken.cts,
+                        row: row.clone(),
+                    },
+                )),
+                None => drop(state.0.remove(taken.key.as_bytes())),
+            }
+        }
+        drop(state);
+        database.flushed(&rows);
+    }
+    count
+}
+
+fn scan(database: &mut FormulaDatabase, reverse: bool, limit: usize) -> Vec<i32> {
+    let id = begin(database, true);
+    let all = KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    };
+    let mut seen = Vec::new();
+    let mut visit = |_: &[u8], row: rubato_base::RowRef<'_>| {
+        seen.push(row.get(0).as_i64().expect("a number") as i32);
+        seen.len() < limit
+    };
+    database
+        .scan(id, TABLE, &all, reverse, ColumnSet::ALL, &mut visit)
+        .expect("scans");
+    database.rollback(id);
+    seen
+}
+
+fn database(store: &Store) -> FormulaDatabase {
+    FormulaDatabase::new(Box::new(store.clone()), Policies::default(), Timestamp::ZERO)
+}
+
+#[test]
+fn what_was_stored_leaves_and_is_found_again_in_order() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    insert_all(&mut database, (0..5_000).filter(|id| id % 2 == 0));
+    let held = database.memory_bytes();
+    assert!(
+        !database.evict(0) && database.memory_bytes() == held,
+        "nothing that is not stored leaves"
+    );
+    assert_eq!(
+        (
+            database.dirty_rows(),
+            checkpoint(&mut database, &store),
+            database.dirty_rows()
+        ),
+        (2_500, 2_500, 0)
+    );
+    while !database.evict(held / 3) {
+        assert!(!database.nothing_may_leave());
+    }
+    assert!(database.memory_bytes() <= held / 3);
+    // New rows between stored ones, an update and a delete: memory over the store.
+    insert_all(&mut database, (0..5_000).filter(|id| id % 10 == 1));
+    let id = begin(&mut database, false);
+    for gone in [0, 4_998, 2_000] {
+        let read = database.read_for_update(id, TABLE, key(gone).as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+        assert!(matches!(read, Ok(OrderedRead::Row(Some(_)))));
+        database.delete(id, TABLE, key(gone).as_bytes()).expect("deletes");
+    }
+    database.commit(id, None, &mut NoLog).expect("commits");
+    let mut expected: Vec<i32> = (0..5_000)
+        .filter(|id| (id % 2 == 0 || id % 10 == 1) && ![0, 4_998, 2_000].contains(id))
+        .collect();
+    assert_eq!(scan(&mut database, false, usize::MAX), expected);
+    assert_eq!(checkpoint(&mut database, &store), 503);
+    assert_eq!(scan(&mut database, false, usize::MAX), expected);
+    expected.reverse();
+    assert_eq!(scan(&mut database, true, usize::MAX), expected);
+}
+
+#[test]
+fn a_scan_that_wants_one_row_reads_few() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..3_000);
+    checkpoint(&mut database, &store);
+    while !database.evict(0) && !database.nothing_may_leave() {}
+    insert_all(&mut database, 10_000..40_000);
+    store.0.lock().expect("lock").1 = 0;
+    assert_eq!(scan(&mut database, false, 1), [0]);
+    assert!(store.0.lock().expect("lock").1 <= 16);
+    assert_eq!(scan(&mut database, true, 3), [39_999, 39_998, 39_997]);
+    assert!(store.0.lock().expect("lock").1 <= 32);
+}
+
+#[test]
+fn a_table_that_fits_is_read_into_memory_bit_by_bit() {
+    let store = Store::default();
+    let mut first = database(&store);
+    first.create_table(TABLE);
+    insert_all(&mut first, 0..1_000);
+    checkpoint(&mut first, &store);
+    let mut second = database(&store);
+    second.raise_clock(first.clock());
+    second.open_table(TABLE);
+    second.finish_recovery();
+    // A row changes and one goes while the table is being read.
+    assert!(second.load_some(100, usize::MAX).expect("reads"));
+    let id = begin(&mut second, false);
+    for gone in [50, 500] {
+        let read = second.read_for_update(id, TABLE, key(gone).as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+        assert!(matches!(read, Ok(OrderedRead::Row(Some(_)))));
+        second.delete(id, TABLE, key(gone).as_bytes()).expect("deletes");
+    }
+    second.commit(id, None, &mut NoLog).expect("commits");
+    while second.load_some(100, usize::MAX).expect("reads") {}
+    store.0.lock().expect("lock").1 = 0;
+    let expected: Vec<i32> = (0..1_000).filter(|id| ![50, 500].contains(id)).collect();
+    assert_eq!(scan(&mut second, false, usize::MAX), expected);
+    assert_eq!(store.0.lock().expect("lock").1, 0, "the store was asked");
+    // Once rows have left it is asked again.
+    checkpoint(&mut second, &store);
+    while !second.evict(0) && !second.nothing_may_leave() {}
+    assert_eq!(scan(&mut second, false, usize::MAX), expected);
+    assert!(store.0.lock().expect("lock").1 > 0);
+    assert!(!second.load_some(100, 0).expect("memory is full"));
+}
+
+#[test]
+fn a_transaction_may_hold_half_of_the_memory() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    database.set_memory_limit(200_000);
+    let id = begin(&mut database, false);
+    let refused = (0..10_000).find_map(
+        |number| match database.insert(id, TABLE, key(number), row(number, "x")) {
+            Err(Stop::Fail(error)) => Some((number, error)),
+            other => {
+                other.expect("inserts");
+                None
+            }
+        },
+    );
+    let (number, error) = refused.expect("there is a bound");
+    assert_eq!(error.code().as_str(), "53200");
+    assert!((100..1_000).contains(&number), "{number}");
+    assert!(database.pending_bytes() > 50_000 && database.pending_bytes() <= 100_000);
+    let savepoint = database.savepoint(id);
+    database.rollback_to(id, savepoint);
+    database.rollback(id);
+    assert_eq!(database.pending_bytes(), 0);
+    insert_all(&mut database, 0..10);
+}

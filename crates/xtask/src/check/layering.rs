@@ -87,7 +87,13 @@ const ARROWS: &[Arrow] = &[
         may_import: &["base", "workload"],
         tests_may_import: &[],
     },
-    arrow("simulation", &["base", "node", "stages", "storage", "workload"]),
+    // Whole nodes over a simulated disk, and the explorer over the bare protocol.
+    arrow(
+        "simulation",
+        &[
+            "base", "formula", "protocol", "log", "storage", "stages", "sql", "node", "workload",
+        ],
+    ),
     arrow("xtask", &[]),
 ];
 
@@ -102,11 +108,11 @@ const HOMES: &[(&str, &[&str])] = &[
     ("postgres-protocol", &["server", "bench"]),
     ("mio", &["server", "stages"]),
     ("rustls", &["server", "bench"]),
-    ("clap", &["server", "bench"]),
+    ("clap", &["server", "bench", "simulation"]),
     // The server has its own worker loop: an async runtime would put a thread switch into every statement.
     ("tokio", &[]),
     ("async-std", &[]),
-    ("rand", &["server", "bench", "simulation"]),
+    ("rand", &["server", "bench"]),
     ("getrandom", &["server", "bench"]),
 ];
 

@@ -1,0 +1,16 @@
+//! The simulation: whole nodes in virtual time, with every fault and every choice drawn from one seed.
+//!
+//! A *run* is a function of its seed: the same stages, sessions, protocol, log, recovery and checkpoints as in the server, over
+//! a disk and a clock of its own. What the clients saw is written down as a history, and independent checkers, which know
+//! nothing of the protocol's own facts, look for a place in one order for every transaction.
+//!
+//! This room refuses to read a clock, start a thread, open a file or draw randomness that does not come from the seed; only the
+//! program (`main.rs` and `program`) prints and looks at the time for its progress line.
+//!
+//! Invariants:
+//! - A seed replays to the byte: the trace of a run is the same on every machine.
+//! - A checker judges by what clients saw and by what is left at the end, never by what the node says of itself.
+//!
+//! Start with `program`, whose subcommands name what can be run.
+
+pub mod program;

@@ -1,0 +1,26 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Whole nodes in virtual time, faults from one seed, independent checkers.
+///
+/// Without a subcommand seeds are run one after the other: `rubato-simulation --seeds 1000`.
+#[derive(Debug, Parser)]
+#[command(name = "rubato-simulation", version, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// One thing to run; each has a module of its own beside this one.
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// Runs the program with the arguments of the process. The exit code is 1 if a violation was found, 2 for wrong arguments.
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Some(command) => match command {},
+        None => ExitCode::SUCCESS,
+    }
+}

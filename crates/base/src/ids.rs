@@ -59,6 +59,16 @@ impl Timestamp {
         Timestamp(self.0 + 1)
     }
 
+    /// Whether it is a whole tick, as transactions begin on.
+    pub fn is_tick(self) -> bool {
+        self.0 & ((1 << Self::LOGICAL_BITS) - 1) == 0
+    }
+
+    /// The whole tick at or below this timestamp.
+    pub fn tick(self) -> Timestamp {
+        Timestamp((self.0 >> Self::LOGICAL_BITS) << Self::LOGICAL_BITS)
+    }
+
     /// The first whole tick above this timestamp.
     pub fn next_tick(self) -> Timestamp {
         Timestamp(((self.0 >> Self::LOGICAL_BITS) + 1) << Self::LOGICAL_BITS)
@@ -69,6 +79,22 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let logical = self.0 & ((1 << Self::LOGICAL_BITS) - 1);
         write!(f, "{}.{}", self.0 >> Self::LOGICAL_BITS, logical)
+    }
+}
+
+/// A transaction over several partitions: the whole tick at which it began, handed out once in the whole grid, and the node that
+/// coordinates it and is asked for its outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GlobalId {
+    /// Where it began.
+    pub tick: Timestamp,
+    /// Who decides it.
+    pub coordinator: NodeId,
+}
+
+impl fmt::Display for GlobalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of node {}", self.tick, self.coordinator)
     }
 }
 

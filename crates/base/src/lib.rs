@@ -23,7 +23,7 @@ mod types;
 mod value;
 
 pub use error::{Error, Result, SqlState};
-pub use ids::{ColumnSet, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
+pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
 pub use key::{Key, KeyReader, KeyWriter, prefix_successor};
 pub use numeric::Numeric;
 pub use row::{Row, RowBuilder, RowRef};

@@ -1,6 +1,8 @@
 //! What the protocol is asked and how it answers.
 
-use rubato_base::{Error, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId};
+use rubato_base::{
+    ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId,
+};
 use rubato_formula::{Bounds, Formula};
 use std::ops::{Bound, ControlFlow};
 
@@ -33,13 +35,49 @@ pub struct StoredRow {
 pub trait CommitLog {
     /// Appends one committed transaction; returns the log position behind it.
     fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn>;
+
+    /// Appends a prepared branch of a transaction over several partitions.
+    fn append_prepare(&mut self, _record: &PrepareRecord<'_>) -> Result<Lsn> {
+        Err(Error::internal(
+            "this log keeps no branches of transactions over several partitions",
+        ))
+    }
+
+    /// Appends that a transaction over several partitions was decided.
+    fn append_decision(&mut self, _record: &DecisionRecord<'_>) -> Result<Lsn> {
+        Err(Error::internal("this log keeps no decisions over several partitions"))
+    }
+}
+
+/// A prepared branch as the log sees it: enough to commit it after a crash, and to keep others from what it holds meanwhile.
+pub struct PrepareRecord<'a> {
+    /// The transaction over several partitions.
+    pub transaction: GlobalId,
+    /// The smallest place that the branch may take.
+    pub floor: Timestamp,
+    /// All its changes, those of one item together and in order.
+    pub changes: &'a dyn Changes,
+    /// Where it stands in queues: the columns that nobody may change before it ends.
+    pub places: &'a [(TableId, Key, ColumnSet)],
+}
+
+/// A decision as the log sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecisionRecord<'a> {
+    /// The transaction over several partitions.
+    pub transaction: GlobalId,
+    /// Its place; `None` if it was rolled back.
+    pub cts: Option<Timestamp>,
+    /// At the coordinator: the nodes that have to be told. Empty at a participant, which has been told.
+    pub participants: &'a [NodeId],
 }
 
 /// A committed transaction as the log sees it.
 pub struct CommitRecord<'a> {
     /// Its place in the order.
     pub cts: Timestamp,
-    /// Its changes, in the order in which it made them, at most one for each item.
+    /// Its changes, in the order in which it made them; one for each item, or several together for an item above a prepared
+    /// formula that is not decided yet.
     pub changes: &'a dyn Changes,
     /// Opaque bytes of the owner that belong to the same transaction (a new catalog).
     pub attachment: Option<&'a [u8]>,
@@ -110,6 +148,8 @@ pub enum WaitReason {
     Ordered,
     /// At commit under the pessimistic policy, behind an earlier reader.
     Reader,
+    /// Behind a prepared transaction over several partitions whose outcome is not known yet.
+    Prepared,
 }
 
 /// Result of a protocol call.

@@ -4,6 +4,7 @@ use crate::api::{Change, Changes, CommitLog, CommitPolicy, CommitRecord, Committ
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Effect, Intent};
 use crate::read::raise_marks;
+use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Table, contains, row_bytes};
 use crate::transaction::{Transaction, WriteRecord};
@@ -22,6 +23,8 @@ pub(crate) struct Scratch {
 struct Computed {
     change: Option<Change>,
     effect: Option<Effect>,
+    /// It is kept as it is, above a prepared branch (see `undecided.rs`).
+    retained: bool,
 }
 
 /// The changes of a transaction that commits, where they stand: in the items' intents.
@@ -42,6 +45,14 @@ impl Changes for Pending<'_> {
                 continue;
             };
             let evaluated = if is_plain(intent) { None } else { computed.next() };
+            if evaluated.is_some_and(|computed| computed.retained) {
+                for change in &intent.changes {
+                    if visitor(write.table, &write.key, change).is_break() {
+                        return;
+                    }
+                }
+                continue;
+            }
             let change = match evaluated {
                 None => intent.changes.first(),
                 Some(Computed { effect: None, .. }) => None,
@@ -102,14 +113,15 @@ impl FormulaDatabase {
         let mut cts = self.place_above(transaction)?;
         if cts > ts || read_through {
             // Where its reads do not hold at the smallest place, they may again hold at the newest.
-            let newest = self.last_cts.next().max(cts);
+            // Rule C-7: so the newest place is tried.
+            let newest = self.step_above(self.last_cts)?.max(cts);
             if !self.holds(transaction, cts)? {
                 cts = newest;
                 self.validate(transaction, cts)?;
             }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let evaluated = self.evaluate(transaction, &mut scratch);
+        let evaluated = self.evaluate(transaction, cts, &mut scratch);
         let appended = evaluated.and_then(|()| {
             let Some(transaction) = self.transactions.get(transaction) else {
                 unreachable!("checked above")
@@ -140,11 +152,18 @@ impl FormulaDatabase {
     }
 
     /// The first transaction that must end before this one can commit.
-    fn must_follow(&mut self, transaction: TransactionId) -> Outcome<Option<(TransactionId, TableId, WaitReason)>> {
+    ///
+    /// Rule C-1: those whose formulas it has read through. Rule C-2: read-to-write places before its formulas, on their columns.
+    /// Rule C-6: under the pessimistic policy, earlier readers of what it writes.
+    pub(crate) fn must_follow(
+        &mut self,
+        transaction: TransactionId,
+    ) -> Outcome<Option<(TransactionId, TableId, WaitReason)>> {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(None);
         };
-        if let Some(owner) = t.after.iter().find(|owner| self.transactions.is_live(**owner)) {
+        let mut after = t.after.iter().filter(|_| is_kept(Rule::C1));
+        if let Some(owner) = after.find(|owner| self.transactions.is_live(**owner)) {
             return Ok(Some((*owner, TableId(0), WaitReason::After)));
         }
         for write in t.writes.iter().filter(|write| write.first) {
@@ -156,9 +175,16 @@ impl FormulaDatabase {
             let written = item
                 .intent(transaction)
                 .map_or(ColumnSet::EMPTY, |intent| intent.written);
-            let before = intents.iter().take_while(|intent| intent.transaction != transaction);
-            if let Some(intent) = before.into_iter().find(|intent| intent.ordered.intersects(written)) {
+            let mut before = intents.iter().take_while(|intent| intent.transaction != transaction);
+            if let Some(intent) = before.find(|intent| intent.ordered.intersects(written) && is_kept(Rule::C2)) {
                 return Ok(Some((intent.transaction, write.table, WaitReason::Ordered)));
+            }
+            // Whether the row exists is settled for a prepared branch: its formulas are counted as applied.
+            let mut prepared = intents.iter().filter(|intent| intent.floor.is_some());
+            if written.contains_existence()
+                && let Some(intent) = prepared.find(|intent| intent.transaction != transaction)
+            {
+                return Ok(Some((intent.transaction, write.table, WaitReason::Prepared)));
             }
         }
         if t.policy == CommitPolicy::Pessimistic {
@@ -171,7 +197,9 @@ impl FormulaDatabase {
 
     /// Paper rule P1: a live transaction that has read what `t` writes, before it.
     fn earlier_reader(&self, t: &Transaction) -> Option<(TransactionId, TableId)> {
-        let readers = self.transactions.iter().filter(|other| other.id != t.id);
+        // In a grid nobody waits for a younger one, and a reader is not rolled back for a writer.
+        let in_the_way = |other: &&Transaction| other.id != t.id && (!self.in_grid || other.begun < t.begun);
+        let readers = self.transactions.iter().filter(in_the_way);
         readers
             .flat_map(|reader| t.writes.iter().map(move |write| (reader, write)))
             .find_map(|(reader, write)| {
@@ -181,9 +209,18 @@ impl FormulaDatabase {
             })
     }
 
-    /// Just above the snapshot, the read marks and the last committed formula of every item written, and the place of every
-    /// transaction that this one follows.
+    /// Just above everything that the transaction has to stand above.
     fn place_above(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
+        let (ts, floor) = self.must_stand_above(transaction)?;
+        Ok(ts.max(self.step_above(floor)?))
+    }
+
+    /// The snapshot, and the largest timestamp that the place has to be above: the place of every transaction that this one
+    /// follows, and for every item written its low-water mark and
+    ///
+    /// Rule C-3: the read marks of what is written, Rule C-4: the last committed formula, Rule C-5: for an insert or delete
+    /// the marks of the ranges that hold the key.
+    pub(crate) fn must_stand_above(&mut self, transaction: TransactionId) -> Outcome<(Timestamp, Timestamp)> {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked by the caller")
         };
@@ -194,17 +231,24 @@ impl FormulaDatabase {
             let written = item
                 .intent(transaction)
                 .map_or(ColumnSet::EMPTY, |intent| intent.written);
-            floor = floor.max(item.cts).max(item.marks.floor(written)).max(held.low_water);
-            if written.contains_existence() {
+            floor = floor.max(held.low_water);
+            if is_kept(Rule::C3) {
+                floor = floor.max(item.marks.floor(written));
+            }
+            if is_kept(Rule::C4) {
+                floor = floor.max(item.newest_cts());
+            }
+            if written.contains_existence() && is_kept(Rule::C5) {
                 floor = floor.max(held.range_floor(write.key.as_bytes()));
             }
         }
-        Ok(t.ts.max(floor.next()))
+        Ok((t.ts, floor))
     }
 
-    /// Evaluates every changed item at its new place: what goes to the log, and what becomes of the row. A formula that fails
-    /// here fails before anything was acknowledged (protocol.md section 2, F).
-    fn evaluate(&mut self, transaction: TransactionId, scratch: &mut Scratch) -> Outcome<()> {
+    /// Evaluates every changed item at its new place: what goes to the log, and what becomes of the row.
+    ///
+    /// Rule A-3: a formula that fails here fails before anything was acknowledged (protocol.md section 2, F).
+    fn evaluate(&mut self, transaction: TransactionId, cts: Timestamp, scratch: &mut Scratch) -> Outcome<()> {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked by the caller")
         };
@@ -214,6 +258,19 @@ impl FormulaDatabase {
                 continue;
             };
             if is_plain(intent) {
+                continue;
+            }
+            if !self.branches.is_empty() && item.must_retain(cts) {
+                if !item.survives(transaction, &intent.changes)
+                    && let Some(owner) = item.unsettled(transaction, ColumnSet::ALL, cts)
+                {
+                    return self.wait(transaction, owner, write.table, WaitReason::Prepared);
+                }
+                scratch.computed.push(Computed {
+                    change: None,
+                    effect: None,
+                    retained: true,
+                });
                 continue;
             }
             match evaluate_intent(item.row.as_ref(), intent) {
@@ -232,7 +289,8 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return;
         };
-        if cts > t.ts {
+        // Rule V-4: what it has read was read at its place.
+        if cts > t.ts && is_kept(Rule::V4) {
             raise_marks(&mut self.tables, t, cts);
         }
         self.live.remove(t.ts);
@@ -251,7 +309,13 @@ impl FormulaDatabase {
                     _ => Some(Effect::Row(None)),
                 }
             } else {
-                computed.next().and_then(|computed| computed.effect)
+                match computed.next() {
+                    Some(Computed { retained: true, .. }) => {
+                        held.retain(write.slot, intent.into_retained(cts, lsn), &mut self.memory_bytes);
+                        continue;
+                    }
+                    computed => computed.and_then(|computed| computed.effect),
+                }
             };
             let Some(effect) = effect else { continue };
             let before = row_bytes(item);
@@ -262,6 +326,14 @@ impl FormulaDatabase {
         drop(computed);
         // `release` takes the snapshot off the live ones: put it back for that.
         self.live.insert(t.ts);
+        self.committed(transaction, cts, lsn);
+    }
+
+    /// The transaction stands at `cts`: tells those that follow it, and ends it.
+    pub(crate) fn committed(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn) {
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
         let followers = std::mem::take(&mut t.followers);
         for follower in followers {
             if let Some(follower) = self.transactions.get_mut(follower) {
@@ -293,7 +365,11 @@ fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
             .map(|row| formula.apply(row.as_ref()))
             .transpose()?
             .map(Effect::Columns);
-        return Ok(Computed { change: None, effect });
+        return Ok(Computed {
+            change: None,
+            effect,
+            retained: false,
+        });
     }
     let after = crate::item::apply_changes(row.map(Cow::Borrowed), &intent.changes)?.map(Cow::into_owned);
     let change = match (row, &after) {
@@ -301,6 +377,7 @@ fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
             return Ok(Computed {
                 change: None,
                 effect: None,
+                retained: false,
             });
         }
         (Some(_), None) => Change::Delete,
@@ -313,6 +390,7 @@ fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
     Ok(Computed {
         change: Some(change),
         effect: Some(Effect::Row(after)),
+        retained: false,
     })
 }
 

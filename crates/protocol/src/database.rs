@@ -3,10 +3,12 @@
 use crate::api::{BeginOptions, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::item::Item;
 use crate::live::LiveSnapshots;
+use crate::rules::{Rule, is_kept};
 use crate::statistics::{AbortReason, Statistics};
 use crate::table::{Slot, Table};
 use crate::transaction::{Transaction, Transactions};
-use rubato_base::{ColumnSet, Error, Key, Lsn, SessionId, SqlState, TableId, Timestamp, TransactionId};
+use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, SessionId, SqlState, TableId, Timestamp, TransactionId};
+use std::collections::BTreeMap;
 
 /// All formulas and rows of one partition that are in memory, and the transactions that work on them.
 ///
@@ -40,6 +42,12 @@ pub struct FormulaDatabase {
     pub(crate) fruitless_steps: usize,
     /// Scratch of the commit path.
     pub(crate) scratch: crate::commit::Scratch,
+    /// Prepared branches of transactions over several partitions whose outcome is not known yet.
+    pub(crate) branches: BTreeMap<GlobalId, TransactionId>,
+    /// One partition of a grid: transactions begin at the grid's ticks, and waits go by age.
+    pub(crate) in_grid: bool,
+    /// Transactions that were rolled back from outside and do not know it yet.
+    pub(crate) doomed: Vec<TransactionId>,
 }
 
 impl FormulaDatabase {
@@ -61,6 +69,9 @@ impl FormulaDatabase {
             hand_table: 0,
             fruitless_steps: 0,
             scratch: crate::commit::Scratch::default(),
+            branches: BTreeMap::new(),
+            in_grid: false,
+            doomed: Vec::new(),
         }
     }
 
@@ -97,6 +108,8 @@ impl FormulaDatabase {
     }
 
     /// Begins a transaction. Its snapshot is everything that has committed so far (promise 1: everything acknowledged is).
+    ///
+    /// Rule T-1: it begins on a whole tick above every timestamp handed out.
     pub fn begin(&mut self, options: BeginOptions) -> TransactionId {
         self.clock = self.clock.next_tick();
         self.live.insert(self.clock);
@@ -192,32 +205,43 @@ impl FormulaDatabase {
         }
     }
 
-    /// Ends the transaction without a trace. Those that read through its formulas must be rolled back too (paper rule K1).
+    /// Ends the transaction without a trace.
+    ///
+    /// Rule A-1 (paper rule K1): those that have read through its formulas must be rolled back too.
     pub fn rollback(&mut self, transaction: TransactionId) {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return;
         };
         let followers = std::mem::take(&mut t.followers);
         self.statistics.rollbacks += 1;
-        for follower in followers {
-            let Some(follower) = self.transactions.get_mut(follower) else {
-                continue;
-            };
-            if follower.doomed.is_none() {
-                self.statistics.aborted(AbortReason::Cascade);
-                follower.doomed = Some(Error::serialization(
-                    "a transaction whose formula was read through was rolled back",
-                    format!("transaction {transaction}"),
-                ));
-            }
-            if follower.waiting_for.take().is_some() {
-                self.woken.push((follower.id, follower.session));
-            }
+        for follower in followers.into_iter().filter(|_| is_kept(Rule::A1)) {
+            let message = "a transaction whose formula was read through was rolled back";
+            let error = Error::serialization(message, format!("transaction {transaction}"));
+            self.doom(follower, AbortReason::Cascade, error);
         }
         self.release(transaction);
     }
 
-    /// Takes the transaction's intents off all items and wakes who waited for it.
+    /// The transaction must be rolled back; it is told at its next call, and woken for that.
+    pub(crate) fn doom(&mut self, transaction: TransactionId, reason: AbortReason, error: Error) {
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            return;
+        };
+        if t.doomed.is_none() {
+            t.doomed = Some(error);
+            self.statistics.aborted(reason);
+            if self.in_grid {
+                self.doomed.push(transaction);
+            }
+        }
+        if t.waiting_for.take().is_some() {
+            self.woken.push((t.id, t.session));
+        }
+    }
+
+    /// Takes the transaction's intents off all items.
+    ///
+    /// Rule A-2: who ends wakes those that wait for it.
     pub(crate) fn release(&mut self, transaction: TransactionId) {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return;
@@ -231,7 +255,7 @@ impl FormulaDatabase {
             remove_intent(&mut self.tables, *table, *slot, transaction);
         }
         let waiters = std::mem::take(&mut t.waiters);
-        for waiter in waiters {
+        for waiter in waiters.into_iter().filter(|_| is_kept(Rule::A2)) {
             let Some(waiter) = self.transactions.get_mut(waiter) else {
                 continue;
             };
@@ -243,7 +267,9 @@ impl FormulaDatabase {
         self.transactions.end(transaction);
     }
 
-    /// Registers that `transaction` waits for `owner`, or aborts it if that closes a circle.
+    /// Registers that `transaction` waits for `owner`.
+    ///
+    /// Rule Q-4: the wait that would close a circle is refused.
     pub(crate) fn wait<T>(
         &mut self,
         transaction: TransactionId,
@@ -251,7 +277,7 @@ impl FormulaDatabase {
         table: TableId,
         reason: WaitReason,
     ) -> Outcome<T> {
-        let mut next = Some(owner);
+        let mut next = Some(owner).filter(|_| is_kept(Rule::Q4));
         while let Some(id) = next {
             if id == transaction {
                 self.statistics.aborted(AbortReason::Deadlock);
@@ -261,6 +287,9 @@ impl FormulaDatabase {
                 )));
             }
             next = self.transactions.get(id).and_then(|t| t.waiting_for);
+        }
+        if self.in_grid {
+            self.wait_by_age(transaction, owner)?;
         }
         if let Some(owner) = self.transactions.get_mut(owner) {
             owner.waiters.push(transaction);

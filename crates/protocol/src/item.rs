@@ -7,13 +7,15 @@
 
 use crate::api::Change;
 use crate::live::LiveSnapshots;
+use crate::rules::{Rule, is_kept};
+use crate::undecided::Retained;
 use rubato_base::{ColumnSet, Lsn, Result, Row, Timestamp, TransactionId, Value};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// The largest timestamps at which the item was read, by columns. Never lowered while the item is in memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReadMarks([(ColumnSet, Timestamp); 2]);
+pub(crate) struct ReadMarks(pub(crate) [(ColumnSet, Timestamp); 2]);
 
 impl ReadMarks {
     pub(crate) fn all_at(ts: Timestamp) -> ReadMarks {
@@ -87,6 +89,8 @@ pub(crate) struct Intent {
     pub(crate) written: ColumnSet,
     /// Its pending changes, oldest first.
     pub(crate) changes: SmallVec<[Change; 1]>,
+    /// Set while its transaction is prepared: the smallest place that it may take.
+    pub(crate) floor: Option<Timestamp>,
 }
 
 /// The parts of an item that only a hot one has.
@@ -96,6 +100,8 @@ pub(crate) struct Hot {
     pub(crate) undo: Vec<Undo>,
     /// In order of arrival.
     pub(crate) intents: Vec<Intent>,
+    /// Committed formulas above a prepared one that is not decided yet, in order of their places (see `undecided.rs`).
+    pub(crate) above: Vec<Retained>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -143,6 +149,7 @@ impl Item {
                     ordered: ColumnSet::EMPTY,
                     written: ColumnSet::EMPTY,
                     changes: SmallVec::new(),
+                    floor: None,
                 });
                 intents.len() - 1
             });
@@ -165,14 +172,15 @@ impl Item {
         if self
             .hot
             .as_ref()
-            .is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty())
+            .is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty() && hot.above.is_empty())
         {
             self.hot = None;
         }
     }
 
-    /// The committed row at `ts`, which a live transaction reads or which is not below the newest version. Rule R: formulas
-    /// with `cts <= ts`, whoever is pending is passed by.
+    /// The committed row at `ts`, which a live transaction reads or which is not below the newest version.
+    ///
+    /// Rule R-1: formulas with `cts <= ts`; whoever is pending is passed by.
     pub(crate) fn committed_at(&self, ts: Timestamp) -> Option<Cow<'_, Row>> {
         if self.cts <= ts {
             return self.row.as_ref().map(Cow::Borrowed);
@@ -195,14 +203,21 @@ impl Item {
     }
 
     /// Whether the version at `when` is still known: the newest is, and those that live snapshots read are.
+    ///
+    /// Rule V-3: a version that is not known is not taken for the same.
     pub(crate) fn knows(&self, when: Timestamp) -> bool {
+        if !is_kept(Rule::V3) {
+            return true;
+        }
         let mut undo = self.hot.iter().flat_map(|hot| hot.undo.iter());
         self.cts <= when || undo.any(|undo| undo.cts <= when && when < undo.until)
     }
 
-    /// Replaces the newest version by `row`, keeping what live snapshots before `cts` still need.
+    /// Replaces the newest version by `row`.
+    ///
+    /// Rule F-1: what live snapshots before `cts` still read is kept.
     pub(crate) fn install(&mut self, effect: Effect, cts: Timestamp, lsn: Lsn, live: &LiveSnapshots) {
-        let needed = live.any_in(self.cts, cts);
+        let needed = live.any_in(self.cts, cts) && is_kept(Rule::F1);
         let has_undo = self.hot.as_ref().is_some_and(|hot| !hot.undo.is_empty());
         if needed || has_undo {
             let former = self.former(&effect);
@@ -245,6 +260,18 @@ impl Item {
             hot.prune(cts, false, live);
         }
         self.cool();
+    }
+}
+
+impl Intent {
+    /// The intent as a committed change that cannot be folded yet.
+    pub(crate) fn into_retained(self, cts: Timestamp, lsn: Lsn) -> Retained {
+        Retained {
+            cts,
+            lsn,
+            written: self.written,
+            changes: self.changes,
+        }
     }
 }
 

@@ -14,25 +14,35 @@
 
 mod admission;
 mod api;
+mod branch;
 mod commit;
 mod database;
+pub mod grid;
 mod item;
 mod live;
 mod memory;
 mod queue;
 mod read;
 mod recovery;
+mod rules;
+mod sketch;
 mod statistics;
 mod table;
 mod transaction;
+mod undecided;
 mod write;
 
 pub use admission::Admission;
 pub use api::{
     BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed,
-    Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop,
-    StoredRow, Wait, WaitReason,
+    DecisionRecord, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource,
+    Savepoint, ScanEnd, Stop, StoredRow, Wait, WaitReason,
 };
+pub use branch::Prepared;
 pub use database::FormulaDatabase;
 pub use memory::DirtyRow;
+pub use rules::Rule;
+#[cfg(feature = "broken-rules")]
+pub use rules::break_rule;
+pub use sketch::Sketch;
 pub use statistics::{AbortReason, Statistics};

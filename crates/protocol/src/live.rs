@@ -3,35 +3,88 @@
 use rubato_base::Timestamp;
 
 /// The timestamps of live transactions, sorted. New ones come at the end, so that a sorted vector is a queue in practice.
-#[derive(Debug, Default)]
-pub(crate) struct LiveSnapshots(Vec<Timestamp>);
+///
+/// In a grid a transaction that is live elsewhere may still come here: the timestamp stage tells which ones there are.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSnapshots {
+    here: Vec<Timestamp>,
+    /// Live transactions of the grid that began below `open_from`, sorted.
+    elsewhere: Vec<Timestamp>,
+    /// From here on any snapshot may still come. [`Timestamp::MAX`] outside a grid.
+    open_from: Timestamp,
+}
+
+impl Default for LiveSnapshots {
+    fn default() -> LiveSnapshots {
+        LiveSnapshots {
+            here: Vec::new(),
+            elsewhere: Vec::new(),
+            open_from: Timestamp::MAX,
+        }
+    }
+}
 
 impl LiveSnapshots {
     pub(crate) fn insert(&mut self, ts: Timestamp) {
-        let at = self.0.partition_point(|other| *other <= ts);
-        self.0.insert(at, ts);
+        let at = self.here.partition_point(|other| *other <= ts);
+        self.here.insert(at, ts);
     }
 
     pub(crate) fn remove(&mut self, ts: Timestamp) {
-        let at = self.0.partition_point(|other| *other < ts);
-        debug_assert!(self.0.get(at) == Some(&ts), "a live snapshot was registered");
-        if self.0.get(at) == Some(&ts) {
-            self.0.remove(at);
+        let at = self.here.partition_point(|other| *other < ts);
+        debug_assert!(self.here.get(at) == Some(&ts), "a live snapshot was registered");
+        if self.here.get(at) == Some(&ts) {
+            self.here.remove(at);
         }
     }
 
-    /// Whether some live transaction reads at a timestamp in `from..to`.
+    /// What may still come from elsewhere: the live ones below `open_from`, sorted, and anything from there on.
+    ///
+    /// Rule F-3: a version is kept for every snapshot that is live in the grid, and one value each is enough; above the last
+    /// word of the timestamp stage every version is kept.
+    pub(crate) fn expect(&mut self, elsewhere: Vec<Timestamp>, open_from: Timestamp) {
+        (self.elsewhere, self.open_from) = (elsewhere, open_from);
+    }
+
+    /// Whether some live transaction reads, or may still read, at a timestamp in `from..to`.
     pub(crate) fn any_in(&self, from: Timestamp, to: Timestamp) -> bool {
-        let at = self.0.partition_point(|other| *other < from);
-        self.0.get(at).is_some_and(|ts| *ts < to)
+        let among = |sorted: &[Timestamp]| {
+            let at = sorted.partition_point(|other| *other < from);
+            sorted.get(at).is_some_and(|ts| *ts < to)
+        };
+        among(&self.here) || to > self.open_from || among(&self.elsewhere)
     }
 
     /// The oldest snapshot, if there is one.
     pub(crate) fn oldest(&self) -> Option<Timestamp> {
-        self.0.first().copied()
+        let open = (self.open_from < Timestamp::MAX).then_some(self.open_from);
+        let known = [self.here.first().copied(), self.elsewhere.first().copied(), open];
+        known.into_iter().flatten().min()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.here.len() + self.elsewhere.len()
+    }
+
+    /// The snapshots here, those elsewhere, and from where on any may come.
+    pub(crate) fn parts(&self) -> (&[Timestamp], &[Timestamp], Timestamp) {
+        (&self.here, &self.elsewhere, self.open_from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_still_come_from_elsewhere_is_kept() {
+        let mut live = LiveSnapshots::default();
+        let at = Timestamp;
+        live.insert(at(50));
+        assert_eq!((live.oldest(), live.any_in(at(51), at(90))), (Some(at(50)), false));
+        live.expect(vec![at(20), at(60)], at(80));
+        assert!(live.any_in(at(55), at(61)) && live.any_in(at(70), at(81)));
+        assert!(!live.any_in(at(21), at(50)) && !live.any_in(at(61), at(80)));
+        assert_eq!(live.oldest(), Some(at(20)));
     }
 }

@@ -11,6 +11,7 @@ use crate::api::{OnBusy, OrderedRead, Outcome, QueuePolicy, Stop, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Intent, Item, apply_changes};
 use crate::read::{note_read, visible};
+use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
 use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
 use smallvec::SmallVec;
@@ -58,7 +59,7 @@ impl FormulaDatabase {
         Ok(OrderedRead::Row(row.map(Cow::into_owned)))
     }
 
-    /// Takes the place, waits for the turn, moves the snapshot up, and notes the read as the transaction's last one.
+    /// Rule Q-1: takes the place, waits for the turn, moves the snapshot up, and notes the read as the transaction's last one.
     pub(crate) fn take_turn(
         &mut self,
         transaction: TransactionId,
@@ -72,7 +73,10 @@ impl FormulaDatabase {
         match before(self.table_mut(table)?.item(slot), transaction, columns, policy) {
             Before::Clear => self.read_in_turn(transaction, table, slot, key, columns, None),
             Before::Blocked(owner) => self.wait(transaction, owner, table, WaitReason::Queue),
-            Before::Through(owners) => self.read_in_turn(transaction, table, slot, key, columns, Some(owners)),
+            Before::Through(owners) => match self.younger_of(&owners, transaction) {
+                Some(younger) => self.wait(transaction, younger, table, WaitReason::Queue),
+                None => self.read_in_turn(transaction, table, slot, key, columns, Some(owners)),
+            },
         }
     }
 
@@ -90,6 +94,8 @@ impl FormulaDatabase {
         let through = match before(item, transaction, columns, QueuePolicy::Pipeline) {
             Before::Clear => None,
             Before::Blocked(_) => return Ok(false),
+            // In a grid nobody follows a younger one: the two could wait for each other over two partitions.
+            Before::Through(owners) if self.younger_of(&owners, transaction).is_some() => return Ok(false),
             Before::Through(owners) => Some(owners),
         };
         self.take_place(transaction, table, slot, columns)?;
@@ -107,8 +113,9 @@ impl FormulaDatabase {
         through: Option<SmallVec<[TransactionId; 2]>>,
     ) -> Outcome<()> {
         self.statistics.ordered_reads += 1;
-        let cts = self.table_mut(table)?.item(slot).cts;
+        let cts = self.table_mut(table)?.item(slot).newest_cts();
         self.advance(transaction, cts)?;
+        self.settled(transaction, table, slot, columns)?;
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked by the caller")
         };
@@ -144,8 +151,9 @@ impl FormulaDatabase {
         Ok(())
     }
 
+    /// Rule Q-3: who has read through the formulas of others commits after them and not without them.
     fn follow(&mut self, transaction: TransactionId, owners: &[TransactionId]) {
-        for owner in owners {
+        for owner in owners.iter().filter(|_| is_kept(Rule::Q3)) {
             if let Some(t) = self.transactions.get_mut(transaction)
                 && !t.after.contains(owner)
             {
@@ -166,6 +174,12 @@ fn is_busy(item: &Item, transaction: TransactionId) -> bool {
 }
 
 fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: QueuePolicy) -> Before {
+    // Who is prepared has its place already, also if it stands behind this transaction's own blind formula.
+    let mut prepared = item.intents().iter().filter(|intent| intent.floor.is_some());
+    let concerned = |intent: &&Intent| intent.transaction != transaction && intent.written.intersects(columns);
+    if let Some(intent) = prepared.find(concerned) {
+        return Before::Blocked(intent.transaction);
+    }
     let mut through = SmallVec::new();
     for intent in item
         .intents()
@@ -173,7 +187,7 @@ fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: Q
         .take_while(|intent| intent.transaction != transaction)
     {
         let concerns = intent.ordered.intersects(columns) || intent.written.intersects(columns);
-        if !concerns {
+        if !concerns || !is_kept(Rule::Q1) {
             continue;
         }
         if policy == QueuePolicy::Wait || intent.changes.is_empty() {

@@ -1,8 +1,9 @@
 //! Reading: points, ranges, and the check that what was read is the same at a later place.
 
-use crate::api::{KeyRange, Outcome, RowSource, ScanEnd, Stop, StoredRow};
+use crate::api::{KeyRange, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Item, apply_changes, same};
+use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Items, Slot, Table, byte_bounds};
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
@@ -15,9 +16,10 @@ use std::ops::Bound;
 const STORE_BATCH_ROWS: (usize, usize) = (8, 512);
 
 impl FormulaDatabase {
-    /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Never waits.
+    /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Waits only for the
+    /// outcome of a prepared branch whose floor is not above the snapshot ([`Stop::Wait`]; never outside a grid).
     ///
-    /// Where its own formulas wrote what is read, their result goes to the client, and they are blind no more: the read is then
+    /// Rule R-4: where its own formulas wrote what is read, their result goes to the client, and they are blind no more: the read is then
     /// one to write (see `queue.rs`), through what stands before, and whoever comes behind commits behind.
     ///
     /// Protects `columns` and the existence of the row: a formula on one of them takes a later place (rule R of protocol.md
@@ -37,6 +39,7 @@ impl FormulaDatabase {
         if shows_own && self.try_turn(transaction, table, slot, key, columns)? {
             return Ok(self.newest(transaction, table, slot)?.map(Cow::Owned));
         }
+        self.settled(transaction, table, slot, columns)?;
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked above")
         };
@@ -47,7 +50,8 @@ impl FormulaDatabase {
     }
 
     /// Visits the rows of `range` in key order (from the last to the first when `reverse`) as the transaction's snapshot has
-    /// them. `visit` returns false to stop behind the row it was given. Never waits.
+    /// them. `visit` returns false to stop behind the row it was given. Waits as [`FormulaDatabase::read`] does: what was
+    /// visited before [`Stop::Wait`] counts for nothing.
     ///
     /// Protects the visited part of the range, also for keys that do not exist yet, and `columns` of its rows.
     pub fn scan(
@@ -71,6 +75,7 @@ impl FormulaDatabase {
             columns,
             reverse,
             depends: t.depends_lsn,
+            unsettled: None,
             visit,
         };
         let end = if held.complete {
@@ -79,6 +84,9 @@ impl FormulaDatabase {
             scan.merged(held, table, &*self.source, range)?
         };
         t.depends_lsn = scan.depends;
+        if let Some(owner) = scan.unsettled {
+            return self.wait(transaction, owner, table, WaitReason::Prepared);
+        }
         let visited = match &end {
             ScanEnd::Exhausted => range.clone(),
             ScanEnd::Stopped(key) if reverse => KeyRange {
@@ -101,8 +109,31 @@ impl FormulaDatabase {
         Ok(end)
     }
 
-    /// Moves the transaction's snapshot up to the newest commit, if it is below `wanted` and everything it has read is still
-    /// the same there. The newest, because every version of that moment is known: of older ones only those that live snapshots
+    /// Waits for the outcome of a prepared branch that the transaction's snapshot of the row depends on (rule P-4).
+    pub(crate) fn settled(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        slot: Slot,
+        columns: ColumnSet,
+    ) -> Outcome<()> {
+        if self.branches.is_empty() {
+            return Ok(());
+        }
+        let Some(ts) = self.snapshot(transaction) else {
+            return Ok(());
+        };
+        match table_of(&mut self.tables, table)?
+            .item(slot)
+            .unsettled(transaction, columns, ts)
+        {
+            Some(owner) => self.wait(transaction, owner, table, WaitReason::Prepared),
+            None => Ok(()),
+        }
+    }
+
+    /// Rule Q-2: moves the transaction's snapshot up to the newest commit, if it is below `wanted` and everything it has read is
+    /// still the same there. The newest, because every version of that moment is known: of older ones only those that live snapshots
     /// read are kept.
     pub(crate) fn advance(&mut self, transaction: TransactionId, wanted: Timestamp) -> Outcome<()> {
         let Some(t) = self.transactions.get(transaction) else {
@@ -112,7 +143,9 @@ impl FormulaDatabase {
             return Ok(());
         }
         let to = self.last_cts;
-        self.validate(transaction, to)?;
+        if is_kept(Rule::Q2) {
+            self.validate(transaction, to)?;
+        }
         let Some(t) = self.transactions.get_mut(transaction) else {
             return Ok(());
         };
@@ -125,53 +158,75 @@ impl FormulaDatabase {
 
     /// Checks that each read gives the same value at `when` (protocol.md section 4, commit); the error names the item.
     pub(crate) fn validate(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<()> {
-        let Some((reason, message, item)) = self.first_broken_read(transaction, when)? else {
-            return Ok(());
-        };
-        self.statistics.aborted(reason);
-        Err(Stop::Abort(Error::serialization(message, item)))
+        match self.first_broken_read(transaction, when)? {
+            Held::Yes => Ok(()),
+            Held::No(reason, message, item) => {
+                self.statistics.aborted(reason);
+                Err(Stop::Abort(Error::serialization(message, item)))
+            }
+            Held::Unsettled(owner, table) => self.wait(transaction, owner, table, WaitReason::Prepared),
+        }
     }
 
     /// Whether each read gives the same value at `when`.
     pub(crate) fn holds(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<bool> {
-        Ok(self.first_broken_read(transaction, when)?.is_none())
+        match self.first_broken_read(transaction, when)? {
+            Held::Yes => Ok(true),
+            Held::No(..) => Ok(false),
+            Held::Unsettled(owner, table) => self.wait(transaction, owner, table, WaitReason::Prepared),
+        }
     }
 
-    fn first_broken_read(
-        &mut self,
-        transaction: TransactionId,
-        when: Timestamp,
-    ) -> Outcome<Option<(AbortReason, &'static str, String)>> {
+    /// The same without waiting: no, where it depends on an outcome that is not known yet.
+    pub(crate) fn surely_holds(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<bool> {
+        Ok(matches!(self.first_broken_read(transaction, when)?, Held::Yes))
+    }
+
+    /// Rule V-1: every row that was read has the same values at `when`. Rule V-2: every range has the same content.
+    fn first_broken_read(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<Held> {
         let Some(t) = self.transactions.get(transaction) else {
-            return Ok(None);
+            return Ok(Held::Yes);
         };
-        if self.last_cts <= t.ts && t.after.is_empty() {
-            return Ok(None);
+        let undecided = !self.branches.is_empty();
+        if self.last_cts <= t.ts && t.after.is_empty() && !undecided {
+            return Ok(Held::Yes);
         }
-        for read in &t.reads {
+        for read in t.reads.iter().filter(|_| is_kept(Rule::V1)) {
             let held = table_of(&mut self.tables, read.table)?;
+            if undecided
+                && let Some(slot) = current_slot(held, read)
+                && let Some(owner) = held.item(slot).unsettled(transaction, read.columns, when)
+            {
+                return Ok(Held::Unsettled(owner, read.table));
+            }
             if !read_still_good(held, read, t.ts, when) {
                 let item = item_name(read.table, &read.key);
-                return Ok(Some((
-                    AbortReason::ReadChanged,
-                    "a row that was read has been overwritten",
-                    item,
-                )));
+                let message = "a row that was read has been overwritten";
+                return Ok(Held::No(AbortReason::ReadChanged, message, item));
             }
         }
-        for read in &t.ranges {
+        for read in t.ranges.iter().filter(|_| is_kept(Rule::V2)) {
             let held = table_of(&mut self.tables, read.table)?;
+            if undecided && let Some(owner) = unsettled_in(held, read, transaction, when) {
+                return Ok(Held::Unsettled(owner, read.table));
+            }
             if held.last_cts > t.ts && !range_still_good(held, read, t.ts, when) {
                 let item = format!("storage {}", read.table);
-                return Ok(Some((
-                    AbortReason::RangeChanged,
-                    "a range of rows that was read has changed",
-                    item,
-                )));
+                let message = "a range of rows that was read has changed";
+                return Ok(Held::No(AbortReason::RangeChanged, message, item));
             }
         }
-        Ok(None)
+        Ok(Held::Yes)
     }
+}
+
+/// Whether what was read is the same at another place.
+enum Held {
+    Yes,
+    /// Why not, in words, and where.
+    No(AbortReason, &'static str, String),
+    /// A prepared branch of this transaction must be decided first.
+    Unsettled(TransactionId, TableId),
 }
 
 /// Raises the marks of everything that `t` has read to `ts`.
@@ -202,6 +257,9 @@ pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Tim
 }
 
 /// Notes a read on the item and, unless the transaction is read-only, in the transaction.
+///
+/// Rule R-2: the read mark of the columns rises to the snapshot. Rule D-2: the transaction is acknowledged when what it has
+/// read is durable.
 pub(crate) fn note_read(
     t: &mut Transaction,
     table: TableId,
@@ -210,9 +268,13 @@ pub(crate) fn note_read(
     key: &[u8],
     columns: ColumnSet,
 ) {
-    item.marks.raise(columns, t.ts);
+    if is_kept(Rule::R2) {
+        item.marks.raise(columns, t.ts);
+    }
     item.referenced = true;
-    t.depends_lsn = t.depends_lsn.max(item.lsn);
+    if is_kept(Rule::D2) {
+        t.depends_lsn = t.depends_lsn.max(item.lsn);
+    }
     if !t.read_only {
         let generation = item.generation;
         t.reads.push(ReadRecord {
@@ -249,7 +311,7 @@ fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timesta
         return true;
     };
     let item = held.item(slot);
-    if !item.knows(when) {
+    if !item.knows(when) || item.hides(read.columns, when) {
         return false;
     }
     match &read.through {
@@ -261,6 +323,13 @@ fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timesta
             read.columns,
         ),
     }
+}
+
+fn unsettled_in(held: &mut Table, read: &RangeRecord, reader: TransactionId, when: Timestamp) -> Option<TransactionId> {
+    let bounds = byte_bounds(&read.range)?;
+    let (map, mut items) = held.map_and_items();
+    map.range::<[u8], _>(bounds)
+        .find_map(|(_, slot)| items.get(*slot).unsettled(reader, read.columns, when))
 }
 
 fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: Timestamp) -> bool {
@@ -277,7 +346,7 @@ fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: T
                 read.columns,
             )
         };
-        item.cts <= ts || (item.knows(when) && unchanged())
+        !item.hides(read.columns, when) && (item.cts <= ts || (item.knows(when) && unchanged()))
     })
 }
 
@@ -288,6 +357,8 @@ struct Scan<'a> {
     columns: ColumnSet,
     reverse: bool,
     depends: Lsn,
+    /// A prepared transaction whose outcome has to be known first.
+    unsettled: Option<TransactionId>,
     visit: &'a mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
 }
 
@@ -321,7 +392,13 @@ impl Scan<'_> {
 
     /// Visits an item of memory; false when the visitor stops.
     fn item(&mut self, key: &[u8], item: &mut Item) -> Outcome<bool> {
-        item.marks.raise(self.columns, self.ts);
+        self.unsettled = item.unsettled(self.transaction, self.columns, self.ts);
+        if self.unsettled.is_some() {
+            return Ok(false);
+        }
+        if is_kept(Rule::R2) {
+            item.marks.raise(self.columns, self.ts);
+        }
         item.referenced = true;
         self.depends = self.depends.max(item.lsn);
         match visible(item, self.ts, self.transaction)? {

@@ -3,11 +3,15 @@
 use crate::api::Change;
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::Effect;
+use crate::rules::{Rule, is_kept};
 use crate::table::{RECOVERED_LSN, row_bytes};
+use crate::undecided::Retained;
 use rubato_base::{Key, Result, TableId, Timestamp};
 
 impl FormulaDatabase {
-    /// Applies a logged change unless the row of the checkpoint already has it: a row remembers the commit timestamp of the
+    /// Applies a logged change.
+    ///
+    /// Rule D-8: unless the row of the checkpoint already has it: a row remembers the commit timestamp of the
     /// last formula folded into it, and the commit timestamps of one item only grow. Changes come in log order, before the
     /// first transaction begins. A change of a table that is not declared is left out: it was dropped later in the log.
     ///
@@ -29,6 +33,18 @@ impl FormulaDatabase {
         if item.cts >= cts {
             return Ok(());
         }
+        if item.must_retain(cts) {
+            let written = crate::write::columns_of(&change);
+            let changes = smallvec::smallvec![change];
+            let kept = Retained {
+                cts,
+                lsn: RECOVERED_LSN,
+                written,
+                changes,
+            };
+            held.retain(slot, kept, &mut self.memory_bytes);
+            return Ok(());
+        }
         let effect = match (change, &item.row) {
             (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref())?),
             (Change::Update(_), None) => return Ok(()),
@@ -42,11 +58,15 @@ impl FormulaDatabase {
         Ok(())
     }
 
-    /// After the last replayed change: whatever was read before the restart, no formula may take a place below it.
+    /// Rule D-6, after the last replayed change: whatever was read before the restart, no formula may take a place below it.
     pub fn finish_recovery(&mut self) {
         self.clock = self.clock.next_tick();
-        let clock = self.clock;
-        for table in self.tables.iter_mut().flatten() {
+        self.raise_low_water(self.clock);
+    }
+
+    /// No formula takes a place below `clock` any more.
+    pub(crate) fn raise_low_water(&mut self, clock: Timestamp) {
+        for table in self.tables.iter_mut().flatten().filter(|_| is_kept(Rule::D6)) {
             table.low_water = table.low_water.max(clock);
         }
     }

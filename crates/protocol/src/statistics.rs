@@ -15,6 +15,8 @@ pub enum AbortReason {
     Cascade,
     /// A formula could not be evaluated at its place.
     FormulaFailed,
+    /// An older transaction of the grid needed what it held (waits go from the younger to the older only).
+    Wounded,
 }
 
 /// Counters since the start, for metrics and tests.
@@ -27,15 +29,17 @@ pub struct Statistics {
     /// Transactions rolled back, for whatever reason.
     pub rollbacks: u64,
     /// Aborts by [`AbortReason`], in the order of the enum.
-    pub aborts: [u64; 5],
+    pub aborts: [u64; 6],
     /// Waits by [`WaitReason`], in the order of the enum.
-    pub waits: [u64; 4],
+    pub waits: [u64; 5],
     /// Blind formulas placed.
     pub blind_updates: u64,
     /// Updates that were refused as blind because of their bounds.
     pub bounds_refused: u64,
     /// Reads to write.
     pub ordered_reads: u64,
+    /// Formulas that could not be applied when they were folded above a prepared branch: a blind formula that could fail.
+    pub fold_failures: u64,
     /// Items evicted.
     pub evictions: u64,
 }

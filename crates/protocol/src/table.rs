@@ -2,6 +2,9 @@
 
 use crate::api::{KeyRange, RowSource, StoredRow};
 use crate::item::{Item, ReadMarks};
+use crate::live::LiveSnapshots;
+use crate::rules::{Rule, is_kept};
+use crate::undecided::Retained;
 use rubato_base::{Key, Lsn, Result, TableId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,7 +24,7 @@ const ALLOCATION_BYTES: usize = 16;
 /// The place of an item in its table. Only valid together with the item's generation, since an evicted item's slot is reused.
 pub(crate) type Slot = u32;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) map: BTreeMap<Key, Slot>,
     chunks: Vec<Vec<Item>>,
@@ -30,9 +33,9 @@ pub(crate) struct Table {
     pub(crate) complete: bool,
     /// No row that is not in memory was read above this timestamp.
     pub(crate) low_water: Timestamp,
-    range_marks: Vec<(KeyRange, Timestamp)>,
+    pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
     /// No range that is not among `range_marks` was read above this timestamp.
-    range_low_water: Timestamp,
+    pub(crate) range_low_water: Timestamp,
     /// How many items are dirty.
     pub(crate) dirty: usize,
     /// Where the checkpoint under way goes on to look for dirty items; `None` if it is done with this table.
@@ -143,7 +146,9 @@ impl Table {
         slot
     }
 
-    /// Takes an item out of memory; the marks that it carried stay as the table's low-water mark.
+    /// Takes an item out of memory.
+    ///
+    /// Rule R-5: the marks that it carried stay, as the table's low-water mark.
     pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
         let Some(slot) = self.map.remove(key.as_bytes()) else {
             return;
@@ -160,7 +165,9 @@ impl Table {
             self.complete = false;
             self.load_from = None;
         }
-        self.low_water = self.low_water.max(highest);
+        if is_kept(Rule::R5) {
+            self.low_water = self.low_water.max(highest);
+        }
         self.free.push(slot);
         *memory_bytes -= bytes.min(*memory_bytes);
     }
@@ -171,8 +178,9 @@ impl Table {
         marks.map(|mark| mark.1).fold(self.range_low_water, Timestamp::max)
     }
 
+    /// Rule R-3: notes that the range was read at `ts`, also for keys that do not exist yet.
     pub(crate) fn mark_range(&mut self, range: &KeyRange, ts: Timestamp) {
-        if ts <= self.range_low_water {
+        if ts <= self.range_low_water || !is_kept(Rule::R3) {
             return;
         }
         if let Some(mark) = self.range_marks.iter_mut().find(|mark| mark.0 == *range) {
@@ -198,6 +206,28 @@ impl Table {
         if !was_dirty {
             self.dirty += 1;
         }
+    }
+
+    /// Keeps a committed change of `slot` above what is undecided there.
+    pub(crate) fn retain(&mut self, slot: Slot, kept: Retained, memory_bytes: &mut usize) {
+        self.last_cts = self.last_cts.max(kept.cts);
+        let item = self.item_mut(slot);
+        let before = row_bytes(item);
+        item.retain(kept);
+        *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
+    }
+
+    /// Folds what is settled on `slot`; returns how many formulas could not be applied.
+    pub(crate) fn fold_settled(&mut self, slot: Slot, live: &LiveSnapshots, memory_bytes: &mut usize) -> u64 {
+        let item = self.item_mut(slot);
+        let before = row_bytes(item);
+        let folded = item.fold_settled(live);
+        if folded.changed {
+            self.touched(slot, before, memory_bytes);
+        } else {
+            *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
+        }
+        folded.failures
     }
 
     /// What all items cost, for taking a dropped table off the account.
@@ -228,7 +258,8 @@ pub(crate) fn row_bytes(item: &Item) -> usize {
         .row
         .as_ref()
         .map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
-    row + item.hot.as_ref().map_or(0, |hot| hot.undo.len() * UNDO_BYTES)
+    let older = |hot: &crate::item::Hot| (hot.undo.len() + hot.above.len()) * UNDO_BYTES;
+    row + item.hot.as_deref().map_or(0, older)
 }
 
 pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {

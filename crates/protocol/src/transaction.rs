@@ -37,7 +37,7 @@ pub(crate) struct WriteRecord {
     pub(crate) bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub(crate) id: TransactionId,
     pub(crate) session: SessionId,
@@ -64,6 +64,14 @@ pub(crate) struct Transaction {
     pub(crate) depends_lsn: Lsn,
     /// Why it must be rolled back, if it must.
     pub(crate) doomed: Option<Error>,
+    /// Where it began: its age.
+    pub(crate) begun: Timestamp,
+    /// Prepared, or checked at its last place: it waits for nobody who is not prepared himself.
+    pub(crate) committing: bool,
+    /// As a branch of a transaction over several partitions: the smallest place it may take.
+    pub(crate) floor: Option<Timestamp>,
+    /// Read back from the log after a crash: what it has read is not known any more.
+    pub(crate) recovered: bool,
 }
 
 impl Transaction {
@@ -86,6 +94,10 @@ impl Transaction {
             waiters: SmallVec::new(),
             depends_lsn: Lsn(0),
             doomed: None,
+            begun: ts,
+            committing: false,
+            floor: None,
+            recovered: false,
         }
     }
 
@@ -104,7 +116,7 @@ impl Transaction {
 const KEPT_CAPACITY_MAX: usize = 1024;
 
 /// Live transactions by id: the low bits of an id are its place here, the rest makes it unique.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Transactions {
     places: Vec<(bool, Transaction)>,
     free: Vec<u32>,

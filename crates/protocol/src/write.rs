@@ -4,13 +4,14 @@ use crate::api::{BlindUpdate, Change, ColumnBounds, Insertion, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::Item;
 use crate::read::{note_read, visible};
+use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
 use crate::transaction::WriteRecord;
 use rubato_base::{ColumnSet, Error, Key, Row, SqlState, TableId, TransactionId};
 use rubato_formula::{ColumnChange, Formula, Range};
 
 impl FormulaDatabase {
-    /// Inserts a row, ordered on the existence of its key: waits for another transaction that is about to insert or delete
+    /// Inserts a row. Rule W-3: ordered on the existence of its key: waits for another transaction that is about to insert or delete
     /// the same key, and gives the row that exists already, if one does.
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
         self.writable(transaction)?;
@@ -18,7 +19,7 @@ impl FormulaDatabase {
         let item = table_of(&mut self.tables, table)?.item(slot);
         // A key that is not there, and that nobody else is about to write, needs no queue. That it is not there need not be
         // checked again: this transaction stands first on it from now on, and whoever inserts the same key stands behind.
-        if item.row.is_none() && item.hot.is_none() {
+        if item.row.is_none() && (item.hot.is_none() || !is_kept(Rule::W3)) {
             let (cts, lsn) = (item.cts, item.lsn);
             self.advance(transaction, cts)?;
             let Some(t) = self.transactions.get_mut(transaction) else {
@@ -35,7 +36,7 @@ impl FormulaDatabase {
         Ok(Insertion::Inserted)
     }
 
-    /// Places a blind formula: it reads only that the row exists, waits for nobody, and takes its place when it commits
+    /// Places a blind formula. Rule W-2: it reads only that the row exists, waits for nobody, and takes its place when it commits
     /// (promise 2). An `Add` within `bounds` stays blind while no outcome of what is pending can leave them.
     pub fn update_blind(
         &mut self,
@@ -47,11 +48,14 @@ impl FormulaDatabase {
     ) -> Outcome<BlindUpdate> {
         self.writable(transaction)?;
         let slot = self.slot(table, key)?;
+        self.settled(transaction, table, slot, ColumnSet::EXISTENCE)?;
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked above")
         };
         let held = table_of(&mut self.tables, table)?;
-        note_read(t, table, slot, held.item_mut(slot), key, ColumnSet::EXISTENCE);
+        if is_kept(Rule::W2) {
+            note_read(t, table, slot, held.item_mut(slot), key, ColumnSet::EXISTENCE);
+        }
         let ts = t.ts;
         let item = held.item(slot);
         if visible(item, ts, transaction)?.is_none() {
@@ -119,7 +123,7 @@ impl FormulaDatabase {
         })
     }
 
-    /// Appends a change to the transaction's intent.
+    /// Rule W-1: appends a change to the transaction's intent; nothing is checked and nobody waits.
     fn place(
         &mut self,
         transaction: TransactionId,
@@ -163,7 +167,8 @@ fn stays_within(item: &Item, formula: &Formula, bounds: &ColumnBounds) -> bool {
     let Some(mut range) = item.row.as_ref().and_then(|row| Range::of(&row.get(bounds.column))) else {
         return false;
     };
-    let pending = item.intents().iter().flat_map(|intent| &intent.changes);
+    let kept = item.above().iter().flat_map(|kept| &kept.changes);
+    let pending = item.intents().iter().flat_map(|intent| &intent.changes).chain(kept);
     let pending = pending.map(|change| match change {
         Change::Update(formula) => Some(formula),
         Change::Insert(_) | Change::Replace(_) | Change::Delete => None,

@@ -98,10 +98,17 @@ impl Engine for NodeEngine {
 }
 
 /// Names of `AbortReason`, in its order.
-const ABORT_REASONS: [&str; 5] = ["read_changed", "range_changed", "deadlock", "cascade", "formula_failed"];
+const ABORT_REASONS: [&str; 6] = [
+    "read_changed",
+    "range_changed",
+    "deadlock",
+    "cascade",
+    "formula_failed",
+    "wounded",
+];
 
 /// Names of `WaitReason`, in its order.
-const WAIT_REASONS: [&str; 4] = ["queue", "after", "ordered", "reader"];
+const WAIT_REASONS: [&str; 5] = ["queue", "after", "ordered", "reader", "prepared"];
 
 /// Figures of a node and of its workers' stages.
 struct NodeMetrics {

@@ -1,0 +1,520 @@
+//! A partition's branch of a transaction over several partitions: prepare, check at the final place, commit or roll back.
+//!
+//! A branch lives like any transaction until its coordinator wants to commit. Then it is *prepared*: it gets a floor on each
+//! item that it writes, and what it would do is durable. From then on it can neither fail nor give up by itself, others go on
+//! around it (see `undecided.rs`), and it waits for nobody who is not prepared himself.
+
+use crate::api::{BeginOptions, Change, Changes, CommitLog, DecisionRecord, Outcome, PrepareRecord, Stop, WaitReason};
+use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::item::Item;
+use crate::read::{note_read, raise_marks};
+use crate::rules::{Rule, is_kept};
+use crate::statistics::AbortReason;
+use crate::table::{RECOVERED_LSN, Slot, Table};
+use crate::transaction::{ReadRecord, Transaction, WriteRecord};
+use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
+use std::ops::ControlFlow;
+
+/// A branch that is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// The smallest place that it can take.
+    pub floor: Timestamp,
+    /// Above its snapshot it has to be checked at the place first: something that it has read may change there.
+    pub check_above: bool,
+    /// Nothing may be said before the log is forced up to here.
+    pub durable_at: Lsn,
+}
+
+impl FormulaDatabase {
+    /// Makes this database one partition of a grid: transactions begin at the grid's ticks ([`FormulaDatabase::begin_at`]), and
+    /// a snapshot may still come from elsewhere until [`FormulaDatabase::expect_snapshots`] says otherwise.
+    pub fn join_grid(&mut self) {
+        self.in_grid = true;
+        self.live.expect(Vec::new(), Timestamp::ZERO);
+    }
+
+    /// The snapshots of the grid that may still come here: the live ones below `open_from`, and any from there on.
+    pub fn expect_snapshots(&mut self, mut live: Vec<Timestamp>, open_from: Timestamp) {
+        live.sort_unstable();
+        self.live.expect(live, open_from);
+    }
+
+    /// Begins a branch, or a transaction of this partition alone, at a tick of the grid.
+    pub fn begin_at(&mut self, tick: Timestamp, options: BeginOptions) -> TransactionId {
+        self.clock = self.clock.max(tick);
+        self.live.insert(tick);
+        self.transactions.begin(options, tick, self.policies.commit)
+    }
+
+    /// Transactions that were doomed since the last call: roll them back without waiting for their owners.
+    pub fn take_doomed(&mut self) -> Vec<TransactionId> {
+        std::mem::take(&mut self.doomed)
+    }
+
+    /// Why the transaction must be rolled back, if it must.
+    pub fn doom_of(&self, transaction: TransactionId) -> Option<&Error> {
+        self.transactions.get(transaction).and_then(|t| t.doomed.as_ref())
+    }
+
+    /// Whether the snapshot is still the tick at which the transaction began.
+    pub fn reads_where_it_began(&self, transaction: TransactionId) -> bool {
+        self.transactions.get(transaction).is_some_and(|t| t.ts == t.begun)
+    }
+
+    /// Whether the transaction would have to wait if it were prepared now.
+    pub fn follows_anybody(&mut self, transaction: TransactionId) -> Outcome<bool> {
+        Ok(self.must_follow(transaction)?.is_some())
+    }
+
+    /// Rule Q-6: waits until the transaction follows nobody any more; only then it may be prepared. Who stands behind it later
+    /// stays behind it.
+    pub fn settle(&mut self, transaction: TransactionId) -> Outcome<()> {
+        self.active(transaction)?;
+        match self.must_follow(transaction)? {
+            Some((owner, table, reason)) => self.wait(transaction, owner, table, reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Prepares a branch that follows nobody. Never waits. After [`Stop::Abort`] it must be rolled back.
+    pub fn prepare(
+        &mut self,
+        transaction: TransactionId,
+        global: GlobalId,
+        log: &mut dyn CommitLog,
+    ) -> Outcome<Prepared> {
+        self.active(transaction)?;
+        // An earlier reader is waited for before, if at all.
+        if let Some((_, table, reason)) = self.must_follow(transaction)?
+            && reason != WaitReason::Reader
+        {
+            return Err(self.refused("it still follows another transaction", format!("storage {table}")));
+        }
+        let floor = self.floor(transaction)?;
+        self.check_formulas(transaction)?;
+        let check_above = !self.is_held_in_place(transaction)?;
+        let durable_at = self.append_prepare(transaction, global, floor, log)?;
+        self.place_floor(transaction, floor);
+        self.branches.insert(global, transaction);
+        let Some(t) = self.transactions.get_mut(transaction) else {
+            unreachable!("checked above")
+        };
+        (t.floor, t.committing) = (Some(floor), true);
+        Ok(Prepared {
+            floor,
+            check_above,
+            durable_at: durable_at.max(t.depends_lsn),
+        })
+    }
+
+    /// Rule P-5: checks that everything that the branch has read is the same at `place`, and marks it there, so that it stays so.
+    /// Waits for older prepared branches only. Gives the log position that the reads depend on.
+    pub fn check_at(&mut self, transaction: TransactionId, place: Timestamp) -> Outcome<Lsn> {
+        let t = self.active(transaction)?;
+        t.committing = true;
+        let (began, recovered) = (t.ts, t.recovered);
+        if recovered {
+            return Err(self.refused("the node was restarted, and what was read is not known", String::new()));
+        }
+        if place > began && is_kept(Rule::P5) {
+            self.validate(transaction, place)?;
+        }
+        self.clock = self.clock.max(place);
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked above")
+        };
+        if place > began && is_kept(Rule::V4) {
+            raise_marks(&mut self.tables, t, place);
+        }
+        Ok(t.depends_lsn)
+    }
+
+    /// Commits a branch at the place that its coordinator decided. One that has placed nothing needs no preparation. Gives the
+    /// log position from which the decision is durable here too, or nothing if the branch was never prepared.
+    pub fn commit_at(
+        &mut self,
+        transaction: TransactionId,
+        global: GlobalId,
+        place: Timestamp,
+        log: &mut dyn CommitLog,
+    ) -> Result<Option<Lsn>> {
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(None);
+        };
+        let (ts, depends, places_nothing) = (t.ts, t.depends_lsn, t.writes.is_empty());
+        if t.floor.is_none() && !places_nothing {
+            return Ok(None);
+        }
+        let lsn = if t.floor.is_some() {
+            log.append_decision(&DecisionRecord {
+                transaction: global,
+                cts: Some(place),
+                participants: &[],
+            })?
+        } else {
+            depends
+        };
+        if place > ts && is_kept(Rule::V4) {
+            raise_marks(&mut self.tables, t, place);
+        }
+        self.branches.remove(&global);
+        self.fold_branch(transaction, place, lsn);
+        self.committed(transaction, place, lsn);
+        Ok(Some(lsn))
+    }
+
+    /// Rolls a branch back, prepared or not. The log is told of one that was prepared, so that a restart need not ask again; if
+    /// it cannot be told, it will ask.
+    pub fn roll_back_branch(&mut self, transaction: TransactionId, global: GlobalId, log: &mut dyn CommitLog) {
+        if self.branches.remove(&global).is_some() {
+            let _ = log.append_decision(&DecisionRecord {
+                transaction: global,
+                cts: None,
+                participants: &[],
+            });
+        }
+        let touched = self.items_of(transaction);
+        self.rollback(transaction);
+        self.settle_items(&touched);
+    }
+
+    /// The smallest place that a prepared branch can take.
+    pub(crate) fn floor_of(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.transactions.get(transaction).and_then(|t| t.floor)
+    }
+
+    /// Branches whose outcome is not known, in order.
+    pub fn prepared_branches(&self) -> impl Iterator<Item = (GlobalId, TransactionId)> + '_ {
+        self.branches
+            .iter()
+            .map(|(global, transaction)| (*global, *transaction))
+    }
+
+    /// Rule D-5: puts a prepared branch back that the log has and no decision for: its formulas, its floors, its places in
+    /// queues. Comes in the order of the log, between the changes that [`FormulaDatabase::replay`] puts back.
+    pub fn recover_prepared(
+        &mut self,
+        global: GlobalId,
+        floor: Timestamp,
+        changes: Vec<(TableId, Key, Change)>,
+        places: Vec<(TableId, Key, ColumnSet)>,
+    ) -> Result<()> {
+        self.raise_clock(floor);
+        let options = BeginOptions {
+            session: SessionId(0),
+            read_only: false,
+        };
+        let transaction = self.begin_at(global.tick, options);
+        for (table, key, change) in changes {
+            if self.has_table(table) {
+                self.recover_change(transaction, table, key, change)
+                    .map_err(into_error)?;
+            }
+        }
+        for (table, key, columns) in places {
+            if self.has_table(table) {
+                self.recover_place(transaction, table, key, columns)
+                    .map_err(into_error)?;
+            }
+        }
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            (t.floor, t.committing, t.recovered) = (Some(floor), true, true);
+        }
+        if is_kept(Rule::D5) {
+            self.place_floor(transaction, floor);
+        }
+        self.branches.insert(global, transaction);
+        Ok(())
+    }
+
+    /// Puts back a decision that the log has: the branch commits at `cts`, or goes.
+    pub fn recover_decision(&mut self, global: GlobalId, cts: Option<Timestamp>) {
+        let Some(transaction) = self.branches.remove(&global) else {
+            return;
+        };
+        match cts {
+            Some(cts) => {
+                self.fold_branch(transaction, cts, RECOVERED_LSN);
+                self.committed(transaction, cts, RECOVERED_LSN);
+            }
+            None => {
+                let touched = self.items_of(transaction);
+                self.rollback(transaction);
+                self.settle_items(&touched);
+            }
+        }
+    }
+
+    /// Rule Q-5: in a grid waits go from the younger to the older. Who is younger, stands in the way and is not prepared is
+    /// rolled back; who is prepared waits for nobody, and so everybody may wait for it, except that of two prepared ones the
+    /// older does not wait.
+    pub(crate) fn wait_by_age(&mut self, transaction: TransactionId, owner: TransactionId) -> Outcome<()> {
+        if !is_kept(Rule::Q5) {
+            return Ok(());
+        }
+        let (Some(waiter), Some(ahead)) = (self.transactions.get(transaction), self.transactions.get(owner)) else {
+            return Ok(());
+        };
+        let older_waits = waiter.begun < ahead.begun;
+        if waiter.committing && (older_waits || !ahead.committing) {
+            return Err(self.refused(
+                "another transaction that is about to commit stands in the way",
+                owner.to_string(),
+            ));
+        }
+        if older_waits && !ahead.committing {
+            let message = "an older transaction needs what this one holds";
+            let error = Error::serialization(message, format!("transaction {transaction}"));
+            self.doom(owner, AbortReason::Wounded, error);
+        }
+        Ok(())
+    }
+
+    /// One of `owners` that began after the transaction, in a grid.
+    pub(crate) fn younger_of(&self, owners: &[TransactionId], transaction: TransactionId) -> Option<TransactionId> {
+        let own = self.transactions.get(transaction)?.begun;
+        let is_younger = |id: &&TransactionId| self.transactions.get(**id).is_some_and(|t| t.begun > own);
+        owners.iter().filter(|_| self.in_grid).find(is_younger).copied()
+    }
+
+    /// The next logical step above a timestamp.
+    ///
+    /// Rule T-3: in a grid it does not leave the tick, since the next tick may be handed out to somebody who begins after this
+    /// was acknowledged.
+    pub(crate) fn step_above(&mut self, timestamp: Timestamp) -> Outcome<Timestamp> {
+        let next = timestamp.next();
+        if self.in_grid && next.is_tick() {
+            return Err(self.refused(
+                "too many transactions have committed just above one reader",
+                String::new(),
+            ));
+        }
+        Ok(next)
+    }
+
+    fn refused(&mut self, message: &str, item: String) -> Stop {
+        self.statistics.aborted(AbortReason::Deadlock);
+        Stop::Abort(Error::serialization(message, item))
+    }
+
+    /// Rule P-1: above the read marks and the last commit of all that is written; the begin tick itself where nobody else has
+    /// read there.
+    fn floor(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
+        let (ts, above) = self.must_stand_above(transaction)?;
+        let unmoved = self.reads_where_it_began(transaction);
+        // Only this transaction reads at its own tick: a mark there is its own.
+        if (unmoved && above <= ts) || !is_kept(Rule::P1) {
+            return Ok(ts);
+        }
+        Ok(ts.max(self.step_above(above)?))
+    }
+
+    fn check_formulas(&mut self, transaction: TransactionId) -> Outcome<()> {
+        for (table, slot) in self.items_of(transaction) {
+            let item = table_of(&mut self.tables, table)?.item(slot);
+            let Some(intent) = item.intent(transaction) else {
+                continue;
+            };
+            crate::item::apply_changes(item.row.as_ref().map(std::borrow::Cow::Borrowed), &intent.changes)?;
+            if !item.survives(transaction, &intent.changes) {
+                return Err(self.refused(
+                    "a formula could fail behind another that is not decided",
+                    format!("storage {table}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything that the branch has read stays as it is until it ends, wherever it comes to stand: what it has read
+    /// to write, since others queue behind it, and the existence of rows that it writes. And whether it holds now.
+    fn is_held_in_place(&mut self, transaction: TransactionId) -> Outcome<bool> {
+        let Some(t) = self.transactions.get(transaction) else {
+            return Ok(false);
+        };
+        if !t.ranges.is_empty() {
+            return Ok(false);
+        }
+        for read in &t.reads {
+            let held = table_of(&mut self.tables, read.table)?;
+            if read.through.is_some() || !holds_read(held, read, transaction) {
+                return Ok(false);
+            }
+        }
+        let newest = self.last_cts.max(self.clock);
+        self.surely_holds(transaction, newest)
+    }
+
+    fn append_prepare(
+        &mut self,
+        transaction: TransactionId,
+        global: GlobalId,
+        floor: Timestamp,
+        log: &mut dyn CommitLog,
+    ) -> Outcome<Lsn> {
+        let Some(t) = self.transactions.get(transaction) else {
+            unreachable!("checked by the caller")
+        };
+        let place = |(table, slot): &(TableId, Slot)| {
+            let held = self.tables.get(table.0 as usize)?.as_ref()?;
+            let ordered = held.item(*slot).intent(transaction)?.ordered;
+            let read = t.reads.iter().find(|read| (read.table, read.slot) == (*table, *slot))?;
+            Some((*table, read.key.clone(), ordered))
+        };
+        let places: Vec<(TableId, Key, ColumnSet)> = t.queued.iter().filter_map(place).collect();
+        let record = PrepareRecord {
+            transaction: global,
+            floor,
+            changes: &AllChanges {
+                tables: &self.tables,
+                transaction: t,
+            },
+            places: &places,
+        };
+        Ok(log.append_prepare(&record)?)
+    }
+
+    /// Each item that the transaction writes, once.
+    fn items_of(&self, transaction: TransactionId) -> Vec<(TableId, Slot)> {
+        let writes = self.transactions.get(transaction).map_or(&[][..], |t| &t.writes);
+        let firsts = writes.iter().filter(|write| write.first);
+        firsts.map(|write| (write.table, write.slot)).collect()
+    }
+
+    fn place_floor(&mut self, transaction: TransactionId, floor: Timestamp) {
+        for (table, slot) in self.items_of(transaction) {
+            if let Ok(held) = table_of(&mut self.tables, table) {
+                held.item_mut(slot).intent_or_new(transaction).floor = Some(floor);
+            }
+        }
+    }
+
+    fn fold_branch(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn) {
+        let touched = self.items_of(transaction);
+        for (table, slot) in &touched {
+            let Ok(held) = table_of(&mut self.tables, *table) else {
+                continue;
+            };
+            let item = held.item_mut(*slot);
+            if let Some(intent) = item.remove_intent(transaction)
+                && item.cts < cts
+            {
+                held.retain(*slot, intent.into_retained(cts, lsn), &mut self.memory_bytes);
+            }
+        }
+        // Its own snapshot reads nothing any more.
+        if let Some(t) = self.transactions.get(transaction) {
+            self.live.remove(t.ts);
+            self.settle_items(&touched);
+        }
+        if let Some(t) = self.transactions.get(transaction) {
+            self.live.insert(t.ts);
+        }
+    }
+
+    fn settle_items(&mut self, touched: &[(TableId, Slot)]) {
+        for (table, slot) in touched {
+            if let Ok(held) = table_of(&mut self.tables, *table) {
+                let failures = held.fold_settled(*slot, &self.live, &mut self.memory_bytes);
+                self.statistics.fold_failures += failures;
+            }
+        }
+    }
+
+    fn recover_change(&mut self, transaction: TransactionId, table: TableId, key: Key, change: Change) -> Outcome<()> {
+        let slot = self.slot(table, key.as_bytes())?;
+        let held = table_of(&mut self.tables, table)?;
+        let intent = held.item_mut(slot).intent_or_new(transaction);
+        let first = intent.changes.is_empty();
+        let bytes = crate::memory::pending_cost(&key, &change);
+        intent.written = intent.written.union(crate::write::columns_of(&change));
+        intent.changes.push(change);
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            if first {
+                note_read(
+                    t,
+                    table,
+                    slot,
+                    held.item_mut(slot),
+                    key.as_bytes(),
+                    ColumnSet::EXISTENCE,
+                );
+            }
+            t.writes.push(WriteRecord {
+                table,
+                slot,
+                key,
+                first,
+                bytes,
+            });
+            t.pending_bytes += bytes;
+            self.pending_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    fn recover_place(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: Key,
+        columns: ColumnSet,
+    ) -> Outcome<()> {
+        let slot = self.slot(table, key.as_bytes())?;
+        let held = table_of(&mut self.tables, table)?;
+        held.item_mut(slot).intent_or_new(transaction).ordered = columns;
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            t.queued.push((table, slot));
+            note_read(t, table, slot, held.item_mut(slot), key.as_bytes(), columns);
+        }
+        Ok(())
+    }
+}
+
+/// Whether nobody can change what was read before the reader ends.
+fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
+    let holds = |item: &Item| {
+        item.intent(reader).is_some_and(|intent| {
+            let existence = if intent.changes.is_empty() {
+                ColumnSet::EMPTY
+            } else {
+                ColumnSet::EXISTENCE
+            };
+            intent.ordered.union(existence).covers(read.columns)
+        })
+    };
+    held.item(read.slot).generation == read.generation && holds(held.item(read.slot))
+}
+
+fn into_error(stop: Stop) -> Error {
+    match stop {
+        Stop::Fail(error) | Stop::Abort(error) => error,
+        Stop::Wait(wait) => Error::internal(format!(
+            "recovery would wait at {}",
+            item_name(wait.table, &Key::default())
+        )),
+    }
+}
+
+/// All changes of a branch, those of one item together.
+struct AllChanges<'a> {
+    tables: &'a [Option<Table>],
+    transaction: &'a Transaction,
+}
+
+impl Changes for AllChanges<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {
+        for write in self.transaction.writes.iter().filter(|write| write.first) {
+            let table = self.tables.get(write.table.0 as usize).and_then(Option::as_ref);
+            let Some(intent) = table.and_then(|table| table.item(write.slot).intent(self.transaction.id)) else {
+                continue;
+            };
+            for change in &intent.changes {
+                if visitor(write.table, &write.key, change).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
+
+use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+use super::ticks::TickSource;
+use crate::api::{CommitLog, DecisionRecord};
+use crate::rules::{Rule, is_kept};
+use crate::sketch::Sketch;
+use rubato_base::{Error, GlobalId, Lsn, NodeId, Result, SqlState, Timestamp};
+use std::collections::BTreeMap;
+
+/// How a transaction ended, as its client is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// It is committed at this place.
+    Committed(Timestamp),
+    /// It left no trace.
+    RolledBack(Error),
+    /// The node that was to commit it was restarted: it may have committed or not.
+    Unknown,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvent {
+    /// Its transaction.
+    pub transaction: GlobalId,
+    /// What happened.
+    pub told: Told,
+    /// Not before the coordinator's log is forced up to here.
+    pub durable_at: Lsn,
+}
+
+/// What happened to a client's transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// The answer of its operation.
+    Answer(Answer),
+    /// It has ended.
+    Ended(Ending),
+}
+
+/// A decision read back from the log: (transaction, place, participants).
+pub type Recovered = (GlobalId, Timestamp, Vec<NodeId>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Member {
+    node: NodeId,
+    /// Operations sent.
+    sent: u32,
+    notes: Notes,
+    check_above: bool,
+    floor: Option<Timestamp>,
+    /// What was asked last and is not answered.
+    asked: Option<Request>,
+}
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its client works.
+    Running,
+    /// Branches that stood behind somebody wait for their turn.
+    Settling,
+    /// Those that wrote prepare; those that only read make durable what they have read.
+    Preparing,
+    /// Reads are checked at the place.
+    Checking(Timestamp),
+    /// Its only participant commits it.
+    Alone,
+    /// It is committed, and everybody must carry that out.
+    Committed(Timestamp),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    read_only: bool,
+    phase: Phase,
+    members: Vec<Member>,
+}
+
+/// The state machine of a node's coordinator.
+///
+/// Commands (`begin`, `operate`, `commit`, `roll_back`) come from clients, `on_message` takes replies, `on_timer` says again
+/// what was not answered, `poll_outgoing` and `poll_events` give what is to be sent and told.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    node: NodeId,
+    runs: BTreeMap<GlobalId, Run>,
+    refused: u64,
+    outgoing: Vec<Outgoing>,
+    events: Vec<ClientEvent>,
+}
+
+impl Coordinator {
+    /// A coordinator with nothing to do.
+    pub fn new(node: NodeId) -> Coordinator {
+        Coordinator {
+            node,
+            runs: BTreeMap::new(),
+            refused: 0,
+            outgoing: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// A coordinator after a restart, with the decisions that its log has: it tells the participants again until each has
+    /// carried them out. Everything else that it coordinated was rolled back (rule D-4).
+    pub fn recovered(node: NodeId, decisions: Vec<Recovered>) -> Coordinator {
+        let mut coordinator = Coordinator::new(node);
+        for (global, place, participants) in decisions {
+            let member = |node| Member {
+                node,
+                sent: 0,
+                notes: Notes::default(),
+                check_above: false,
+                floor: None,
+                asked: Some(Request::Decide(Some(place))),
+            };
+            let run = Run {
+                read_only: false,
+                phase: Phase::Committed(place),
+                members: participants.into_iter().map(member).collect(),
+            };
+            coordinator.runs.insert(global, run);
+        }
+        coordinator.on_timer();
+        coordinator
+    }
+
+    /// Messages that changed nothing since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Transactions that have not ended, or of which somebody has not carried out the decision.
+    pub fn open_transactions(&self) -> impl Iterator<Item = GlobalId> + '_ {
+        self.runs.keys().copied()
+    }
+
+    /// What to send.
+    pub fn poll_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// What to tell clients.
+    pub fn poll_events(&mut self) -> Vec<ClientEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Begins a transaction at a tick of the timestamp stage that nobody else was given.
+    pub fn begin(&mut self, tick: Timestamp, read_only: bool) -> GlobalId {
+        let global = GlobalId {
+            tick,
+            coordinator: self.node,
+        };
+        let run = Run {
+            read_only,
+            phase: Phase::Running,
+            members: Vec::new(),
+        };
+        self.runs.insert(global, run);
+        global
+    }
+
+    /// Sends an operation to the participant that has its rows. One at a time for each transaction: the answer comes as an event.
+    /// Says no if there is no such transaction, or it does not await an operation.
+    pub fn operate(&mut self, global: GlobalId, to: NodeId, operation: Operation) -> bool {
+        let Some(run) = self.runs.get_mut(&global) else {
+            return false;
+        };
+        if run.phase != Phase::Running || run.members.iter().any(|member| member.asked.is_some()) {
+            return false;
+        }
+        let read_only = run.read_only;
+        let member = run.member_or_new(to);
+        let number = member.sent;
+        member.sent += 1;
+        member.asked = Some(Request::Operate {
+            number,
+            read_only,
+            operation,
+        });
+        self.send_asked(global);
+        true
+    }
+
+    /// Commits. How it ended comes as an event.
+    pub fn commit(&mut self, global: GlobalId, ticks: &mut TickSource, log: &mut dyn CommitLog) {
+        let Some(run) = self.runs.get_mut(&global) else {
+            return;
+        };
+        if run.phase != Phase::Running || run.members.iter().any(|member| member.asked.is_some()) {
+            return;
+        }
+        match &mut run.members[..] {
+            [] => {
+                self.end(global, Ending::Committed(global.tick), Lsn(0));
+                return;
+            }
+            [only] => {
+                only.asked = Some(Request::CommitAlone { operations: only.sent });
+                run.phase = Phase::Alone;
+            }
+            _ => {
+                run.phase = Phase::Settling;
+                for member in run.members.iter_mut().filter(|member| member.notes.behind) {
+                    let number = member.sent;
+                    member.sent += 1;
+                    member.asked = Some(Request::Operate {
+                        number,
+                        read_only: run.read_only,
+                        operation: Operation::Settle,
+                    });
+                }
+            }
+        }
+        self.send_asked(global);
+        self.go_on(global, ticks, log);
+    }
+
+    /// Rolls back. The client needs no answer; whoever is not reached asks later.
+    pub fn roll_back(&mut self, global: GlobalId) {
+        let Some(run) = self.runs.get(&global) else {
+            return;
+        };
+        if matches!(run.phase, Phase::Running) {
+            self.abandon(global);
+        }
+    }
+
+    /// Takes in a message.
+    pub fn on_message(&mut self, from: NodeId, message: Message, ticks: &mut TickSource, log: &mut dyn CommitLog) {
+        let global = message.transaction;
+        let Body::Reply(reply) = message.body else {
+            self.refused += 1;
+            return;
+        };
+        if global.coordinator != self.node {
+            self.refused += 1;
+            return;
+        }
+        if reply == Reply::Inquire {
+            self.on_inquiry(from, global);
+            return;
+        }
+        let member = self.runs.get_mut(&global).and_then(|run| run.member(from));
+        let Some(member) = member.filter(|member| answers(&reply, member.asked.as_ref())) else {
+            self.refused += 1;
+            return;
+        };
+        match reply {
+            Reply::Refused(error) => return self.on_refused(global, error),
+            Reply::Forgotten => {
+                self.end(global, Ending::Unknown, Lsn(0));
+                return;
+            }
+            Reply::Committed { cts } => {
+                self.end(global, Ending::Committed(cts), Lsn(0));
+                return;
+            }
+            Reply::Answer { answer, notes, .. } => {
+                let settled = matches!(
+                    member.asked,
+                    Some(Request::Operate {
+                        operation: Operation::Settle,
+                        ..
+                    })
+                );
+                (member.asked, member.notes) = (None, notes);
+                if !settled {
+                    self.tell(global, Told::Answer(answer), Lsn(0));
+                    return;
+                }
+            }
+            Reply::Prepared { floor, check_above } => {
+                (member.asked, member.floor, member.check_above) = (None, Some(floor), check_above);
+            }
+            Reply::Holds { .. } | Reply::Done => member.asked = None,
+            Reply::Inquire => {}
+        }
+        self.go_on(global, ticks, log);
+    }
+
+    /// Says again what was not answered.
+    pub fn on_timer(&mut self) {
+        let open: Vec<GlobalId> = self.runs.keys().copied().collect();
+        open.into_iter().for_each(|global| self.send_asked(global));
+    }
+
+    /// Writes down what distinguishes this state. How many messages were refused does not.
+    pub fn sketch(&self, sketch: &mut Sketch) {
+        sketch.number(self.runs.len() as u64);
+        for (global, run) in &self.runs {
+            sketch.stamp(global.tick);
+            sketch.number(match run.phase {
+                Phase::Running => 0,
+                Phase::Settling => 1,
+                Phase::Preparing => 2,
+                Phase::Checking(_) => 3,
+                Phase::Alone => 4,
+                Phase::Committed(_) => 5,
+            });
+            if let Phase::Checking(place) | Phase::Committed(place) = run.phase {
+                sketch.stamp(place);
+            }
+            for member in &run.members {
+                sketch.number(1 + u64::from(member.node.0));
+                sketch.number(u64::from(member.sent));
+                let notes = [
+                    member.notes.writes,
+                    member.notes.moved,
+                    member.notes.behind,
+                    member.check_above,
+                ];
+                notes.iter().for_each(|note| sketch.number(u64::from(*note)));
+                sketch.stamp_or_none(member.floor);
+                sketch.number(u64::from(member.asked.is_some()));
+                member.asked.iter().for_each(|asked| asked.sketch(sketch));
+            }
+            sketch.number(0);
+        }
+    }
+
+    /// Rule D-4: of whom nothing is known here was rolled back.
+    fn on_inquiry(&mut self, from: NodeId, global: GlobalId) {
+        let outcome = match self.runs.get(&global).map(|run| run.phase) {
+            None => None,
+            Some(Phase::Committed(place)) => Some(place),
+            Some(_) => return,
+        };
+        self.send(global, from, Request::Decide(outcome), Lsn(0));
+    }
+
+    /// A participant cannot go on: nobody does, unless it was decided before.
+    fn on_refused(&mut self, global: GlobalId, error: Error) {
+        match self.runs.get(&global).map(|run| run.phase) {
+            Some(Phase::Committed(_)) | None => self.refused += 1,
+            Some(_) => {
+                self.tell(global, Told::Ended(Ending::RolledBack(error)), Lsn(0));
+                self.abandon(global);
+            }
+        }
+    }
+
+    /// Goes on with a commit for which nothing is outstanding.
+    fn go_on(&mut self, global: GlobalId, ticks: &mut TickSource, log: &mut dyn CommitLog) {
+        loop {
+            let Some(run) = self.runs.get_mut(&global) else {
+                return;
+            };
+            if run.members.iter().any(|member| member.asked.is_some()) {
+                return;
+            }
+            match run.phase {
+                Phase::Running | Phase::Alone => return,
+                Phase::Settling => run.prepare(global.tick),
+                Phase::Preparing => match run.place(global, ticks) {
+                    Ok(place) if place == global.tick => return self.decide(global, place, log),
+                    Ok(place) => run.check(place),
+                    Err(error) => return self.on_refused(global, error),
+                },
+                Phase::Checking(place) => return self.decide(global, place, log),
+                Phase::Committed(_) => {
+                    self.runs.remove(&global);
+                    return;
+                }
+            }
+            self.send_asked(global);
+        }
+    }
+
+    /// Rule D-3: the decision is durable before anybody is told, participant or client. Who placed nothing anywhere decides
+    /// nothing.
+    fn decide(&mut self, global: GlobalId, place: Timestamp, log: &mut dyn CommitLog) {
+        let Some(run) = self.runs.get_mut(&global) else {
+            return;
+        };
+        let writers: Vec<NodeId> = run
+            .members
+            .iter()
+            .filter(|member| member.notes.writes)
+            .map(|member| member.node)
+            .collect();
+        let mut durable_at = Lsn(0);
+        if !writers.is_empty() {
+            let appended = log.append_decision(&DecisionRecord {
+                transaction: global,
+                cts: Some(place),
+                participants: &writers,
+            });
+            durable_at = match appended {
+                Ok(lsn) => lsn,
+                // What was not written down was not decided.
+                Err(error) => return self.on_refused(global, error),
+            };
+        }
+        if !is_kept(Rule::D3) {
+            durable_at = Lsn(0);
+        }
+        run.phase = Phase::Committed(place);
+        for member in &mut run.members {
+            member.asked = Some(Request::Decide(Some(place)));
+        }
+        let members = run.members.clone();
+        for member in members {
+            self.send(global, member.node, Request::Decide(Some(place)), durable_at);
+        }
+        self.tell(global, Told::Ended(Ending::Committed(place)), durable_at);
+        // Rule D-9: it is remembered until everybody has carried it out, durably.
+        if !is_kept(Rule::D9) {
+            self.runs.remove(&global);
+        }
+    }
+
+    fn abandon(&mut self, global: GlobalId) {
+        let Some(run) = self.runs.remove(&global) else {
+            return;
+        };
+        for member in run.members {
+            self.send(global, member.node, Request::Decide(None), Lsn(0));
+        }
+    }
+
+    fn end(&mut self, global: GlobalId, ending: Ending, durable_at: Lsn) {
+        self.runs.remove(&global);
+        self.tell(global, Told::Ended(ending), durable_at);
+    }
+
+    fn tell(&mut self, transaction: GlobalId, told: Told, durable_at: Lsn) {
+        self.events.push(ClientEvent {
+            transaction,
+            told,
+            durable_at,
+        });
+    }
+
+    fn send_asked(&mut self, global: GlobalId) {
+        let Some(run) = self.runs.get(&global) else {
+            return;
+        };
+        let asked: Vec<(NodeId, Request)> = run
+            .members
+            .iter()
+            .filter_map(|member| Some((member.node, member.asked.clone()?)))
+            .collect();
+        for (to, request) in asked {
+            self.send(global, to, request, Lsn(0));
+        }
+    }
+
+    fn send(&mut self, transaction: GlobalId, to: NodeId, request: Request, durable_at: Lsn) {
+        self.outgoing.push(Outgoing {
+            to,
+            message: Message {
+                transaction,
+                body: Body::Request(request),
+            },
+            durable_at,
+        });
+    }
+}
+
+impl Run {
+    fn member(&mut self, node: NodeId) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.node == node)
+    }
+
+    fn member_or_new(&mut self, node: NodeId) -> &mut Member {
+        let at = self.members.iter().position(|member| member.node == node);
+        let at = at.unwrap_or_else(|| {
+            self.members.push(Member {
+                node,
+                sent: 0,
+                notes: Notes::default(),
+                check_above: true,
+                floor: None,
+                asked: None,
+            });
+            self.members.len() - 1
+        });
+        &mut self.members[at]
+    }
+
+    /// Those that wrote prepare. Those that only read are asked whether what they have read is durable, at the snapshot.
+    fn prepare(&mut self, tick: Timestamp) {
+        self.phase = Phase::Preparing;
+        for member in &mut self.members {
+            let operations = member.sent;
+            member.asked = Some(if member.notes.writes {
+                Request::Prepare { operations }
+            } else {
+                Request::Check {
+                    place: tick,
+                    operations,
+                }
+            });
+        }
+    }
+
+    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else a fresh tick, which is above
+    /// all floors. Rule T-4: so nobody else has this place.
+    fn place(&self, global: GlobalId, ticks: &mut TickSource) -> Result<Timestamp> {
+        let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
+        if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
+            return Ok(global.tick);
+        }
+        if !is_kept(Rule::T4) {
+            let floors = self.members.iter().filter_map(|member| member.floor);
+            return Ok(floors.max().unwrap_or(global.tick));
+        }
+        ticks.next_tick().ok_or_else(|| {
+            let message = "the timestamp stage has no durable bound for another tick";
+            Error::new(SqlState::SERIALIZATION_FAILURE, message)
+        })
+    }
+
+    fn check(&mut self, place: Timestamp) {
+        self.phase = Phase::Checking(place);
+        for member in self.members.iter_mut().filter(|member| member.check_above) {
+            let operations = member.sent;
+            member.asked = Some(Request::Check { place, operations });
+        }
+    }
+}
+
+/// Whether the reply is one to what was asked last. A branch may be given up at any time before it is prepared.
+fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
+    match (reply, asked) {
+        (Reply::Refused(_), _) => true,
+        (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
+        (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
+        (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
+        (Reply::Committed { .. } | Reply::Forgotten, Some(Request::CommitAlone { .. })) => true,
+        (Reply::Done, Some(Request::Decide(Some(_)))) => true,
+        _ => false,
+    }
+}

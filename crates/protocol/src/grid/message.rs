@@ -1,0 +1,293 @@
+//! What coordinators and participants say to each other.
+
+use crate::api::{BlindUpdate, ColumnBounds, KeyRange};
+use crate::sketch::Sketch;
+use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Row, TableId, Timestamp};
+use rubato_formula::Formula;
+
+/// One message between a coordinator and a participant, about one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The transaction.
+    pub transaction: GlobalId,
+    /// What about it.
+    pub body: Body,
+}
+
+/// Which way a message goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// From the coordinator to a participant.
+    Request(Request),
+    /// From a participant to the coordinator.
+    Reply(Reply),
+}
+
+/// What a coordinator asks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Do operation `number` (from 0) of this transaction at this participant; number 0 begins the branch.
+    Operate {
+        /// Counts the operations of the transaction at this participant.
+        number: u32,
+        /// The transaction will not write.
+        read_only: bool,
+        /// What to do.
+        operation: Operation,
+    },
+    /// Prepare: all these operations have been answered.
+    Prepare {
+        /// How many operations the branch has done.
+        operations: u32,
+    },
+    /// Check what was read at the place; at the snapshot itself: tell when what was read is durable.
+    Check {
+        /// The place.
+        place: Timestamp,
+        /// How many operations the branch has done.
+        operations: u32,
+    },
+    /// Commit: no other partition takes part.
+    CommitAlone {
+        /// How many operations the branch has done.
+        operations: u32,
+    },
+    /// The transaction commits at this place, or was rolled back.
+    Decide(Option<Timestamp>),
+}
+
+/// What a participant tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The answer of an operation.
+    Answer {
+        /// Which one.
+        number: u32,
+        /// What it gave.
+        answer: Answer,
+        /// What the coordinator has to know for the commit.
+        notes: Notes,
+    },
+    /// The branch is prepared, durably.
+    Prepared {
+        /// The smallest place that it can take.
+        floor: Timestamp,
+        /// Above the begin tick it has to be checked first.
+        check_above: bool,
+    },
+    /// What was read holds at the place, and is durable.
+    Holds {
+        /// The place.
+        place: Timestamp,
+    },
+    /// There is no such branch, or it cannot go on: the transaction must be rolled back. With the reason.
+    Refused(Error),
+    /// The transaction of this partition alone committed, durably.
+    Committed {
+        /// Its place.
+        cts: Timestamp,
+    },
+    /// Whether the transaction of this partition alone committed is not known here any more.
+    Forgotten,
+    /// The decision is carried out, durably.
+    Done,
+    /// What became of the transaction? The branch waits for it.
+    Inquire,
+}
+
+/// What the coordinator has to know about a branch for the commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// It has placed changes.
+    pub writes: bool,
+    /// Its snapshot has moved up from the begin tick.
+    pub moved: bool,
+    /// It stands behind somebody, or waits for readers, and has to settle before it can be prepared.
+    pub behind: bool,
+}
+
+/// An operation on the rows of one partition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// Snapshot read of a row: [`Answer::Row`].
+    Read {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// What is read of it.
+        columns: ColumnSet,
+    },
+    /// The rows of a range, in key order: [`Answer::Rows`].
+    Scan {
+        /// The table.
+        table: TableId,
+        /// The range.
+        range: KeyRange,
+        /// What is read of each row.
+        columns: ColumnSet,
+    },
+    /// Read to write: [`Answer::Row`].
+    Lock {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// What is read of it.
+        columns: ColumnSet,
+    },
+    /// A blind formula: [`Answer::Blind`].
+    Blind {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The formula.
+        formula: Formula,
+        /// What the columns may become.
+        bounds: Vec<ColumnBounds>,
+    },
+    /// Read to write, and then a formula if the row exists: [`Answer::Row`] as it was before.
+    Update {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// What is read of it.
+        columns: ColumnSet,
+        /// The formula.
+        formula: Formula,
+    },
+    /// Insert unless the key exists: [`Answer::Row`] is the row that exists already.
+    Insert {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The row.
+        row: Row,
+    },
+    /// Delete: [`Answer::Row`] as it was before.
+    Delete {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+    },
+    /// Wait until the branch follows nobody: [`Answer::Settled`].
+    Settle,
+}
+
+/// What an operation gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A row, or none.
+    Row(Option<Row>),
+    /// Rows in key order.
+    Rows(Vec<(Key, Row)>),
+    /// What became of a blind formula.
+    Blind(BlindUpdate),
+    /// The branch follows nobody.
+    Settled,
+    /// The operation failed and left nothing behind; the transaction may go on without it.
+    Failed(Error),
+}
+
+impl Message {
+    /// Writes down what distinguishes this message.
+    pub fn sketch(&self, sketch: &mut Sketch) {
+        sketch.stamp(self.transaction.tick);
+        match &self.body {
+            Body::Request(request) => {
+                sketch.number(1);
+                request.sketch(sketch);
+            }
+            Body::Reply(reply) => {
+                sketch.number(2);
+                reply.sketch(sketch);
+            }
+        }
+    }
+}
+
+impl Request {
+    /// An operation is told by its number: what a transaction does is fixed by its program.
+    pub(crate) fn sketch(&self, sketch: &mut Sketch) {
+        match self {
+            Request::Operate { number, .. } => {
+                sketch.number(1);
+                sketch.number(u64::from(*number));
+            }
+            Request::Prepare { .. } => sketch.number(2),
+            Request::Check { place, .. } => {
+                sketch.number(3);
+                sketch.stamp(*place);
+            }
+            Request::CommitAlone { .. } => sketch.number(4),
+            Request::Decide(outcome) => {
+                sketch.number(5);
+                sketch.stamp_or_none(*outcome);
+            }
+        }
+    }
+}
+
+impl Reply {
+    pub(crate) fn sketch(&self, sketch: &mut Sketch) {
+        match self {
+            Reply::Answer { number, answer, notes } => {
+                sketch.number(1);
+                sketch.number(u64::from(*number));
+                answer.sketch(sketch);
+                let notes = [notes.writes, notes.moved, notes.behind];
+                notes.iter().for_each(|note| sketch.number(u64::from(*note)));
+            }
+            Reply::Prepared { floor, check_above } => {
+                sketch.number(2);
+                sketch.stamp(*floor);
+                sketch.number(u64::from(*check_above));
+            }
+            Reply::Holds { place } => {
+                sketch.number(3);
+                sketch.stamp(*place);
+            }
+            Reply::Refused(_) => sketch.number(4),
+            Reply::Committed { cts } => {
+                sketch.number(5);
+                sketch.stamp(*cts);
+            }
+            Reply::Forgotten => sketch.number(6),
+            Reply::Done => sketch.number(7),
+            Reply::Inquire => sketch.number(8),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn sketch(&self, sketch: &mut Sketch) {
+        match self {
+            Answer::Row(row) => sketch.row(row.as_ref()),
+            Answer::Rows(rows) => {
+                sketch.number(rows.len() as u64);
+                for (key, row) in rows {
+                    sketch.bytes(key.as_bytes());
+                    sketch.row(Some(row));
+                }
+            }
+            Answer::Blind(answer) => sketch.number(*answer as u64),
+            Answer::Settled => sketch.number(3),
+            Answer::Failed(_) => sketch.number(4),
+        }
+    }
+}
+
+/// A message to send, when the sender's log is forced up to `durable_at`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// To whom.
+    pub to: NodeId,
+    /// What.
+    pub message: Message,
+    /// Not before the own log is forced up to here.
+    pub durable_at: Lsn,
+}

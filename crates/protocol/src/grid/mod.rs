@@ -1,0 +1,32 @@
+//! Transactions over several partitions: who says what to whom, as state machines without a network.
+//!
+//! A [`Coordinator`] runs the transactions of its clients over [`Participant`]s, one for each partition. Both take messages
+//! and give [`Outgoing`] ones; whoever drives them carries those over a network that may lose, repeat, delay and reorder them,
+//! forces the log before it sends what needs that ([`Outgoing::durable_at`]), and calls `on_timer` now and then, which says
+//! again what was not answered.
+//!
+//! ```text
+//! coordinator        participants that wrote          participants that only read
+//!   operate  ───────────►  (answer)  ◄──────────────────────  operate
+//!   settle   ───────────►  waits until the branch follows nobody (only where it stood behind somebody)
+//!   prepare  ───────────►  floor, formulas durable;   check at the snapshot: what was read is durable
+//!   check    ───────────►  reads at the place  ◄────  (only if the place is above the snapshot)
+//!   decide   (forced)  ──►  fold, forced, done  ◄───  done
+//! ```
+//!
+//! A transaction of one partition is one round, `commit alone`, without any of this.
+//!
+//! Real time: the [`TickSource`] hands out whole ticks, each once. A transaction begins at one, and commits at its own, at a
+//! fresh one, or (on one partition) some logical steps above something that has a tick that was handed out, never leaving
+//! that tick. So whatever was acknowledged when a transaction begins has a place below its tick (promise 1 over all nodes),
+//! whichever node's clock says what.
+
+mod coordinator;
+mod message;
+mod participant;
+mod ticks;
+
+pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
+pub use message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+pub use participant::Participant;
+pub use ticks::TickSource;

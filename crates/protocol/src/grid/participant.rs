@@ -1,0 +1,549 @@
+//! One partition's part in the transactions of the grid.
+
+use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, RowSource, Stop};
+use crate::database::FormulaDatabase;
+use crate::rules::{Rule, is_kept};
+use crate::sketch::Sketch;
+use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, Timestamp, TransactionId};
+use std::collections::BTreeMap;
+
+/// What became of a branch that has ended here.
+#[derive(Clone, Debug, PartialEq)]
+enum Ended {
+    /// Rolled back because the coordinator said so.
+    RolledBack,
+    /// Committed at this place: alone, or because the coordinator said so.
+    Committed(Timestamp, Lsn),
+    /// Given up here: the coordinator must roll it back everywhere.
+    GivenUp(Error),
+}
+
+#[derive(Clone, Debug)]
+struct Branch {
+    transaction: TransactionId,
+    /// Operations done.
+    done: u32,
+    /// The answer of the last one, in case it was lost.
+    last: Option<Reply>,
+    /// What waits.
+    waiting: Option<Request>,
+    /// It is prepared, and this was said.
+    prepared: Option<(Reply, Lsn)>,
+}
+
+/// The state machine of one partition: holds the branches, and does what coordinators ask.
+///
+/// Invariants:
+/// - A message that is repeated, late, or from somebody who does not coordinate the transaction changes nothing (rule P-8).
+/// - A branch that is not prepared can be given up at any time; one that is prepared only on its coordinator's word.
+pub struct Participant {
+    node: NodeId,
+    /// The partition.
+    pub database: FormulaDatabase,
+    /// Handed out by the timestamp stage when this participant was started.
+    birth: Timestamp,
+    branches: BTreeMap<GlobalId, Branch>,
+    ended: BTreeMap<GlobalId, Ended>,
+    by_transaction: BTreeMap<TransactionId, GlobalId>,
+    refused: u64,
+    outgoing: Vec<Outgoing>,
+}
+
+impl Participant {
+    /// A participant that is the whole database: waits end by finding circles (rule Q-4), and old versions are kept for the
+    /// snapshots that are live here.
+    pub fn alone(node: NodeId, database: FormulaDatabase, birth: Timestamp) -> Participant {
+        Participant::start(node, database, birth)
+    }
+
+    /// A participant over an empty or recovered partition. `birth` is a fresh tick of the timestamp stage: nothing that began
+    /// before it can still be served, except what was prepared.
+    pub fn new(node: NodeId, mut database: FormulaDatabase, birth: Timestamp) -> Participant {
+        database.join_grid();
+        Participant::start(node, database, birth)
+    }
+
+    fn start(node: NodeId, mut database: FormulaDatabase, birth: Timestamp) -> Participant {
+        database.raise_clock(birth);
+        database.raise_low_water(birth);
+        let mut participant = Participant {
+            node,
+            birth,
+            branches: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            by_transaction: BTreeMap::new(),
+            refused: 0,
+            outgoing: Vec::new(),
+            database,
+        };
+        let prepared: Vec<_> = participant.database.prepared_branches().collect();
+        for (global, transaction) in prepared {
+            participant.hold(global, transaction);
+            let floor = participant.database.floor_of(transaction).unwrap_or(birth);
+            if let Some(branch) = participant.branches.get_mut(&global) {
+                let check_above = true;
+                branch.prepared = Some((Reply::Prepared { floor, check_above }, Lsn(0)));
+            }
+        }
+        participant
+    }
+
+    /// Its node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Messages that changed nothing since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Branches that have not ended here.
+    pub fn open_branches(&self) -> usize {
+        self.branches.len()
+    }
+
+    /// What to send.
+    pub fn poll_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// Takes in a message.
+    pub fn on_message(&mut self, from: NodeId, message: Message, log: &mut dyn CommitLog) {
+        let global = message.transaction;
+        let Body::Request(request) = message.body else {
+            self.refused += 1;
+            return;
+        };
+        if from != global.coordinator || !global.tick.is_tick() {
+            self.refused += 1;
+            return;
+        }
+        self.on_request(global, request, log);
+        self.go_on(log);
+    }
+
+    /// Asks again for the outcome of every branch that is open.
+    pub fn on_timer(&mut self) {
+        let open: Vec<GlobalId> = self.branches.keys().copied().collect();
+        for global in open {
+            self.reply(global, Reply::Inquire, Lsn(0));
+        }
+    }
+
+    /// The transactions of the grid that are still live below `open_from`: what is known of older ones can be forgotten, and
+    /// the versions that only they could read.
+    pub fn on_live_transactions(&mut self, live: &[Timestamp], open_from: Timestamp) {
+        self.ended
+            .retain(|global, _| global.tick >= open_from || live.contains(&global.tick));
+        self.birth = self
+            .birth
+            .max(live.first().copied().unwrap_or(open_from).min(open_from));
+        self.database.expect_snapshots(live.to_vec(), open_from);
+    }
+
+    /// A copy of the whole state over another source of rows.
+    pub fn fork(&self, source: Box<dyn RowSource>) -> Participant {
+        Participant {
+            node: self.node,
+            database: self.database.fork(source),
+            birth: self.birth,
+            branches: self.branches.clone(),
+            ended: self.ended.clone(),
+            by_transaction: self.by_transaction.clone(),
+            refused: self.refused,
+            outgoing: self.outgoing.clone(),
+        }
+    }
+
+    /// Writes down what distinguishes this state. How many messages were refused does not.
+    pub fn sketch(&self, sketch: &mut Sketch) {
+        sketch.stamp(self.birth);
+        self.database.sketch(sketch);
+        sketch.number(self.branches.len() as u64);
+        for (global, branch) in &self.branches {
+            sketch.stamp(global.tick);
+            sketch.number(u64::from(branch.done));
+            sketch.number(u64::from(branch.last.is_some()));
+            branch.last.iter().for_each(|reply| reply.sketch(sketch));
+            sketch.number(u64::from(branch.waiting.is_some()));
+            branch.waiting.iter().for_each(|request| request.sketch(sketch));
+            sketch.number(u64::from(branch.prepared.is_some()));
+            if let Some((reply, lsn)) = &branch.prepared {
+                reply.sketch(sketch);
+                sketch.lsn(*lsn);
+            }
+        }
+        sketch.number(self.ended.len() as u64);
+        for (global, ended) in &self.ended {
+            sketch.stamp(global.tick);
+            match ended {
+                Ended::RolledBack => sketch.number(1),
+                Ended::GivenUp(_) => sketch.number(2),
+                Ended::Committed(cts, lsn) => {
+                    sketch.number(3);
+                    sketch.stamp(*cts);
+                    sketch.lsn(*lsn);
+                }
+            }
+        }
+    }
+
+    fn on_request(&mut self, global: GlobalId, request: Request, log: &mut dyn CommitLog) {
+        if let Some(ended) = self.ended.get(&global) {
+            return self.on_late(global, request, ended.clone());
+        }
+        let known = self.branches.contains_key(&global);
+        match request {
+            Request::Operate {
+                number: 0, read_only, ..
+            } if !known && self.may_begin(global) => {
+                let options = BeginOptions {
+                    session: SessionId(0),
+                    read_only,
+                };
+                let transaction = self.database.begin_at(global.tick, options);
+                self.hold(global, transaction);
+            }
+            Request::Decide(None) if !known => {
+                // It overtook the operation that would have begun the branch.
+                self.refused += 1;
+                if global.tick >= self.birth {
+                    self.ended.insert(global, Ended::RolledBack);
+                }
+                return;
+            }
+            _ if !known => return self.on_unknown(global, &request),
+            _ => {}
+        }
+        if self.is_expected(global, &request) {
+            self.attempt(global, request, log);
+        }
+    }
+
+    /// Rule D-7: what began before this participant was started may have left something here that is lost.
+    fn may_begin(&self, global: GlobalId) -> bool {
+        global.tick >= self.birth || !is_kept(Rule::D7)
+    }
+
+    /// Rule P-8: whether the request is the next one of a branch that is open; what is repeated is answered again.
+    fn is_expected(&mut self, global: GlobalId, request: &Request) -> bool {
+        let Some(branch) = self.branches.get(&global) else {
+            return false;
+        };
+        if branch.waiting.as_ref() == Some(request) {
+            self.refused += 1;
+            return false;
+        }
+        if !is_kept(Rule::P8) {
+            return true;
+        }
+        let (done, last, prepared) = (branch.done, branch.last.clone(), branch.prepared.clone());
+        let waits = branch.waiting.is_some();
+        match request {
+            Request::Operate { number, .. } if *number == done && !waits && prepared.is_none() => true,
+            Request::Operate { number, .. } => {
+                self.refused += 1;
+                if let (Some(last), true) = (last, number + 1 == done) {
+                    self.reply(global, last, Lsn(0));
+                }
+                false
+            }
+            Request::Prepare { .. } if prepared.is_some() => {
+                self.refused += 1;
+                let (reply, durable_at) = prepared.unwrap_or((Reply::Done, Lsn(0)));
+                self.reply(global, reply, durable_at);
+                false
+            }
+            Request::Prepare { operations }
+            | Request::Check { operations, .. }
+            | Request::CommitAlone { operations }
+                if *operations != done && prepared.is_none() =>
+            {
+                // Rule P-7: something that the coordinator believes to be done is not.
+                if is_kept(Rule::P7) {
+                    self.refused += 1;
+                    return false;
+                }
+                true
+            }
+            Request::CommitAlone { .. } if prepared.is_some() => {
+                self.refused += 1;
+                false
+            }
+            Request::Decide(Some(_)) if prepared.is_none() && self.database.has_written(branch.transaction) => {
+                self.refused += 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn hold(&mut self, global: GlobalId, transaction: TransactionId) {
+        self.by_transaction.insert(transaction, global);
+        let branch = Branch {
+            transaction,
+            done: 0,
+            last: None,
+            waiting: None,
+            prepared: None,
+        };
+        self.branches.insert(global, branch);
+    }
+
+    /// A branch that has ended is asked again: the answer is said again if the coordinator may not have it.
+    fn on_late(&mut self, global: GlobalId, request: Request, ended: Ended) {
+        self.refused += 1;
+        match (ended, request) {
+            (Ended::GivenUp(error), request) if !matches!(request, Request::Decide(_)) => {
+                self.reply(global, Reply::Refused(error), Lsn(0));
+            }
+            (Ended::Committed(cts, durable_at), Request::CommitAlone { .. }) => {
+                self.reply(global, Reply::Committed { cts }, durable_at);
+            }
+            (Ended::Committed(_, durable_at), Request::Decide(Some(_))) => {
+                self.reply(global, Reply::Done, durable_at);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_unknown(&mut self, global: GlobalId, request: &Request) {
+        self.refused += 1;
+        match request {
+            // A prepared branch is never forgotten before it is decided: so this one has been.
+            Request::Decide(Some(_)) => self.reply(global, Reply::Done, Lsn(0)),
+            Request::CommitAlone { .. } if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
+            // What overtook the operation that begins the branch comes again.
+            _ if global.tick >= self.birth => {}
+            _ => {
+                let message = "the node was started after the transaction had begun";
+                let error = Error::serialization(message, format!("transaction {global}"));
+                self.reply(global, Reply::Refused(error), Lsn(0));
+            }
+        }
+    }
+
+    /// Does what was asked, or keeps it until whom it waits for has ended.
+    fn attempt(&mut self, global: GlobalId, request: Request, log: &mut dyn CommitLog) {
+        let Some(branch) = self.branches.get_mut(&global) else {
+            return;
+        };
+        let transaction = branch.transaction;
+        branch.waiting = None;
+        let savepoint = self.database.savepoint(transaction);
+        match self.perform(global, transaction, &request, log) {
+            Ok(()) => {}
+            Err(Stop::Wait(_)) => {
+                self.database.rollback_to(transaction, savepoint);
+                if let Some(branch) = self.branches.get_mut(&global) {
+                    branch.waiting = Some(request);
+                }
+            }
+            Err(Stop::Fail(error)) => {
+                self.database.rollback_to(transaction, savepoint);
+                match request {
+                    Request::Operate { number, .. } => self.answer(global, number, Answer::Failed(error)),
+                    _ => self.give_up(global, error, log),
+                }
+            }
+            Err(Stop::Abort(error)) => self.give_up(global, error, log),
+        }
+    }
+
+    fn perform(
+        &mut self,
+        global: GlobalId,
+        transaction: TransactionId,
+        request: &Request,
+        log: &mut dyn CommitLog,
+    ) -> Outcome<()> {
+        match request {
+            Request::Operate { number, operation, .. } => {
+                let answer = self.operate(transaction, operation)?;
+                self.answer(global, *number, answer);
+            }
+            Request::Prepare { .. } => {
+                let prepared = self.database.prepare(transaction, global, log)?;
+                let reply = Reply::Prepared {
+                    floor: prepared.floor,
+                    check_above: prepared.check_above,
+                };
+                // Rule P-2: the answer waits for the log.
+                let durable_at = if is_kept(Rule::P2) { prepared.durable_at } else { Lsn(0) };
+                if let Some(branch) = self.branches.get_mut(&global) {
+                    branch.prepared = Some((reply.clone(), durable_at));
+                }
+                self.reply(global, reply, durable_at);
+            }
+            Request::Check { place, .. } => {
+                let durable_at = self.database.check_at(transaction, *place)?;
+                self.reply(global, Reply::Holds { place: *place }, durable_at);
+            }
+            Request::CommitAlone { .. } => {
+                let committed = self.database.commit(transaction, None, log)?;
+                // Rule D-1: the acknowledgement waits for the log.
+                let durable_at = if is_kept(Rule::D1) {
+                    committed.durable_at
+                } else {
+                    Lsn(0)
+                };
+                self.end(global, Ended::Committed(committed.cts, durable_at));
+                self.reply(global, Reply::Committed { cts: committed.cts }, durable_at);
+            }
+            Request::Decide(Some(cts)) => {
+                if let Some(lsn) = self.database.commit_at(transaction, global, *cts, log)? {
+                    self.end(global, Ended::Committed(*cts, lsn));
+                    self.reply(global, Reply::Done, lsn);
+                }
+            }
+            Request::Decide(None) => {
+                self.database.roll_back_branch(transaction, global, log);
+                self.end(global, Ended::RolledBack);
+            }
+        }
+        Ok(())
+    }
+
+    fn operate(&mut self, transaction: TransactionId, operation: &Operation) -> Outcome<Answer> {
+        let database = &mut self.database;
+        Ok(match operation {
+            Operation::Read { table, key, columns } => {
+                let row = database.read(transaction, *table, key.as_bytes(), *columns)?;
+                Answer::Row(row.map(std::borrow::Cow::into_owned))
+            }
+            Operation::Scan { table, range, columns } => {
+                let mut rows = Vec::new();
+                database.scan(transaction, *table, range, false, *columns, &mut |key, row| {
+                    rows.push((rubato_base::Key::from_bytes(key), row.to_row()));
+                    true
+                })?;
+                Answer::Rows(rows)
+            }
+            Operation::Lock { table, key, columns } => {
+                let read = database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?;
+                Answer::Row(row_of(read))
+            }
+            Operation::Blind {
+                table,
+                key,
+                formula,
+                bounds,
+            } => Answer::Blind(database.update_blind(transaction, *table, key.as_bytes(), formula.clone(), bounds)?),
+            Operation::Update {
+                table,
+                key,
+                columns,
+                formula,
+            } => {
+                let read = database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?;
+                let row = row_of(read);
+                if row.is_some() {
+                    database.update(transaction, *table, key.as_bytes(), formula.clone())?;
+                }
+                Answer::Row(row)
+            }
+            Operation::Insert { table, key, row } => {
+                match database.insert(transaction, *table, key.clone(), row.clone())? {
+                    Insertion::Inserted => Answer::Row(None),
+                    Insertion::Exists(row) => Answer::Row(Some(row)),
+                }
+            }
+            Operation::Delete { table, key } => {
+                let all = rubato_base::ColumnSet::ALL;
+                let read = database.read_for_update(transaction, *table, key.as_bytes(), all, OnBusy::Queue)?;
+                let row = row_of(read);
+                if row.is_some() {
+                    database.delete(transaction, *table, key.as_bytes())?;
+                }
+                Answer::Row(row)
+            }
+            Operation::Settle => {
+                database.settle(transaction)?;
+                Answer::Settled
+            }
+        })
+    }
+
+    fn answer(&mut self, global: GlobalId, number: u32, answer: Answer) {
+        let Some(transaction) = self.branches.get(&global).map(|branch| branch.transaction) else {
+            return;
+        };
+        let notes = Notes {
+            writes: self.database.has_written(transaction),
+            moved: !self.database.reads_where_it_began(transaction),
+            behind: self.database.follows_anybody(transaction).unwrap_or(true),
+        };
+        let reply = Reply::Answer { number, answer, notes };
+        if let Some(branch) = self.branches.get_mut(&global) {
+            branch.done = number + 1;
+            branch.last = Some(reply.clone());
+        }
+        self.reply(global, reply, Lsn(0));
+    }
+
+    /// Rolls back a branch that cannot go on, and says so.
+    fn give_up(&mut self, global: GlobalId, error: Error, log: &mut dyn CommitLog) {
+        if let Some(branch) = self.branches.get(&global) {
+            if branch.prepared.is_some() {
+                // Only its coordinator ends it, now that it is prepared.
+                return self.reply(global, Reply::Refused(error), Lsn(0));
+            }
+            self.database.roll_back_branch(branch.transaction, global, log);
+        }
+        self.end(global, Ended::GivenUp(error.clone()));
+        self.reply(global, Reply::Refused(error), Lsn(0));
+    }
+
+    fn end(&mut self, global: GlobalId, ended: Ended) {
+        if let Some(branch) = self.branches.remove(&global) {
+            self.by_transaction.remove(&branch.transaction);
+        }
+        self.ended.insert(global, ended);
+    }
+
+    /// Rolls back those that an older one needs out of its way, and goes on with those whose wait is over.
+    fn go_on(&mut self, log: &mut dyn CommitLog) {
+        loop {
+            let doomed = self.database.take_doomed();
+            let woken = self.database.take_woken();
+            if doomed.is_empty() && woken.is_empty() {
+                return;
+            }
+            for transaction in doomed {
+                let error = self.database.doom_of(transaction).cloned();
+                if let (Some(global), Some(error)) = (self.by_transaction.get(&transaction).copied(), error) {
+                    self.give_up(global, error, log);
+                }
+            }
+            for (transaction, _) in woken {
+                let Some(global) = self.by_transaction.get(&transaction).copied() else {
+                    continue;
+                };
+                let waiting = self.branches.get_mut(&global).and_then(|branch| branch.waiting.take());
+                if let Some(request) = waiting {
+                    self.attempt(global, request, log);
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, global: GlobalId, reply: Reply, durable_at: Lsn) {
+        self.outgoing.push(Outgoing {
+            to: global.coordinator,
+            message: Message {
+                transaction: global,
+                body: Body::Reply(reply),
+            },
+            durable_at,
+        });
+    }
+}
+
+fn row_of(read: OrderedRead) -> Option<rubato_base::Row> {
+    match read {
+        OrderedRead::Row(row) => row,
+        OrderedRead::Busy => None,
+    }
+}

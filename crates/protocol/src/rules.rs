@@ -1,0 +1,192 @@
+//! The rules of the protocol, numbered, and the switches that break them one at a time.
+//!
+//! Each rule is kept at one place in the code, which says `Rule X-n`. With the feature `broken-rules` (tests and the explorer of
+//! `rubato-simulation`; never in the program) a thread can break one rule, to show that the checks notice.
+
+macro_rules! rules {
+    ($($name:ident $id:literal $breakable:literal $place:literal $sentence:literal)*) => {
+        /// A rule of the protocol.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule {
+            $(#[doc = $sentence] $name,)*
+        }
+
+        impl Rule {
+            /// All rules.
+            pub const ALL: &'static [Rule] = &[$(Rule::$name),*];
+
+            /// Its number, as comments and documents cite it.
+            pub fn id(self) -> &'static str {
+                match self { $(Rule::$name => $id,)* }
+            }
+
+            /// What it says.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Rule::$name => $sentence,)* }
+            }
+
+            /// The file below `crates/protocol/src` that keeps it.
+            pub fn place(self) -> &'static str {
+                match self { $(Rule::$name => $place,)* }
+            }
+
+            /// Whether there is a switch that breaks it.
+            pub fn is_breakable(self) -> bool {
+                match self { $(Rule::$name => $breakable,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    T1 "T-1" false "database.rs"
+        "A transaction begins on a whole tick above every timestamp handed out, so that all that was acknowledged stands before it."
+    T2 "T-2" false "grid/ticks.rs"
+        "A tick is handed out once in the whole grid, and only after a bound above it is durable."
+    T3 "T-3" false "branch.rs"
+        "A commit place is a logical step within a tick that was handed out: whoever would step into the next tick is refused."
+    T4 "T-4" true "grid/coordinator.rs"
+        "A transaction over several partitions commits at its own begin tick or at a fresh one, so that nobody else has its place."
+    R1 "R-1" false "item.rs"
+        "A read sees the committed formulas up to its snapshot and its own changes; pending formulas of others are passed by."
+    R2 "R-2" true "read.rs"
+        "A read raises the read mark of its columns and of the row's existence to its snapshot."
+    R3 "R-3" true "read.rs"
+        "A scan marks the visited range, also for keys that do not exist yet."
+    R4 "R-4" false "read.rs"
+        "Reading what own formulas wrote is reading to write: through what stands before, and whoever comes behind commits behind."
+    R5 "R-5" true "table.rs"
+        "Read marks are never lowered: what leaves memory raises the table's low-water mark."
+    W1 "W-1" false "write.rs"
+        "A formula is appended to the pending ones of its item: nothing is checked and nobody waits."
+    W2 "W-2" true "write.rs"
+        "A blind formula reads only that its row exists, and it cannot fail: an addition stays blind while no outcome of what is pending can leave its bounds."
+    W3 "W-3" true "write.rs"
+        "An insert or a delete is ordered on the existence of its key."
+    Q1 "Q-1" true "queue.rs"
+        "Who reads to write takes a place in the item's list and reads when those before it whose columns it needs have ended."
+    Q2 "Q-2" true "read.rs"
+        "Who reads to write sees the newest row: its snapshot moves up to the newest commit, if all that it has read holds there."
+    Q3 "Q-3" true "queue.rs"
+        "Who has read through the formulas of others commits after them and not without them."
+    Q4 "Q-4" true "database.rs"
+        "On one partition, the wait that would close a circle is refused."
+    Q5 "Q-5" true "branch.rs"
+        "In a grid waits go from the younger to the older only: a younger one that is not prepared and stands in the way is rolled back."
+    Q6 "Q-6" false "branch.rs"
+        "A branch is prepared when it follows nobody any more, so that who is prepared never waits for who is not."
+    C1 "C-1" true "commit.rs"
+        "Commit waits for those whose formulas were read through."
+    C2 "C-2" true "commit.rs"
+        "Commit of a formula waits for the read-to-write places before it on its own columns."
+    C3 "C-3" true "commit.rs"
+        "The place is above every read mark of what is written."
+    C4 "C-4" true "commit.rs"
+        "The place is above the last committed formula of every item that is written."
+    C5 "C-5" true "commit.rs"
+        "The place of an insert or delete is above the marks of the ranges that hold its key."
+    C6 "C-6" false "commit.rs"
+        "Under the pessimistic policy commit waits for earlier readers of what it writes, for a bounded time."
+    C7 "C-7" false "commit.rs"
+        "Where the reads do not hold at the smallest place, the newest place is tried."
+    V1 "V-1" true "read.rs"
+        "Every row that was read has the same values at the place of the commit."
+    V2 "V-2" true "read.rs"
+        "Every range that was read has the same content at the place of the commit."
+    V3 "V-3" true "read.rs"
+        "A version that is not known any more is not taken for the same."
+    V4 "V-4" true "read.rs"
+        "Commit raises the read marks of all that it has read to its place."
+    F1 "F-1" true "item.rs"
+        "A committed formula is folded into the row; what live snapshots before it still read is kept."
+    F2 "F-2" true "undecided.rs"
+        "Formulas are folded in the order of their places, never past the floor of a prepared branch."
+    F3 "F-3" false "live.rs"
+        "A version is kept for every snapshot that is live anywhere in the grid."
+    A1 "A-1" true "database.rs"
+        "Who has read through the formulas of a transaction that is rolled back is rolled back too."
+    A2 "A-2" true "database.rs"
+        "Who ends wakes those that wait for it."
+    A3 "A-3" false "commit.rs"
+        "A formula that fails at its place fails before anything was acknowledged."
+    P1 "P-1" true "branch.rs"
+        "Prepare places a floor on each item that is written: above its read marks and its last commit."
+    P2 "P-2" true "grid/participant.rs"
+        "Prepare is answered when the formulas, the floor and the places in queues are durable."
+    P3 "P-3" true "grid/coordinator.rs"
+        "The place is the begin tick if every floor allows it, else a fresh tick above all floors."
+    P4 "P-4" true "undecided.rs"
+        "A reader at or above the floor of a prepared branch waits for its outcome, a reader below does not."
+    P5 "P-5" true "branch.rs"
+        "Reads that nothing holds in place are checked at the final place, and marked there, before the decision."
+    P6 "P-6" false "undecided.rs"
+        "What commits unevaluated above a prepared branch can be applied wherever that branch comes to stand."
+    P7 "P-7" true "grid/participant.rs"
+        "A branch prepares only if it has done all operations of its transaction there."
+    P8 "P-8" true "grid/participant.rs"
+        "A message that is repeated, late or from a stranger changes nothing."
+    D1 "D-1" true "grid/participant.rs"
+        "A commit is acknowledged when its record is durable."
+    D2 "D-2" true "read.rs"
+        "Nothing is acknowledged that depends on a read of a commit whose record is not durable."
+    D3 "D-3" true "grid/coordinator.rs"
+        "The decision is durable before anybody is told."
+    D4 "D-4" false "grid/coordinator.rs"
+        "A transaction of which its coordinator knows nothing was rolled back."
+    D5 "D-5" true "branch.rs"
+        "A prepared branch is held through a crash, with its floors and its places in queues, until its outcome is known."
+    D6 "D-6" true "recovery.rs"
+        "After a restart no formula takes a place below what may have been read before."
+    D7 "D-7" true "grid/participant.rs"
+        "A participant refuses branches that began before it was started."
+    D8 "D-8" false "recovery.rs"
+        "Replay leaves out what a row already has."
+    D9 "D-9" true "grid/coordinator.rs"
+        "A coordinator remembers a commit until every participant has made it durable."
+}
+
+#[cfg(feature = "broken-rules")]
+mod switch {
+    use super::Rule;
+    use std::cell::Cell;
+
+    thread_local! {
+        static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) };
+    }
+
+    /// Breaks a rule for this thread, or mends all.
+    pub fn break_rule(rule: Option<Rule>) {
+        BROKEN.with(|broken| broken.set(rule));
+    }
+
+    /// Whether the rule is kept.
+    pub(crate) fn is_kept(rule: Rule) -> bool {
+        BROKEN.with(Cell::get) != Some(rule)
+    }
+}
+
+#[cfg(feature = "broken-rules")]
+pub use switch::break_rule;
+#[cfg(feature = "broken-rules")]
+pub(crate) use switch::is_kept;
+
+/// Whether the rule is kept: always, outside tests.
+#[cfg(not(feature = "broken-rules"))]
+#[inline(always)]
+pub(crate) const fn is_kept(_: Rule) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_follow_the_names() {
+        for (at, rule) in Rule::ALL.iter().enumerate() {
+            assert!(Rule::ALL[..at].iter().all(|other| other.id() != rule.id()));
+            assert_eq!(format!("{rule:?}"), rule.id().replace('-', ""));
+            assert!(rule.place().ends_with(".rs") && rule.sentence().ends_with('.'));
+        }
+    }
+}

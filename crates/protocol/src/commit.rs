@@ -320,10 +320,15 @@ impl FormulaDatabase {
             let Some(effect) = effect else { continue };
             let before = row_bytes(item);
             item.install(effect, cts, lsn, &self.live);
+            if item.row.is_none() {
+                self.tombstones.push_back((write.table, write.key.clone()));
+            }
             held.last_cts = held.last_cts.max(cts);
             held.touched(write.slot, before, &mut self.memory_bytes);
         }
         drop(computed);
+        // Their intents are off the items already.
+        t.writes.clear();
         // `release` takes the snapshot off the live ones: put it back for that.
         self.live.insert(t.ts);
         self.committed(transaction, cts, lsn);

@@ -1,6 +1,7 @@
 //! The formula database: the tables' items, the live transactions and the counter that orders them.
 
 use crate::api::{BeginOptions, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
+use crate::gone::Tombstones;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
@@ -31,6 +32,8 @@ pub struct FormulaDatabase {
     pub(crate) last_cts: Timestamp,
     pub(crate) policies: Policies,
     pub(crate) woken: Vec<(TransactionId, SessionId)>,
+    /// What may leave the ordered keys (see `gone.rs`).
+    pub(crate) tombstones: Tombstones,
     pub(crate) memory_bytes: usize,
     /// What the pending changes of all transactions cost.
     pub(crate) pending_bytes: usize,
@@ -62,6 +65,7 @@ impl FormulaDatabase {
             last_cts: clock,
             policies,
             woken: Vec::new(),
+            tombstones: Tombstones::new(),
             memory_bytes: 0,
             pending_bytes: 0,
             memory_bytes_max: usize::MAX,
@@ -249,7 +253,11 @@ impl FormulaDatabase {
         self.live.remove(t.ts);
         self.pending_bytes = self.pending_bytes.saturating_sub(std::mem::take(&mut t.pending_bytes));
         for write in t.writes.iter().filter(|write| write.first) {
-            remove_intent(&mut self.tables, write.table, write.slot, transaction);
+            if let Some(item) = remove_intent(&mut self.tables, write.table, write.slot, transaction)
+                && item.row.is_none()
+            {
+                self.tombstones.push_back((write.table, write.key.clone()));
+            }
         }
         for (table, slot) in &t.queued {
             remove_intent(&mut self.tables, *table, *slot, transaction);
@@ -336,10 +344,17 @@ pub(crate) fn table_of(tables: &mut [Option<Table>], table: TableId) -> Outcome<
         })
 }
 
-fn remove_intent(tables: &mut [Option<Table>], table: TableId, slot: Slot, transaction: TransactionId) {
-    if let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) {
-        table.item_mut(slot).remove_intent(transaction);
-    }
+/// Gives the item back that the intent was taken off.
+fn remove_intent(
+    tables: &mut [Option<Table>],
+    table: TableId,
+    slot: Slot,
+    transaction: TransactionId,
+) -> Option<&mut Item> {
+    let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut)?;
+    let item = table.item_mut(slot);
+    item.remove_intent(transaction);
+    Some(item)
 }
 
 fn undo_write(item: &mut Item, transaction: TransactionId) {

@@ -9,7 +9,7 @@ use crate::api::Change;
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
 use crate::undecided::Retained;
-use rubato_base::{ColumnSet, Lsn, Result, Row, Timestamp, TransactionId, Value};
+use rubato_base::{ColumnSet, Key, Lsn, Result, Row, Timestamp, TransactionId, Value};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -106,6 +106,8 @@ pub(crate) struct Hot {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Item {
+    /// Its key, by which an exact look-up knows it.
+    pub(crate) key: Key,
     /// The newest committed row; `None` if there is none (never was, or deleted).
     pub(crate) row: Option<Row>,
     /// The commit timestamp of the newest committed change.
@@ -113,7 +115,7 @@ pub(crate) struct Item {
     /// Behind the log record of that change.
     pub(crate) lsn: Lsn,
     pub(crate) marks: ReadMarks,
-    /// Grows when the slot is given to another key.
+    /// Grows when the slot is left by its key.
     pub(crate) generation: u32,
     /// Changed since the last checkpoint took it.
     pub(crate) dirty: bool,
@@ -144,6 +146,8 @@ impl Item {
             .iter()
             .position(|intent| intent.transaction == transaction)
             .unwrap_or_else(|| {
+                // Mostly there is one: no room for four, as the first push would make.
+                intents.reserve_exact(usize::from(intents.is_empty()));
                 intents.push(Intent {
                     transaction,
                     ordered: ColumnSet::EMPTY,
@@ -223,6 +227,7 @@ impl Item {
             let former = self.former(&effect);
             let former_cts = self.cts;
             let hot = self.hot();
+            hot.undo.reserve_exact(usize::from(hot.undo.is_empty()));
             hot.undo.push(Undo {
                 cts: former_cts,
                 until: cts,
@@ -281,6 +286,15 @@ impl Hot {
     fn prune(&mut self, newest_cts: Timestamp, last_needed: bool, live: &LiveSnapshots) {
         // Merging is amortised: a list is walked when it has grown to twice what the live snapshots can need.
         if last_needed && self.undo.len() <= 2 * live.len() + 4 {
+            return;
+        }
+        if self.undo.is_empty() {
+            return;
+        }
+        if let [only] = self.undo.as_slice() {
+            if !live.any_in(only.cts, newest_cts) {
+                self.undo.clear();
+            }
             return;
         }
         let mut kept: Vec<Undo> = Vec::with_capacity(self.undo.len());

@@ -17,6 +17,8 @@ mod api;
 mod branch;
 mod commit;
 mod database;
+mod exact;
+mod gone;
 pub mod grid;
 mod item;
 mod live;

@@ -4,7 +4,7 @@ use crate::api::{Change, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::{Intent, Item};
 use crate::live::LiveSnapshots;
-use crate::table::{Table, item_bytes, row_bytes};
+use crate::table::{FlushFrom, Table, item_bytes, row_bytes};
 use crate::transaction::{ReadRecord, WriteRecord};
 use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp, TransactionId};
 use std::ops::Bound;
@@ -66,7 +66,8 @@ impl FormulaDatabase {
     }
 
     fn items(&self) -> usize {
-        self.tables.iter().flatten().map(|table| table.map.len()).sum()
+        let tables = self.tables.iter().flatten();
+        tables.map(|table| table.len() + table.deletions.len()).sum()
     }
 
     /// How much memory may be taken. The owner keeps to it by checkpoints and [`FormulaDatabase::evict`]; here it only bounds
@@ -108,7 +109,7 @@ impl FormulaDatabase {
     /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
     pub fn begin_checkpoint(&mut self) {
         for table in self.tables.iter_mut().flatten() {
-            table.flush_from = (table.dirty > 0).then_some(Bound::Unbounded);
+            table.flush_from = (table.dirty > 0).then_some(FlushFrom::Deletions(Bound::Unbounded));
         }
     }
 
@@ -142,8 +143,9 @@ impl FormulaDatabase {
             let Ok(table) = table_of(&mut self.tables, row.table) else {
                 continue;
             };
-            if let Some(slot) = table.find(row.key.as_bytes()) {
-                table.item_mut(slot).flushing = false;
+            match table.find(row.key.as_bytes()) {
+                Some(slot) => table.item_mut(slot).flushing = false,
+                None => table.deletions.flushed(row.key.as_bytes(), &mut self.memory_bytes),
             }
         }
     }
@@ -160,6 +162,8 @@ impl FormulaDatabase {
                 if !std::mem::replace(&mut item.dirty, true) {
                     table.dirty += 1;
                 }
+            } else if table.deletions.not_flushed(row.key.as_bytes()) {
+                table.dirty += 1;
             }
         }
     }
@@ -191,7 +195,7 @@ impl FormulaDatabase {
         table.complete = last.is_none();
         table.load_from = last.map(Bound::Excluded);
         for (key, stored) in rows {
-            if table.find(key.as_bytes()).is_none() {
+            if table.find(key.as_bytes()).is_none() && !table.deletions.hides(key.as_bytes()) {
                 table.add_stored(key.as_bytes(), Some(stored), &mut self.memory_bytes);
             }
         }
@@ -237,7 +241,7 @@ impl FormulaDatabase {
             let item = items.get(*slot);
             (seen, last) = (seen + 1, Some(key));
             if may_leave(item, oldest, &self.live, &mut self.memory_bytes) {
-                left = left.saturating_sub(item_bytes(key, item));
+                left = left.saturating_sub(item_bytes(item));
                 leaving.push(key.clone());
                 if left <= target_bytes {
                     break;
@@ -264,14 +268,29 @@ impl FormulaDatabase {
 fn take_from(
     table: &mut Table,
     id: TableId,
-    from: Bound<Key>,
+    from: FlushFrom,
     (limit, steps): (usize, &mut usize),
     rows: &mut Vec<DirtyRow>,
-) -> Option<Bound<Key>> {
+) -> Option<FlushFrom> {
+    let from = match from {
+        FlushFrom::Items(from) => from,
+        FlushFrom::Deletions(from) => {
+            let (rest, taken) = table.deletions.take_dirty(id, from, (limit, steps), rows);
+            table.dirty -= taken;
+            if let Some(rest) = rest {
+                return Some(FlushFrom::Deletions(rest));
+            }
+            Bound::Unbounded
+        }
+    };
     let mut taken = 0;
     let (map, mut items) = table.map_and_items();
     let mut stopped = None;
     for (key, slot) in map.range((from, Bound::Unbounded)) {
+        if *steps == 0 || rows.len() >= limit {
+            stopped = Some(FlushFrom::Items(Bound::Included(key.clone())));
+            break;
+        }
         *steps -= 1;
         let item = items.get(*slot);
         if std::mem::take(&mut item.dirty) {
@@ -283,10 +302,6 @@ fn take_from(
                 row: item.row.clone(),
                 key: key.clone(),
             });
-        }
-        if *steps == 0 || rows.len() >= limit {
-            stopped = Some(Bound::Excluded(key.clone()));
-            break;
         }
     }
     table.dirty -= taken;

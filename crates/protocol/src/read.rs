@@ -421,12 +421,13 @@ impl Scan<'_> {
             let Some((from, to)) = byte_bounds(&rest) else {
                 return Ok(ScanEnd::Exhausted);
             };
-            let batch = source.scan(table, from, to, self.reverse, batch_rows)?;
+            let mut batch = source.scan(table, from, to, self.reverse, batch_rows)?;
             let last = if batch.len() < batch_rows {
                 None
             } else {
                 batch.last().map(|row| row.0.clone())
             };
+            batch.retain(|row| !held.deletions.hides(row.0.as_bytes()));
             batch_rows = (batch_rows * 2).min(STORE_BATCH_ROWS.1);
             let span = match (&last, self.reverse) {
                 (None, _) => rest.clone(),

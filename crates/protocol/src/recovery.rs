@@ -53,8 +53,12 @@ impl FormulaDatabase {
         };
         let before = row_bytes(item);
         item.install(effect, cts, RECOVERED_LSN, &self.live);
+        let is_gone = item.row.is_none();
         held.last_cts = held.last_cts.max(cts);
         held.touched(slot, before, &mut self.memory_bytes);
+        if is_gone {
+            self.tombstones.push_back((table, key.clone()));
+        }
         Ok(())
     }
 

@@ -132,6 +132,7 @@ impl FormulaDatabase {
             last_cts: self.last_cts,
             policies: self.policies,
             woken: self.woken.clone(),
+            tombstones: self.tombstones.clone(),
             memory_bytes: self.memory_bytes,
             pending_bytes: self.pending_bytes,
             memory_bytes_max: self.memory_bytes_max,
@@ -202,8 +203,8 @@ impl FormulaDatabase {
             }
             sketch.stamp(*stamp);
         }
-        sketch.number(table.map.len() as u64);
-        for (key, slot) in &table.map {
+        sketch.number(table.len() as u64);
+        for (key, slot) in table.keys() {
             sketch.bytes(key.as_bytes());
             self.sketch_item(table.item(*slot), sketch);
         }

@@ -1,6 +1,8 @@
 //! The items of one table (or index) that are in memory.
 
 use crate::api::{KeyRange, RowSource, StoredRow};
+use crate::exact::ExactKeys;
+use crate::gone::Deletions;
 use crate::item::{Item, ReadMarks};
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
@@ -14,8 +16,8 @@ use std::ops::Bound;
 const CHUNK_ITEMS: usize = 1024;
 /// Range marks kept apart before the oldest is merged into the table's own mark: an insert compares its key with each.
 const RANGE_MARKS_MAX: usize = 8;
-/// What an item costs beside its row: the item, its key in the map and the map's own share.
-const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 24;
+/// What an item costs beside its row: the item, its key among the ordered ones, their own share and that of the exact ones.
+const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 40;
 /// What an older version costs, about: some former values.
 const UNDO_BYTES: usize = 128;
 /// What an allocation costs beside its content.
@@ -24,9 +26,20 @@ const ALLOCATION_BYTES: usize = 16;
 /// The place of an item in its table. Only valid together with the item's generation, since an evicted item's slot is reused.
 pub(crate) type Slot = u32;
 
+/// Where a checkpoint stands in a table: it takes the deletions first, since an item that comes to be where there was one has
+/// to be found later, not before.
+#[derive(Clone, Debug)]
+pub(crate) enum FlushFrom {
+    Deletions(Bound<Key>),
+    Items(Bound<Key>),
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    pub(crate) map: BTreeMap<Key, Slot>,
+    /// All keys in order, for scans.
+    map: BTreeMap<Key, Slot>,
+    /// The same keys, for look-ups.
+    exact: ExactKeys,
     chunks: Vec<Vec<Item>>,
     free: Vec<Slot>,
     /// Whether every row of the table is in memory, so that what is not there does not exist.
@@ -36,10 +49,12 @@ pub(crate) struct Table {
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
     /// No range that is not among `range_marks` was read above this timestamp.
     pub(crate) range_low_water: Timestamp,
-    /// How many items are dirty.
+    /// How many items and deletions are dirty.
     pub(crate) dirty: usize,
+    /// Deletions that the store does not know yet, of rows that are no items any more.
+    pub(crate) deletions: Deletions,
     /// Where the checkpoint under way goes on to look for dirty items; `None` if it is done with this table.
-    pub(crate) flush_from: Option<Bound<Key>>,
+    pub(crate) flush_from: Option<FlushFrom>,
     /// Where reading the table into memory goes on (see [`crate::FormulaDatabase::load_some`]); `None` if it is not under way.
     pub(crate) load_from: Option<Bound<Key>>,
     /// The key behind which the evicting hand goes on.
@@ -52,6 +67,7 @@ impl Table {
     pub(crate) fn new(complete: bool, low_water: Timestamp) -> Table {
         Table {
             map: BTreeMap::new(),
+            exact: ExactKeys::default(),
             chunks: Vec::new(),
             free: Vec::new(),
             complete,
@@ -59,6 +75,7 @@ impl Table {
             range_marks: Vec::new(),
             range_low_water: low_water,
             dirty: 0,
+            deletions: Deletions::default(),
             flush_from: None,
             load_from: (!complete).then_some(Bound::Unbounded),
             hand: None,
@@ -80,7 +97,7 @@ impl Table {
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
-        self.map.get(key).copied()
+        self.exact.find(key, |slot| self.item(slot).key.as_bytes() == key)
     }
 
     /// The slot of `key`, from memory or the store; a key without a row gets an empty item, which carries its read marks.
@@ -94,7 +111,11 @@ impl Table {
         if let Some(slot) = self.find(key) {
             return Ok(slot);
         }
-        let stored = if self.complete { None } else { source.get(id, key)? };
+        let stored = if self.complete || self.deletions.hides(key) {
+            None
+        } else {
+            source.get(id, key)?
+        };
         Ok(self.add_stored(key, stored, memory_bytes))
     }
 
@@ -111,7 +132,9 @@ impl Table {
             marks,
             ..Item::default()
         };
-        if let Some(stored) = stored {
+        if !self.deletions.revive(key, &mut item, memory_bytes)
+            && let Some(stored) = stored
+        {
             item.cts = stored.cts;
             item.row = Some(stored.row);
         }
@@ -120,12 +143,14 @@ impl Table {
 
     /// Adds an item whose key is not in memory.
     pub(crate) fn add(&mut self, key: Key, mut item: Item, memory_bytes: &mut usize) -> Slot {
-        *memory_bytes += item_bytes(&key, &item);
+        item.key = key;
+        *memory_bytes += item_bytes(&item);
         item.referenced = true;
+        let key = item.key.clone();
         let slot = match self.free.pop() {
             Some(slot) => {
                 let place = self.item_mut(slot);
-                item.generation = place.generation + 1;
+                item.generation = place.generation;
                 *place = item;
                 slot
             }
@@ -139,6 +164,7 @@ impl Table {
                 (chunk * CHUNK_ITEMS + self.chunks[chunk].len() - 1) as Slot
             }
         };
+        self.exact.add(key.as_bytes(), slot);
         match self.map.entry(key) {
             Entry::Vacant(entry) => entry.insert(slot),
             Entry::Occupied(_) => unreachable!("the key was not in memory"),
@@ -150,26 +176,46 @@ impl Table {
     ///
     /// Rule R-5: the marks that it carried stay, as the table's low-water mark.
     pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
-        let Some(slot) = self.map.remove(key.as_bytes()) else {
-            return;
-        };
-        let item = self.item_mut(slot);
-        let bytes = item_bytes(key, item);
-        let highest = item.marks.highest();
-        let had_row = item.row.is_some();
-        *item = Item {
-            generation: item.generation,
-            ..Item::default()
-        };
-        if had_row {
+        let Some(item) = self.remove(key) else { return };
+        if item.row.is_some() {
             self.complete = false;
             self.load_from = None;
         }
         if is_kept(Rule::R5) {
-            self.low_water = self.low_water.max(highest);
+            self.low_water = self.low_water.max(item.marks.highest());
         }
+        *memory_bytes = memory_bytes.saturating_sub(item_bytes(&item));
+    }
+
+    /// Takes an item out: its slot is free for another key, and whoever remembers the slot finds that it is not the same.
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Item> {
+        let slot = self.map.remove(key.as_bytes())?;
+        self.exact.remove(key.as_bytes(), slot);
+        let place = self.item_mut(slot);
+        let empty = Item {
+            generation: place.generation + 1,
+            ..Item::default()
+        };
+        let item = std::mem::replace(place, empty);
         self.free.push(slot);
-        *memory_bytes -= bytes.min(*memory_bytes);
+        Some(item)
+    }
+
+    /// The keys in order, with their slots.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Slot)> {
+        self.map.iter()
+    }
+
+    /// How many items there are.
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Notes that `key`, which is not in memory any more, was read up to `ts`.
+    pub(crate) fn raise_range_mark(&mut self, key: &Key, ts: Timestamp) {
+        if self.range_floor(key.as_bytes()) < ts {
+            self.range_low_water = ts;
+        }
     }
 
     /// The largest timestamp at which a range that holds `key` may have been read.
@@ -232,10 +278,8 @@ impl Table {
 
     /// What all items cost, for taking a dropped table off the account.
     pub(crate) fn bytes(&self) -> usize {
-        self.map
-            .iter()
-            .map(|(key, slot)| item_bytes(key, self.item(*slot)))
-            .sum()
+        let items = self.map.values().map(|slot| item_bytes(self.item(*slot)));
+        items.sum::<usize>() + self.deletions.bytes()
     }
 }
 
@@ -248,8 +292,8 @@ impl Items<'_> {
     }
 }
 
-pub(crate) fn item_bytes(key: &Key, item: &Item) -> usize {
-    ITEM_BYTES + key.heap_bytes() + row_bytes(item)
+pub(crate) fn item_bytes(item: &Item) -> usize {
+    ITEM_BYTES + 2 * item.key.heap_bytes() + row_bytes(item)
 }
 
 /// What the committed row of an item costs, with the older versions that live snapshots still read.

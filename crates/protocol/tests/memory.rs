@@ -241,3 +241,41 @@ fn a_transaction_may_hold_half_of_the_memory() {
     assert_eq!(database.pending_bytes(), 0);
     insert_all(&mut database, 0..10);
 }
+
+#[test]
+fn who_read_a_row_that_has_left_stands_before_its_next_writer_wherever_he_commits() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..2);
+    checkpoint(&mut database, &store);
+    let add = || {
+        let change = rubato_formula::Change::set(
+            1,
+            rubato_base::ColumnType::plain(rubato_base::DataType::Text),
+            Value::text("y"),
+        );
+        rubato_formula::Formula::new([change]).expect("a formula")
+    };
+    let writer = begin(&mut database, false);
+    let reader = begin(&mut database, false);
+    let read = database.read(reader, TABLE, key(0).as_bytes(), ColumnSet::ALL);
+    assert!(read.expect("reads").is_some());
+    while !database.evict(0) && !database.nothing_may_leave() {}
+    assert_eq!(database.memory_bytes(), database.pending_bytes(), "the row has left");
+    // A later reader of what `reader` writes pushes its commit up, above what it read at.
+    let later = begin(&mut database, true);
+    let read = database.read(later, TABLE, key(1).as_bytes(), ColumnSet::ALL);
+    assert!(read.expect("reads").is_some());
+    for (id, number) in [(reader, 1), (writer, 0)] {
+        let placed = database.update_blind(id, TABLE, key(number).as_bytes(), add(), &[]);
+        assert_eq!(placed, Ok(rubato_protocol::BlindUpdate::Pending));
+    }
+    let first = database.commit(reader, None, &mut NoLog).expect("commits").cts;
+    assert!(first > database.snapshot(later).expect("live"));
+    let second = database.commit(writer, None, &mut NoLog).expect("commits").cts;
+    assert!(
+        second > first,
+        "the row was overwritten before the place at which it was read"
+    );
+}

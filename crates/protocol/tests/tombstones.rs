@@ -1,0 +1,316 @@
+//! A table that serves as a queue: filled at one end, emptied at the other, scanned from the front.
+
+use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value};
+use rubato_protocol::{
+    BeginOptions, CommitLog, CommitRecord, DirtyRow, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead,
+    Policies, RowSource, ScanEnd, StoredRow,
+};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+const QUEUE: TableId = TableId(1);
+
+/// The store, which is a map.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<BTreeMap<Key, StoredRow>>>);
+
+impl RowSource for Store {
+    fn get(&self, _: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
+        Ok(self.0.lock().expect("lock").get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        _: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Key, StoredRow)>> {
+        let rows = self.0.lock().expect("lock");
+        let range = rows.range::<[u8], _>((from, to));
+        let copy = |(key, row): (&Key, &StoredRow)| (key.clone(), row.clone());
+        Ok(if reverse {
+            range.rev().take(limit).map(copy).collect()
+        } else {
+            range.take(limit).map(copy).collect()
+        })
+    }
+}
+
+impl Store {
+    fn write(&self, rows: &[DirtyRow]) {
+        let mut stored = self.0.lock().expect("lock");
+        for taken in rows {
+            match &taken.row {
+                Some(row) => {
+                    let row = StoredRow {
+                        cts: taken.cts,
+                        row: row.clone(),
+                    };
+                    stored.insert(taken.key.clone(), row);
+                }
+                None => drop(stored.remove(taken.key.as_bytes())),
+            }
+        }
+    }
+}
+
+/// A log that counts its records.
+#[derive(Default)]
+struct CountingLog(u64);
+
+impl CommitLog for CountingLog {
+    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+}
+
+struct World {
+    database: FormulaDatabase,
+    store: Store,
+    log: CountingLog,
+}
+
+fn key(id: i32) -> Key {
+    Key::of(&[Value::Int4(id)])
+}
+
+impl World {
+    fn new() -> World {
+        let store = Store::default();
+        let mut database = FormulaDatabase::new(Box::new(store.clone()), Policies::default(), Timestamp::ZERO);
+        database.create_table(QUEUE);
+        World {
+            database,
+            store,
+            log: CountingLog::default(),
+        }
+    }
+
+    fn begin(&mut self, read_only: bool) -> TransactionId {
+        self.database.begin(BeginOptions {
+            session: SessionId(1),
+            read_only,
+        })
+    }
+
+    fn commit(&mut self, id: TransactionId) -> Lsn {
+        let committed = self.database.commit(id, None, &mut self.log);
+        committed.expect("commits").durable_at
+    }
+
+    fn put_now(&mut self, id: TransactionId, number: i32) -> Insertion {
+        let row = Row::from_values(&[Value::Int4(number)]);
+        self.database.insert(id, QUEUE, key(number), row).expect("inserts")
+    }
+
+    fn put(&mut self, number: i32) {
+        let id = self.begin(false);
+        assert_eq!(self.put_now(id, number), Insertion::Inserted);
+        self.commit(id);
+    }
+
+    fn take(&mut self, number: i32) {
+        let id = self.begin(false);
+        let key = key(number);
+        let read = self
+            .database
+            .read_for_update(id, QUEUE, key.as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+        assert!(matches!(read, Ok(OrderedRead::Row(Some(_)))));
+        self.database.delete(id, QUEUE, key.as_bytes()).expect("deletes");
+        self.commit(id);
+    }
+
+    /// What `id` sees.
+    fn seen(&mut self, id: TransactionId) -> Vec<i32> {
+        let all = KeyRange {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+        };
+        let mut seen = Vec::new();
+        let mut visit = |_: &[u8], row: rubato_base::RowRef<'_>| {
+            seen.push(row.get(0).as_i64().expect("a number") as i32);
+            true
+        };
+        let end = self
+            .database
+            .scan(id, QUEUE, &all, false, ColumnSet::ALL, &mut visit)
+            .expect("scans");
+        assert_eq!(end, ScanEnd::Exhausted);
+        seen
+    }
+
+    fn seen_now(&mut self) -> Vec<i32> {
+        let id = self.begin(true);
+        let seen = self.seen(id);
+        self.database.rollback(id);
+        seen
+    }
+
+    /// Everything is durable: tombstones leave, as many as there are.
+    fn settle(&mut self) {
+        (0..100).for_each(|_| self.database.set_durable(Lsn(self.log.0)));
+    }
+
+    /// A whole checkpoint; `between` happens after each of its batches was taken and before it is said to be in the store.
+    fn checkpoint(&mut self, mut between: impl FnMut(&mut World)) -> Vec<i32> {
+        self.database.begin_checkpoint();
+        let mut deleted = Vec::new();
+        while self.database.has_more_to_flush() {
+            let rows = self.database.take_dirty(1);
+            between(self);
+            self.store.write(&rows);
+            self.database.flushed(&rows);
+            let gone = rows.iter().filter(|row| row.row.is_none());
+            deleted.extend(gone.map(|row| row.cts.0 as i32));
+        }
+        deleted
+    }
+
+    fn stored(&self) -> usize {
+        self.store.0.lock().expect("lock").len()
+    }
+}
+
+#[test]
+fn deleted_rows_leave_memory_when_they_are_durable_and_seen_by_nobody() {
+    let mut world = World::new();
+    world.put(0);
+    world.checkpoint(|_| {});
+    let one_row = world.database.memory_bytes();
+    for number in 1..2_000 {
+        world.put(number);
+        world.take(number - 1);
+        world.settle();
+    }
+    // What is left of the deleted rows is what the next checkpoint says of them; the living row is as large as the first.
+    assert_eq!(world.database.dirty_rows(), 2_000);
+    assert_eq!(world.checkpoint(World::settle).len(), 1_999);
+    world.settle();
+    assert_eq!(world.database.memory_bytes(), one_row);
+    assert_eq!(world.stored(), 1);
+    assert_eq!(world.seen_now(), [1_999]);
+}
+
+#[test]
+fn nobody_is_told_of_a_deletion_before_it_is_durable() {
+    let mut world = World::new();
+    world.put(1);
+    world.take(1);
+    let before = world.database.memory_bytes();
+    world.database.set_durable(Lsn(1));
+    assert_eq!(world.database.memory_bytes(), before, "the deletion is not durable");
+    let id = world.begin(true);
+    assert!(world.seen(id).is_empty());
+    assert_eq!(world.commit(id), Lsn(2), "who sees nothing depends on the deletion");
+}
+
+#[test]
+fn an_old_snapshot_sees_the_deleted_row() {
+    let mut world = World::new();
+    world.put(1);
+    let old = world.begin(false);
+    world.take(1);
+    world.settle();
+    assert_eq!(world.seen(old), [1]);
+    assert!(world.seen_now().is_empty());
+    assert!(world.database.commit(old, None, &mut world.log).is_ok(), "it only read");
+    world.settle();
+    world.put(1);
+    assert_eq!(world.seen_now(), [1]);
+}
+
+#[test]
+fn who_saw_that_there_is_nothing_stands_before_the_next_insert() {
+    let mut world = World::new();
+    world.put(1);
+    world.take(1);
+    let writer = world.begin(false);
+    let reader = world.begin(false);
+    let read = world.database.read(reader, QUEUE, key(1).as_bytes(), ColumnSet::ALL);
+    assert!(read.expect("reads").is_none());
+    let seen_at = world.database.snapshot(reader).expect("live");
+    world.settle();
+    assert_eq!(world.put_now(writer, 1), Insertion::Inserted);
+    let committed = world.database.commit(writer, None, &mut world.log).expect("commits");
+    assert!(committed.cts > seen_at, "the insert stands behind the reader");
+    let read = world.database.read(reader, QUEUE, key(1).as_bytes(), ColumnSet::ALL);
+    assert!(
+        read.expect("reads").is_none(),
+        "the reader's snapshot stays what it was"
+    );
+}
+
+#[test]
+fn a_checkpoint_finds_every_deletion_whenever_rows_come_and_go() {
+    // Rows are inserted, deleted and inserted again before, between and after the steps of checkpoints; what is in the store
+    // and in memory together is what was committed, also for a second database over the same store.
+    for seed in 1..60u64 {
+        let (mut world, mut state) = (World::new(), seed);
+        let mut expected: Vec<i32> = Vec::new();
+        let mut step = |world: &mut World, expected: &mut Vec<i32>| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let number = ((state >> 33) % 12) as i32;
+            match expected.binary_search(&number) {
+                Ok(at) => {
+                    world.take(number);
+                    expected.remove(at);
+                }
+                Err(at) => {
+                    world.put(number);
+                    expected.insert(at, number);
+                }
+            }
+            if (state >> 50) % 3 > 0 {
+                world.settle();
+            }
+        };
+        for _ in 0..6 {
+            (0..5).for_each(|_| step(&mut world, &mut expected));
+            world.checkpoint(|world| step(world, &mut expected));
+            assert_eq!(world.seen_now(), expected, "seed {seed}");
+        }
+        world.checkpoint(|_| {});
+        world.settle();
+        assert_eq!(
+            world.stored(),
+            expected.len(),
+            "seed {seed}: the store has what was deleted"
+        );
+        while !world.database.evict(0) && !world.database.nothing_may_leave() {}
+        assert_eq!(world.seen_now(), expected, "seed {seed}: after eviction");
+    }
+}
+
+#[test]
+fn a_deletion_hides_the_row_that_the_store_still_has() {
+    let mut world = World::new();
+    (0..20).for_each(|number| world.put(number));
+    world.checkpoint(|_| {});
+    while !world.database.evict(0) && !world.database.nothing_may_leave() {}
+    let left: Vec<i32> = (0..20).filter(|number| number % 3 == 0).collect();
+    for number in (0..20).filter(|number| number % 3 != 0) {
+        world.take(number);
+    }
+    world.settle();
+    assert_eq!(world.stored(), 20);
+    assert_eq!(world.seen_now(), left);
+    let id = world.begin(true);
+    let read = world.database.read(id, QUEUE, key(1).as_bytes(), ColumnSet::ALL);
+    assert!(read.expect("reads").is_none());
+    world.database.rollback(id);
+    // A store that fails takes nothing: the deletions are said again.
+    world.database.begin_checkpoint();
+    let rows = world.database.take_dirty(usize::MAX);
+    world.database.not_flushed(&rows);
+    assert_eq!(world.database.dirty_rows(), 13);
+    world.checkpoint(|_| {});
+    assert_eq!((world.stored(), world.database.dirty_rows()), (7, 0));
+    world.put(1);
+    assert_eq!(world.seen_now().len(), 8);
+}

@@ -5,13 +5,13 @@ use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::recovery::{RecoveryReport, recover};
 use crate::worker::NodeWorker;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use rubato_base::{Error, Lsn, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::executor::Limits;
 use rubato_sql::partition::Partition;
-use rubato_sql::session::{PLANS_MAX_DEFAULT, PartitionLock, PlanCache};
+use rubato_sql::session::{PLANS_MAX_DEFAULT, PlanCache};
 use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use std::sync::Arc;
@@ -126,20 +126,6 @@ impl Inbox {
     }
 }
 
-/// The partition of a node as sessions reach it.
-pub(crate) struct NodeLock<'n>(pub(crate) &'n Shared);
-
-impl PartitionLock for NodeLock<'_> {
-    type Guard<'a>
-        = MutexGuard<'a, Partition>
-    where
-        Self: 'a;
-
-    fn lock(&self) -> MutexGuard<'_, Partition> {
-        self.0.partition.lock()
-    }
-}
-
 /// Bits of a session id that name the session; those above name its worker.
 const SESSION_BITS: u32 = 48;
 
@@ -164,6 +150,15 @@ impl Shared {
                 inbox.wake();
             }
         }
+    }
+
+    /// Between two statements: deletions that are durable leave the ordered keys, who waited for what has ended is told, and
+    /// memory is kept within its bounds.
+    pub(crate) fn settle(&self, partition: &mut Partition, worker: usize) {
+        partition.database.set_durable(Lsn(self.forcer.forced_lsn().0));
+        self.deliver_woken(partition, worker);
+        self.keep_within_memory(partition);
+        self.keep_admission(partition);
     }
 
     /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken. After a

@@ -1,13 +1,14 @@
 //! The stages of a node: each does its part of a session's work and sends the session on.
 
-use crate::node::{NodeLock, Shared};
+use crate::node::Shared;
 use parking_lot::MutexGuard;
 use rubato_base::TransactionId;
 use rubato_sql::client::{Request, Responder};
 use rubato_sql::partition::Partition;
-use rubato_sql::session::{Next, Session, SessionContext};
+use rubato_sql::session::{Next, PartitionLock, Session, SessionContext};
 use rubato_stages::worker::Work;
-use rubato_stages::{Instruction, Outbox, Stage, StageKind};
+use rubato_stages::{Instruction, NOT_SAMPLED, Outbox, Stage, StageKind};
+use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +39,12 @@ pub(crate) enum Left {
 /// Between two Unix epochs: 1970 and 2000, in microseconds.
 const EPOCH_2000_US: i64 = 946_684_800_000_000;
 
-/// One stage of one worker.
+/// Stages that one run takes a work through before others have their turn: about a dozen statements. A run has the partition to
+/// itself, as a single stage does with threads of its own.
+const RUN_STEPS_MAX: usize = 48;
+
+/// One stage of one worker. On a worker's own thread a stage takes the work on to the next itself, without a queue between
+/// them, and the partition is locked once for all of them.
 pub(crate) struct NodeStage {
     kind: StageKind,
     worker: usize,
@@ -51,8 +57,8 @@ impl NodeStage {
     }
 
     /// Whether the next step would add to a memory of which nothing can leave.
-    fn must_hold_back(&self, work: &SessionWork) -> bool {
-        let begins = match self.kind {
+    fn must_hold_back(&self, kind: StageKind, work: &SessionWork) -> bool {
+        let begins = match kind {
             StageKind::Parser => matches!(work.requests.front(), Some(Request::CopyData(_))),
             StageKind::Transaction => true,
             _ => false,
@@ -62,7 +68,8 @@ impl NodeStage {
         begins && self.shared.crowded.load(Ordering::Acquire) && work.session.is_about_to_write() && !is_refused()
     }
 
-    fn run(&self, now_us: i64, work: &mut SessionWork) -> Next {
+    /// One stage's part of a session's work.
+    fn step(&self, kind: StageKind, now_us: i64, work: &mut SessionWork, held: &HeldPartition<'_>) -> Next {
         let clock_us = self.shared.settings.clock_us;
         let mut context = SessionContext {
             plans: &self.shared.plans,
@@ -71,49 +78,113 @@ impl NodeStage {
             limits: self.shared.settings.limits,
         };
         let (session, responder) = (&mut work.session, &mut *work.responder);
-        match self.kind {
+        match kind {
             StageKind::Parser => {
-                let lock = NodeLock(&self.shared);
-                let next = session.on_parser(&mut work.requests, &lock, &mut context, responder);
+                let next = session.on_parser(&mut work.requests, held, &mut context, responder);
                 if !matches!(next, Next::To(_)) {
-                    self.settle(self.shared.partition.lock());
+                    // It may have ended a transaction for which others wait.
+                    drop(held.lock());
                 }
                 next
             }
-            StageKind::Optimizer => {
-                let mut partition = self.shared.partition.lock();
-                let next = session.on_optimizer(&mut partition, &mut context, responder);
-                self.settle(partition);
-                next
-            }
+            StageKind::Optimizer => session.on_optimizer(&mut held.lock(), &mut context, responder),
             StageKind::Security => {
                 self.shared.count_statement();
-                let mut partition = self.shared.partition.lock();
-                let next = session.on_security(responder, &mut partition);
-                self.settle(partition);
-                next
+                session.on_security(responder, &mut held.lock())
             }
-            StageKind::Transaction => {
-                let mut partition = self.shared.partition.lock();
-                let next = session.on_transaction(&mut partition, &mut context, responder);
-                self.settle(partition);
-                next
-            }
+            StageKind::Transaction => session.on_transaction(&mut held.lock(), &mut context, responder),
             StageKind::Query | StageKind::Update | StageKind::Join | StageKind::Aggregation => {
-                let mut partition = self.shared.partition.lock();
-                let next = session.on_execution(&mut partition, &mut context, responder);
-                self.settle(partition);
-                next
+                session.on_execution(&mut held.lock(), &mut context, responder)
             }
             StageKind::SocketMonitor => Next::Idle,
         }
     }
 
-    /// Before the partition is given back: who waited for what has just ended is told, and memory is kept within its bounds.
-    fn settle(&self, mut partition: MutexGuard<'_, Partition>) {
-        self.shared.deliver_woken(&mut partition, self.worker);
-        self.shared.keep_within_memory(&mut partition);
-        self.shared.keep_admission(&mut partition);
+    /// Takes a session's work through this stage and, where it may, through those that follow; gives the last stage that did
+    /// its part, and what comes next.
+    fn run(&self, now_us: i64, work: &mut SessionWork, steps_max: usize, outbox: &mut Outbox<Payload>) -> Ended {
+        let held = HeldPartition::new(&self.shared, self.worker);
+        let mut kind = self.kind;
+        for step in 1.. {
+            if self.must_hold_back(kind, work) {
+                return Ended::HeldBack(kind);
+            }
+            let next = self.step(kind, now_us, work, &held);
+            match next {
+                Next::To(following) if step < steps_max => {
+                    if following == StageKind::Parser {
+                        held.settle(parsing_takes_long(work));
+                    }
+                    outbox.note_passed(following);
+                    kind = following;
+                }
+                next => return Ended::With(next),
+            }
+        }
+        Ended::With(Next::Idle)
+    }
+}
+
+/// How a run ended.
+enum Ended {
+    With(Next),
+    /// The stage must not do its part now.
+    HeldBack(StageKind),
+}
+
+/// Whether the next request is such that others may have the partition meanwhile.
+fn parsing_takes_long(work: &SessionWork) -> bool {
+    !matches!(
+        work.requests.front(),
+        Some(Request::Bind(_) | Request::BindValues { .. } | Request::Execute { .. } | Request::Sync)
+    )
+}
+
+/// The partition during a run: locked when a stage first needs it, and kept for those that follow.
+struct HeldPartition<'n> {
+    shared: &'n Shared,
+    worker: usize,
+    guard: RefCell<Option<MutexGuard<'n, Partition>>>,
+}
+
+impl<'n> HeldPartition<'n> {
+    fn new(shared: &'n Shared, worker: usize) -> HeldPartition<'n> {
+        HeldPartition {
+            shared,
+            worker,
+            guard: RefCell::new(None),
+        }
+    }
+
+    /// Between two statements, and before the partition is given back: who waited for what has just ended is told, and memory
+    /// is kept within its bounds.
+    fn settle(&self, give_back: bool) {
+        let mut guard = self.guard.borrow_mut();
+        if let Some(partition) = guard.as_deref_mut() {
+            self.shared.settle(partition, self.worker);
+        }
+        if give_back {
+            *guard = None;
+        }
+    }
+}
+
+impl Drop for HeldPartition<'_> {
+    fn drop(&mut self) {
+        self.settle(true);
+    }
+}
+
+impl PartitionLock for HeldPartition<'_> {
+    type Guard<'a>
+        = RefMut<'a, Partition>
+    where
+        Self: 'a;
+
+    fn lock(&self) -> RefMut<'_, Partition> {
+        RefMut::map(self.guard.borrow_mut(), |guard| {
+            &mut **guard.get_or_insert_with(|| self.shared.partition.lock())
+        })
     }
 }
 
@@ -123,13 +194,23 @@ impl Stage<Payload> for NodeStage {
     }
 
     fn handle(&mut self, now_us: i64, mut instruction: Box<Instruction<Payload>>, outbox: &mut Outbox<Payload>) {
-        let next = match &mut instruction.payload.work {
-            Some(work) if self.must_hold_back(work) => {
-                instruction.payload.left_as = Left::HeldBack(self.kind);
+        // What is measured, and what has another thread for its next stage, goes stage by stage.
+        let is_measured = instruction.enqueued_at_us != NOT_SAMPLED;
+        let steps_max = if self.shared.settings.stage_threads > 0 || is_measured {
+            1
+        } else {
+            RUN_STEPS_MAX
+        };
+        let ended = match &mut instruction.payload.work {
+            Some(work) => self.run(now_us, work, steps_max, outbox),
+            None => Ended::With(Next::Idle),
+        };
+        let next = match ended {
+            Ended::With(next) => next,
+            Ended::HeldBack(stage) => {
+                instruction.payload.left_as = Left::HeldBack(stage);
                 return outbox.forward(StageKind::SocketMonitor, instruction);
             }
-            Some(work) => self.run(now_us, work),
-            None => Next::Idle,
         };
         instruction.operation += 1;
         instruction.transaction = match &instruction.payload.work {

@@ -31,6 +31,8 @@ impl<P, S: Stage<P> + ?Sized> Stage<P> for Box<S> {
 pub struct Outbox<P> {
     waiting: VecDeque<Box<Instruction<P>>>,
     pool: InstructionPool<P>,
+    /// Instructions that a stage has itself taken on to the next, by the kind of that one.
+    passed: [u64; StageKind::COUNT],
 }
 
 impl<P: Default> Outbox<P> {
@@ -39,7 +41,19 @@ impl<P: Default> Outbox<P> {
         Outbox {
             waiting: VecDeque::new(),
             pool,
+            passed: [0; StageKind::COUNT],
         }
+    }
+
+    /// Notes that the stage at work does the next stage's part too, in the same breath: allowed where both belong to one thread
+    /// and nobody measures this instruction.
+    pub fn note_passed(&mut self, stage: StageKind) {
+        self.passed[stage.index()] += 1;
+    }
+
+    /// How often that was so since this was last asked.
+    pub fn take_passed(&mut self, stage: StageKind) -> u64 {
+        std::mem::take(&mut self.passed[stage.index()])
     }
 
     /// Sends an instruction that the stage was given, or made by [`Outbox::shell`], on to the stage that it names.

@@ -172,11 +172,9 @@ impl<P: Default> LocalRelay<P> {
             return Err(instruction);
         }
         self.enqueued += 1;
-        instruction.enqueued_at_us = if self.enqueued.is_multiple_of(SAMPLE_EVERY) {
-            now()
-        } else {
-            NOT_SAMPLED
-        };
+        // What is measured once is measured at every stage, until it leaves.
+        let is_measured = instruction.enqueued_at_us != NOT_SAMPLED || self.enqueued.is_multiple_of(SAMPLE_EVERY);
+        instruction.enqueued_at_us = if is_measured { now() } else { NOT_SAMPLED };
         self.queues[index].push(instruction)?;
         let length = self.queues[index].len();
         self.pending.length_max[index] = self.pending.length_max[index].max(length);
@@ -189,7 +187,7 @@ impl<P: Default> LocalRelay<P> {
     fn publish(&mut self) {
         for kind in StageKind::ALL {
             let index = kind.index();
-            let handled = std::mem::take(&mut self.pending.handled[index]);
+            let handled = std::mem::take(&mut self.pending.handled[index]) + self.outbox.take_passed(kind);
             let length_max = std::mem::take(&mut self.pending.length_max[index]);
             if handled > 0 || length_max > 0 {
                 self.metrics.on_handled(kind, handled);

@@ -138,6 +138,7 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
 }
 
 /// Reads a value that [`encode_value`] wrote; `bytes` is exactly that value.
+#[inline]
 pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     let Some((&tag, payload)) = bytes.split_first() else {
         return Ok(Value::Null);
@@ -173,6 +174,7 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     })
 }
 
+#[inline]
 fn fixed<const N: usize>(payload: &[u8]) -> Result<[u8; N]> {
     payload.try_into().map_err(|_| damaged("a value has the wrong length"))
 }

@@ -20,6 +20,7 @@ pub struct Key(SmallVec<[u8; 24]>);
 
 impl Key {
     /// A key of these bytes.
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Key {
         Key(SmallVec::from_slice(bytes))
     }
@@ -32,17 +33,20 @@ impl Key {
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Bytes held outside the key itself.
+    #[inline]
     pub fn heap_bytes(&self) -> usize {
         if self.0.spilled() { self.0.capacity() } else { 0 }
     }
 }
 
 impl Borrow<[u8]> for Key {
+    #[inline]
     fn borrow(&self) -> &[u8] {
         &self.0
     }
@@ -68,6 +72,7 @@ pub struct KeyWriter(SmallVec<[u8; 24]>);
 
 impl KeyWriter {
     /// Continues after a key that is already there.
+    #[inline]
     pub fn from_prefix(prefix: &[u8]) -> KeyWriter {
         KeyWriter(SmallVec::from_slice(prefix))
     }
@@ -110,14 +115,17 @@ impl KeyWriter {
         }
     }
 
+    #[inline]
     fn push_u32(&mut self, bits: u32) {
         self.0.extend_from_slice(&bits.to_be_bytes());
     }
 
+    #[inline]
     fn push_u64(&mut self, bits: u64) {
         self.0.extend_from_slice(&bits.to_be_bytes());
     }
 
+    #[inline]
     fn push_i64(&mut self, value: i64) {
         self.push_u64((value as u64) ^ (1 << 63));
     }

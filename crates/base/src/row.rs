@@ -5,7 +5,7 @@
 //! bytes; NULL is empty. A row may have fewer columns than its table has now: the missing ones were added later.
 
 use crate::codec::{damaged, decode_value, encode_value};
-use crate::{Result, Value};
+use crate::{DataType, Result, Value};
 use std::fmt;
 
 const HEADER_BYTES: usize = 3;
@@ -34,16 +34,19 @@ impl Row {
     }
 
     /// The row, borrowed.
+    #[inline]
     pub fn as_ref(&self) -> RowRef<'_> {
         RowRef(&self.0)
     }
 
     /// The packed bytes.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Column `index`; NULL if the row has fewer columns.
+    #[inline]
     pub fn get(&self, index: usize) -> Value {
         self.as_ref().get(index)
     }
@@ -107,10 +110,12 @@ impl<'a> RowRef<'a> {
     }
 
     /// How many columns are held.
+    #[inline]
     pub fn column_count(self) -> usize {
         usize::from(u16::from_le_bytes([self.0[1], self.0[2]]))
     }
 
+    #[inline]
     fn end(self, index: usize) -> usize {
         if self.0[0] & WIDE == 0 {
             let at = HEADER_BYTES + index * 2;
@@ -121,6 +126,7 @@ impl<'a> RowRef<'a> {
         }
     }
 
+    #[inline]
     fn column_range(self, index: usize) -> Option<(usize, usize)> {
         let count = self.column_count();
         if index >= count {
@@ -132,13 +138,24 @@ impl<'a> RowRef<'a> {
     }
 
     /// The encoded bytes of column `index`: empty for NULL and for a column that the row does not have.
+    #[inline]
     pub fn encoded(self, index: usize) -> &'a [u8] {
         self.column_range(index).map_or(&[], |(start, end)| &self.0[start..end])
     }
 
     /// Column `index`; NULL if the row has fewer columns.
+    #[inline]
     pub fn get(self, index: usize) -> Value {
         decode_value(self.encoded(index)).unwrap_or_default()
+    }
+
+    /// The bytes of the text in column `index`, where it holds one.
+    #[inline]
+    pub fn text(self, index: usize) -> Option<&'a [u8]> {
+        match self.encoded(index) {
+            [tag, text @ ..] if *tag == DataType::Text as u8 => Some(text),
+            _ => None,
+        }
     }
 
     /// All columns.
@@ -207,6 +224,7 @@ impl RowBuilder {
     }
 
     /// Appends a column in its encoded form.
+    #[inline]
     pub fn push_encoded(&mut self, encoded: &[u8]) {
         self.data.extend_from_slice(encoded);
         self.ends.push(self.data.len() as u32);
@@ -252,6 +270,9 @@ mod tests {
             assert_eq!(row.as_ref().values(), values);
             assert_eq!(Row::from_bytes(row.as_bytes().into()).unwrap(), row);
             assert_eq!(row.get(99), Value::Null);
+            let texts: Vec<_> = (0..6).map(|index| row.as_ref().text(index)).collect();
+            assert_eq!(texts[..5], [None, None, Some(&b"hello"[..]), None, Some(&b""[..])]);
+            assert_eq!(texts[5].map(<[u8]>::len), wide.then_some(70_000));
         }
     }
 

@@ -58,11 +58,13 @@ impl Value {
     }
 
     /// Whether this is NULL.
+    #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
     /// The type of the value as such: text for every character type, [`DataType::Unknown`] for NULL.
+    #[inline]
     pub fn data_type(&self) -> DataType {
         match self {
             Value::Null => DataType::Unknown,
@@ -85,6 +87,7 @@ impl Value {
     }
 
     /// The whole number in an integer value of any size.
+    #[inline]
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Value::Int2(v) => Some(i64::from(*v)),
@@ -95,6 +98,7 @@ impl Value {
     }
 
     /// The text in a character value.
+    #[inline]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::Text(text) => Some(text.as_str()),

@@ -4,8 +4,11 @@
 //! the node as a library has a responder of its own. No socket and no byte of the wire protocol is known here.
 
 use bytes::Bytes;
+use ecow::EcoString;
 use rubato_base::text_format::TextContext;
-use rubato_base::{DataType, Error, TableId, Value};
+use rubato_base::{DataType, Error, RowRef, TableId, Value};
+use smallvec::SmallVec;
+use std::fmt;
 
 /// One request of a client, in the order of arrival.
 #[derive(Clone, Debug)]
@@ -75,13 +78,73 @@ pub struct Bind {
     /// Empty for the unnamed portal.
     pub portal: String,
     /// Empty for the unnamed statement.
-    pub statement: String,
+    pub statement: EcoString,
     /// None: all text; one: that for all; else one a parameter.
-    pub parameter_formats: Vec<Format>,
-    /// The values, `None` for NULL.
-    pub parameters: Vec<Option<Bytes>>,
+    pub parameter_formats: Formats,
+    /// The values, as they came.
+    pub parameters: BoundValues,
     /// None: all text; one: that for all; else one a column.
-    pub result_formats: Vec<Format>,
+    pub result_formats: Formats,
+}
+
+/// Formats of parameters or columns; few need no memory of their own.
+pub type Formats = SmallVec<[Format; 16]>;
+
+/// The values of a Bind, in one piece: a value costs no memory of its own.
+#[derive(Clone, Default)]
+pub struct BoundValues {
+    bytes: SmallVec<[u8; 64]>,
+    /// Where each begins and ends; an end before the beginning is NULL.
+    places: SmallVec<[(u32, u32); 8]>,
+}
+
+impl BoundValues {
+    /// Room for so many values of so many bytes in all.
+    pub fn with_capacity(count: usize, bytes: usize) -> BoundValues {
+        BoundValues {
+            bytes: SmallVec::with_capacity(bytes),
+            places: SmallVec::with_capacity(count),
+        }
+    }
+
+    /// Appends a value; `None` is NULL. A message, and so all values together, has less than 4 GiB.
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        let start = self.bytes.len() as u32;
+        let end = match value {
+            Some(value) => {
+                self.bytes.extend_from_slice(value);
+                self.bytes.len() as u32
+            }
+            None => return self.places.push((1, 0)),
+        };
+        self.places.push((start, end));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The values in order, `None` for NULL.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let bytes = &self.bytes;
+        self.places
+            .iter()
+            .map(move |(start, end)| bytes.get(*start as usize..*end as usize))
+    }
+}
+
+impl fmt::Debug for BoundValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|value| value.map(Bytes::copy_from_slice)))
+            .finish()
+    }
 }
 
 /// How a value is written on the wire.
@@ -136,6 +199,18 @@ pub trait Responder: Send {
     fn row_description(&mut self, columns: &[OutputColumn], formats: &[Format]);
     /// One row.
     fn data_row(&mut self, values: &[Value], columns: &[OutputColumn], formats: &[Format], context: &TextContext);
+    /// One row as it is kept: those of its columns that `places` names, in that order.
+    fn packed_row(
+        &mut self,
+        row: RowRef<'_>,
+        places: &[usize],
+        columns: &[OutputColumn],
+        formats: &[Format],
+        context: &TextContext,
+    ) {
+        let values: Vec<Value> = places.iter().map(|place| row.get(*place)).collect();
+        self.data_row(&values, columns, formats, context);
+    }
     /// A statement ended: its tag, for example `INSERT 0 1`.
     fn command_complete(&mut self, tag: &str);
     /// The statement was empty.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rubato_base::{Error, SqlState};
-use rubato_sql::client::{Bind, Format, Request};
+use rubato_sql::client::{Bind, BoundValues, Format, Formats, Request};
 use std::collections::VecDeque;
 
 /// The longest message accepted unless set otherwise. PostgreSQL takes 1 GiB; every connection may hold one such message.
@@ -181,29 +181,19 @@ fn decode_parse(body: &mut Body<'_>) -> Result<Request, Error> {
 }
 
 fn decode_bind(body: &mut Body<'_>) -> Result<Bind, Error> {
-    let (portal, statement) = (body.text()?, body.text()?);
+    let (portal, statement) = (body.text()?, body.str()?);
     let parameter_formats = body.formats()?;
     let count = body.count(4)?;
-    let region = body.rest;
-    // One copy shared by all values is cheaper than a copy each, from two on; the read buffer itself is not kept alive by a
-    // portal that stays.
-    let shared = (count > 1).then(|| Bytes::copy_from_slice(region));
-    let mut parameters = Vec::with_capacity(count);
+    let mut parameters = BoundValues::with_capacity(count, body.rest.len().saturating_sub(4 * count));
     for _ in 0..count {
-        let Ok(length) = usize::try_from(body.i32()?) else {
-            parameters.push(None);
-            continue;
-        };
-        let start = region.len() - body.rest.len();
-        let value = body.take(length)?;
-        parameters.push(Some(match &shared {
-            Some(shared) => shared.slice(start..start + length),
-            None => Bytes::copy_from_slice(value),
-        }));
+        match usize::try_from(body.i32()?) {
+            Ok(length) => parameters.push(Some(body.take(length)?)),
+            Err(_) => parameters.push(None),
+        }
     }
     Ok(Bind {
         portal,
-        statement,
+        statement: statement.into(),
         parameter_formats,
         parameters,
         result_formats: body.formats()?,
@@ -249,7 +239,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn formats(&mut self) -> Result<Vec<Format>, Error> {
+    fn formats(&mut self) -> Result<Formats, Error> {
         let count = self.count(2)?;
         (0..count)
             .map(|_| match self.u16()? {
@@ -265,6 +255,11 @@ impl<'a> Body<'a> {
 
     /// A zero-terminated string in UTF-8.
     pub(crate) fn text(&mut self) -> Result<String, Error> {
+        self.str().map(str::to_owned)
+    }
+
+    /// The same, where it lies.
+    fn str(&mut self) -> Result<&'a str, Error> {
         let end = self
             .rest
             .iter()
@@ -272,9 +267,7 @@ impl<'a> Body<'a> {
             .ok_or_else(|| violation("invalid string in message"))?;
         let bytes = self.take(end)?;
         self.take(1)?;
-        std::str::from_utf8(bytes)
-            .map(str::to_owned)
-            .map_err(|wrong| not_utf8(&bytes[wrong.valid_up_to()..]))
+        std::str::from_utf8(bytes).map_err(|wrong| not_utf8(&bytes[wrong.valid_up_to()..]))
     }
 }
 

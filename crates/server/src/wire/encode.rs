@@ -7,7 +7,7 @@ use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey};
 use pgwire::messages::{Message, response};
 use rubato_base::text_format::{TextContext, write_text};
-use rubato_base::{DataType, Error, SqlState, Value, binary_format};
+use rubato_base::{DataType, Error, RowRef, SqlState, Value, binary_format};
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
 use std::any::Any;
 
@@ -103,6 +103,20 @@ impl PgResponder {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
+    fn put_value(&mut self, value: &Value, data_type: DataType, format: Format, context: &TextContext) {
+        if value.is_null() {
+            return self.put_i32(-1);
+        }
+        self.put_i32(0);
+        let value_start = self.out.len();
+        match format {
+            Format::Text => write_text(value, data_type, context, &mut self.out),
+            Format::Binary => binary_format::write_binary(value, data_type, &mut self.out),
+        }
+        let length = (self.out.len() - value_start) as u32;
+        self.out[value_start - 4..value_start].copy_from_slice(&length.to_be_bytes());
+    }
+
     fn put_text(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
         self.out.push(0);
@@ -118,6 +132,10 @@ impl PgResponder {
         self.put_i32(column.modifier);
         self.put_u16(usize::from(format == Format::Binary));
     }
+}
+
+fn type_of(columns: &[OutputColumn], index: usize) -> DataType {
+    columns.get(index).map_or(DataType::Text, |column| column.data_type)
 }
 
 fn format_of(formats: &[Format], column: usize) -> Format {
@@ -197,19 +215,31 @@ impl Responder for PgResponder {
         let start = self.begin(b'D');
         self.put_u16(values.len());
         for (index, value) in values.iter().enumerate() {
-            if value.is_null() {
-                self.put_i32(-1);
-                continue;
+            self.put_value(value, type_of(columns, index), format_of(formats, index), context);
+        }
+        self.end(start);
+    }
+
+    fn packed_row(
+        &mut self,
+        row: RowRef<'_>,
+        places: &[usize],
+        columns: &[OutputColumn],
+        formats: &[Format],
+        context: &TextContext,
+    ) {
+        let start = self.begin(b'D');
+        self.put_u16(places.len());
+        for (index, &place) in places.iter().enumerate() {
+            let data_type = type_of(columns, index);
+            match row.text(place) {
+                // Text is the same in both formats, and the same as it is kept.
+                Some(text) if data_type.is_text() => {
+                    self.put_i32(text.len() as i32);
+                    self.out.extend_from_slice(text);
+                }
+                _ => self.put_value(&row.get(place), data_type, format_of(formats, index), context),
             }
-            let data_type = columns.get(index).map_or(DataType::Text, |column| column.data_type);
-            self.put_i32(0);
-            let value_start = self.out.len();
-            match format_of(formats, index) {
-                Format::Text => write_text(value, data_type, context, &mut self.out),
-                Format::Binary => binary_format::write_binary(value, data_type, &mut self.out),
-            }
-            let length = (self.out.len() - value_start) as u32;
-            self.out[value_start - 4..value_start].copy_from_slice(&length.to_be_bytes());
         }
         self.end(start);
     }
@@ -347,6 +377,36 @@ mod tests {
             .collect();
         assert_eq!(shown, [Some(&b"x"[..]), None, Some(b"")]);
         assert_eq!((done.tag().unwrap(), ready.status()), ("SELECT 1", b'T'));
+    }
+
+    #[test]
+    fn a_packed_row_is_sent_as_its_values_are() {
+        let values = [
+            (Value::Int4(-7), DataType::Int4),
+            (Value::Null, DataType::Text),
+            (Value::text("a text that is longer than fits inline"), DataType::Varchar),
+            (Value::text(""), DataType::Text),
+            (Value::text("x  "), DataType::Char),
+            (Value::bytea(&[0, 255]), DataType::Bytea),
+            (Value::Numeric(rubato_base::Numeric::from_i64(12)), DataType::Numeric),
+            (Value::Int8(5), DataType::Oid),
+            (Value::Timestamp(1), DataType::Timestamp),
+            (Value::Bool(true), DataType::Bool),
+        ];
+        let kept: Vec<Value> = values.iter().map(|(value, _)| value.clone()).collect();
+        let row = rubato_base::Row::from_values(&kept);
+        // In another order than they are kept, one of them twice, and one that the row has not.
+        let places = [9, 0, 2, 2, 1, 3, 4, 5, 6, 7, 8, 12];
+        let type_at = |place: usize| values.get(place).map_or(DataType::Text, |(_, data_type)| *data_type);
+        let columns: Vec<_> = places.iter().map(|place| column("c", type_at(*place))).collect();
+        let wanted: Vec<Value> = places.iter().map(|place| row.get(*place)).collect();
+        for formats in [&[][..], &[Format::Binary], &[Format::Binary, Format::Text]] {
+            let (mut packed, mut plain) = (PgResponder::new(), PgResponder::new());
+            packed.packed_row(row.as_ref(), &places, &columns, formats, &TextContext::default());
+            plain.data_row(&wanted, &columns, formats, &TextContext::default());
+            assert_eq!(packed.bytes(), plain.bytes());
+            assert_eq!(parse(&packed).len(), 1);
+        }
     }
 
     #[test]

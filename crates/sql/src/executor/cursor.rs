@@ -3,10 +3,10 @@
 use super::ExecutionContext;
 use super::delete::run_delete;
 use super::insert::{Written, run_insert};
-use super::select::{SelectRun, StepCounters};
+use super::select::{SelectRun, StepCounters, packed_places, read_packed};
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
-use rubato_base::Value;
+use rubato_base::{Row, RowRef, Value};
 use rubato_protocol::Outcome;
 use std::fmt;
 use std::sync::Arc;
@@ -146,6 +146,35 @@ impl Cursor {
         } else {
             Progress::Suspended
         })
+    }
+
+    /// Runs a statement that gives columns of one row by key as they are: hands the row and the places of those columns to
+    /// `give`, without a value being built. `None` if this is no such statement, or not all of it is wanted: then nothing has
+    /// happened.
+    ///
+    /// Errors: as [`Cursor::run`].
+    pub fn run_packed(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        give: &mut dyn FnMut(RowRef<'_>, &[usize]),
+    ) -> Outcome<Option<Progress>> {
+        let (State::Select(run), PlanBody::Select(plan)) = (&mut self.state, &self.plan.body) else {
+            return Ok(None);
+        };
+        // A row limit of one suspends behind the row: the other way knows how.
+        if max_rows <= 1 || !run.is_fresh() {
+            return Ok(None);
+        }
+        let Some(places) = packed_places(plan) else {
+            return Ok(None);
+        };
+        if let Some(packed) = read_packed(plan, places, context)? {
+            give(Row::as_ref(&packed.row), &packed.places);
+            self.given += 1;
+        }
+        run.end_given(self.given);
+        Ok(Some(Progress::Complete(self.completion())))
     }
 
     fn completion(&self) -> Completion {

@@ -10,8 +10,10 @@ use super::sorting::{Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::plan::{Access, Relation, SelectPlan, Step};
 use rubato_base::{Result, Row, Value};
-use rubato_formula::Tuple;
+use rubato_formula::{Expr, Tuple};
 use rubato_protocol::Outcome;
+use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Takes rows; false to pause behind the row it was given.
@@ -90,6 +92,21 @@ impl SelectRun {
             lookups: state.lookups,
         };
         self.point.into_iter().chain(self.states.iter().map(counters)).collect()
+    }
+
+    /// Whether nothing has been read yet.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self.phase, Phase::Fresh)
+    }
+
+    /// Ends the run in front of its first row: that was given another way.
+    pub(crate) fn end_given(&mut self, rows: u64) {
+        self.phase = Phase::Ended;
+        self.point = Some(StepCounters {
+            loops: 1,
+            rows,
+            lookups: rows,
+        });
     }
 
     /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more. `false` also when the context's rows are
@@ -474,6 +491,45 @@ fn is_single_point(plan: &SelectPlan) -> bool {
         return false;
     };
     plan.lock.is_none() && plan.aggregate.is_none() && plan.limit.is_none() && plan.offset.is_none() && !plan.distinct
+}
+
+/// The row by key that a statement gives as it is, and which of its columns: no value of it is built.
+pub(crate) struct PackedRow<'a> {
+    pub(crate) row: Cow<'a, Row>,
+    pub(crate) places: SmallVec<[usize; 16]>,
+}
+
+/// The columns of the one row by key, in their order, if the statement gives columns and looks at nothing else.
+pub(crate) fn packed_places(plan: &SelectPlan) -> Option<SmallVec<[usize; 16]>> {
+    let [step] = plan.steps.as_slice() else { return None };
+    let looks = step.condition.is_some() || step.filter_after.is_some() || plan.filter.is_some();
+    if looks || !is_single_point(plan) {
+        return None;
+    }
+    let place = |expr: &Expr| match expr {
+        Expr::Column(slot) => step.columns.get(slot.checked_sub(step.first_slot)?).copied(),
+        _ => None,
+    };
+    plan.projection[..plan.visible].iter().map(place).collect()
+}
+
+/// Reads the row of a statement that has [`packed_places`].
+pub(crate) fn read_packed<'a>(
+    plan: &SelectPlan,
+    places: SmallVec<[usize; 16]>,
+    context: &'a mut ExecutionContext<'_>,
+) -> Outcome<Option<PackedRow<'a>>> {
+    let [step] = plan.steps.as_slice() else { return Ok(None) };
+    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else {
+        return Ok(None);
+    };
+    let Some(key) = point_key(table, key, &(), context.evaluation)? else {
+        return Ok(None);
+    };
+    let row = context
+        .database
+        .read(context.transaction, table.id, key.as_bytes(), step.reads)?;
+    Ok(row.map(|row| PackedRow { row, places }))
 }
 
 /// The short way of a single row by key: no batch, one allocation for the output tuple.

@@ -195,16 +195,9 @@ impl Session {
 
     /// The transaction has ended: portals, LOCAL settings and modes end with it.
     pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
-        if self.block != Block::None || !self.portals.is_empty() {
-            let kept = match &self.current {
-                Some(current) => match &current.origin {
-                    super::Origin::Portal(name) => self.portals.remove_entry(name),
-                    _ => None,
-                },
-                None => None,
-            };
-            self.portals.clear();
-            self.portals.extend(kept);
+        match self.current.as_ref().map(|current| &current.origin) {
+            Some(super::Origin::Portal(name)) => self.portals.clear_but(name),
+            _ => self.portals.clear(),
         }
         self.block = Block::None;
         self.modes = Default::default();

@@ -269,6 +269,15 @@ impl Session {
                 limits,
                 rows_left,
             };
+            let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
+                *rows += 1;
+                if !silent {
+                    responder.packed_row(row, places, &columns, formats, &text);
+                }
+            })?;
+            if let Some(progress) = packed {
+                return Ok(progress);
+            }
             cursor.run(&mut execution, left, &mut |values| {
                 *rows += 1;
                 if !silent {

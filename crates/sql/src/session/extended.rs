@@ -4,17 +4,16 @@ use super::plans::CachedPlan;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::binder;
-use crate::client::{Bind, Format, OutputColumn, Request, Responder};
+use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
 use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::statement::{Statement, Utility};
-use bytes::Bytes;
 use rubato_base::binary_format::parse_binary;
 use rubato_base::text_format::parse_text;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Named prepared statements and portals that one session may keep.
@@ -28,11 +27,67 @@ pub(super) struct Prepared {
     pub(super) types: Vec<DataType>,
 }
 
+/// The portals of a session. Nearly always there is the unnamed one and no other: it needs no look-up.
+#[derive(Default)]
+pub(super) struct Portals {
+    unnamed: Option<Portal>,
+    named: BTreeMap<String, Portal>,
+}
+
+impl Portals {
+    fn get(&self, name: &str) -> Option<&Portal> {
+        if name.is_empty() {
+            self.unnamed.as_ref()
+        } else {
+            self.named.get(name)
+        }
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut Portal> {
+        if name.is_empty() {
+            self.unnamed.as_mut()
+        } else {
+            self.named.get_mut(name)
+        }
+    }
+
+    fn insert(&mut self, name: String, portal: Portal) {
+        if name.is_empty() {
+            self.unnamed = Some(portal);
+        } else {
+            self.named.insert(name, portal);
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        if name.is_empty() {
+            self.unnamed = None;
+        } else {
+            self.named.remove(name);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.unnamed = None;
+        self.named.clear();
+    }
+
+    /// Forgets all but this one.
+    pub(super) fn clear_but(&mut self, name: &str) {
+        if name.is_empty() {
+            self.named.clear();
+        } else {
+            self.unnamed = None;
+            self.named.retain(|other, _| other == name);
+        }
+    }
+}
+
 /// A statement bound to values.
 pub(super) struct Portal {
     prepared: Arc<Prepared>,
     parameters: Arc<[Value]>,
-    formats: Vec<Format>,
+    formats: Formats,
     cursor: Option<Box<Cursor>>,
     rows: usize,
     done: Option<String>,
@@ -251,11 +306,11 @@ impl Session {
             );
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+        if self.portals.named.contains_key(&bind.portal) {
             let message = format!("cursor \"{}\" already exists", bind.portal);
             return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        if self.portals.len() >= NAMES_MAX {
+        if self.portals.named.len() >= NAMES_MAX {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
                 "too many portals in one session",
@@ -268,7 +323,7 @@ impl Session {
             .enumerate()
             .map(|(index, (value, data_type))| {
                 let format = format_of(&bind.parameter_formats, index);
-                self.parameter(value.as_ref(), *data_type, format)
+                self.parameter(value, *data_type, format)
                     .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
             });
         let parameters = parameters.collect::<Result<Arc<[Value]>>>()?;
@@ -306,7 +361,7 @@ impl Session {
         let portal = Portal {
             prepared,
             parameters,
-            formats: Vec::new(),
+            formats: Formats::new(),
             cursor: None,
             rows: 0,
             done: None,
@@ -316,7 +371,7 @@ impl Session {
         Ok(None)
     }
 
-    fn parameter(&self, value: Option<&Bytes>, data_type: DataType, format: Format) -> Result<Value> {
+    fn parameter(&self, value: Option<&[u8]>, data_type: DataType, format: Format) -> Result<Value> {
         let Some(bytes) = value else { return Ok(Value::Null) };
         if format == Format::Binary {
             return parse_binary(data_type, -1, bytes);

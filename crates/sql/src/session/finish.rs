@@ -110,7 +110,7 @@ impl Session {
                     parameters: Arc::clone(&replayed.parameters),
                     cursor: None,
                     origin: Origin::Replay,
-                    formats: Vec::new(),
+                    formats: crate::client::Formats::new(),
                     max_rows: usize::MAX,
                     rows: 0,
                     describe: false,

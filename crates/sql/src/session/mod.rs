@@ -32,14 +32,14 @@ pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
 pub use settings::Settings;
 
 use crate::catalog::Catalog;
-use crate::client::{Format, Request, Responder, TransactionStatus};
+use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
 use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
 use block::OpenTransaction;
 use environment::TakenNumbers;
-use extended::{Portal, Prepared};
+use extended::{Portals, Prepared};
 use parking_lot::Mutex;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
@@ -131,7 +131,7 @@ struct Current {
     parameters: Arc<[Value]>,
     cursor: Option<Box<Cursor>>,
     origin: Origin,
-    formats: Vec<Format>,
+    formats: Formats,
     max_rows: usize,
     rows: usize,
     /// Whether the row description is still to be given (simple query).
@@ -182,7 +182,7 @@ pub struct Session {
     text: TextContext,
     random_state: u64,
     prepared: BTreeMap<String, Arc<Prepared>>,
-    portals: BTreeMap<String, Portal>,
+    portals: Portals,
     block: Block,
     transaction: Option<OpenTransaction>,
     modes: crate::statement::TransactionModes,
@@ -217,7 +217,7 @@ impl Session {
             text: TextContext::default(),
             random_state: seed,
             prepared: BTreeMap::new(),
-            portals: BTreeMap::new(),
+            portals: Portals::default(),
             block: Block::None,
             transaction: None,
             modes: Default::default(),

@@ -173,7 +173,7 @@ impl Session {
             parameters,
             cursor: None,
             origin: Origin::Script,
-            formats: Vec::new(),
+            formats: crate::client::Formats::new(),
             max_rows: usize::MAX,
             rows: 0,
             describe: true,

@@ -303,3 +303,31 @@ fn a_stage_that_floods_itself_is_refused_not_stuck() {
     let outcomes: Vec<bool> = receiver.iter().collect();
     assert!(outcomes.contains(&true) && outcomes.contains(&false));
 }
+
+/// Does the transaction stage's part itself.
+struct Passer;
+
+impl Stage<Trace> for Passer {
+    fn kind(&self) -> StageKind {
+        StageKind::Parser
+    }
+
+    fn handle(&mut self, _now_us: i64, instruction: Box<Instruction<Trace>>, outbox: &mut Outbox<Trace>) {
+        outbox.note_passed(StageKind::Transaction);
+        outbox.forward(StageKind::SocketMonitor, instruction);
+    }
+}
+
+#[test]
+fn a_part_that_the_stage_before_has_done_is_counted() {
+    let mut relay = LocalRelay::new(8);
+    relay.add_stage(Passer);
+    for _ in 0..3 {
+        let instruction = relay.shell(Instruction::new(StageKind::Parser, Trace::new()));
+        assert!(relay.submit(0, instruction).is_ok());
+        relay.run(|| 0, usize::MAX);
+    }
+    let numbers = relay.metrics().snapshot();
+    let handled = |kind: StageKind| numbers[kind.index()].handled;
+    assert_eq!((handled(StageKind::Parser), handled(StageKind::Transaction)), (3, 3));
+}

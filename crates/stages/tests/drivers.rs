@@ -205,7 +205,8 @@ fn run_stops_at_its_limit_and_times_a_sample() {
         total += stage.handled;
     }
     assert_eq!(numbers[StageKind::Parser.index()].queue_length_max, 100);
-    assert!(samples <= total / SAMPLE_EVERY + 1);
+    // Whoever is measured at one stage is measured at those that follow.
+    assert!(samples <= (total / SAMPLE_EVERY + 1) * StageKind::COUNT as u64);
 }
 
 /// A stage that waits until it is let go.

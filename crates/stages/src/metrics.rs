@@ -3,9 +3,9 @@
 use crate::StageKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One in how many instructions is timed, and then at every stage that it passes until it leaves. Reading the clock twice costs about as much as a hop itself, so the drivers time a
-/// sample; totals are of the sample, see [`StageNumbers::samples`]. A prime, so that a path of regular length does not put
-/// the sample always on the same stage.
+/// One in how many instructions is timed, and then at every stage that it passes until it leaves. Reading the clock twice costs
+/// about as much as a hop itself, so the drivers time a sample; totals are of the sample, see [`StageNumbers::samples`]. A prime,
+/// so that a path of regular length does not put the sample always on the same stage.
 pub const SAMPLE_EVERY: u64 = 17;
 
 /// Counters of all stages of one driver. Readers on any thread see each number whole, not all numbers of one moment.

@@ -98,8 +98,11 @@ impl Shared {
         let mut mark = {
             let mut partition = self.partition.lock();
             partition.database.begin_checkpoint();
+            // Branches whose outcome is not known are in the log only.
+            let appended = self.forcer.appended_lsn().0;
+            let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);
             Mark {
-                log_start: self.forcer.appended_lsn().0,
+                log_start: appended.min(undecided),
                 clock: partition.database.clock(),
                 next_storage_id: partition.next_storage_id,
                 catalog: (*partition.catalog).clone(),

@@ -1,11 +1,11 @@
 //! Commits into the formula log.
 
 use crate::errors::{log_error, write_refusal};
-use crate::record::{PART_BYTES_MAX, begin_commit, begin_part, put_change};
+use crate::record::{PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_change, put_decision};
 use parking_lot::Mutex;
 use rubato_base::{Error, Lsn, Result, SqlState};
 use rubato_log::{AppendError, Appender, Forcer};
-use rubato_protocol::{CommitLog, CommitRecord};
+use rubato_protocol::{Changes, CommitLog, CommitRecord, DecisionRecord, PrepareRecord};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -49,10 +49,29 @@ impl LogWriter {
         }
     }
 
-    fn append_in_parts(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
+    /// Appends changes, in parts if they are many, with a record that `begin` starts (told whether parts stand before it).
+    fn append_changes(&mut self, changes: &dyn Changes, begin: &dyn Fn(bool, &mut Vec<u8>)) -> Result<Lsn> {
+        begin(false, &mut self.scratch);
+        let scratch = &mut self.scratch;
+        changes.visit(&mut |table, key, change| {
+            put_change(table, key, change, scratch);
+            if scratch.len() > PART_BYTES_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        if self.scratch.len() > PART_BYTES_MAX {
+            self.append_in_parts(changes, begin)
+        } else {
+            self.put()
+        }
+    }
+
+    fn append_in_parts(&mut self, changes: &dyn Changes, begin: &dyn Fn(bool, &mut Vec<u8>)) -> Result<Lsn> {
         begin_part(true, &mut self.scratch);
         let mut outcome = Ok(());
-        record.changes.visit(&mut |table, key, change| {
+        changes.visit(&mut |table, key, change| {
             if self.scratch.len() > PART_BYTES_MAX {
                 outcome = self.put().map(drop);
                 begin_part(false, &mut self.scratch);
@@ -66,7 +85,7 @@ impl LogWriter {
         });
         outcome?;
         self.put()?;
-        begin_commit(record.cts, record.attachment, true, &mut self.scratch);
+        begin(true, &mut self.scratch);
         let end = self.put();
         self.scratch = Vec::with_capacity(4096);
         end
@@ -75,20 +94,17 @@ impl LogWriter {
 
 impl CommitLog for LogWriter {
     fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
-        begin_commit(record.cts, record.attachment, false, &mut self.scratch);
-        let scratch = &mut self.scratch;
-        record.changes.visit(&mut |table, key, change| {
-            put_change(table, key, change, scratch);
-            if scratch.len() > PART_BYTES_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
-        if self.scratch.len() > PART_BYTES_MAX {
-            self.append_in_parts(record)
-        } else {
-            self.put()
-        }
+        self.append_changes(record.changes, &|has_parts, out| {
+            begin_commit(record.cts, record.attachment, has_parts, out);
+        })
+    }
+
+    fn append_prepare(&mut self, record: &PrepareRecord<'_>) -> Result<Lsn> {
+        self.append_changes(record.changes, &|has_parts, out| begin_prepare(record, has_parts, out))
+    }
+
+    fn append_decision(&mut self, record: &DecisionRecord<'_>) -> Result<Lsn> {
+        put_decision(record, &mut self.scratch);
+        self.put()
     }
 }

@@ -5,9 +5,9 @@
 //! half-way (the disk was full) leaves parts that no commit follows: the next first part, or a whole transaction, ends them.
 
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
-use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp};
+use rubato_base::{ColumnSet, Error, GlobalId, Key, NodeId, Result, Row, SqlState, TableId, Timestamp};
 use rubato_formula::Formula;
-use rubato_protocol::Change;
+use rubato_protocol::{Change, DecisionRecord, PrepareRecord};
 
 /// A change of one item as the log has it.
 pub(crate) type LoggedChange = (TableId, Key, Change);
@@ -19,6 +19,10 @@ const COMMIT: u8 = 1;
 const PART: u8 = 2;
 const FIRST_PART: u8 = 3;
 const COMMIT_PARTS: u8 = 4;
+const PREPARE: u8 = 5;
+const DECISION: u8 = 6;
+/// Format of the records of transactions over several partitions. A newer one is refused by name and left untouched.
+const GRID_VERSION: u8 = 1;
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
@@ -37,7 +41,25 @@ pub(crate) enum Record {
         attachment: Option<Vec<u8>>,
         has_parts: bool,
     },
+    /// A prepared branch of a transaction over several partitions.
+    Prepare {
+        transaction: GlobalId,
+        floor: Timestamp,
+        /// Where it stands in queues.
+        places: Vec<LoggedPlace>,
+        changes: Vec<LoggedChange>,
+        has_parts: bool,
+    },
+    /// What became of a transaction over several partitions; at its coordinator, whom it has to tell.
+    Decision {
+        transaction: GlobalId,
+        cts: Option<Timestamp>,
+        participants: Vec<NodeId>,
+    },
 }
+
+/// A place in an item's queue as the log has it.
+pub(crate) type LoggedPlace = (TableId, Key, ColumnSet);
 
 /// Starts a part.
 pub(crate) fn begin_part(first: bool, out: &mut Vec<u8>) {
@@ -57,6 +79,37 @@ pub(crate) fn begin_commit(cts: Timestamp, attachment: Option<&[u8]>, has_parts:
         }
         None => out.push(0),
     }
+}
+
+/// Starts a prepared branch; its changes follow.
+pub(crate) fn begin_prepare(record: &PrepareRecord<'_>, has_parts: bool, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[PREPARE, GRID_VERSION, u8::from(has_parts)]);
+    put_global(record.transaction, out);
+    out.extend_from_slice(&record.floor.0.to_le_bytes());
+    put_length(out, record.places.len());
+    for (table, key, columns) in record.places {
+        put_length(out, table.0 as usize);
+        put_bytes(out, key.as_bytes());
+        out.extend_from_slice(&columns.0.to_le_bytes());
+    }
+}
+
+/// A whole decision.
+pub(crate) fn put_decision(record: &DecisionRecord<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[DECISION, GRID_VERSION, u8::from(record.cts.is_some())]);
+    put_global(record.transaction, out);
+    out.extend_from_slice(&record.cts.unwrap_or_default().0.to_le_bytes());
+    put_length(out, record.participants.len());
+    for node in record.participants {
+        out.extend_from_slice(&node.0.to_le_bytes());
+    }
+}
+
+fn put_global(global: GlobalId, out: &mut Vec<u8>) {
+    out.extend_from_slice(&global.tick.0.to_le_bytes());
+    out.extend_from_slice(&global.coordinator.0.to_le_bytes());
 }
 
 /// Appends a change; the changes of a record run to its end.
@@ -102,14 +155,71 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
                 has_parts: kind == COMMIT_PARTS,
             })
         }
+        PREPARE => prepare(&mut reader),
+        DECISION => decision(&mut reader),
         kind => Err(damaged(&format!("a log record of unknown kind {kind}"))),
     }
+}
+
+fn prepare(reader: &mut ByteReader<'_>) -> Result<Record> {
+    check_version(reader)?;
+    let has_parts = reader.u8()? == 1;
+    let (transaction, floor) = (global(reader)?, Timestamp(reader.u64()?));
+    let mut places = Vec::new();
+    for _ in 0..reader.length()? {
+        let key_of = (table_id(reader)?, Key::from_bytes(reader.bytes()?));
+        places.push((key_of.0, key_of.1, ColumnSet(reader.u64()?)));
+    }
+    Ok(Record::Prepare {
+        transaction,
+        floor,
+        places,
+        changes: changes(reader)?,
+        has_parts,
+    })
+}
+
+fn decision(reader: &mut ByteReader<'_>) -> Result<Record> {
+    check_version(reader)?;
+    let committed = reader.u8()? == 1;
+    let (transaction, cts) = (global(reader)?, Timestamp(reader.u64()?));
+    let mut participants = Vec::new();
+    for _ in 0..reader.length()? {
+        participants.push(NodeId(reader.u32()?));
+    }
+    Ok(Record::Decision {
+        transaction,
+        cts: committed.then_some(cts),
+        participants,
+    })
+}
+
+fn check_version(reader: &mut ByteReader<'_>) -> Result<()> {
+    let version = reader.u8()?;
+    if version <= GRID_VERSION {
+        return Ok(());
+    }
+    let message = format!("the log has records of version {version}, this program reads up to version {GRID_VERSION}");
+    let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+    Err(error.with_hint("Open it with the newer rubato that wrote it."))
+}
+
+fn global(reader: &mut ByteReader<'_>) -> Result<GlobalId> {
+    Ok(GlobalId {
+        tick: Timestamp(reader.u64()?),
+        coordinator: NodeId(reader.u32()?),
+    })
+}
+
+fn table_id(reader: &mut ByteReader<'_>) -> Result<TableId> {
+    let number = u32::try_from(reader.length()?).map_err(|_| damaged("a table number that is too large"))?;
+    Ok(TableId(number))
 }
 
 fn changes(reader: &mut ByteReader<'_>) -> Result<Vec<LoggedChange>> {
     let mut changes = Vec::new();
     while !reader.is_empty() {
-        let table = u32::try_from(reader.length()?).map_err(|_| damaged("a table number that is too large"))?;
+        let table = table_id(reader)?;
         let key = Key::from_bytes(reader.bytes()?);
         let change = match reader.u8()? {
             INSERT => Change::Insert(Row::from_bytes(reader.bytes()?.into())?),
@@ -118,7 +228,7 @@ fn changes(reader: &mut ByteReader<'_>) -> Result<Vec<LoggedChange>> {
             DELETE => Change::Delete,
             kind => return Err(damaged(&format!("a change of unknown kind {kind}"))),
         };
-        changes.push((TableId(table), key, change));
+        changes.push((table, key, change));
     }
     Ok(changes)
 }
@@ -181,5 +291,51 @@ mod tests {
             );
         }
         assert!(decode(&[]).is_err() && decode(&[77]).is_err());
+    }
+
+    #[test]
+    fn branches_and_decisions_round_trip_and_newer_ones_are_refused_by_name() {
+        let transaction = GlobalId {
+            tick: Timestamp(7 << 16),
+            coordinator: NodeId(3),
+        };
+        let places = [(TableId(300), Key::of(&[Value::Int4(2)]), ColumnSet(5))];
+        let change = (TableId(3), Key::of(&[Value::Int4(4)]), Change::Delete);
+        let record = PrepareRecord {
+            transaction,
+            floor: Timestamp(9),
+            changes: &(),
+            places: &places,
+        };
+        let mut out = Vec::new();
+        begin_prepare(&record, true, &mut out);
+        put_change(change.0, &change.1, &change.2, &mut out);
+        let expected = Record::Prepare {
+            transaction,
+            floor: Timestamp(9),
+            places: places.to_vec(),
+            changes: vec![change],
+            has_parts: true,
+        };
+        assert_eq!(decode(&out).unwrap(), expected);
+        for cut in 0..out.len() {
+            assert!(decode(&out[..cut]).map_or(true, |shorter| shorter != expected));
+        }
+        out[1] = GRID_VERSION + 1;
+        assert_eq!(decode(&out).unwrap_err().code(), SqlState::FEATURE_NOT_SUPPORTED);
+        for (cts, participants) in [(None, vec![]), (Some(Timestamp(8)), vec![NodeId(1), NodeId(2)])] {
+            let record = DecisionRecord {
+                transaction,
+                cts,
+                participants: &participants,
+            };
+            put_decision(&record, &mut out);
+            let expected = Record::Decision {
+                transaction,
+                cts,
+                participants,
+            };
+            assert_eq!(decode(&out).unwrap(), expected);
+        }
     }
 }

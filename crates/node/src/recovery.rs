@@ -7,7 +7,7 @@ use crate::node::NodeSettings;
 use crate::record::{LoggedChange, Record, damaged, decode};
 use crate::source::StoreSource;
 use parking_lot::Mutex;
-use rubato_base::{ColumnSet, DataType, KeyReader, Result, SessionId, TableId};
+use rubato_base::{ColumnSet, DataType, KeyReader, Lsn, Result, SessionId, TableId};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
 use rubato_sql::catalog::Catalog;
@@ -106,7 +106,9 @@ pub(crate) fn replay<'a>(
     while let Some(record) = reader.next_record().map_err(|error| log_error(&error))? {
         report.log_bytes += record.end.0 - record.start.0;
         report.transactions += 1;
+        recovery.database.note_log_position(Lsn(record.start.0));
         recovery.take(record.payload)?;
+        recovery.database.note_log_position(Lsn(record.end.0));
         if let Some(bytes) = spill_bytes
             && report.transactions.is_multiple_of(SPILL_EVERY_RECORDS)
             && recovery.database.memory_bytes() > bytes
@@ -126,6 +128,7 @@ impl<'a> Recovery<'a> {
         let mut database = FormulaDatabase::new(source, settings.policies, mark.clock);
         let stored: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
         stored.iter().for_each(|storage| database.open_table(*storage));
+        database.note_log_position(Lsn(mark.log_start));
         let mut sequences = SequenceValues::default();
         mark.sequences
             .iter()
@@ -156,19 +159,45 @@ impl<'a> Recovery<'a> {
                 attachment,
                 has_parts,
             } => {
-                let mut parts = std::mem::take(&mut self.parts);
-                if !has_parts {
-                    parts.clear();
-                }
                 if let Some(bytes) = attachment {
                     self.attach(&bytes)?;
                 }
-                parts
+                self.with_parts(changes, has_parts)
                     .into_iter()
-                    .chain(changes)
                     .try_for_each(|(table, key, change)| self.database.replay(cts, table, &key, change))
             }
+            Record::Prepare {
+                transaction,
+                floor,
+                places,
+                changes,
+                has_parts,
+            } => {
+                let changes = self.with_parts(changes, has_parts);
+                self.database.recover_prepared(transaction, floor, changes, places)
+            }
+            Record::Decision {
+                transaction,
+                cts,
+                participants,
+            } => {
+                // What a coordinator has decided is for itself to read; its own partition has a record as a participant.
+                if participants.is_empty() {
+                    self.database.recover_decision(transaction, cts);
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// The changes of a transaction, with those of its parts.
+    fn with_parts(&mut self, changes: Vec<LoggedChange>, has_parts: bool) -> Vec<LoggedChange> {
+        let mut all = std::mem::take(&mut self.parts);
+        if !has_parts {
+            return changes;
+        }
+        all.extend(changes);
+        all
     }
 
     fn attach(&mut self, bytes: &[u8]) -> Result<()> {

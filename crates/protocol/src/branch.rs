@@ -97,10 +97,12 @@ impl FormulaDatabase {
         let durable_at = self.append_prepare(transaction, global, floor, log)?;
         self.place_floor(transaction, floor);
         self.branches.insert(global, transaction);
+        let since = self.last_lsn;
+        self.last_lsn = since.max(durable_at);
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked above")
         };
-        (t.floor, t.committing) = (Some(floor), true);
+        (t.floor, t.committing, t.prepared_since) = (Some(floor), true, since);
         Ok(Prepared {
             floor,
             check_above,
@@ -191,6 +193,18 @@ impl FormulaDatabase {
             .map(|(global, transaction)| (*global, *transaction))
     }
 
+    /// The log is known to have everything up to here: before each record that is read back, and behind the last.
+    pub fn note_log_position(&mut self, position: Lsn) {
+        self.last_lsn = self.last_lsn.max(position);
+    }
+
+    /// Where the log has to be kept from, for branches whose outcome is not known: what they are, and what has committed above
+    /// them and is not folded, stands behind this position.
+    pub fn undecided_since(&self) -> Option<Lsn> {
+        let prepared = self.branches.values().filter_map(|id| self.transactions.get(*id));
+        prepared.map(|t| t.prepared_since).min()
+    }
+
     /// Rule D-5: puts a prepared branch back that the log has and no decision for: its formulas, its floors, its places in
     /// queues. Comes in the order of the log, between the changes that [`FormulaDatabase::replay`] puts back.
     pub fn recover_prepared(
@@ -220,6 +234,7 @@ impl FormulaDatabase {
         }
         if let Some(t) = self.transactions.get_mut(transaction) {
             (t.floor, t.committing, t.recovered) = (Some(floor), true, true);
+            t.prepared_since = self.last_lsn;
         }
         if is_kept(Rule::D5) {
             self.place_floor(transaction, floor);

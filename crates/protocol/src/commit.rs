@@ -348,6 +348,7 @@ impl FormulaDatabase {
         }
         self.clock = self.clock.max(cts);
         self.last_cts = self.last_cts.max(cts);
+        self.last_lsn = self.last_lsn.max(lsn);
         self.statistics.commits += 1;
         self.release(transaction);
     }

@@ -49,6 +49,8 @@ pub struct FormulaDatabase {
     pub(crate) branches: BTreeMap<GlobalId, TransactionId>,
     /// One partition of a grid: transactions begin at the grid's ticks, and waits go by age.
     pub(crate) in_grid: bool,
+    /// The end of the last record that is known to be in the log.
+    pub(crate) last_lsn: Lsn,
     /// Transactions that were rolled back from outside and do not know it yet.
     pub(crate) doomed: Vec<TransactionId>,
 }
@@ -75,6 +77,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: BTreeMap::new(),
             in_grid: false,
+            last_lsn: Lsn(0),
             doomed: Vec::new(),
         }
     }

@@ -43,8 +43,6 @@ pub use api::{
 pub use branch::Prepared;
 pub use database::FormulaDatabase;
 pub use memory::DirtyRow;
-pub use rules::Rule;
-#[cfg(feature = "broken-rules")]
-pub use rules::break_rule;
+pub use rules::{Rule, break_rule};
 pub use sketch::Sketch;
 pub use statistics::{AbortReason, Statistics};

@@ -154,9 +154,10 @@ mod switch {
         static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) };
     }
 
-    /// Breaks a rule for this thread, or mends all.
-    pub fn break_rule(rule: Option<Rule>) {
+    /// Breaks a rule for this thread, or mends all. Whether the switches are built in.
+    pub fn break_rule(rule: Option<Rule>) -> bool {
         BROKEN.with(|broken| broken.set(rule));
+        true
     }
 
     /// Whether the rule is kept.
@@ -169,6 +170,12 @@ mod switch {
 pub use switch::break_rule;
 #[cfg(feature = "broken-rules")]
 pub(crate) use switch::is_kept;
+
+/// Breaks nothing: the switches are not built in.
+#[cfg(not(feature = "broken-rules"))]
+pub fn break_rule(_: Option<Rule>) -> bool {
+    false
+}
 
 /// Whether the rule is kept: always, outside tests.
 #[cfg(not(feature = "broken-rules"))]

@@ -142,6 +142,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: self.branches.clone(),
             in_grid: self.in_grid,
+            last_lsn: self.last_lsn,
             doomed: self.doomed.clone(),
         }
     }

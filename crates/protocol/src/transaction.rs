@@ -70,6 +70,8 @@ pub(crate) struct Transaction {
     pub(crate) committing: bool,
     /// As a branch of a transaction over several partitions: the smallest place it may take.
     pub(crate) floor: Option<Timestamp>,
+    /// While prepared: a log position before its record.
+    pub(crate) prepared_since: Lsn,
     /// Read back from the log after a crash: what it has read is not known any more.
     pub(crate) recovered: bool,
 }
@@ -97,6 +99,7 @@ impl Transaction {
             begun: ts,
             committing: false,
             floor: None,
+            prepared_since: Lsn(0),
             recovered: false,
         }
     }

@@ -13,4 +13,5 @@
 //!
 //! Start with `program`, whose subcommands name what can be run.
 
+pub mod exhaustive;
 pub mod program;

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod explorer;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -15,12 +17,21 @@ struct Arguments {
 
 /// One thing to run; each has a module of its own beside this one.
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    /// Every order of messages, losses, repetitions and crashes of small transactions, over the protocol's own code.
+    Exhaustive(explorer::Exhaustive),
+    /// The design's schedules in every interleaving, under each policy.
+    Schedules,
+    /// Breaks each rule of the protocol in turn: the explorer must notice. Needs the feature `broken-rules`.
+    Broken(explorer::Broken),
+}
 
 /// Runs the program with the arguments of the process. The exit code is 1 if a violation was found, 2 for wrong arguments.
 pub fn main() -> ExitCode {
     match Arguments::parse().command {
-        Some(command) => match command {},
+        Some(Command::Exhaustive(arguments)) => explorer::exhaustive(&arguments),
+        Some(Command::Schedules) => explorer::schedules(),
+        Some(Command::Broken(arguments)) => explorer::broken(&arguments),
         None => ExitCode::SUCCESS,
     }
 }

@@ -1,0 +1,309 @@
+//! Messages that are late, repeated, out of place or from a stranger are refused and counted, and change nothing.
+
+use rubato_base::{
+    ColumnSet, ColumnType, DataType, GlobalId, Key, Lsn, NodeId, Result, Row, TableId, Timestamp, Value,
+};
+use rubato_formula::{Change as ColumnFormula, Formula};
+use rubato_protocol::grid::{
+    Answer, Body, ClientEvent, Coordinator, Ending, Message, Notes, Operation, Outgoing, Participant, Reply, Request,
+    TickSource, Told,
+};
+use rubato_protocol::{
+    BlindUpdate, Change, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Policies, PrepareRecord, RowSource,
+    Sketch, StoredRow,
+};
+use std::ops::Bound;
+
+const TABLE: TableId = TableId(1);
+const HOME: NodeId = NodeId(9);
+const HERE: NodeId = NodeId(1);
+
+struct NoRows;
+
+impl RowSource for NoRows {
+    fn get(&self, _: TableId, _: &[u8]) -> Result<Option<StoredRow>> {
+        Ok(None)
+    }
+    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
+        Ok(Vec::new())
+    }
+}
+
+#[derive(Default)]
+struct CountingLog(u64);
+
+impl CommitLog for CountingLog {
+    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+    fn append_prepare(&mut self, _: &PrepareRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+    fn append_decision(&mut self, _: &DecisionRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+}
+
+fn key(x: i32) -> Key {
+    Key::of(&[Value::Int4(x)])
+}
+
+fn plus(n: i64) -> Formula {
+    Formula::new([ColumnFormula::add(0, ColumnType::plain(DataType::Int8), Value::Int8(n))]).unwrap()
+}
+
+fn blind(x: i32, n: i64) -> Operation {
+    Operation::Blind {
+        table: TABLE,
+        key: key(x),
+        formula: plus(n),
+        bounds: Vec::new(),
+    }
+}
+
+fn read(x: i32) -> Operation {
+    Operation::Read {
+        table: TABLE,
+        key: key(x),
+        columns: ColumnSet::ALL,
+    }
+}
+
+fn tick(n: u64) -> Timestamp {
+    (0..n).fold(Timestamp::ZERO, |tick, _| tick.next_tick())
+}
+
+fn global(n: u64) -> GlobalId {
+    GlobalId {
+        tick: tick(n),
+        coordinator: HOME,
+    }
+}
+
+fn request(transaction: GlobalId, request: Request) -> Message {
+    Message {
+        transaction,
+        body: Body::Request(request),
+    }
+}
+
+fn reply(transaction: GlobalId, reply: Reply) -> Message {
+    Message {
+        transaction,
+        body: Body::Reply(reply),
+    }
+}
+
+fn operate(number: u32, operation: Operation) -> Request {
+    Request::Operate {
+        number,
+        read_only: false,
+        operation,
+    }
+}
+
+/// A participant with its log, born at tick 2, with the rows 1 and 2.
+struct Site(Participant, CountingLog);
+
+impl Site {
+    fn new() -> Site {
+        let mut database = FormulaDatabase::new(Box::new(NoRows), Policies::default(), Timestamp::ZERO);
+        database.create_table(TABLE);
+        for x in [1, 2] {
+            let row = Row::from_values(&[Value::Int8(100)]);
+            database
+                .replay(Timestamp(1), TABLE, &key(x), Change::Insert(row))
+                .unwrap();
+        }
+        Site(Participant::new(HERE, database, tick(2)), CountingLog::default())
+    }
+
+    fn send(&mut self, from: NodeId, message: Message) -> Vec<Reply> {
+        self.0.on_message(from, message, &mut self.1);
+        let outgoing = self.0.poll_outgoing();
+        let body = |outgoing: Outgoing| match outgoing.message.body {
+            Body::Reply(reply) => reply,
+            Body::Request(request) => panic!("a participant asked for {request:?}"),
+        };
+        outgoing.into_iter().map(body).collect()
+    }
+
+    fn ask(&mut self, transaction: GlobalId, asked: Request) -> Vec<Reply> {
+        self.send(HOME, request(transaction, asked))
+    }
+
+    fn state(&self) -> (Vec<u8>, u64) {
+        let mut sketch = Sketch::new(true);
+        self.0.sketch(&mut sketch);
+        (sketch.finish(), self.1.0)
+    }
+
+    /// Sends a message that must change nothing; gives the replies.
+    fn refuse(&mut self, from: NodeId, message: Message) -> Vec<Reply> {
+        let (before, refused) = (self.state(), self.0.refused());
+        let described = format!("{message:?}");
+        let replies = self.send(from, message);
+        assert_eq!(self.state(), before, "changed by {described}");
+        assert_eq!(self.0.refused(), refused + 1, "not counted: {described}");
+        replies
+    }
+}
+
+#[test]
+fn strangers_and_nonsense_change_nothing_at_a_participant() {
+    let mut site = Site::new();
+    let t = global(3);
+    site.ask(t, operate(0, blind(1, 7)));
+    let decide = Request::Decide(Some(tick(50)));
+    for from in [HERE, NodeId(77)] {
+        assert_eq!(site.refuse(from, request(t, Request::Decide(None))), []);
+        assert_eq!(site.refuse(from, request(t, Request::Prepare { operations: 1 })), []);
+    }
+    // A reply where a request belongs; a transaction that does not begin on a tick.
+    site.refuse(HOME, reply(t, Reply::Done));
+    let crooked = GlobalId {
+        tick: tick(4).next(),
+        coordinator: HOME,
+    };
+    site.refuse(HOME, request(crooked, operate(0, blind(1, 7))));
+    // A commit of what was never prepared; operations that are not the next; a prepare for more than was done.
+    assert_eq!(site.refuse(HOME, request(t, decide.clone())), []);
+    assert_eq!(site.refuse(HOME, request(t, operate(5, read(1)))), []);
+    assert_eq!(site.refuse(HOME, request(t, Request::Prepare { operations: 2 })), []);
+    assert_eq!(
+        site.refuse(HOME, request(t, Request::CommitAlone { operations: 0 })),
+        []
+    );
+    // Transactions that nobody knows, older and younger than the participant.
+    let unknown = site.refuse(HOME, request(global(1), operate(0, blind(1, 7))));
+    assert!(matches!(unknown[..], [Reply::Refused(_)]), "{unknown:?}");
+    assert_eq!(
+        site.refuse(HOME, request(global(1), Request::CommitAlone { operations: 1 })),
+        [Reply::Forgotten]
+    );
+    assert_eq!(
+        site.refuse(HOME, request(global(8), Request::Prepare { operations: 1 })),
+        []
+    );
+    assert_eq!(site.refuse(HOME, request(global(8), decide)), [Reply::Done]);
+    // It goes on as if nothing had been.
+    assert!(matches!(
+        site.ask(t, Request::CommitAlone { operations: 1 })[..],
+        [Reply::Committed { .. }]
+    ));
+}
+
+#[test]
+fn what_is_repeated_is_answered_again_and_done_once() {
+    let mut site = Site::new();
+    let t = global(3);
+    let first = site.ask(t, operate(0, blind(1, 7)));
+    assert_eq!(site.refuse(HOME, request(t, operate(0, blind(1, 7)))), first);
+    site.ask(t, operate(1, read(2)));
+    assert_eq!(site.refuse(HOME, request(t, operate(0, blind(1, 7)))), [], "an old one");
+    let prepared = site.ask(t, Request::Prepare { operations: 2 });
+    assert!(matches!(prepared[..], [Reply::Prepared { .. }]));
+    assert_eq!(
+        site.refuse(HOME, request(t, Request::Prepare { operations: 2 })),
+        prepared
+    );
+    assert_eq!(
+        site.refuse(HOME, request(t, operate(2, blind(1, 7)))),
+        [],
+        "it is prepared"
+    );
+    let decide = || Request::Decide(Some(tick(3)));
+    assert_eq!(site.ask(t, decide()), [Reply::Done]);
+    assert_eq!(site.refuse(HOME, request(t, decide())), [Reply::Done]);
+    // Late ones of a transaction that has committed: a prepare must not be answered by a refusal, a rollback must not undo it.
+    for late in [
+        Request::Prepare { operations: 2 },
+        operate(0, blind(1, 7)),
+        Request::Decide(None),
+    ] {
+        assert_eq!(site.refuse(HOME, request(t, late)), []);
+    }
+    let seen = site.ask(global(7), operate(0, read(1)));
+    let expected = Row::from_values(&[Value::Int8(107)]);
+    assert!(matches!(&seen[..], [Reply::Answer { answer: Answer::Row(Some(row)), .. }] if *row == expected));
+}
+
+#[test]
+fn a_rollback_that_overtakes_the_first_operation_stays_in_force() {
+    let mut site = Site::new();
+    let t = global(3);
+    site.ask(t, Request::Decide(None));
+    assert_eq!(site.refuse(HOME, request(t, operate(0, blind(1, 7)))), []);
+    assert_eq!(site.0.open_branches(), 0);
+}
+
+#[test]
+fn strangers_and_nonsense_change_nothing_at_a_coordinator() {
+    let (mut log, mut ticks) = (CountingLog::default(), TickSource::resume(Timestamp::ZERO));
+    let bound = ticks.next_bound();
+    ticks.on_bound_durable(bound);
+    let mut coordinator = Coordinator::new(HOME);
+    let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+    assert!(coordinator.operate(t, HERE, blind(1, 7)));
+    coordinator.poll_outgoing();
+    let notes = Notes {
+        writes: true,
+        ..Notes::default()
+    };
+    let answer = |number| Reply::Answer {
+        number,
+        answer: Answer::Blind(BlindUpdate::Pending),
+        notes,
+    };
+    let prepared = Reply::Prepared {
+        floor: tick(2),
+        check_above: false,
+    };
+    let state = |coordinator: &Coordinator| {
+        let mut sketch = Sketch::new(true);
+        coordinator.sketch(&mut sketch);
+        sketch.finish()
+    };
+    let foreign = GlobalId {
+        tick: t.tick,
+        coordinator: NodeId(4),
+    };
+    let nonsense = [
+        (NodeId(77), reply(t, answer(0))),
+        (HERE, reply(t, answer(1))),
+        (HERE, reply(t, prepared)),
+        (HERE, reply(t, Reply::Holds { place: tick(1) })),
+        (HERE, reply(t, Reply::Committed { cts: tick(1) })),
+        (HERE, reply(t, Reply::Forgotten)),
+        (HERE, reply(t, Reply::Done)),
+        (HERE, reply(global(40), Reply::Done)),
+        (HERE, reply(foreign, answer(0))),
+        (HERE, request(t, Request::Decide(None))),
+    ];
+    for (count, (from, message)) in nonsense.into_iter().enumerate() {
+        let before = state(&coordinator);
+        let described = format!("{message:?}");
+        coordinator.on_message(from, message, &mut ticks, &mut log);
+        assert_eq!(state(&coordinator), before, "changed by {described}");
+        assert_eq!(coordinator.refused(), count as u64 + 1, "not counted: {described}");
+        assert!(coordinator.poll_events().is_empty() && coordinator.poll_outgoing().is_empty());
+    }
+    // The right one is taken, once.
+    coordinator.on_message(HERE, reply(t, answer(0)), &mut ticks, &mut log);
+    assert_eq!(coordinator.poll_events().len(), 1);
+    coordinator.on_message(HERE, reply(t, answer(0)), &mut ticks, &mut log);
+    assert!(coordinator.poll_events().is_empty());
+    // A stranger who asks learns that nothing is known, and nothing changes.
+    coordinator.on_message(HERE, reply(global(40), Reply::Inquire), &mut ticks, &mut log);
+    let told = coordinator.poll_outgoing();
+    assert!(matches!(&told[..], [outgoing] if outgoing.message == request(global(40), Request::Decide(None))));
+    coordinator.commit(t, &mut ticks, &mut log);
+    coordinator.poll_outgoing();
+    coordinator.on_message(HERE, reply(t, Reply::Committed { cts: tick(1) }), &mut ticks, &mut log);
+    let ended = |event: &ClientEvent| event.told == Told::Ended(Ending::Committed(tick(1)));
+    assert!(coordinator.poll_events().iter().all(ended));
+    assert_eq!(coordinator.open_transactions().count(), 0);
+}

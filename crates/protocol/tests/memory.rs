@@ -267,13 +267,13 @@ fn who_read_a_row_that_has_left_stands_before_its_next_writer_wherever_he_commit
     let later = begin(&mut database, true);
     let read = database.read(later, TABLE, key(1).as_bytes(), ColumnSet::ALL);
     assert!(read.expect("reads").is_some());
-    for (id, number) in [(reader, 1), (writer, 0)] {
+    // The row comes back only after the reader has committed.
+    let [first, second] = [(reader, 1), (writer, 0)].map(|(id, number)| {
         let placed = database.update_blind(id, TABLE, key(number).as_bytes(), add(), &[]);
         assert_eq!(placed, Ok(rubato_protocol::BlindUpdate::Pending));
-    }
-    let first = database.commit(reader, None, &mut NoLog).expect("commits").cts;
+        database.commit(id, None, &mut NoLog).expect("commits").cts
+    });
     assert!(first > database.snapshot(later).expect("live"));
-    let second = database.commit(writer, None, &mut NoLog).expect("commits").cts;
     assert!(
         second > first,
         "the row was overwritten before the place at which it was read"

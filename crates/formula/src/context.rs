@@ -58,6 +58,21 @@ pub trait Environment {
         Err(no_session(&format!("set_config({name})")))
     }
 
+    /// `pg_current_xact_id`: the id of the transaction under way, given now if it has none.
+    fn transaction_id(&self) -> Result<i64> {
+        Err(no_session("pg_current_xact_id()"))
+    }
+
+    /// `pg_current_xact_id_if_assigned`.
+    fn assigned_transaction_id(&self) -> Option<i64> {
+        None
+    }
+
+    /// `pg_xact_status`: what became of the transaction with this id; `None` if it is too old to be known.
+    fn transaction_status(&self, id: i64) -> Result<Option<&'static str>> {
+        Err(no_session(&format!("pg_xact_status({id})")))
+    }
+
     /// What the session knows about itself.
     fn fact(&self, fact: SessionFact) -> Value {
         let _ = fact;
@@ -87,8 +102,6 @@ pub enum SessionFact {
     SessionUser,
     /// `pg_backend_pid()`, int4.
     BackendId,
-    /// `txid_current()`, int8.
-    TransactionId,
     /// `inet_server_port()`, int4.
     ServerPort,
     /// `pg_postmaster_start_time()`, timestamptz.

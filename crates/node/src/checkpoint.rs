@@ -13,6 +13,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Result, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
+use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::Attachment;
 use rubato_storage::{Batch, Store};
 
@@ -36,6 +37,7 @@ pub(crate) struct Mark {
     pub(crate) next_storage_id: u32,
     pub(crate) catalog: Catalog,
     pub(crate) sequences: Vec<(u32, i64)>,
+    pub(crate) outcomes: Option<OutcomeRecord>,
 }
 
 impl Mark {
@@ -48,6 +50,7 @@ impl Mark {
         let rest = Attachment {
             catalog: Some(self.catalog.clone()),
             sequences: self.sequences.clone(),
+            outcomes: self.outcomes.clone(),
         };
         out.extend_from_slice(&rest.encode());
         out
@@ -74,6 +77,7 @@ impl Mark {
             next_storage_id,
             catalog,
             sequences: rest.sequences,
+            outcomes: rest.outcomes,
         })
     }
 
@@ -107,6 +111,7 @@ impl Shared {
                 next_storage_id: partition.next_storage_id,
                 catalog: (*partition.catalog).clone(),
                 sequences: partition.sequences.all(),
+                outcomes: partition.sequences.outcomes.all(),
             }
         };
         let mut report = CheckpointReport {

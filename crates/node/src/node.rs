@@ -251,6 +251,25 @@ impl Shared {
         }
     }
 
+    /// Figures for `rubato.statistics`. Whoever asks holds the partition.
+    fn counters(&self) -> Vec<(&'static str, i64)> {
+        let log = self.forcer.counters();
+        let (hits, misses) = {
+            let plans = self.plans.lock();
+            (plans.hits, plans.misses)
+        };
+        let numbers = [
+            ("statements", self.statements.load(Ordering::Relaxed)),
+            ("checkpoints", self.checkpoints.load(Ordering::Relaxed)),
+            ("plan_hits", hits),
+            ("plan_misses", misses),
+            ("log_forces", log.forces),
+            ("log_bytes", log.bytes),
+            ("log_records", log.records),
+        ];
+        numbers.map(|(name, number)| (name, number as i64)).to_vec()
+    }
+
     pub(crate) fn count_statement(&self) {
         self.statements.fetch_add(1, Ordering::Relaxed);
     }
@@ -294,7 +313,11 @@ impl Node {
             statements: AtomicU64::new(0),
             memory_bytes: AtomicUsize::new(0),
         };
-        Ok((Node(Arc::new(shared)), report))
+        let shared = Arc::new(shared);
+        let counted = Arc::downgrade(&shared);
+        let counters = move || counted.upgrade().map_or(Vec::new(), |shared| shared.counters());
+        shared.partition.lock().insight.set_counters(Box::new(counters));
+        Ok((Node(shared), report))
     }
 
     /// The engine of worker `index`; `wake` reaches its thread. Workers are made in order, starting with 0. 53200 if the threads

@@ -75,6 +75,7 @@ pub(crate) fn recover(
         row_numbers: RowNumberCounters::default(),
         next_storage_id: recovery.next_storage_id,
         refuses_writes: None,
+        insight: Arc::default(),
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
@@ -133,6 +134,9 @@ impl<'a> Recovery<'a> {
         mark.sequences
             .iter()
             .for_each(|(id, value)| sequences.recover(*id, *value));
+        mark.outcomes
+            .iter()
+            .for_each(|outcomes| sequences.outcomes.recover(outcomes));
         Recovery {
             database,
             catalog: mark.catalog,
@@ -204,6 +208,9 @@ impl<'a> Recovery<'a> {
         let attachment = Attachment::decode(bytes)?;
         for (id, value) in attachment.sequences {
             self.sequences.recover(id, value);
+        }
+        if let Some(outcomes) = &attachment.outcomes {
+            self.sequences.outcomes.recover(outcomes);
         }
         let Some(catalog) = attachment.catalog else {
             return Ok(());

@@ -37,7 +37,7 @@ pub(crate) enum Left {
 }
 
 /// Between two Unix epochs: 1970 and 2000, in microseconds.
-const EPOCH_2000_US: i64 = 946_684_800_000_000;
+pub(crate) const EPOCH_2000_US: i64 = 946_684_800_000_000;
 
 /// Stages that one run takes a work through before others have their turn: about a dozen statements. A run has the partition to
 /// itself, as a single stage does with threads of its own.
@@ -78,7 +78,7 @@ impl NodeStage {
             limits: self.shared.settings.limits,
         };
         let (session, responder) = (&mut work.session, &mut *work.responder);
-        match kind {
+        let next = match kind {
             StageKind::Parser => {
                 let next = session.on_parser(&mut work.requests, held, &mut context, responder);
                 if !matches!(next, Next::To(_)) {
@@ -97,7 +97,9 @@ impl NodeStage {
                 session.on_execution(&mut held.lock(), &mut context, responder)
             }
             StageKind::SocketMonitor => Next::Idle,
-        }
+        };
+        work.session.note_step(next, now_us - EPOCH_2000_US);
+        next
     }
 
     /// Takes a session's work through this stage and, where it may, through those that follow; gives the last stage that did

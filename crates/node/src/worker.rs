@@ -2,9 +2,10 @@
 
 use crate::driver::Driver;
 use crate::node::{Inbox, Shared, partition_session};
-use crate::relay::{Left, SessionWork};
+use crate::relay::{EPOCH_2000_US, Left, SessionWork};
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder};
+use rubato_sql::insight::Insight;
 use rubato_sql::session::{Identity, Session};
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
 use rubato_stages::{StageKind, StageMetrics};
@@ -29,6 +30,7 @@ pub struct NodeWorker {
     index: usize,
     inbox: Arc<Inbox>,
     driver: Driver,
+    insight: Arc<Insight>,
     parked: BTreeMap<SessionId, Parked>,
     /// Sessions that were woken while their work was still on its way to be parked (threads per stage only).
     woken_early: BTreeSet<SessionId>,
@@ -48,8 +50,12 @@ pub struct NodeWorker {
 
 impl NodeWorker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Result<NodeWorker> {
+        let insight = Arc::clone(&shared.partition.lock().insight);
+        let driver = Driver::new(&shared, index, &inbox)?;
+        insight.add_stages(driver.metrics());
         Ok(NodeWorker {
-            driver: Driver::new(&shared, index, &inbox)?,
+            driver,
+            insight,
             shared,
             index,
             inbox,
@@ -184,7 +190,7 @@ impl NodeWorker {
 
 /// Microseconds since 2000 as microseconds since 1970.
 fn unix(us: i64) -> i64 {
-    us.saturating_add(946_684_800_000_000)
+    us.saturating_add(EPOCH_2000_US)
 }
 
 impl StatementWorker for NodeWorker {
@@ -207,6 +213,8 @@ impl StatementWorker for NodeWorker {
                 responder.parameter_status(&name, &value);
             }
         }
+        session.facts().begin_at(self.now_us - EPOCH_2000_US);
+        self.insight.add_session(session.facts());
         Ok(Box::new(session))
     }
 

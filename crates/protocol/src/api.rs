@@ -152,6 +152,11 @@ pub enum WaitReason {
     Prepared,
 }
 
+impl WaitReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = 5;
+}
+
 /// Result of a protocol call.
 pub type Outcome<T> = std::result::Result<T, Stop>;
 

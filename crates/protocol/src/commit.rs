@@ -277,6 +277,8 @@ impl FormulaDatabase {
                 Ok(computed) => scratch.computed.push(computed),
                 Err(error) => {
                     self.statistics.aborted(AbortReason::FormulaFailed);
+                    let place = (write.table, Some(write.key.clone()));
+                    self.contention.aborted(place, AbortReason::FormulaFailed);
                     let context = format!("formula on {}", item_name(write.table, &write.key));
                     return Err(Stop::Fail(error.with_context(context)));
                 }

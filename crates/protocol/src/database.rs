@@ -1,6 +1,7 @@
 //! The formula database: the tables' items, the live transactions and the counter that orders them.
 
 use crate::api::{BeginOptions, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
+use crate::contention::{Contention, Place};
 use crate::gone::Tombstones;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
@@ -39,6 +40,8 @@ pub struct FormulaDatabase {
     pub(crate) pending_bytes: usize,
     pub(crate) memory_bytes_max: usize,
     pub(crate) statistics: Statistics,
+    /// Waits and aborts by item.
+    pub(crate) contention: Contention,
     /// The table at which the evicting hand goes on.
     pub(crate) hand_table: usize,
     /// Items that the hand has looked at since one could leave.
@@ -72,6 +75,7 @@ impl FormulaDatabase {
             pending_bytes: 0,
             memory_bytes_max: usize::MAX,
             statistics: Statistics::default(),
+            contention: Contention::default(),
             hand_table: 0,
             fruitless_steps: 0,
             scratch: crate::commit::Scratch::default(),
@@ -288,10 +292,24 @@ impl FormulaDatabase {
         table: TableId,
         reason: WaitReason,
     ) -> Outcome<T> {
+        let key = self.key_between(transaction, owner, table);
+        self.wait_at(transaction, owner, (table, key), reason)
+    }
+
+    /// The same where the item is known.
+    pub(crate) fn wait_at<T>(
+        &mut self,
+        transaction: TransactionId,
+        owner: TransactionId,
+        place: Place,
+        reason: WaitReason,
+    ) -> Outcome<T> {
+        let table = place.0;
         let mut next = Some(owner).filter(|_| is_kept(Rule::Q4));
         while let Some(id) = next {
             if id == transaction {
                 self.statistics.aborted(AbortReason::Deadlock);
+                self.contention.aborted(place, AbortReason::Deadlock);
                 return Err(Stop::Abort(Error::serialization(
                     "two transactions would wait for each other for ever",
                     format!("storage {table}, transaction {owner}"),
@@ -307,8 +325,10 @@ impl FormulaDatabase {
         }
         if let Some(t) = self.transactions.get_mut(transaction) {
             t.waiting_for = Some(owner);
+            t.waits_at = Some((place.clone(), reason));
         }
         self.statistics.waited(reason);
+        self.contention.waited(place, reason);
         Err(Stop::Wait(Wait { owner, table, reason }))
     }
 

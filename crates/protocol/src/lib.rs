@@ -16,6 +16,7 @@ mod admission;
 mod api;
 mod branch;
 mod commit;
+mod contention;
 mod database;
 mod exact;
 mod gone;
@@ -41,6 +42,7 @@ pub use api::{
     Savepoint, ScanEnd, Stop, StoredRow, Wait, WaitReason,
 };
 pub use branch::Prepared;
+pub use contention::{HotItem, ItemCounts, Place, Waiting};
 pub use database::FormulaDatabase;
 pub use memory::DirtyRow;
 pub use rules::{Rule, break_rule};

@@ -72,7 +72,10 @@ impl FormulaDatabase {
         let policy = self.policies.queue;
         match before(self.table_mut(table)?.item(slot), transaction, columns, policy) {
             Before::Clear => self.read_in_turn(transaction, table, slot, key, columns, None),
-            Before::Blocked(owner) => self.wait(transaction, owner, table, WaitReason::Queue),
+            Before::Blocked(owner) => {
+                let place = (table, Some(Key::from_bytes(key)));
+                self.wait_at(transaction, owner, place, WaitReason::Queue)
+            }
             Before::Through(owners) => match self.younger_of(&owners, transaction) {
                 Some(younger) => self.wait(transaction, younger, table, WaitReason::Queue),
                 None => self.read_in_turn(transaction, table, slot, key, columns, Some(owners)),

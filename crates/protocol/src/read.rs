@@ -1,6 +1,7 @@
 //! Reading: points, ranges, and the check that what was read is the same at a later place.
 
 use crate::api::{KeyRange, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
+use crate::contention::Place;
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Item, apply_changes, same};
 use crate::rules::{Rule, is_kept};
@@ -160,9 +161,10 @@ impl FormulaDatabase {
     pub(crate) fn validate(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<()> {
         match self.first_broken_read(transaction, when)? {
             Held::Yes => Ok(()),
-            Held::No(reason, message, item) => {
+            Held::No(reason, place) => {
                 self.statistics.aborted(reason);
-                Err(Stop::Abort(Error::serialization(message, item)))
+                self.contention.aborted(place.clone(), reason);
+                Err(Stop::Abort(broken_read(&place)))
             }
             Held::Unsettled(owner, table) => self.wait(transaction, owner, table, WaitReason::Prepared),
         }
@@ -200,9 +202,8 @@ impl FormulaDatabase {
                 return Ok(Held::Unsettled(owner, read.table));
             }
             if !read_still_good(held, read, t.ts, when) {
-                let item = item_name(read.table, &read.key);
-                let message = "a row that was read has been overwritten";
-                return Ok(Held::No(AbortReason::ReadChanged, message, item));
+                let place = (read.table, Some(read.key.clone()));
+                return Ok(Held::No(AbortReason::ReadChanged, place));
             }
         }
         for read in t.ranges.iter().filter(|_| is_kept(Rule::V2)) {
@@ -211,9 +212,7 @@ impl FormulaDatabase {
                 return Ok(Held::Unsettled(owner, read.table));
             }
             if held.last_cts > t.ts && !range_still_good(held, read, t.ts, when) {
-                let item = format!("storage {}", read.table);
-                let message = "a range of rows that was read has changed";
-                return Ok(Held::No(AbortReason::RangeChanged, message, item));
+                return Ok(Held::No(AbortReason::RangeChanged, (read.table, None)));
             }
         }
         Ok(Held::Yes)
@@ -223,10 +222,18 @@ impl FormulaDatabase {
 /// Whether what was read is the same at another place.
 enum Held {
     Yes,
-    /// Why not, in words, and where.
-    No(AbortReason, &'static str, String),
+    /// Why not, and where.
+    No(AbortReason, Place),
     /// A prepared branch of this transaction must be decided first.
     Unsettled(TransactionId, TableId),
+}
+
+/// 40001 for a row, or a range, that was read and is different where the transaction would have to stand.
+fn broken_read(place: &Place) -> Error {
+    match place {
+        (table, Some(key)) => Error::serialization("a row that was read has been overwritten", item_name(*table, key)),
+        (table, None) => Error::serialization("a range of rows that was read has changed", format!("storage {table}")),
+    }
 }
 
 /// Raises the marks of everything that `t` has read to `ts`.

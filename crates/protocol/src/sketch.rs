@@ -137,6 +137,7 @@ impl FormulaDatabase {
             pending_bytes: self.pending_bytes,
             memory_bytes_max: self.memory_bytes_max,
             statistics: self.statistics,
+            contention: Default::default(),
             hand_table: self.hand_table,
             fruitless_steps: self.fruitless_steps,
             scratch: crate::commit::Scratch::default(),

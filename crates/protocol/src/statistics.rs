@@ -19,6 +19,11 @@ pub enum AbortReason {
     Wounded,
 }
 
+impl AbortReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = 6;
+}
+
 /// Counters since the start, for metrics and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -29,9 +34,9 @@ pub struct Statistics {
     /// Transactions rolled back, for whatever reason.
     pub rollbacks: u64,
     /// Aborts by [`AbortReason`], in the order of the enum.
-    pub aborts: [u64; 6],
+    pub aborts: [u64; AbortReason::COUNT],
     /// Waits by [`WaitReason`], in the order of the enum.
-    pub waits: [u64; 5],
+    pub waits: [u64; WaitReason::COUNT],
     /// Blind formulas placed.
     pub blind_updates: u64,
     /// Updates that were refused as blind because of their bounds.

@@ -1,6 +1,7 @@
 //! A transaction: its place in time, what it read, what it is about to write, and for whom it waits.
 
-use crate::api::{BeginOptions, CommitPolicy, KeyRange};
+use crate::api::{BeginOptions, CommitPolicy, KeyRange, WaitReason};
+use crate::contention::Place;
 use crate::table::Slot;
 use rubato_base::{ColumnSet, Error, Key, Lsn, Row, SessionId, TableId, Timestamp, TransactionId};
 use smallvec::SmallVec;
@@ -59,6 +60,8 @@ pub(crate) struct Transaction {
     /// Transactions that have this one in `after`.
     pub(crate) followers: SmallVec<[TransactionId; 2]>,
     pub(crate) waiting_for: Option<TransactionId>,
+    /// Where and why it waits, or waited last.
+    pub(crate) waits_at: Option<(Place, WaitReason)>,
     pub(crate) waiters: SmallVec<[TransactionId; 2]>,
     /// Behind the last log record of what it read.
     pub(crate) depends_lsn: Lsn,
@@ -93,6 +96,7 @@ impl Transaction {
             after_cts: Timestamp::ZERO,
             followers: SmallVec::new(),
             waiting_for: None,
+            waits_at: None,
             waiters: SmallVec::new(),
             depends_lsn: Lsn(0),
             doomed: None,

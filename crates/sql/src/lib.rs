@@ -20,6 +20,8 @@ pub mod catalog_codec;
 pub mod client;
 pub mod executor;
 pub mod explain;
+pub mod insight;
+pub mod outcomes;
 pub mod parser;
 pub mod partition;
 pub mod plan;

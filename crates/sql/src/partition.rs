@@ -4,6 +4,8 @@
 use crate::catalog::{Catalog, Sequence};
 use crate::catalog_codec;
 use crate::executor::RowNumbers;
+use crate::insight::Insight;
+use crate::outcomes::{OutcomeRecord, Outcomes};
 use rubato_base::codec::{ByteReader, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
@@ -27,6 +29,8 @@ pub struct Partition {
     pub next_storage_id: u32,
     /// Why nothing that writes may be begun now (the log cannot grow), if so. Whoever owns the partition keeps it up to date.
     pub refuses_writes: Option<Error>,
+    /// What the system views say beside the catalog and the rows.
+    pub insight: Arc<Insight>,
 }
 
 impl Partition {
@@ -43,15 +47,19 @@ impl Partition {
         self.refuses_writes.clone().map_or(Ok(()), Err)
     }
 
-    /// Writes down how far sequences have been taken, if that has moved: before any commit that may use the numbers.
+    /// Writes down how far sequences and ids of transactions have been taken, if that has moved: before any commit that may use
+    /// the numbers.
     pub fn log_sequences(&mut self) -> Result<Option<Lsn>> {
         let moved = self.sequences.take_moved();
-        if moved.is_empty() {
+        let outcomes = self.sequences.outcomes.take_moved();
+        if moved.is_empty() && outcomes.is_none() {
             return Ok(None);
         }
+        let ids_moved = outcomes.is_some();
         let attachment = Attachment {
             catalog: None,
             sequences: moved.clone(),
+            outcomes,
         }
         .encode();
         let record = CommitRecord {
@@ -63,6 +71,9 @@ impl Partition {
         if appended.is_err() {
             // The numbers have been given: the next attempt must write them down.
             self.sequences.put_back(moved);
+            if ids_moved {
+                self.sequences.outcomes.put_back();
+            }
         }
         appended.map(Some)
     }
@@ -75,7 +86,13 @@ pub struct Attachment {
     pub catalog: Option<Catalog>,
     /// Sequences (by id) and the value up to which their numbers may have been given.
     pub sequences: Vec<(u32, i64)>,
+    /// Outcomes of transactions whose clients asked for an id.
+    pub outcomes: Option<OutcomeRecord>,
 }
+
+/// What an attachment has behind its sequences.
+const HAS_CATALOG: u8 = 1;
+const HAS_OUTCOMES: u8 = 2;
 
 impl Attachment {
     /// As bytes.
@@ -86,7 +103,12 @@ impl Attachment {
             out.extend_from_slice(&id.to_le_bytes());
             out.extend_from_slice(&value.to_le_bytes());
         }
-        out.push(u8::from(self.catalog.is_some()));
+        let catalog = if self.catalog.is_some() { HAS_CATALOG } else { 0 };
+        let outcomes = if self.outcomes.is_some() { HAS_OUTCOMES } else { 0 };
+        out.push(catalog | outcomes);
+        if let Some(outcomes) = &self.outcomes {
+            outcomes.encode(&mut out);
+        }
         if let Some(catalog) = &self.catalog {
             catalog_codec::encode_catalog(catalog, &mut out);
         }
@@ -100,11 +122,24 @@ impl Attachment {
         for _ in 0..reader.length()? {
             sequences.push((reader.u32()?, reader.u64()? as i64));
         }
-        let catalog = match reader.u8()? {
+        let parts = reader.u8()?;
+        if parts > HAS_CATALOG | HAS_OUTCOMES {
+            let message = format!("the log is damaged: an attachment with parts {parts}");
+            return Err(Error::new(SqlState::DATA_CORRUPTED, message));
+        }
+        let outcomes = match parts & HAS_OUTCOMES {
+            0 => None,
+            _ => Some(OutcomeRecord::decode(&mut reader)?),
+        };
+        let catalog = match parts & HAS_CATALOG {
             0 => None,
             _ => Some(catalog_codec::decode_catalog(reader.rest())?),
         };
-        Ok(Attachment { catalog, sequences })
+        Ok(Attachment {
+            catalog,
+            sequences,
+            outcomes,
+        })
     }
 }
 
@@ -120,9 +155,12 @@ struct SequenceValue {
     logged: Option<i64>,
 }
 
-/// Values of sequences by id. They move outside of transactions, as in PostgreSQL.
+/// Values of sequences by id, and the ids of transactions, which are such a sequence too. They move outside of transactions, as in
+/// PostgreSQL.
 #[derive(Debug, Default)]
 pub struct SequenceValues {
+    /// Ids of transactions and their outcomes.
+    pub outcomes: Outcomes,
     values: BTreeMap<u32, SequenceValue>,
     moved: Vec<(u32, i64)>,
 }
@@ -323,9 +361,17 @@ mod tests {
         let attachment = Attachment {
             catalog: Some(Catalog::default()),
             sequences: vec![(1, -5), (2, 7)],
+            outcomes: Some(OutcomeRecord {
+                reserved: 9,
+                committed: vec![(1, 3)],
+            }),
         };
         let back = Attachment::decode(&attachment.encode()).unwrap();
         assert_eq!((back.sequences, back.catalog.is_some()), (vec![(1, -5), (2, 7)], true));
+        assert_eq!(back.outcomes, attachment.outcomes);
+        let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
+        assert!(plain.outcomes.is_none() && plain.catalog.is_none());
+        assert!(Attachment::decode(&[0, 9]).is_err());
         assert!(Attachment::decode(&[1, 0]).is_err());
     }
 }

@@ -83,8 +83,8 @@ pub enum Utility {
     Execute {
         /// Its name.
         name: String,
-        /// Arguments.
-        arguments: Vec<rubato_formula::Expr>,
+        /// Arguments, each with its position in the text.
+        arguments: Vec<(rubato_formula::Expr, Option<u32>)>,
     },
     /// DEALLOCATE name or ALL (`None`).
     Deallocate(Option<String>),

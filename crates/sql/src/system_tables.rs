@@ -5,12 +5,18 @@
 
 mod definitions;
 mod information;
+mod live;
 mod relations;
 mod values;
 
 use crate::binder::{Hidden, ScopeColumn};
 use crate::catalog::Catalog;
-use rubato_base::{ColumnType, DataType, Result, Value};
+use crate::insight::{Insight, SessionFacts};
+use rubato_base::{ColumnType, DataType, Result, SessionId, Value};
+use rubato_protocol::FormulaDatabase;
+use rubato_stages::StageMetrics;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The oid of the schema `pg_catalog`.
 const PG_CATALOG: u32 = 11;
@@ -18,6 +24,8 @@ const PG_CATALOG: u32 = 11;
 const PUBLIC: u32 = 2200;
 /// The oid of the schema `information_schema`.
 const INFORMATION_SCHEMA: u32 = 13_000;
+/// The oid of the schema `rubato`, which holds the views of what happens now.
+const RUBATO: u32 = 13_001;
 /// The oid of the role that owns everything.
 const OWNER: u32 = 10;
 /// Its name.
@@ -66,14 +74,47 @@ fn tables() -> impl Iterator<Item = &'static SystemTable> {
         .iter()
         .chain(values::TABLES)
         .chain(information::TABLES)
+        .chain(live::tables())
+}
+
+/// What views of the moment look into.
+struct Live<'a> {
+    catalog: &'a Catalog,
+    database: &'a FormulaDatabase,
+    sessions: BTreeMap<SessionId, Arc<SessionFacts>>,
+    stages: Vec<Arc<StageMetrics>>,
+    counters: Vec<(&'static str, i64)>,
+    /// In microseconds since 2000-01-01 UTC.
+    now_us: i64,
 }
 
 /// All rows of the system table that a plan names (`schema.name`), one value a column. An unknown name has none.
-pub fn rows(name: &str, catalog: &Catalog) -> Result<Vec<Vec<Value>>> {
-    Ok(tables()
+pub fn rows(
+    name: &str,
+    catalog: &Catalog,
+    database: &FormulaDatabase,
+    insight: &Insight,
+    now_us: i64,
+) -> Result<Vec<Vec<Value>>> {
+    if !live::tables().any(|table| table.name == name) {
+        return Ok(of_catalog(name, catalog));
+    }
+    let live = Live {
+        catalog,
+        database,
+        sessions: insight.sessions(),
+        stages: insight.stages(),
+        counters: insight.counters(),
+        now_us,
+    };
+    Ok(live::rows(name, &live))
+}
+
+fn of_catalog(name: &str, catalog: &Catalog) -> Vec<Vec<Value>> {
+    tables()
         .find(|table| table.name == name)
         .map(|table| (table.rows)(catalog))
-        .unwrap_or_default())
+        .unwrap_or_default()
 }
 
 fn oid(number: u32) -> Value {
@@ -102,7 +143,7 @@ mod tests {
         ]);
         let mut seen = 0;
         for table in tables() {
-            for row in rows(table.name, &catalog).unwrap() {
+            for row in of_catalog(table.name, &catalog) {
                 assert_eq!(row.len(), table.columns.len(), "{}", table.name);
                 for (value, (name, data_type)) in row.iter().zip(table.columns) {
                     let fits = match value {
@@ -125,6 +166,7 @@ mod tests {
         assert!(find(Some("pg_catalog"), "pg_tables").is_some());
         assert!(find(Some("information_schema"), "tables").is_some());
         assert!(find(None, "tables").is_none());
-        assert!(rows("pg_catalog.nothing", &Catalog::default()).unwrap().is_empty());
+        assert!(find(Some("rubato"), "hot_items").is_some());
+        assert!(of_catalog("pg_catalog.nothing", &Catalog::default()).is_empty());
     }
 }

@@ -86,14 +86,31 @@ fn position(text: &str, wanted: &str) -> i32 {
     text.find(wanted).map_or(0, |at| characters(&text[..at]) + 1)
 }
 
+/// The upper case of a letter, if that is one letter. As in PostgreSQL a text keeps its length, and `ß` stays `ß`.
+fn upper(letter: char) -> char {
+    single(letter, letter.to_uppercase())
+}
+
+/// The lower case of a letter, if that is one letter.
+fn lower(letter: char) -> char {
+    single(letter, letter.to_lowercase())
+}
+
+fn single(letter: char, mut mapped: impl Iterator<Item = char>) -> char {
+    match (mapped.next(), mapped.next()) {
+        (Some(one), None) => one,
+        _ => letter,
+    }
+}
+
 fn initcap(text: &str) -> EcoString {
     let mut result = EcoString::with_capacity(text.len());
     let mut inside = false;
     for letter in text.chars() {
         if inside {
-            letter.to_lowercase().for_each(|lower| result.push(lower));
+            result.push(lower(letter));
         } else {
-            letter.to_uppercase().for_each(|upper| result.push(upper));
+            result.push(upper(letter));
         }
         inside = letter.is_alphanumeric();
     }
@@ -144,8 +161,8 @@ pub(super) static TEXT: &[FunctionEntry] = &[
     entry!("octet_length" (Text) -> Int4, typed!(|a: &str| a.len() as i32)),
     entry!("octet_length" (Char) -> Int4, typed!(|a: &str| a.len() as i32)),
     entry!("bit_length" (Text) -> Int4, typed!(|a: &str| (a.len() as i32).wrapping_mul(8))),
-    entry!("lower" (Text) -> Text, typed!(|a: &str| EcoString::from(a.to_lowercase()))),
-    entry!("upper" (Text) -> Text, typed!(|a: &str| EcoString::from(a.to_uppercase()))),
+    entry!("lower" (Text) -> Text, typed!(|a: &str| a.chars().map(lower).collect::<EcoString>())),
+    entry!("upper" (Text) -> Text, typed!(|a: &str| a.chars().map(upper).collect::<EcoString>())),
     entry!("initcap" (Text) -> Text, typed!(|a: &str| initcap(a))),
     entry!("substring" (Text, Int4) -> Text, typed!(|a: &str, start: i32| substring(a, start, None))),
     entry!("substr" (Text, Int4) -> Text, typed!(|a: &str, start: i32| substring(a, start, None))),

@@ -40,6 +40,8 @@ struct Known {
     refused: BTreeSet<i64>,
     /// The largest number that a sequence was seen to give.
     last_serial: i64,
+    /// Ids that the comparisons themselves have asked for: their transactions have committed.
+    asked_ids: BTreeSet<i64>,
     next: i64,
 }
 
@@ -75,7 +77,7 @@ fn log_options() -> Options {
 
 const SCHEMA: &str = "create table account (id int primary key, balance bigint not null);
     create table hot (id int primary key, n int not null, m int not null);
-    create table done (tx int primary key, kind text not null, a int, b int, amount int);
+    create table done (tx int primary key, kind text not null, a int, b int, amount int, id bigint);
     create index on done (kind, tx);
     create table keyless (tx int, part int);
     create table come_and_go (id int primary key, tx int not null);
@@ -120,7 +122,9 @@ fn script(tx: i64, random: &mut Random) -> String {
     let (a, amount) = (random.below(ACCOUNTS as u64) as i64, random.below(50) as i64);
     let b = (a + 1 + random.below(ACCOUNTS as u64 - 1) as i64) % ACCOUNTS;
     let done = |kind: &str, a: i64, b: i64, amount: i64| {
-        format!("insert into done values ({tx}, '{kind}', {a}, {b}, {amount})")
+        // Every other one asks for its id.
+        let id = if tx % 2 == 0 { "pg_current_xact_id()" } else { "null" };
+        format!("insert into done values ({tx}, '{kind}', {a}, {b}, {amount}, {id})")
     };
     let add = |id: i64, amount: i64| format!("update account set balance = balance + {amount} where id = {id}");
     match random.below(9) {
@@ -274,6 +278,7 @@ fn compare(clients: &mut Clients, known: &mut Known, tally: &mut Tally) {
     let by_scan = integers(clients, "select count(*) from done where kind || '' = 'move'");
     assert_eq!(by_index, by_scan, "the index");
     numbers_go_on(clients, known);
+    outcomes_agree(clients, known);
     let in_doubt = |tx: &i64| !known.acknowledged.contains(tx) && !known.refused.contains(tx);
     tally.in_doubt_kept += there.iter().filter(|tx| in_doubt(tx)).count() as u64;
     tally.in_doubt_lost += (1..=known.next)
@@ -301,6 +306,26 @@ fn numbers_go_on(clients: &mut Clients, known: &mut Known) {
         "a row number was given twice: {:?}",
         answer.error
     );
+}
+
+/// An id is that of a committed transaction if and only if its row is there, and none is given twice.
+fn outcomes_agree(clients: &mut Clients, known: &mut Known) {
+    let next = integers(clients, "select pg_current_xact_id()")[0][0];
+    let mut expected: BTreeSet<i64> = known.asked_ids.clone();
+    let written = integers(clients, "select id from done where id is not null").concat();
+    for id in written {
+        assert!(expected.insert(id), "id {id} was given twice");
+    }
+    assert!(expected.last().is_none_or(|last| *last < next), "id {next} comes late");
+    let sql = format!(
+        "select g from generate_series(1000, {}) g where pg_xact_status(g) = 'committed'",
+        next - 1
+    );
+    let committed: BTreeSet<i64> = integers(clients, &sql).concat().into_iter().collect();
+    assert_eq!(committed, expected, "outcomes");
+    let sql = format!("select count(*) from generate_series(1000, {next}) g where pg_xact_status(g) = 'in progress'");
+    assert_eq!(integers(clients, &sql), [[0]], "nobody is in progress after a restart");
+    known.asked_ids.insert(next);
 }
 
 fn open(disk: &Disk, settings: NodeSettings) -> rubato_base::Result<Node> {

@@ -75,6 +75,10 @@ impl<'a> ExpressionBinder<'a> {
     fn bind_inner(&self, expr: &ast::Expr) -> Result<Typed> {
         use ast::Expr as Ast;
         match expr {
+            // A keyword of PostgreSQL: a function without brackets.
+            Ast::Identifier(name) if name.quote_style.is_none() && fold(name) == "current_schema" => {
+                self.function_call("current_schema", Vec::new())
+            }
             Ast::Identifier(name) => self.column(std::slice::from_ref(name)),
             Ast::CompoundIdentifier(names) => self.column(names),
             Ast::Nested(inner) => self.bind(inner),

@@ -295,7 +295,7 @@ pub(crate) fn user_path(path: &[String]) -> Result<String> {
 }
 
 pub(crate) fn is_known_schema(schema: &str) -> bool {
-    matches!(schema, "public" | "pg_catalog" | "information_schema")
+    matches!(schema, "public" | "pg_catalog" | "information_schema" | "rubato")
 }
 
 /// Binds a part of `outer`, so that positions are those of the whole.

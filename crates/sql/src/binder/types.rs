@@ -74,7 +74,7 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "bool" | "boolean" => DataType::Bool,
         "int2" | "smallint" => DataType::Int2,
         "int4" | "int" | "integer" => DataType::Int4,
-        "int8" | "bigint" => DataType::Int8,
+        "int8" | "bigint" | "xid8" => DataType::Int8,
         "float4" | "real" => DataType::Float4,
         "float8" => DataType::Float8,
         "numeric" | "decimal" => DataType::Numeric,

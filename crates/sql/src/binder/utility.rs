@@ -117,7 +117,8 @@ fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<Dat
 }
 
 impl<'a> Context<'a> {
-    fn execute_arguments(&self, range: Option<(usize, usize)>) -> Result<Vec<Expr>> {
+    /// The arguments, each with its position.
+    fn execute_arguments(&self, range: Option<(usize, usize)>) -> Result<Vec<(Expr, Option<u32>)>> {
         let Some((start, end)) = range.filter(|(start, end)| !self.source.text[*start..*end].trim().is_empty()) else {
             return Ok(Vec::new());
         };
@@ -135,7 +136,10 @@ impl<'a> Context<'a> {
         };
         let scope = Scope::default();
         let binder = ExpressionBinder::new(&context, &scope, "EXECUTE parameter");
-        let bind = |expr: &ast::Expr| Ok(context.settle(binder.bind(expr)?)?.expr.fold_constants());
+        let bind = |expr: &ast::Expr| {
+            let position = part.position(ast::Spanned::span(expr));
+            Ok((context.settle(binder.bind(expr)?)?.expr.fold_constants(), position))
+        };
         parse_expressions(part)?.iter().map(bind).collect()
     }
 

@@ -484,7 +484,10 @@ fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Res
             let step = step.as_ref().map(value).transpose()?;
             series(&value(start)?, &value(stop)?, step, *data_type, context)
         }
-        Relation::System(name) => crate::system_tables::rows(name, context.catalog),
+        Relation::System(name) => {
+            let now_us = context.evaluation.statement_time_us;
+            crate::system_tables::rows(name, context.catalog, context.database, context.insight, now_us)
+        }
     }
 }
 

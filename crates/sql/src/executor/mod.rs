@@ -46,6 +46,7 @@ pub use schema::{carry_out, carry_out_all};
 pub use select::StepCounters;
 
 use crate::catalog::Catalog;
+use crate::insight::Insight;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
 use rubato_formula::EvalContext;
 use rubato_protocol::FormulaDatabase;
@@ -70,6 +71,8 @@ pub struct ExecutionContext<'a> {
     /// Rows that a SELECT without locks may still look at before it pauses ([`ExecutionContext::UNBOUNDED`]: it never does), so
     /// that others have their turn and it can be cancelled.
     pub rows_left: usize,
+    /// What the system views say beside the catalog and the rows.
+    pub insight: &'a Insight,
 }
 
 impl ExecutionContext<'_> {

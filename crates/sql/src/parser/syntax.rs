@@ -17,6 +17,20 @@ const CHAIN_MAX: usize = 1500;
 /// PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
 
+/// What is said where a text ends too early.
+const END_OF_INPUT: &str = "syntax error at end of input";
+
+/// An error of a statement that was cut off before its semicolon: where the statement ends too early, the semicolon is what
+/// stands there.
+pub(crate) fn at_semicolon(error: Error, semicolon: Option<u32>) -> Error {
+    match semicolon {
+        Some(position) if error.message() == END_OF_INPUT => {
+            Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \";\"").with_position(Some(position))
+        }
+        _ => error,
+    }
+}
+
 /// A text and how many characters of the client's text stand before it, for positions in errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
@@ -83,13 +97,13 @@ impl<'a> Source<'a> {
         let position = Some(self.byte_position(offset));
         let mut lexer = Lexer::new(&self.text[offset..]);
         match lexer.next_token() {
-            Ok(Some(token)) if token.kind != TokenKind::Symbol(b';') => {
+            Ok(Some(token)) => {
                 let near = token.text(&self.text[offset..]);
                 let offset = offset + token.start;
                 Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
                     .with_position(Some(self.byte_position(offset)))
             }
-            Ok(_) => Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input").with_position(position),
+            Ok(None) => Error::new(SqlState::SYNTAX_ERROR, END_OF_INPUT).with_position(position),
             Err(error) => error,
         }
     }
@@ -346,6 +360,10 @@ mod tests {
         assert_eq!(
             error("select é,\n from )"),
             ("syntax error at or near \")\"".into(), Some(17))
+        );
+        assert_eq!(
+            error("select 1 from ;"),
+            ("syntax error at or near \";\"".into(), Some(15))
         );
         assert_eq!(error("select 1 1"), ("syntax error at or near \"1\"".into(), Some(10)));
     }

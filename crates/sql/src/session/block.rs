@@ -55,7 +55,7 @@ impl Session {
         });
         self.transaction = Some(OpenTransaction {
             id,
-            started_us: now_us,
+            started_us: self.began_us.take().unwrap_or(now_us),
             catalog: None,
             base_version: partition.catalog.version,
             savepoints: Vec::new(),
@@ -100,6 +100,9 @@ impl Session {
         match database.commit(id, attachment.as_deref(), &mut **log) {
             Ok(committed) => {
                 self.raise_durable(committed.durable_at);
+                if let Some(id) = self.asked_id.take() {
+                    partition.sequences.outcomes.commit(id, committed.durable_at);
+                }
                 self.install_catalog(partition);
                 self.transaction = None;
                 self.end_block(true, responder);
@@ -122,7 +125,7 @@ impl Session {
         }
     }
 
-    /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else did, or changed a table that
+    /// The new catalog and the id for the log, if the transaction changed the schema or was asked for its id; 40001 if somebody else did, or changed a table that
     /// this transaction wrote to.
     fn checked_attachment(&self, transaction: &OpenTransaction, partition: &Partition) -> Result<Option<Vec<u8>>> {
         let changed = |detail: String| Error::serialization("the schema was changed by another transaction", detail);
@@ -136,13 +139,15 @@ impl Session {
                 }
             }
         }
-        Ok(transaction.catalog.as_ref().map(|catalog| {
-            Attachment {
-                catalog: Some((**catalog).clone()),
-                sequences: Vec::new(),
-            }
-            .encode()
-        }))
+        if transaction.catalog.is_none() && self.asked_id.is_none() {
+            return Ok(None);
+        }
+        let attachment = Attachment {
+            catalog: transaction.catalog.as_ref().map(|catalog| (**catalog).clone()),
+            sequences: Vec::new(),
+            outcomes: self.asked_id.map(|id| partition.sequences.outcomes.record_of(id)),
+        };
+        Ok(Some(attachment.encode()))
     }
 
     fn install_catalog(&mut self, partition: &mut Partition) {
@@ -157,11 +162,21 @@ impl Session {
         }
     }
 
-    /// Rolls the open transaction back, if there is one.
+    /// Rolls the open transaction back, if there is one: its id, if it was asked for one, is that of an aborted transaction.
     pub(super) fn roll_back(&mut self, partition: &mut Partition) {
+        if let Some(id) = self.asked_id.take() {
+            partition.sequences.outcomes.abort(id);
+        }
+        self.undo(partition);
+        self.began_us = None;
+    }
+
+    /// Undoes what the open transaction has done so far, for the server to run it again under the same id.
+    pub(super) fn undo(&mut self, partition: &mut Partition) {
         let Some(transaction) = self.transaction.take() else {
             return;
         };
+        self.began_us = Some(transaction.started_us);
         partition.database.rollback(transaction.id);
         for storage in transaction.created_storage {
             partition.database.drop_table(storage);
@@ -284,10 +299,11 @@ impl Session {
     }
 
     /// Numbers taken from sequences outside of a commit are written down before they are answered.
-    pub(super) fn note_sequences(&mut self, partition: &mut Partition) {
-        if let Ok(Some(lsn)) = partition.log_sequences() {
+    pub(super) fn note_sequences(&mut self, partition: &mut Partition) -> Result<()> {
+        if let Some(lsn) = partition.log_sequences()? {
             self.raise_durable(lsn);
         }
+        Ok(())
     }
 
     /// What a statement of the open transaction has read must be durable before its answer, unless the transaction goes on

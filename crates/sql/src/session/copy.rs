@@ -190,6 +190,7 @@ impl Session {
             database,
             sequences,
             row_numbers,
+            insight,
             ..
         } = partition;
         let times_us = (copy.current.started_us, context.now_us);
@@ -203,6 +204,7 @@ impl Session {
                 row_numbers,
                 limits: context.limits,
                 rows_left: ExecutionContext::UNBOUNDED,
+                insight,
             };
             work(reader, &mut execution)
         })
@@ -233,6 +235,7 @@ impl Session {
             database,
             sequences,
             row_numbers,
+            insight,
             ..
         } = partition;
         let times_us = (context.now_us, context.now_us);
@@ -245,6 +248,7 @@ impl Session {
                 row_numbers,
                 limits: context.limits,
                 rows_left: SLICE_ROWS_MAX,
+                insight,
             };
             running.run(&mut execution, &mut |message| {
                 responder.copy_data(message);

@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use crate::catalog::{Catalog, Sequence};
 use crate::partition::SequenceValues;
-use rubato_base::{Error, Result, SqlState, Value};
+use rubato_base::{Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{Environment, SessionFact};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -35,7 +35,10 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) random_state: Cell<u64>,
     pub(crate) clock_us: i64,
-    pub(crate) transaction: u64,
+    /// The id of the transaction, if it was asked for one.
+    pub(crate) asked_id: Cell<Option<u64>>,
+    /// Behind what the answer depends on beside rows.
+    pub(crate) depends_on: Cell<Lsn>,
 }
 
 impl SessionEnvironment<'_> {
@@ -130,6 +133,26 @@ impl Environment for SessionEnvironment<'_> {
         Ok(settings.get(name).unwrap_or_default())
     }
 
+    fn transaction_id(&self) -> Result<i64> {
+        let id = match self.asked_id.get() {
+            Some(id) => id,
+            None => self.sequences.borrow_mut().outcomes.open(),
+        };
+        self.asked_id.set(Some(id));
+        Ok(id as i64)
+    }
+
+    fn assigned_transaction_id(&self) -> Option<i64> {
+        self.asked_id.get().map(|id| id as i64)
+    }
+
+    fn transaction_status(&self, id: i64) -> Result<Option<&'static str>> {
+        let sequences = self.sequences.borrow();
+        self.depends_on
+            .set(self.depends_on.get().max(sequences.outcomes.newest()));
+        sequences.outcomes.status(u64::try_from(id).unwrap_or(u64::MAX))
+    }
+
     fn fact(&self, fact: SessionFact) -> Value {
         match fact {
             SessionFact::Version => Value::text(&format!(
@@ -140,7 +163,6 @@ impl Environment for SessionEnvironment<'_> {
             SessionFact::CurrentSchema => Value::text("public"),
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
-            SessionFact::TransactionId => Value::Int8(self.transaction as i64),
             SessionFact::ServerPort | SessionFact::StartTime => Value::Null,
         }
     }

@@ -36,7 +36,6 @@ pub(super) fn with_evaluation<T>(
     times_us: (i64, i64),
     work: impl FnOnce(&EvalContext<'_>) -> T,
 ) -> T {
-    let transaction = session.transaction.as_ref().map_or(0, |transaction| transaction.id.0);
     let environment = SessionEnvironment {
         catalog,
         sequences: RefCell::new(sequences),
@@ -45,7 +44,8 @@ pub(super) fn with_evaluation<T>(
         identity: &session.identity,
         random_state: Cell::new(session.random_state),
         clock_us: times_us.1,
-        transaction,
+        asked_id: Cell::new(session.asked_id),
+        depends_on: Cell::new(session.durable_at),
     };
     let evaluation = EvalContext {
         parameters,
@@ -55,6 +55,8 @@ pub(super) fn with_evaluation<T>(
     };
     let result = work(&evaluation);
     session.random_state = environment.random_state.get();
+    session.asked_id = environment.asked_id.get();
+    session.durable_at = environment.depends_on.get();
     result
 }
 
@@ -194,6 +196,9 @@ impl Session {
                 let at_limit = parameters_hold_rows >= current.max_rows;
                 current.streamed |= !at_limit;
                 self.current = Some(current);
+                if let Err(error) = self.note_sequences(partition) {
+                    return self.fail(error, partition, responder);
+                }
                 if at_limit {
                     if let Some(current) = &mut self.current {
                         current.rows = 0;
@@ -246,6 +251,7 @@ impl Session {
             database,
             sequences,
             row_numbers,
+            insight,
             ..
         } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
@@ -268,6 +274,7 @@ impl Session {
                 row_numbers,
                 limits,
                 rows_left,
+                insight,
             };
             let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
                 *rows += 1;

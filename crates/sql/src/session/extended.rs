@@ -503,7 +503,8 @@ impl Session {
         if self.block != Block::Explicit && self.block != Block::Failed {
             self.portals.clear();
         }
-        self.note_sequences(partition);
+        // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
+        let _ = self.note_sequences(partition);
         responder.ready_for_query(self.status());
         None
     }

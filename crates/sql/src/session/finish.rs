@@ -4,6 +4,7 @@ use super::{Block, Current, Next, Origin, REPLAY_STATEMENTS_MAX, RETRIES_MAX, Re
 use crate::client::Responder;
 use crate::executor::Cursor;
 use crate::partition::Partition;
+use crate::plan::PlanBody;
 use crate::statement::Statement;
 use rubato_base::Error;
 use rubato_stages::StageKind;
@@ -32,7 +33,9 @@ impl Session {
                 self.raise_durable(lsn);
             }
         }
-        self.note_sequences(partition);
+        if let Err(error) = self.note_sequences(partition) {
+            return self.fail(error, partition, responder);
+        }
         self.retries = 0;
         self.deadline_us = None;
         if let Some(current) = self.current.take() {
@@ -50,6 +53,10 @@ impl Session {
         let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else {
             return;
         };
+        // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
+        if reads_no_row(&current.statement) {
+            return;
+        }
         let replayable = match &current.statement {
             Statement::Planned(plan) => !plan.read_only && plan.output.is_empty(),
             _ => false,
@@ -82,7 +89,7 @@ impl Session {
             Block::None if may => {
                 responder.truncate(current.mark);
                 reset(current);
-                self.roll_back(partition);
+                self.undo(partition);
                 Next::To(StageKind::Transaction)
             }
             Block::Explicit if may && self.replay.is_some() => {
@@ -91,7 +98,7 @@ impl Session {
                     reset(current);
                     self.after_replay = self.current.take();
                 }
-                self.roll_back(partition);
+                self.undo(partition);
                 self.replaying = 0;
                 self.start_replay_statement()
             }
@@ -144,6 +151,14 @@ impl Session {
         }
         self.replaying += 1;
         self.start_replay_statement()
+    }
+}
+
+/// Whether the statement is a SELECT without FROM.
+fn reads_no_row(statement: &Statement) -> bool {
+    match statement {
+        Statement::Planned(plan) => matches!(&plan.body, PlanBody::Select(select) if select.steps.is_empty()),
+        _ => false,
     }
 }
 

@@ -34,6 +34,7 @@ pub use settings::Settings;
 use crate::catalog::Catalog;
 use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
+use crate::insight::SessionFacts;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
@@ -178,6 +179,7 @@ pub struct Session {
     /// Which worker it belongs to.
     pub worker: usize,
     identity: Identity,
+    facts: Arc<SessionFacts>,
     settings: Settings,
     text: TextContext,
     random_state: u64,
@@ -194,6 +196,10 @@ pub struct Session {
     copy_out: Option<Box<CopyOut>>,
     skip_to_sync: bool,
     taken: TakenNumbers,
+    /// The id of the open transaction, if its client has asked for one.
+    asked_id: Option<u64>,
+    /// When the transaction that is run again began: `now()` stays what it was.
+    began_us: Option<i64>,
     durable_at: Lsn,
     retries: u32,
     replay: Option<Vec<Replayed>>,
@@ -212,6 +218,7 @@ impl Session {
         Session {
             id,
             worker,
+            facts: Arc::new(SessionFacts::new(id, identity.clone())),
             identity,
             settings: Settings::default(),
             text: TextContext::default(),
@@ -229,6 +236,8 @@ impl Session {
             copy_out: None,
             skip_to_sync: false,
             taken: TakenNumbers::default(),
+            asked_id: None,
+            began_us: None,
             durable_at: Lsn(0),
             retries: 0,
             replay: None,
@@ -246,7 +255,33 @@ impl Session {
         let report = self.settings.set(name, Some(value), false)?;
         self.settings.end_transaction(true);
         self.text.time_zone = self.settings.time_zone();
+        self.tell_application();
         Ok(report)
+    }
+
+    /// What other sessions see of this one.
+    pub fn facts(&self) -> &Arc<SessionFacts> {
+        &self.facts
+    }
+
+    fn tell_application(&self) {
+        self.facts
+            .set_application(&self.settings.get("application_name").unwrap_or_default());
+    }
+
+    /// Notes for others what the session does after a step that led to `next`.
+    pub fn note_step(&self, next: Next, now_us: i64) {
+        match next {
+            Next::Idle => {
+                let began_us = self
+                    .transaction
+                    .as_ref()
+                    .map_or(0, |transaction| transaction.started_us);
+                self.facts.rests(self.status(), began_us, now_us);
+            }
+            Next::Park(_) => self.facts.waits(now_us),
+            Next::To(_) | Next::Yield => {}
+        }
     }
 
     /// The answers given so far may be sent once the log is forced up to here.
@@ -352,6 +387,7 @@ impl Session {
         let Some(current) = &self.current else {
             return Next::To(StageKind::Parser);
         };
+        self.facts.begins(&current.sql, current.started_us);
         if self.block == Block::Failed && !utility::allowed_after_error(&current.statement) {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return self.fail(

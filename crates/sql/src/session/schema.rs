@@ -46,6 +46,7 @@ impl Session {
             database,
             sequences,
             row_numbers,
+            insight,
             ..
         } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
@@ -59,6 +60,7 @@ impl Session {
                 row_numbers,
                 limits,
                 rows_left: ExecutionContext::UNBOUNDED,
+                insight,
             };
             carry_out_all(&applied.work, &mut execution)
         })?;

@@ -4,7 +4,7 @@ use super::plans::CachedPlan;
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings};
 use crate::client::Responder;
-use crate::parser::{Literals, check_syntax, normalise, split_script};
+use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
 use crate::statement::Statement;
 use rubato_base::text_format::{TextContext, parse_text};
@@ -19,6 +19,8 @@ const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Piece {
     pub(super) text: Arc<str>,
     pub(super) characters_before: u32,
+    /// Where in the script its semicolon stands, if it has one.
+    semicolon: Option<u32>,
     /// Whether the script has no other statement.
     pub(super) alone: bool,
 }
@@ -33,7 +35,7 @@ impl Session {
         if !alone {
             // Nothing of a script runs, not even up to a COMMIT within it, unless all of it can be read.
             for piece in &pieces {
-                check_syntax(piece.text).map_err(|error| moved(error, piece.characters_before))?;
+                check_syntax(piece.text).map_err(|error| placed(error, piece.characters_before, piece.semicolon))?;
             }
         }
         self.script = pieces
@@ -41,6 +43,7 @@ impl Session {
             .map(|piece| Piece {
                 text: Arc::from(piece.text),
                 characters_before: piece.characters_before,
+                semicolon: piece.semicolon,
                 alone,
             })
             .collect();
@@ -90,7 +93,7 @@ impl Session {
                     Next::To(StageKind::Security)
                 }
                 Err(error) => {
-                    let error = moved(error, piece.characters_before);
+                    let error = placed(error, piece.characters_before, piece.semicolon);
                     self.fail(error, partition, responder)
                 }
             },
@@ -239,7 +242,8 @@ impl Session {
             }
         }
         self.in_script = false;
-        self.note_sequences(partition);
+        // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
+        let _ = self.note_sequences(partition);
         responder.ready_for_query(self.status());
         Next::Idle
     }
@@ -264,6 +268,11 @@ pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
         Statement::Planned(plan) => plan.parameter_types.clone(),
         _ => Vec::new(),
     }
+}
+
+/// An error of one statement, as an error of its script.
+fn placed(error: Error, characters_before: u32, semicolon: Option<u32>) -> Error {
+    at_semicolon(moved(error, characters_before), semicolon)
 }
 
 fn moved(error: Error, characters: u32) -> Error {

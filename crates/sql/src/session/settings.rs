@@ -16,6 +16,10 @@ enum Kind {
     Isolation,
     ClientEncoding,
     DateStyle,
+    /// A level of messages.
+    Messages,
+    /// May be set to this, which it is anyway.
+    Default(&'static str),
     /// Fixed: SHOW only.
     Fixed,
 }
@@ -23,31 +27,67 @@ enum Kind {
 /// Name, default, kind, reported to the client when it changes.
 const KNOWN: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
+    ("array_nulls", "on", Kind::Bool, false),
+    ("backslash_quote", "safe_encoding", Kind::Text, false),
+    ("block_size", "8192", Kind::Fixed, false),
     ("bytea_output", "hex", Kind::Text, false),
     ("check_function_bodies", "on", Kind::Bool, false),
     ("client_encoding", "UTF8", Kind::ClientEncoding, true),
-    ("client_min_messages", "notice", Kind::Text, false),
+    ("client_min_messages", "notice", Kind::Messages, false),
+    ("commit_delay", "0", Kind::Integer, false),
     ("constraint_exclusion", "partition", Kind::Text, false),
+    ("cursor_tuple_fraction", "0.1", Kind::Text, false),
+    ("data_checksums", "on", Kind::Fixed, false),
     ("DateStyle", "ISO, MDY", Kind::DateStyle, true),
+    ("default_statistics_target", "100", Kind::Integer, false),
     ("default_tablespace", "", Kind::Text, false),
+    ("default_text_search_config", "pg_catalog.simple", Kind::Text, false),
     ("default_table_access_method", "heap", Kind::Text, false),
     ("default_transaction_deferrable", "off", Kind::Bool, false),
     ("default_transaction_isolation", "serializable", Kind::Isolation, false),
     ("default_transaction_read_only", "off", Kind::Bool, true),
+    ("effective_cache_size", "4GB", Kind::Text, false),
+    ("enable_bitmapscan", "on", Kind::Bool, false),
+    ("enable_hashagg", "on", Kind::Bool, false),
+    ("enable_hashjoin", "on", Kind::Bool, false),
+    ("enable_indexonlyscan", "on", Kind::Bool, false),
+    ("enable_indexscan", "on", Kind::Bool, false),
+    ("enable_material", "on", Kind::Bool, false),
+    ("enable_mergejoin", "on", Kind::Bool, false),
+    ("enable_nestloop", "on", Kind::Bool, false),
+    ("enable_seqscan", "on", Kind::Bool, false),
+    ("enable_sort", "on", Kind::Bool, false),
+    ("escape_string_warning", "on", Kind::Bool, false),
     ("extra_float_digits", "1", Kind::Integer, false),
+    ("from_collapse_limit", "8", Kind::Integer, false),
+    ("fsync", "on", Kind::Fixed, false),
+    ("geqo", "on", Kind::Bool, false),
     ("idle_in_transaction_session_timeout", "0", Kind::Milliseconds, false),
     ("in_hot_standby", "off", Kind::Fixed, true),
     ("integer_datetimes", "on", Kind::Fixed, true),
     ("IntervalStyle", "postgres", Kind::Text, true),
     ("is_superuser", "on", Kind::Fixed, true),
     ("jit", "off", Kind::Bool, false),
+    ("join_collapse_limit", "8", Kind::Integer, false),
     ("lc_collate", "C", Kind::Fixed, false),
     ("lc_ctype", "C", Kind::Fixed, false),
+    ("lc_messages", "C", Kind::Text, false),
+    ("lc_monetary", "C", Kind::Text, false),
+    ("lc_numeric", "C", Kind::Text, false),
+    ("lc_time", "C", Kind::Text, false),
+    ("lo_compat_privileges", "off", Kind::Bool, false),
     ("lock_timeout", "0", Kind::Milliseconds, false),
     ("max_identifier_length", "63", Kind::Fixed, false),
     ("max_index_keys", "32", Kind::Fixed, false),
+    ("max_parallel_workers_per_gather", "2", Kind::Integer, false),
+    ("password_encryption", "scram-sha-256", Kind::Text, false),
+    ("plan_cache_mode", "auto", Kind::Text, false),
+    ("quote_all_identifiers", "off", Kind::Bool, false),
+    ("random_page_cost", "4", Kind::Text, false),
+    ("role", "none", Kind::Default("none"), false),
     ("row_security", "on", Kind::Bool, false),
     ("search_path", "\"$user\", public", Kind::Text, false),
+    ("seq_page_cost", "1", Kind::Text, false),
     ("server_encoding", "UTF8", Kind::Fixed, true),
     (
         "server_version",
@@ -56,10 +96,13 @@ const KNOWN: &[(&str, &str, Kind, bool)] = &[
         true,
     ),
     ("server_version_num", "150000", Kind::Fixed, false),
-    ("session_authorization", "", Kind::Fixed, true),
+    ("session_authorization", "", Kind::Default(""), true),
     ("standard_conforming_strings", "on", Kind::Bool, true),
     ("statement_timeout", "0", Kind::Milliseconds, false),
+    ("synchronize_seqscans", "on", Kind::Bool, false),
     ("synchronous_commit", "on", Kind::Text, false),
+    ("temp_buffers", "8MB", Kind::Text, false),
+    ("timezone_abbreviations", "Default", Kind::Text, false),
     ("TimeZone", "UTC", Kind::TimeZone, true),
     ("transaction_deferrable", "off", Kind::Bool, false),
     ("transaction_isolation", "serializable", Kind::Isolation, false),
@@ -162,7 +205,7 @@ impl Settings {
         if self.changed.is_empty() {
             return None;
         }
-        let milliseconds: i64 = self.get(name)?.trim_end_matches("ms").parse().ok()?;
+        let milliseconds = milliseconds(&self.get(name)?)?;
         (milliseconds > 0).then(|| milliseconds.saturating_mul(1000))
     }
 
@@ -214,9 +257,15 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
             .parse::<i64>()
             .map(|v| v.to_string())
             .map_err(|_| invalid(name, value)),
-        Kind::Milliseconds => milliseconds(value)
-            .map(|v| v.to_string())
-            .ok_or_else(|| invalid(name, value)),
+        Kind::Milliseconds => milliseconds(value).map(with_unit).ok_or_else(|| invalid(name, value)),
+        Kind::Default(only) if value.eq_ignore_ascii_case(only) => Ok(only.to_owned()),
+        Kind::Default(only) => {
+            Err(invalid(name, value).with_hint(format!("Only \"{only}\" is supported: there are no roles yet.")))
+        }
+        Kind::Messages if MESSAGE_LEVELS.contains(&&*value.to_ascii_lowercase()) => Ok(value.to_ascii_lowercase()),
+        Kind::Messages => {
+            Err(invalid(name, value).with_hint(format!("Available values: {}.", MESSAGE_LEVELS.join(", "))))
+        }
         Kind::TimeZone => TimeZone::from_name(value)
             .map(|_| value.to_owned())
             .ok_or_else(|| invalid("TimeZone", value)),
@@ -246,6 +295,26 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         }
     }
 }
+
+/// Milliseconds as PostgreSQL shows them: in the largest unit that needs no fraction.
+fn with_unit(milliseconds: i64) -> String {
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "min"),
+        (1000, "s"),
+        (1, "ms"),
+    ];
+    match units.iter().find(|(size, _)| milliseconds % size == 0) {
+        Some((size, unit)) if milliseconds > 0 => format!("{}{unit}", milliseconds / size),
+        _ => milliseconds.to_string(),
+    }
+}
+
+/// Values of `client_min_messages`.
+const MESSAGE_LEVELS: [&str; 9] = [
+    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
+];
 
 /// `250`, `250ms`, `2s`, `1min`, `1h` in milliseconds.
 fn milliseconds(value: &str) -> Option<i64> {
@@ -282,6 +351,17 @@ mod tests {
         settings.end_transaction(true);
         settings.set("statement_timeout", Some("2s"), true).unwrap();
         assert_eq!(settings.timeout_us("statement_timeout"), Some(2_000_000));
+        assert_eq!(settings.get("statement_timeout").as_deref(), Some("2s"));
+        for (given, shown) in [
+            ("90s", "90s"),
+            ("5000", "5s"),
+            ("60000", "1min"),
+            ("1500", "1500ms"),
+            ("0", "0"),
+        ] {
+            settings.set("statement_timeout", Some(given), true).unwrap();
+            assert_eq!(settings.get("statement_timeout").as_deref(), Some(shown));
+        }
         settings.end_transaction(true);
         assert_eq!(settings.timeout_us("statement_timeout"), None);
         settings.set("application_name", Some("x"), false).unwrap();

@@ -204,7 +204,9 @@ impl Session {
 
     /// Answers a statement that has ended the block itself.
     fn answered_outside(&mut self, tag: &str, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        self.note_sequences(partition);
+        if let Err(error) = self.note_sequences(partition) {
+            return self.fail(error, partition, responder);
+        }
         self.retries = 0;
         if let Some(current) = self.current.take() {
             responder.command_complete(tag);
@@ -258,6 +260,9 @@ impl Session {
                     responder.parameter_status(&name, &value);
                 }
                 self.text.time_zone = self.settings.time_zone();
+                if name.eq_ignore_ascii_case("application_name") {
+                    self.tell_application();
+                }
             }
         }
         Ok("SET".into())
@@ -341,7 +346,7 @@ impl Session {
     fn execute_prepared(
         &mut self,
         name: &str,
-        arguments: &[rubato_formula::Expr],
+        arguments: &[(rubato_formula::Expr, Option<u32>)],
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Result<Next> {
@@ -362,16 +367,23 @@ impl Session {
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
         let values = with_evaluation(self, &catalog, &mut partition.sequences, &[], times_us, |evaluation| {
-            let values = arguments.iter().zip(&prepared.types).map(|(argument, data_type)| {
-                let value = argument.evaluate(&(), evaluation)?;
-                let to = rubato_base::ColumnType::plain(*data_type);
-                let from = match (value.data_type(), argument) {
-                    // A string literal has no type of its own.
-                    (DataType::Text, rubato_formula::Expr::Literal(_)) => DataType::Unknown,
-                    (from, _) => from,
-                };
-                cast_value(value, from, to, false, &text)
-            });
+            let values = arguments
+                .iter()
+                .zip(&prepared.types)
+                .map(|((argument, position), data_type)| {
+                    let value = argument.evaluate(&(), evaluation)?;
+                    let to = rubato_base::ColumnType::plain(*data_type);
+                    let from = match (value.data_type(), argument) {
+                        // A string literal has no type of its own.
+                        (DataType::Text, rubato_formula::Expr::Literal(_)) => DataType::Unknown,
+                        (from, _) => from,
+                    };
+                    let cast = cast_value(value, from, to, false, &text);
+                    cast.map_err(|error| match from {
+                        DataType::Unknown => error.with_position(*position),
+                        _ => error,
+                    })
+                });
             values.collect::<Result<Arc<[Value]>>>()
         })?;
         if let Some(current) = &mut self.current {
@@ -424,6 +436,7 @@ impl Session {
             database,
             sequences,
             row_numbers,
+            insight,
             ..
         } = &mut *partition;
         let mut cursor = Cursor::new(Arc::clone(plan));
@@ -439,6 +452,7 @@ impl Session {
                 row_numbers,
                 limits,
                 rows_left: ExecutionContext::UNBOUNDED,
+                insight,
             };
             cursor.run(&mut execution, usize::MAX, &mut |_| true)
         });

@@ -1,7 +1,7 @@
 //! Tables, columns, indexes and constraints in `pg_catalog`.
 
 use super::definitions::{index_definition, primary_key_definition};
-use super::{INFORMATION_SCHEMA, OWNER, OWNER_NAME, PG_CATALOG, PUBLIC, SystemTable, int2, oid, tables, text};
+use super::{INFORMATION_SCHEMA, OWNER, OWNER_NAME, PG_CATALOG, PUBLIC, RUBATO, SystemTable, int2, oid, tables, text};
 use crate::catalog::{Catalog, ReferentialAction, Table};
 use DataType::{Bool, Float4, Int2, Int4, Name, Oid, Text};
 use rubato_base::{DataType, Value};
@@ -157,6 +157,7 @@ fn namespaces(_: &Catalog) -> Vec<Vec<Value>> {
         (PG_CATALOG, "pg_catalog"),
         (PUBLIC, "public"),
         (INFORMATION_SCHEMA, "information_schema"),
+        (RUBATO, "rubato"),
     ]
     .map(|(number, name)| vec![oid(number), text(name), oid(OWNER), Value::Null])
     .to_vec()
@@ -253,10 +254,10 @@ fn classes(catalog: &Catalog) -> Vec<Vec<Value>> {
         );
     }
     for table in tables() {
-        let namespace = if table.schema() == "pg_catalog" {
-            PG_CATALOG
-        } else {
-            INFORMATION_SCHEMA
+        let namespace = match table.schema() {
+            "pg_catalog" => PG_CATALOG,
+            "rubato" => RUBATO,
+            _ => INFORMATION_SCHEMA,
         };
         let kind = if table.oid >= 12_000 { "v" } else { "r" };
         let class = Class {

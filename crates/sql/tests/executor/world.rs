@@ -73,6 +73,7 @@ pub struct World {
     pub catalog: Catalog,
     row_numbers: Counter,
     pub limits: Limits,
+    insight: rubato_sql::insight::Insight,
     /// How many rows a query looks at before it pauses.
     pub rows_left: usize,
 }
@@ -88,6 +89,7 @@ impl World {
             catalog: Catalog::default(),
             row_numbers: Counter::default(),
             limits: Limits::default(),
+            insight: Default::default(),
             rows_left: ExecutionContext::UNBOUNDED,
         }
     }
@@ -133,6 +135,7 @@ impl World {
             row_numbers: &self.row_numbers,
             limits: self.limits,
             rows_left: ExecutionContext::UNBOUNDED,
+            insight: &self.insight,
         };
         work(&mut context)
     }

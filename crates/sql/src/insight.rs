@@ -1,0 +1,218 @@
+//! What the system views say beside the catalog: who is connected and does what, and the figures of the node.
+//!
+//! A session notes what it does in atomics of its own, and nobody looks at them before somebody asks. Everything else is read from
+//! where it is kept anyway.
+
+use crate::client::TransactionStatus;
+use crate::session::Identity;
+use parking_lot::Mutex;
+use rubato_base::SessionId;
+use rubato_stages::StageMetrics;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Sessions that have ended are forgotten when there are so many more entries than there were sessions at the last look.
+const SWEEP_SLACK: usize = 64;
+
+/// Named figures of the node, read when somebody asks. It must not take the partition: whoever asks holds it.
+pub type NodeCounters = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
+
+/// What the views of one node look into.
+#[derive(Default)]
+pub struct Insight {
+    sessions: Mutex<Sessions>,
+    stages: Mutex<Vec<Arc<StageMetrics>>>,
+    counters: OnceLock<NodeCounters>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_id: BTreeMap<SessionId, Weak<SessionFacts>>,
+    sweep_at: usize,
+}
+
+impl Insight {
+    /// A session has begun. It is forgotten when nobody holds its facts any more.
+    pub fn add_session(&self, facts: &Arc<SessionFacts>) {
+        let mut sessions = self.sessions.lock();
+        if sessions.by_id.len() >= sessions.sweep_at {
+            sessions.by_id.retain(|_, facts| facts.strong_count() > 0);
+            sessions.sweep_at = sessions.by_id.len() * 2 + SWEEP_SLACK;
+        }
+        sessions.by_id.insert(facts.id, Arc::downgrade(facts));
+    }
+
+    /// The stages of a worker.
+    pub fn add_stages(&self, stages: Arc<StageMetrics>) {
+        self.stages.lock().push(stages);
+    }
+
+    /// Where the node's figures come from. Only the first one counts.
+    pub fn set_counters(&self, counters: NodeCounters) {
+        let _ = self.counters.set(counters);
+    }
+
+    /// The sessions that are there, by id.
+    pub(crate) fn sessions(&self) -> BTreeMap<SessionId, Arc<SessionFacts>> {
+        let sessions = self.sessions.lock();
+        let live = |(id, facts): (&SessionId, &Weak<SessionFacts>)| Some((*id, facts.upgrade()?));
+        sessions.by_id.iter().filter_map(live).collect()
+    }
+
+    pub(crate) fn stages(&self) -> Vec<Arc<StageMetrics>> {
+        self.stages.lock().clone()
+    }
+
+    pub(crate) fn counters(&self) -> Vec<(&'static str, i64)> {
+        self.counters.get().map_or(Vec::new(), |counters| counters())
+    }
+}
+
+const ACTIVE: u8 = 0;
+const IDLE: u8 = 1;
+const IN_TRANSACTION: u8 = 2;
+const FAILED: u8 = 3;
+
+/// What one session does. Times are in microseconds since 2000-01-01 UTC, 0 for never.
+pub struct SessionFacts {
+    /// The id by which the partition knows it.
+    pub(crate) id: SessionId,
+    pub(crate) identity: Identity,
+    application: Mutex<String>,
+    began_us: AtomicI64,
+    state: AtomicU8,
+    state_since_us: AtomicI64,
+    query_since_us: AtomicI64,
+    transaction_since_us: AtomicI64,
+    waiting_since_us: AtomicI64,
+    query: Mutex<Option<Arc<str>>>,
+}
+
+/// The same at one moment.
+pub(crate) struct SessionNow {
+    pub(crate) application: String,
+    pub(crate) state: &'static str,
+    pub(crate) state_since_us: i64,
+    pub(crate) query_since_us: i64,
+    pub(crate) transaction_since_us: i64,
+    pub(crate) waiting_since_us: i64,
+    pub(crate) query: String,
+}
+
+impl SessionFacts {
+    pub(crate) fn new(id: SessionId, identity: Identity) -> SessionFacts {
+        SessionFacts {
+            id,
+            identity,
+            application: Mutex::default(),
+            began_us: AtomicI64::new(0),
+            state: AtomicU8::new(IDLE),
+            state_since_us: AtomicI64::new(0),
+            query_since_us: AtomicI64::new(0),
+            transaction_since_us: AtomicI64::new(0),
+            waiting_since_us: AtomicI64::new(0),
+            query: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_application(&self, name: &str) {
+        name.clone_into(&mut self.application.lock());
+    }
+
+    /// The session begins.
+    pub fn begin_at(&self, now_us: i64) {
+        self.began_us.store(now_us, Relaxed);
+        self.state_since_us.store(now_us, Relaxed);
+    }
+
+    pub(crate) fn began_us(&self) -> i64 {
+        self.began_us.load(Relaxed)
+    }
+
+    /// A statement begins.
+    pub(crate) fn begins(&self, query: &Arc<str>, now_us: i64) {
+        self.state.store(ACTIVE, Relaxed);
+        self.state_since_us.store(now_us, Relaxed);
+        self.query_since_us.store(now_us, Relaxed);
+        *self.query.lock() = Some(Arc::clone(query));
+    }
+
+    /// It waits for another transaction.
+    pub(crate) fn waits(&self, now_us: i64) {
+        self.waiting_since_us.store(now_us, Relaxed);
+    }
+
+    /// It has nothing to do. `transaction_since_us` is when its open transaction began.
+    pub(crate) fn rests(&self, status: TransactionStatus, transaction_since_us: i64, now_us: i64) {
+        let state = match status {
+            TransactionStatus::Idle => IDLE,
+            TransactionStatus::InTransaction => IN_TRANSACTION,
+            TransactionStatus::Failed => FAILED,
+        };
+        self.state.store(state, Relaxed);
+        self.state_since_us.store(now_us, Relaxed);
+        self.transaction_since_us.store(transaction_since_us, Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> SessionNow {
+        let state = self.state.load(Relaxed);
+        let (query_since_us, began_us) = (
+            self.query_since_us.load(Relaxed),
+            self.transaction_since_us.load(Relaxed),
+        );
+        SessionNow {
+            application: self.application.lock().clone(),
+            state: match state {
+                ACTIVE => "active",
+                IN_TRANSACTION => "idle in transaction",
+                FAILED => "idle in transaction (aborted)",
+                _ => "idle",
+            },
+            state_since_us: self.state_since_us.load(Relaxed),
+            query_since_us,
+            transaction_since_us: if began_us == 0 && state == ACTIVE {
+                query_since_us
+            } else {
+                began_us
+            },
+            waiting_since_us: self.waiting_since_us.load(Relaxed),
+            query: self.query.lock().as_deref().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_that_have_ended_are_forgotten() {
+        let insight = Insight::default();
+        let stays = Arc::new(SessionFacts::new(SessionId(1), Identity::default()));
+        insight.add_session(&stays);
+        for number in 2..1000 {
+            insight.add_session(&Arc::new(SessionFacts::new(SessionId(number), Identity::default())));
+        }
+        assert_eq!(insight.sessions().into_keys().collect::<Vec<_>>(), [SessionId(1)]);
+        assert!(insight.sessions.lock().by_id.len() <= 2 * SWEEP_SLACK);
+    }
+
+    #[test]
+    fn a_session_says_what_it_does() {
+        let facts = SessionFacts::new(SessionId(1), Identity::default());
+        assert_eq!(facts.now().state, "idle");
+        facts.begins(&Arc::from("select 1"), 5);
+        let now = facts.now();
+        assert_eq!(
+            (now.state, &*now.query, now.transaction_since_us),
+            ("active", "select 1", 5)
+        );
+        facts.rests(TransactionStatus::InTransaction, 4, 9);
+        let now = facts.now();
+        assert_eq!(
+            (now.state, now.state_since_us, now.transaction_since_us),
+            ("idle in transaction", 9, 4)
+        );
+    }
+}

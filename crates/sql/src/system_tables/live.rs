@@ -1,0 +1,467 @@
+//! Views of what happens now: sessions, waits, hot items, counters (schema `rubato`, and what tools ask `pg_catalog` for).
+//!
+//! `docs/contention.md` tells how to read them.
+
+use super::{Live, OWNER, SystemTable, oid, text};
+use crate::catalog::Catalog;
+use DataType::{Bool, Float8, Int2, Int4, Int8, Name, Oid, Text, TimestampTz};
+use rubato_base::text_format::{TextContext, write_text};
+use rubato_base::{ColumnType, DataType, KeyReader, SessionId, TableId, Value};
+use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
+use rubato_stages::StageKind;
+
+/// The oid of the database `rubato` in `pg_database`.
+const DATABASE: u32 = 16_383;
+
+/// No rows without a database to look into.
+fn nothing(_: &Catalog) -> Vec<Vec<Value>> {
+    Vec::new()
+}
+
+/// A view, and what makes its rows.
+type View = (SystemTable, fn(&Live<'_>) -> Vec<Vec<Value>>);
+
+const fn view(
+    name: &'static str,
+    oid: u32,
+    columns: &'static [(&'static str, DataType)],
+    rows: fn(&Live<'_>) -> Vec<Vec<Value>>,
+) -> View {
+    let table = SystemTable {
+        name,
+        oid,
+        columns,
+        rows: nothing,
+    };
+    (table, rows)
+}
+
+static VIEWS: &[View] = &[
+    view(
+        "rubato.hot_items",
+        12_100,
+        &[
+            ("table_name", Text),
+            ("index_name", Text),
+            ("key", Text),
+            ("transactions", Int8),
+            ("pending_formulas", Int8),
+            ("queue_length", Int8),
+            ("waiting", Int8),
+            ("waits", Int8),
+            ("aborts", Int8),
+            ("aborts_read_changed", Int8),
+            ("aborts_range_changed", Int8),
+            ("aborts_deadlock", Int8),
+            ("aborts_cascade", Int8),
+            ("aborts_formula_failed", Int8),
+            ("aborts_wounded", Int8),
+        ],
+        hot_items,
+    ),
+    view(
+        "rubato.waits",
+        12_101,
+        &[
+            ("pid", Int4),
+            ("usename", Name),
+            ("application_name", Text),
+            ("waits_for_pid", Int4),
+            ("waits_for_state", Text),
+            ("reason", Text),
+            ("table_name", Text),
+            ("index_name", Text),
+            ("key", Text),
+            ("waiting_ms", Float8),
+            ("query", Text),
+            ("waits_for_query", Text),
+        ],
+        waits,
+    ),
+    view(
+        "rubato.aborts",
+        12_102,
+        &[("reason", Text), ("count", Int8), ("meaning", Text)],
+        aborts,
+    ),
+    view(
+        "rubato.statistics",
+        12_103,
+        &[("name", Text), ("value", Int8)],
+        statistics,
+    ),
+    view(
+        "rubato.stages",
+        12_104,
+        &[
+            ("worker", Int4),
+            ("stage", Text),
+            ("handled", Int8),
+            ("queue_length", Int8),
+            ("queue_length_max", Int8),
+            ("samples", Int8),
+            ("wait_us", Float8),
+            ("wait_us_max", Int8),
+            ("service_us", Float8),
+            ("service_us_max", Int8),
+        ],
+        stages,
+    ),
+    view(
+        "pg_catalog.pg_stat_activity",
+        12_105,
+        &[
+            ("datid", Oid),
+            ("datname", Name),
+            ("pid", Int4),
+            ("leader_pid", Int4),
+            ("usesysid", Oid),
+            ("usename", Name),
+            ("application_name", Text),
+            ("client_addr", Text),
+            ("client_hostname", Text),
+            ("client_port", Int4),
+            ("backend_start", TimestampTz),
+            ("xact_start", TimestampTz),
+            ("query_start", TimestampTz),
+            ("state_change", TimestampTz),
+            ("wait_event_type", Text),
+            ("wait_event", Text),
+            ("state", Text),
+            ("backend_xid", Int8),
+            ("backend_xmin", Int8),
+            ("query_id", Int8),
+            ("query", Text),
+            ("backend_type", Text),
+        ],
+        activity,
+    ),
+    view(
+        "pg_catalog.pg_locks",
+        12_106,
+        &[
+            ("locktype", Text),
+            ("database", Oid),
+            ("relation", Oid),
+            ("page", Int4),
+            ("tuple", Int2),
+            ("virtualxid", Text),
+            ("transactionid", Int8),
+            ("classid", Oid),
+            ("objid", Oid),
+            ("objsubid", Int2),
+            ("virtualtransaction", Text),
+            ("pid", Int4),
+            ("mode", Text),
+            ("granted", Bool),
+            ("fastpath", Bool),
+            ("waitstart", TimestampTz),
+        ],
+        locks,
+    ),
+];
+
+/// The views as tables.
+pub(super) fn tables() -> impl Iterator<Item = &'static SystemTable> {
+    VIEWS.iter().map(|(table, _)| table)
+}
+
+/// The rows of a view; none if there is no view of this name.
+pub(super) fn rows(name: &str, live: &Live<'_>) -> Vec<Vec<Value>> {
+    let view = VIEWS.iter().find(|(table, _)| table.name == name);
+    view.map_or(Vec::new(), |(_, rows)| rows(live))
+}
+
+fn count(number: u64) -> Value {
+    Value::Int8(number as i64)
+}
+
+/// A place in words: table, index, key. What has been dropped since has no name.
+fn named(catalog: &Catalog, (storage, key): &Place) -> [Value; 3] {
+    for table in catalog.tables.values() {
+        let type_of = |column: &usize| table.columns[*column].column_type;
+        let own_key: Vec<ColumnType> = if table.primary_key.is_empty() {
+            vec![ColumnType::plain(Int8)]
+        } else {
+            table.primary_key.iter().map(type_of).collect()
+        };
+        let shown = |types: &[ColumnType]| key.as_ref().map_or(Value::Null, |key| readable(key.as_bytes(), types));
+        if table.id == *storage {
+            return [text(&table.name), Value::Null, shown(&own_key)];
+        }
+        if let Some(index) = table.indexes.iter().find(|index| index.id == *storage) {
+            let columns: Vec<ColumnType> = index.columns.iter().map(type_of).collect();
+            return [text(&table.name), text(&index.name), shown(&columns)];
+        }
+    }
+    [Value::Null, Value::Null, Value::Null]
+}
+
+/// The components of a key as they are written in SQL: `7`, `(7, violin)`.
+fn readable(key: &[u8], types: &[ColumnType]) -> Value {
+    let mut reader = KeyReader::new(key);
+    let context = TextContext::default();
+    let mut parts = Vec::new();
+    for column_type in types {
+        let Ok(value) = reader.next(column_type.data_type) else {
+            break;
+        };
+        let mut part = Vec::new();
+        match value {
+            Value::Null => part.extend_from_slice(b"NULL"),
+            value => write_text(&value, column_type.data_type, &context, &mut part),
+        }
+        parts.push(String::from_utf8_lossy(&part).into_owned());
+    }
+    match &parts[..] {
+        [one] => text(one),
+        several => text(&format!("({})", several.join(", "))),
+    }
+}
+
+fn hot_items(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let items = live.database.hot_items().into_iter();
+    let row = |(place, item): (Place, rubato_protocol::HotItem)| {
+        let mut row = named(live.catalog, &place).to_vec();
+        row.extend([item.transactions, item.pending, item.queue, item.waiting].map(count));
+        row.push(count(item.counts.waits.iter().sum()));
+        row.push(count(item.counts.aborts.iter().sum()));
+        row.extend(item.counts.aborts.map(count));
+        row
+    };
+    items.map(row).collect()
+}
+
+fn backend(live: &Live<'_>, session: SessionId) -> Value {
+    let sessions = &live.sessions;
+    sessions
+        .get(&session)
+        .map_or(Value::Null, |facts| Value::Int4(facts.identity.backend_id))
+}
+
+fn reason_of(reason: WaitReason) -> &'static str {
+    match reason {
+        WaitReason::Queue => "queue",
+        WaitReason::After => "after",
+        WaitReason::Ordered => "ordered",
+        WaitReason::Reader => "reader",
+        WaitReason::Prepared => "prepared",
+    }
+}
+
+fn waits(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let row = |waiting: Waiting| {
+        let waiter = live.sessions.get(&waiting.session)?;
+        let now = waiter.now();
+        let owner = live.sessions.get(&waiting.owner_session).map(|owner| owner.now());
+        let waited_us = live.now_us.saturating_sub(now.waiting_since_us).max(0);
+        let mut row = vec![
+            Value::Int4(waiter.identity.backend_id),
+            text(&waiter.identity.user),
+            text(&now.application),
+            backend(live, waiting.owner_session),
+            owner.as_ref().map_or(Value::Null, |owner| text(owner.state)),
+            text(reason_of(waiting.reason)),
+        ];
+        row.extend(named(live.catalog, &waiting.place));
+        row.push(Value::Float8(waited_us as f64 / 1000.0));
+        row.push(text(&now.query));
+        row.push(owner.map_or(Value::Null, |owner| text(&owner.query)));
+        Some(row)
+    };
+    live.database.waiting().into_iter().filter_map(row).collect()
+}
+
+/// Abort reasons with their names, in the order of the enum.
+const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
+    (
+        AbortReason::ReadChanged,
+        "read_changed",
+        "a row that the transaction had read has another value where it would have to stand",
+    ),
+    (
+        AbortReason::RangeChanged,
+        "range_changed",
+        "a range that it had read has other rows there",
+    ),
+    (AbortReason::Deadlock, "deadlock", "it would have waited in a circle"),
+    (
+        AbortReason::Cascade,
+        "cascade",
+        "it had read through a transaction that was rolled back",
+    ),
+    (
+        AbortReason::FormulaFailed,
+        "formula_failed",
+        "a formula of it could not be evaluated at its place",
+    ),
+    (
+        AbortReason::Wounded,
+        "wounded",
+        "an older transaction of the grid needed what it held",
+    ),
+];
+
+const WAITS: [WaitReason; WaitReason::COUNT] = [
+    WaitReason::Queue,
+    WaitReason::After,
+    WaitReason::Ordered,
+    WaitReason::Reader,
+    WaitReason::Prepared,
+];
+
+fn aborts(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let counted = live.database.statistics().aborts;
+    ABORTS
+        .iter()
+        .map(|(reason, name, meaning)| vec![text(name), count(counted[*reason as usize]), text(meaning)])
+        .collect()
+}
+
+fn statistics(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let protocol = live.database.statistics();
+    let row = |name: &str, value: u64| vec![text(name), count(value)];
+    let mut rows = vec![
+        row("commits", protocol.commits),
+        row("commits_read_only", protocol.read_only_commits),
+        row("rollbacks", protocol.rollbacks),
+        row("blind_updates", protocol.blind_updates),
+        row("bounds_refused", protocol.bounds_refused),
+        row("ordered_reads", protocol.ordered_reads),
+        row("evictions", protocol.evictions),
+        row("live_transactions", live.database.live_transactions() as u64),
+        row("memory_bytes", live.database.memory_bytes() as u64),
+        row("pending_bytes", live.database.pending_bytes() as u64),
+        row("sessions", live.sessions.len() as u64),
+    ];
+    for (reason, name, _) in ABORTS {
+        rows.push(row(&format!("aborts.{name}"), protocol.aborts[reason as usize]));
+    }
+    for reason in WAITS {
+        let name = format!("waits.{}", reason_of(reason));
+        rows.push(row(&name, protocol.waits[reason as usize]));
+    }
+    let counters = live.counters.iter();
+    rows.extend(counters.map(|(name, value)| vec![text(name), Value::Int8(*value)]));
+    rows
+}
+
+fn stages(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (worker, metrics) in live.stages.iter().enumerate() {
+        let numbers = metrics.snapshot();
+        for kind in StageKind::ALL {
+            let stage = &numbers[kind.index()];
+            let mean = |sum: u64| match stage.samples {
+                0 => Value::Null,
+                samples => Value::Float8(sum as f64 / samples as f64),
+            };
+            rows.push(vec![
+                Value::Int4(worker as i32),
+                text(kind.name()),
+                count(stage.handled),
+                count(stage.queue_length),
+                count(stage.queue_length_max),
+                count(stage.samples),
+                mean(stage.wait_us),
+                count(stage.wait_us_max),
+                mean(stage.service_us),
+                count(stage.service_us_max),
+            ]);
+        }
+    }
+    rows
+}
+
+/// A time, if it has come.
+fn time(us: i64) -> Value {
+    if us == 0 { Value::Null } else { Value::TimestampTz(us) }
+}
+
+fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let waiting = live.database.waiting();
+    let row = |facts: &std::sync::Arc<crate::insight::SessionFacts>| {
+        let now = facts.now();
+        let wait = waiting.iter().find(|wait| wait.session == facts.id);
+        vec![
+            oid(DATABASE),
+            text(&facts.identity.database),
+            Value::Int4(facts.identity.backend_id),
+            Value::Null,
+            oid(OWNER),
+            text(&facts.identity.user),
+            text(&now.application),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            time(facts.began_us()),
+            time(now.transaction_since_us),
+            time(now.query_since_us),
+            time(now.state_since_us),
+            match (wait, now.state) {
+                (Some(_), _) => text("Lock"),
+                (None, "active") => Value::Null,
+                _ => text("Client"),
+            },
+            match (wait, now.state) {
+                (Some(wait), _) => text(reason_of(wait.reason)),
+                (None, "active") => Value::Null,
+                _ => text("ClientRead"),
+            },
+            text(now.state),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            text(&now.query),
+            text("client backend"),
+        ]
+    };
+    live.sessions.values().map(row).collect()
+}
+
+/// The relation of a place, for tools that join with `pg_class`.
+fn relation(catalog: &Catalog, storage: TableId) -> Value {
+    let table = catalog
+        .tables
+        .values()
+        .find(|table| table.id == storage || table.indexes.iter().any(|index| index.id == storage));
+    table.map_or(Value::Null, |table| oid(table.oid))
+}
+
+/// There are no locks: a wait is shown as PostgreSQL shows the wait for a row, that is for the transaction that has it.
+fn locks(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let row = |session: SessionId, place: Option<&Place>, id: u64, since_us: i64| {
+        let granted = place.is_none();
+        let virtual_id = text(&format!("{}/{id}", session.0));
+        vec![
+            text("transactionid"),
+            Value::Null,
+            place.map_or(Value::Null, |place| relation(live.catalog, place.0)),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            count(id),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            virtual_id,
+            backend(live, session),
+            text(if granted { "ExclusiveLock" } else { "ShareLock" }),
+            Value::Bool(granted),
+            Value::Bool(false),
+            time(since_us),
+        ]
+    };
+    let mut rows = Vec::new();
+    let mut owners = std::collections::BTreeMap::new();
+    for wait in live.database.waiting() {
+        owners.insert(wait.owner, wait.owner_session);
+        let since = live
+            .sessions
+            .get(&wait.session)
+            .map_or(0, |facts| facts.now().waiting_since_us);
+        rows.push(row(wait.session, Some(&wait.place), wait.owner.0, since));
+    }
+    rows.extend(owners.into_iter().map(|(id, session)| row(session, None, id.0, 0)));
+    rows
+}

@@ -18,6 +18,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
+# What a client program prints when the server is to be killed and started again.
+KILL_REQUEST = "please kill the server"
 
 
 class CheckFailed(Exception):
@@ -338,8 +340,11 @@ class Context:
             self.failed += 1
             print(f"{self.suite} {name} ... FAILED ({' '.join(str(reason).split())[:600]})")
 
-    def program_checks(self, name, command, timeout, env=None):
-        """Runs a client program that prints its own verdict lines `name ... ok`; a program that ends badly is a verdict too."""
+    def program_checks(self, name, command, timeout, env=None, killed=None):
+        """Runs a client program that prints its own verdict lines `name ... ok`; a program that ends badly is a verdict too.
+
+        `killed` is the server that is killed and started again whenever the program asks for it.
+        """
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
         deadline, buffer, verdicts, tail = time.monotonic() + timeout, b"", 0, []
         while True:
@@ -353,7 +358,11 @@ class Context:
             buffer += piece
             *lines, buffer = buffer.split(b"\n") if piece else [buffer, b""]
             for line in (line.decode(errors="replace").rstrip() for line in lines):
-                verdicts += self.program_line(line, tail)
+                if killed and line == KILL_REQUEST:
+                    killed.kill()
+                    killed.launch()
+                else:
+                    verdicts += self.program_line(line, tail)
             if not piece:
                 break
         status = process.wait()

@@ -16,9 +16,9 @@ sys.dont_write_bytecode = True
 
 import harness  # noqa: E402  (its folder must be known first)
 
-SUITES = ["psql", "pgbench", "psycopg", "jdbc", "tokio", "isolation", "crash", "bad_input", "program"]
-# Suites about Rubato's own folder and program: PostgreSQL has nothing to compare.
-RUBATO_ONLY = {"bad_input", "program"}
+SUITES = ["psql", "pgbench", "psycopg", "jdbc", "tokio", "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program"]
+# Suites about Rubato's own folder, program and views: PostgreSQL has nothing to compare.
+RUBATO_ONLY = {"bad_input", "insight", "program"}
 
 
 def options():

@@ -29,7 +29,8 @@ def run(context):
             with context.check(name):
                 work(context, server)
                 still_serves(server)
-    with context.server() as server, context.check("many connections"):
+    room = ["--max-connections", str(context.connections + 100)]
+    with context.server(options=room) as server, context.check("many connections"):
         many_connections(context, server)
     connection_limit(context)
     folders(context)

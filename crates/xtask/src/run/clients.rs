@@ -74,6 +74,7 @@ fn built_rust_clients(steps: &mut Steps, target: &Path) -> bool {
         "lint of the Rust clients",
         &[&["clippy"], &place[..], &["--", "-D", "warnings"]].concat(),
     );
+    steps.cargo("tests of the Rust clients", &[&["test"], &place[..]].concat());
     steps.cargo("build of the Rust clients", &[&["build"], &place[..]].concat())
 }
 

@@ -1,9 +1,12 @@
-//! Clients that speak to a running server: `tokio`, `isolation`, `load` and `verify`.
+//! Clients that speak to a running server: `tokio`, `isolation`, `hermitage`, `insight`, `outcome`, `load` and `verify`.
 //!
 //! Every check prints `name ... ok` or `name ... FAILED (reason)`. The runner is `tests/clients/run.py`.
 
 mod crash;
+mod hermitage;
+mod insight;
 mod isolation;
+mod outcome;
 mod report;
 mod session;
 mod tokio_checks;
@@ -15,7 +18,10 @@ use report::Failure;
 
 const HELP: &str = "\
 rubato-clients tokio     --url URL
-rubato-clients isolation --url URL --clients 2,16,64 --milliseconds N --blind-aborts-allowed yes|no
+rubato-clients isolation --url URL --clients 2,16,64 --milliseconds N --blind-aborts-allowed yes|no --kill yes|no [--histories PART]
+rubato-clients hermitage --url URL --levels default,serializable,...
+rubato-clients insight   --url URL
+rubato-clients outcome   --url URL --clients N --rounds N --ids-may-return yes|no
 rubato-clients load      --url URL --clients N --round N --record FILE     until the server is gone
 rubato-clients verify    --url URL --round N --record FILE --ledger FILE";
 
@@ -76,6 +82,9 @@ async fn run(arguments: &[String]) -> Result<bool, Failure> {
     match task.as_str() {
         "tokio" => tokio_checks::run(options.text("url")?).await,
         "isolation" => isolation::run(&options).await,
+        "hermitage" => hermitage::run(&options).await,
+        "insight" => insight::run(&options).await,
+        "outcome" => outcome::run(&options).await,
         "load" => crash::load(&options).await,
         "verify" => crash::verify(&options).await,
         _ => Err(Failure::new(HELP)),

@@ -1,15 +1,19 @@
 //! Connections, and the retry rule that every client of a serializable database follows.
 
-use std::future::Future;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 
-use crate::report::Failure;
+use crate::isolation::World;
+use crate::report::{Checked, Failure, require};
 
 /// Attempts of one transaction before the client gives up.
 const ATTEMPTS_MAX: u64 = 10_000;
+/// How long a killed server may take until it serves again.
+const RESTART_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Opens a session.
 pub async fn connect(url: &str) -> Result<Client, Failure> {
@@ -28,22 +32,72 @@ pub async fn connect_many(url: &str, number: usize) -> Result<Vec<Client>, Failu
     Ok(clients)
 }
 
-/// Transactions that ended, over all clients of a history.
+/// Transactions of one kind that ended, over all clients of a history.
 #[derive(Default)]
 pub struct Tally {
+    kind: &'static str,
     /// Acknowledged commits.
     pub committed: AtomicU64,
     /// Refusals with 40001 or 40P01 that the client saw.
     pub aborted: AtomicU64,
+    /// Transactions whose connection was lost: nobody told whether they were committed.
+    pub unknown: AtomicU64,
 }
 
 impl Tally {
+    /// A tally of one kind of transactions.
+    pub fn of(kind: &'static str) -> Tally {
+        Tally {
+            kind,
+            ..Tally::default()
+        }
+    }
+
     /// (commits, aborts)
     pub fn numbers(&self) -> (u64, u64) {
         (
             self.committed.load(Ordering::SeqCst),
             self.aborted.load(Ordering::SeqCst),
         )
+    }
+
+    /// Adds what another tally has counted.
+    pub fn add(&self, other: &Tally) {
+        self.committed.fetch_add(other.numbers().0, Ordering::SeqCst);
+        self.aborted.fetch_add(other.numbers().1, Ordering::SeqCst);
+        self.unknown.fetch_add(other.unknown(), Ordering::SeqCst);
+    }
+
+    /// Transactions of unknown outcome.
+    pub fn unknown(&self) -> u64 {
+        self.unknown.load(Ordering::SeqCst)
+    }
+
+    /// Fails unless `found` effects are those of the acknowledged transactions, and of some of unknown outcome.
+    pub fn require_count(&self, found: i64, what: &str) -> Checked {
+        let (least, most) = (self.numbers().0, self.numbers().0 + self.unknown());
+        let fits = u64::try_from(found).is_ok_and(|found| (least..=most).contains(&found));
+        require(fits, || {
+            format!(
+                "{what} is {found}; {least} commits were acknowledged, {} are unknown",
+                self.unknown()
+            )
+        })
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (committed, aborted) = self.numbers();
+        write!(
+            f,
+            "{}: {committed} committed, {aborted} refused and run again",
+            self.kind
+        )?;
+        match self.unknown() {
+            0 => Ok(()),
+            unknown => write!(f, ", {unknown} unknown"),
+        }
     }
 }
 
@@ -53,25 +107,89 @@ pub fn is_retryable(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| refused.contains(code))
 }
 
-/// Runs `attempt` until it is not refused. The attempt begins and commits by itself.
-pub async fn retrying<T, F>(client: &Client, tally: &Tally, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
-where
-    F: Future<Output = Result<T, tokio_postgres::Error>>,
-{
-    for _ in 0..ATTEMPTS_MAX {
-        match attempt().await {
-            Ok(value) => {
-                tally.committed.fetch_add(1, Ordering::SeqCst);
+/// True if the server has gone: the connection is lost, or ends with a word about it.
+pub fn is_lost(error: &tokio_postgres::Error) -> bool {
+    match error.as_db_error() {
+        Some(db) => db.code().code().starts_with("57P"),
+        None => true,
+    }
+}
+
+/// One client of a history. Where the server may be killed it connects again and goes on.
+pub struct Seat<'w> {
+    world: &'w World,
+    client: Client,
+}
+
+impl<'w> Seat<'w> {
+    /// Opens a session.
+    pub async fn new(world: &'w World) -> Result<Seat<'w>, Failure> {
+        let client = connect(&world.url).await?;
+        Ok(Seat { world, client })
+    }
+
+    /// Runs `attempt` until it is not refused. The attempt begins and commits by itself. `None` if the connection was lost:
+    /// then nobody knows whether it was committed.
+    pub async fn run<T>(
+        &mut self,
+        tally: &Tally,
+        mut attempt: impl AsyncFnMut(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<Option<T>, Failure> {
+        for _ in 0..ATTEMPTS_MAX {
+            let outcome = match attempt(&self.client).await {
+                Err(error) if is_retryable(&error) => {
+                    tally.aborted.fetch_add(1, Ordering::SeqCst);
+                    self.client.batch_execute("rollback").await.map(|()| None)
+                }
+                outcome => outcome.map(Some),
+            };
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    tally.committed.fetch_add(1, Ordering::SeqCst);
+                    return Ok(Some(value));
+                }
+                Err(error) if self.world.is_killed && is_lost(&error) => {
+                    tally.unknown.fetch_add(1, Ordering::SeqCst);
+                    self.connect_again().await?;
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Failure::new(format!("refused {ATTEMPTS_MAX} times in a row")))
+    }
+
+    /// Runs until the outcome is known.
+    pub async fn insist<T>(
+        &mut self,
+        tally: &Tally,
+        mut attempt: impl AsyncFnMut(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Failure> {
+        loop {
+            if let Some(value) = self.run(tally, &mut attempt).await? {
                 return Ok(value);
             }
-            Err(error) if is_retryable(&error) => {
-                tally.aborted.fetch_add(1, Ordering::SeqCst);
-                client.batch_execute("rollback").await?;
-            }
-            Err(error) => return Err(error.into()),
         }
     }
-    Err(Failure::new(format!("refused {ATTEMPTS_MAX} times in a row")))
+
+    async fn connect_again(&mut self) -> Result<(), Failure> {
+        self.client = connect_patiently(&self.world.url).await?;
+        self.world.prolong();
+        Ok(())
+    }
+}
+
+/// Opens a session with a server that is perhaps being started.
+pub async fn connect_patiently(url: &str) -> Result<Client, Failure> {
+    let begun = Instant::now();
+    loop {
+        match connect(url).await {
+            Err(failure) if begun.elapsed() > RESTART_TIME_MAX => return Err(failure),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            connected => return connected,
+        }
+    }
 }
 
 /// A small generator for choices of a client; the order of the choices depends on the seed alone.

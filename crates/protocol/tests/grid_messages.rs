@@ -216,7 +216,10 @@ fn what_is_repeated_is_answered_again_and_done_once() {
         "it is prepared"
     );
     let decide = || Request::Decide(Some(tick(3)));
+    // As long as it is undecided the log has to be kept from before its record.
+    assert_eq!(site.0.database.undecided_since(), Some(Lsn(0)));
     assert_eq!(site.ask(t, decide()), [Reply::Done]);
+    assert_eq!(site.0.database.undecided_since(), None);
     assert_eq!(site.refuse(HOME, request(t, decide())), [Reply::Done]);
     // Late ones of a transaction that has committed: a prepare must not be answered by a refusal, a rollback must not undo it.
     for late in [

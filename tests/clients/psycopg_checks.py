@@ -341,6 +341,25 @@ def a_long_statement_is_cancelled_and_runs_out_of_time(connect):
         expect(conn.execute("select count(*) from l").fetchone(), (20_000,))
 
 
+@check
+def a_copy_that_awaits_data_is_cancelled(connect):
+    with connect(autocommit=True) as conn, connect(autocommit=True) as other:
+        conn.execute("drop table if exists l")
+        conn.execute("create table l (id int primary key)")
+
+        def load():
+            with conn.cursor().copy("copy l from stdin") as copy:
+                copy.write("1\n2\n")
+                time.sleep(0.1)
+                expect(other.execute("select count(*) from l").fetchone(), (0,))
+                conn.cancel()
+                time.sleep(0.3)
+                copy.write("3\n")
+
+        fails(errors.QueryCanceled, load)
+        expect(conn.execute("select count(*) from l").fetchone(), (0,))
+
+
 def drained(conn, sql):
     """Takes all that a query or a COPY gives."""
     if not sql.startswith("copy"):

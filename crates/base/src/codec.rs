@@ -174,6 +174,17 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     })
 }
 
+/// Whether [`decode_value`] would take these bytes, without a copy of what is in them.
+pub(crate) fn check_value(bytes: &[u8]) -> Result<()> {
+    match bytes.split_first() {
+        Some((&tag, payload)) if tag == DataType::Text as u8 => std::str::from_utf8(payload)
+            .map(drop)
+            .map_err(|_| damaged("a text value is not UTF-8")),
+        Some((&tag, _)) if tag == DataType::Bytea as u8 => Ok(()),
+        _ => decode_value(bytes).map(drop),
+    }
+}
+
 #[inline]
 fn fixed<const N: usize>(payload: &[u8]) -> Result<[u8; N]> {
     payload.try_into().map_err(|_| damaged("a value has the wrong length"))
@@ -226,8 +237,15 @@ mod tests {
             let mut out = Vec::new();
             put_value(&mut out, &value);
             assert_eq!(ByteReader::new(&out).value().unwrap(), value);
+            assert!(check_value(ByteReader::new(&out).bytes().unwrap()).is_ok());
         }
-        assert!(decode_value(&[99, 1]).is_err());
-        assert!(decode_value(&[DataType::Int4 as u8, 1]).is_err());
+        let wrong: [&[u8]; 3] = [
+            &[99, 1],
+            &[DataType::Int4 as u8, 1],
+            &[DataType::Text as u8, b'a', 0xff],
+        ];
+        for bytes in wrong {
+            assert!(decode_value(bytes).is_err() && check_value(bytes).is_err());
+        }
     }
 }

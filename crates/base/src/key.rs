@@ -15,8 +15,15 @@ const VALUE: u8 = 1;
 const NULL: u8 = 255;
 
 /// An encoded key. Up to 24 bytes are held inline.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(SmallVec<[u8; 24]>);
+
+/// The derived one would go byte by byte.
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        Key::from_bytes(self.as_bytes())
+    }
+}
 
 impl Key {
     /// A key of these bytes.

@@ -26,6 +26,6 @@ pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
 pub use key::{Key, KeyReader, KeyWriter, prefix_successor};
 pub use numeric::Numeric;
-pub use row::{Row, RowBuilder, RowRef};
+pub use row::{Row, RowBuilder, RowRef, pack_columns};
 pub use types::{ColumnType, DataType};
 pub use value::Value;

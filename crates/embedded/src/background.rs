@@ -71,6 +71,11 @@ impl Drop for Background {
     }
 }
 
+/// A thread for a job that ends by itself; false if there is none.
+pub(crate) fn lend_thread(job: rubato_node::Job) -> bool {
+    std::thread::Builder::new().name("read-log".into()).spawn(job).is_ok()
+}
+
 fn run(node: &Node, signal: &Signal) {
     let mut log_looked_at = Instant::now();
     let mut not_before = Instant::now();

@@ -112,10 +112,15 @@ fn check_version(path: &Path) -> Result<()> {
         // Begun and cut off at once: nothing was ever in it.
         Ok(text) if text.is_empty() && !holds_data(path) => write_version(&file),
         Ok(text) => {
-            let found: u32 = text.trim().parse().map_err(|_| {
-                let message = format!("{} is damaged at byte 0: it does not hold a number", file.display());
-                Error::new(SqlState::DATA_CORRUPTED, message)
-            })?;
+            let found = text
+                .trim()
+                .parse()
+                .ok()
+                .filter(|found: &u32| *found > 0)
+                .ok_or_else(|| {
+                    let message = format!("{} is damaged at byte 0: it does not hold a version", file.display());
+                    Error::new(SqlState::DATA_CORRUPTED, message)
+                })?;
             if found > FORMAT_VERSION {
                 let message = format!(
                     "the data folder {} has format version {found}; this program reads up to version {FORMAT_VERSION}",

@@ -87,6 +87,14 @@ impl Database {
         let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
         let mut settings = NodeSettings {
             clock_us: session::now_us,
+            helper: Some(background::lend_thread),
+            on_recovery: |progress| {
+                tracing::info!(
+                    replayed_mib = progress.log_bytes >> 20,
+                    of_mib = progress.log_bytes_total >> 20,
+                    "recovering"
+                );
+            },
             ..options.node
         };
         let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);

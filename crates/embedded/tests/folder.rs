@@ -1,6 +1,8 @@
 //! Who may open a folder, and what it says when it must not.
 
 use rubato_embedded::{Database, Options, check};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const OPEN_FOLDER: &str = "RUBATO_TEST_OPEN_FOLDER";
@@ -124,6 +126,101 @@ fn a_check_counts_what_is_there_and_names_what_is_damaged() {
     assert_eq!(damaged.code().as_str(), "XX001");
     assert!(damaged.to_string().contains(".log at byte"), "{damaged}");
     assert!(Database::open(folder.path(), small()).is_err());
+}
+
+/// All files below a folder with their content, but for the lock, which says who was there last.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("lists") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.file_name().is_some_and(|name| name != "LOCK") {
+            let bytes = std::fs::read(&path).expect("reads");
+            found.insert(path, bytes);
+        }
+    }
+    found
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for (path, bytes) in files(from) {
+        let target = to.join(path.strip_prefix(from).expect("below"));
+        std::fs::create_dir_all(target.parent().expect("a parent")).expect("makes");
+        std::fs::write(target, bytes).expect("writes");
+    }
+}
+
+#[test]
+fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
+    let place = tempfile::tempdir().expect("a folder");
+    let whole = place.path().join("whole");
+    let database = Database::open(&whole, small()).expect("opens");
+    let mut session = database.session().expect("a session");
+    session
+        .execute("create table t (a int primary key, b text)")
+        .expect("makes");
+    // Beyond the first segment of the log, so that it is cut, and beyond a memory table of the store.
+    for part in 0..6 {
+        let rows = (0..4_000).map(|row| format!("{}\t{:0>300}\n", part * 4_000 + row, row * 7_919));
+        let data: String = rows.collect();
+        session.copy_in("copy t from stdin", data.as_bytes()).expect("copies");
+        database.checkpoint().expect("makes a checkpoint");
+    }
+    drop(session);
+    database.close().expect("closes");
+    let segment = files(&whole)
+        .into_keys()
+        .find(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .expect("a segment");
+    let segment = segment.strip_prefix(&whole).expect("below").to_owned();
+    assert!(!segment.ends_with("0000000000000000.log"), "the log was cut");
+    type Damage = fn(&Path);
+    let gone: Damage = |path| std::fs::remove_file(path).expect("removes");
+    let flipped: Damage = |path| {
+        let mut bytes = std::fs::read(path).expect("reads");
+        bytes[0] ^= 1;
+        std::fs::write(path, bytes).expect("writes");
+    };
+    let cases: [(&Path, Damage, &str); 9] = [
+        (&segment, gone, "log"),
+        (&segment, flipped, ".log at byte 0"),
+        (Path::new("store/keyspaces/0/current"), gone, "keyspaces/0/current"),
+        (Path::new("store/keyspaces/1/current"), gone, "keyspaces/1/current"),
+        (Path::new("store/keyspaces/1/current"), flipped, "keyspaces/1/current"),
+        (Path::new("store/version"), gone, "store/version"),
+        (Path::new("store/version"), flipped, "store"),
+        (Path::new("VERSION"), gone, "VERSION"),
+        (Path::new("VERSION"), flipped, "VERSION"),
+    ];
+    for (number, (file, damage, named)) in cases.into_iter().enumerate() {
+        let folder = place.path().join(format!("damaged{number}"));
+        copy_folder(&whole, &folder);
+        damage(&folder.join(file));
+        let before = files(&folder);
+        let refused = Database::open(&folder, small()).err().expect("refused");
+        assert!(refused.to_string().contains(named), "{}: {refused}", file.display());
+        assert!(check(&folder).is_err());
+        let after = files(&folder);
+        let same = before.keys().eq(after.keys()) && before.iter().zip(&after).all(|(one, other)| one == other);
+        assert!(
+            same || named == ".log at byte 0" || named == "log",
+            "{} was touched",
+            file.display()
+        );
+    }
+    // Without the store's newest batches an older state would be found, or none: the log says that it cannot be.
+    let folder = place.path().join("journal");
+    copy_folder(&whole, &folder);
+    for path in files(&folder.join("store")).into_keys() {
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            let length = std::fs::metadata(&path).expect("reads").len() as usize;
+            std::fs::write(&path, vec![0; length]).expect("writes");
+        }
+    }
+    let refused = Database::open(&folder, small()).err().expect("refused");
+    assert_eq!(refused.code().as_str(), "XX001", "{refused}");
+    assert!(check(&folder).is_err());
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod commit_log;
 mod driver;
 mod errors;
 mod node;
+mod read_ahead;
 mod record;
 mod recovery;
 mod relay;
@@ -28,7 +29,8 @@ mod worker;
 
 pub use checkpoint::CheckpointReport;
 pub use node::{Node, NodeFigures, NodeSettings};
-pub use recovery::RecoveryReport;
+pub use read_ahead::{Helper, Job};
+pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use rubato_protocol::{Admission, CommitPolicy, Policies, QueuePolicy};
 pub use verify::{VerifyReport, verify};
 pub use worker::NodeWorker;

@@ -3,7 +3,8 @@
 use crate::checkpoint::CheckpointReport;
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
-use crate::recovery::{RecoveryReport, recover};
+use crate::read_ahead::Helper;
+use crate::recovery::{RecoveryProgress, RecoveryReport, recover};
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
 use rubato_base::{Error, Lsn, Result, SessionId, TableId};
@@ -53,6 +54,10 @@ pub struct NodeSettings {
     /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
     /// stands still.
     pub clock_us: fn() -> i64,
+    /// Lends a thread to a recovery, to read the log ahead; without one it does everything itself.
+    pub helper: Option<Helper>,
+    /// Is told every second or so how far a recovery has come.
+    pub on_recovery: fn(RecoveryProgress),
 }
 
 impl Default for NodeSettings {
@@ -66,6 +71,8 @@ impl Default for NodeSettings {
             admission: None,
             stage_threads: 0,
             clock_us: || 0,
+            helper: None,
+            on_recovery: |_| {},
         }
     }
 }

@@ -4,10 +4,11 @@ use crate::checkpoint::{Mark, spill, storage_ids};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::node::NodeSettings;
-use crate::record::{LoggedChange, Record, damaged, decode};
+use crate::read_ahead::LogSource;
+use crate::record::{LoggedChange, Record, damaged};
 use crate::source::StoreSource;
 use parking_lot::Mutex;
-use rubato_base::{ColumnSet, DataType, KeyReader, Lsn, Result, SessionId, TableId};
+use rubato_base::{ColumnSet, DataType, Error, KeyReader, Lsn, Result, SessionId, SqlState, TableId};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
 use rubato_sql::catalog::Catalog;
@@ -28,8 +29,17 @@ pub struct RecoveryReport {
     pub cut_bytes: u64,
 }
 
-/// Records between two looks at the memory.
-const SPILL_EVERY_RECORDS: u64 = 4096;
+/// How far a recovery has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// Bytes of log that have been replayed, ...
+    pub log_bytes: u64,
+    /// ... and that there are.
+    pub log_bytes_total: u64,
+}
+
+/// How often a recovery tells how far it has come.
+const PROGRESS_EVERY_US: i64 = 1_000_000;
 
 pub(crate) struct Recovery<'a> {
     pub(crate) database: FormulaDatabase,
@@ -61,9 +71,15 @@ pub(crate) fn recover(
 ) -> Result<Recovered> {
     // First what the log has is made durable: rows that memory cannot hold go to the store while the log is replayed, and the
     // store must never have what the log could still lose.
+    let mark = Mark::read(&**store)?;
+    log_reader(&directory, mark.as_ref())?;
     let opened = rubato_log::open(Arc::clone(&directory), options);
     let (appender, forcer, tail) = opened.map_err(|error| log_error(&error))?;
-    let (recovery, mut report) = replay(store, directory, settings, Some(settings.memory_bytes))?;
+    let bounds = ReplayBounds {
+        log_end: tail.end.0,
+        memory_bytes: settings.memory_bytes,
+    };
+    let (recovery, mut report) = replay(store, directory, settings, Some(bounds))?;
     report.cut_bytes = tail.dropped_bytes;
     let stored = recovery.stored.iter().copied().collect();
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
@@ -88,39 +104,66 @@ pub(crate) fn recover(
     })
 }
 
-/// The rows of the store with the log played back onto them. Beyond `spill_bytes` of memory rows go to the store; without it
-/// nothing is written.
+/// What a replay that may write keeps to.
+pub(crate) struct ReplayBounds {
+    /// Where the log ends.
+    log_end: u64,
+    /// Beyond this much memory rows go to the store.
+    memory_bytes: usize,
+}
+
+/// The rows of the store with the log played back onto them; without bounds nothing is written.
 pub(crate) fn replay<'a>(
     store: &'a Arc<dyn Store>,
     directory: Arc<dyn LogDirectory>,
     settings: &NodeSettings,
-    spill_bytes: Option<usize>,
+    bounds: Option<ReplayBounds>,
 ) -> Result<(Recovery<'a>, RecoveryReport)> {
     let found = Mark::read(&**store)?;
-    let reader = match &found {
-        Some(mark) => Reader::open(directory, rubato_log::Lsn(mark.log_start)),
-        None => Reader::open_oldest(directory),
-    };
-    let mut reader = reader.map_err(|error| log_error(&error))?;
+    let log_start = found.as_ref().map_or(0, |mark| mark.log_start);
+    let reader = log_reader(&directory, found.as_ref())?;
+    let mut source = LogSource::new(reader, settings.helper);
     let mut recovery = Recovery::new(store, settings, found.unwrap_or_default());
     let mut report = RecoveryReport::default();
-    while let Some(record) = reader.next_record().map_err(|error| log_error(&error))? {
-        report.log_bytes += record.end.0 - record.start.0;
-        report.transactions += 1;
-        recovery.database.note_log_position(Lsn(record.start.0));
-        recovery.take(record.payload)?;
-        recovery.database.note_log_position(Lsn(record.end.0));
-        if let Some(bytes) = spill_bytes
-            && report.transactions.is_multiple_of(SPILL_EVERY_RECORDS)
-            && recovery.database.memory_bytes() > bytes
-        {
-            spill(&mut recovery.database, recovery.store, bytes / 2)?;
+    let mut told_us = (settings.clock_us)();
+    while let Some(batch) = source.next_records()? {
+        report.log_bytes += batch.log_bytes;
+        report.transactions += batch.records.len() as u64;
+        for (start, end, record) in batch.records {
+            recovery.database.note_log_position(start);
+            recovery.take(record)?;
+            recovery.database.note_log_position(end);
+        }
+        let Some(bounds) = &bounds else { continue };
+        if recovery.database.memory_bytes() > bounds.memory_bytes {
+            spill(&mut recovery.database, recovery.store, bounds.memory_bytes / 2)?;
+        }
+        let now_us = (settings.clock_us)();
+        if now_us - told_us >= PROGRESS_EVERY_US {
+            told_us = now_us;
+            (settings.on_recovery)(RecoveryProgress {
+                log_bytes: report.log_bytes,
+                log_bytes_total: bounds.log_end.saturating_sub(log_start).max(report.log_bytes),
+            });
         }
     }
-    report.cut_bytes = reader.into_tail().map_err(|error| log_error(&error))?.dropped_bytes;
+    report.cut_bytes = source.into_tail()?.dropped_bytes;
     recovery.database.finish_recovery();
     recovery.database.set_memory_limit(settings.memory_bytes);
     Ok((recovery, report))
+}
+
+/// A reader of the log from where replay starts: from the mark, or where there was never a checkpoint, from the very beginning.
+fn log_reader(directory: &Arc<dyn LogDirectory>, mark: Option<&Mark>) -> Result<Reader> {
+    let from = mark.map_or(rubato_log::Lsn::ZERO, |mark| rubato_log::Lsn(mark.log_start));
+    Reader::open(Arc::clone(directory), from).map_err(|error| {
+        let error = log_error(&error);
+        if mark.is_some() || error.code() != SqlState::DATA_CORRUPTED {
+            return error;
+        }
+        let message = "the store is damaged: it holds no checkpoint, although the log was cut behind one";
+        Error::new(SqlState::DATA_CORRUPTED, message).with_detail(error.to_string())
+    })
 }
 
 impl<'a> Recovery<'a> {
@@ -148,8 +191,8 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    fn take(&mut self, payload: &[u8]) -> Result<()> {
-        match decode(payload)? {
+    fn take(&mut self, record: Record) -> Result<()> {
+        match record {
             Record::Part { first, changes } => {
                 if first {
                     self.parts.clear();

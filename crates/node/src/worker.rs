@@ -290,6 +290,10 @@ impl StatementWorker for NodeWorker {
         session.idle_timeout_us()
     }
 
+    fn awaits_data(&self, session: &Session) -> bool {
+        session.awaits_data()
+    }
+
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         let id = partition_session(session, self.index);
         let held = self

@@ -93,7 +93,12 @@ impl FormulaDatabase {
 
     /// Declares storage whose rows are in the store.
     pub fn open_table(&mut self, table: TableId) {
-        self.declare(table, false);
+        if !self.has_table(table) {
+            self.declare(table, false);
+            if let Some(Some(opened)) = self.tables.get_mut(table.0 as usize) {
+                opened.note_stored(table, &*self.source);
+            }
+        }
     }
 
     fn declare(&mut self, table: TableId, complete: bool) {

@@ -44,6 +44,9 @@ pub(crate) struct Table {
     free: Vec<Slot>,
     /// Whether every row of the table is in memory, so that what is not there does not exist.
     pub(crate) complete: bool,
+    /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
+    /// as most are, need not be looked for then.
+    stored_up_to: Option<Key>,
     /// No row that is not in memory was read above this timestamp.
     pub(crate) low_water: Timestamp,
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
@@ -71,6 +74,7 @@ impl Table {
             chunks: Vec::new(),
             free: Vec::new(),
             complete,
+            stored_up_to: None,
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
@@ -81,6 +85,24 @@ impl Table {
             hand: None,
             last_cts: Timestamp::ZERO,
         }
+    }
+
+    /// The table's rows are in `source`: notes the last of them.
+    pub(crate) fn note_stored(&mut self, id: TableId, source: &dyn RowSource) {
+        // Where the store cannot be read, whoever asks for a row is told so.
+        if let Ok(last) = source.scan(id, Bound::Unbounded, Bound::Unbounded, true, 1) {
+            self.stored_up_to = last.into_iter().next().map(|row| row.0);
+            if self.stored_up_to.is_none() {
+                (self.complete, self.load_from) = (true, None);
+            }
+        }
+    }
+
+    /// Whether a row that is not in memory may be in the store.
+    fn may_be_stored(&self, key: &[u8]) -> bool {
+        !self.complete
+            && !self.deletions.hides(key)
+            && self.stored_up_to.as_ref().is_none_or(|last| key <= last.as_bytes())
     }
 
     pub(crate) fn item(&self, slot: Slot) -> &Item {
@@ -111,10 +133,10 @@ impl Table {
         if let Some(slot) = self.find(key) {
             return Ok(slot);
         }
-        let stored = if self.complete || self.deletions.hides(key) {
-            None
-        } else {
+        let stored = if self.may_be_stored(key) {
             source.get(id, key)?
+        } else {
+            None
         };
         Ok(self.add_stored(key, stored, memory_bytes))
     }
@@ -178,6 +200,10 @@ impl Table {
     pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
         let Some(item) = self.remove(key) else { return };
         if item.row.is_some() {
+            // Of a complete table nothing was in the store alone: now this row is.
+            if self.complete || self.stored_up_to.is_some() {
+                self.stored_up_to = self.stored_up_to.take().max(Some(key.clone()));
+            }
             self.complete = false;
             self.load_from = None;
         }

@@ -18,7 +18,9 @@ struct Store(Arc<Mutex<(Rows, u64)>>);
 
 impl RowSource for Store {
     fn get(&self, _: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
-        Ok(self.0.lock().expect("lock").0.get(key).cloned())
+        let mut state = self.0.lock().expect("lock");
+        state.1 += 1;
+        Ok(state.0.get(key).cloned())
     }
 
     fn scan(
@@ -213,6 +215,37 @@ fn a_table_that_fits_is_read_into_memory_bit_by_bit() {
     assert_eq!(scan(&mut second, false, usize::MAX), expected);
     assert!(store.0.lock().expect("lock").1 > 0);
     assert!(!second.load_some(100, 0).expect("memory is full"));
+}
+
+#[test]
+fn rows_behind_the_last_one_in_the_store_are_not_looked_for_there() {
+    let store = Store::default();
+    let mut first = database(&store);
+    first.create_table(TABLE);
+    insert_all(&mut first, 0..100);
+    checkpoint(&mut first, &store);
+    let mut second = database(&store);
+    second.raise_clock(first.clock());
+    second.open_table(TABLE);
+    second.finish_recovery();
+    store.0.lock().expect("lock").1 = 0;
+    insert_all(&mut second, 100..200);
+    assert_eq!(store.0.lock().expect("lock").1, 0, "the store was asked");
+    // What is there is found, and what has left memory since is, too.
+    let taken = |database: &mut FormulaDatabase, id: i32| {
+        let transaction = begin(database, false);
+        let outcome = database.insert(transaction, TABLE, key(id), row(id, "twice"));
+        database.rollback(transaction);
+        matches!(outcome, Ok(Insertion::Exists(_)))
+    };
+    assert!(taken(&mut second, 99) && taken(&mut second, 150));
+    checkpoint(&mut second, &store);
+    while !second.evict(0) && !second.nothing_may_leave() {}
+    assert!(taken(&mut second, 199) && !taken(&mut second, 200));
+    // A table of which the store has nothing is wholly in memory.
+    let mut third = database(&Store::default());
+    third.open_table(TABLE);
+    assert!(!third.load_some(1, usize::MAX).expect("nothing to read"));
 }
 
 #[test]

@@ -113,6 +113,12 @@ pub trait StatementWorker: Send {
         None
     }
 
+    /// Whether the session is in the midst of a statement although it has no request to do: it awaits data (COPY). Then a cancel
+    /// is to be answered at once: submit its work as it is, and cancel it.
+    fn awaits_data(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// Gives up what a session does right now; its work comes back through [`StatementWorker::poll_completed`]. Nothing
     /// happens if the session has no work inside.
     fn cancel(&mut self, session: SessionId, reason: CancelReason);

@@ -11,10 +11,11 @@
 //! A second process on the same folder; a folder of a newer format; to go on over damage.
 //!
 //! # Where to start
-//! `store` for the calls, `keys` for how tables share the tree, `engine` for how the engine is set up.
+//! `store` for the calls, `layout` for what is looked at before the engine starts, `keys` for how tables share the tree, `engine` for how the engine is set up.
 
 mod engine;
 mod keys;
+mod layout;
 mod store;
 
 pub use store::EmbeddedStore;

@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, Entry, sorted};
 use crate::keys::{self, OwnKey};
+use crate::layout;
 use rubato_storage::{Batch, CheckReport, Error, KEY_BYTES_MAX, KeyValue, Result, Store, bounds_are_empty};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -52,6 +53,7 @@ impl EmbeddedStore {
     pub fn open(path: impl Into<PathBuf>, cache_bytes: u64) -> Result<EmbeddedStore> {
         let path = path.into();
         std::fs::create_dir_all(&path).map_err(|error| Error::from_io(&path.display().to_string(), &error))?;
+        layout::check(&path)?;
         let engine = Engine::open(&path, cache_bytes).map_err(|error| sorted(&path, &error))?;
         let store = EmbeddedStore {
             path,

@@ -7,6 +7,8 @@ import time
 from harness import require
 
 CLIENTS = 8
+# Of so many rounds of counters one is followed by a round of TPC-C, at least one in all.
+ROUNDS_PER_TPCC_ROUND = 10
 LOAD_SECONDS_MIN, LOAD_SECONDS_MAX = 0.2, 1.5
 SEED = 20240601
 
@@ -29,6 +31,38 @@ def run(context):
             server.launch()
             count = context.scalar(server.url, "select count(*) from counter where client = -1")
             require(count == str(context.rounds), f"{count} rounds are known after {context.rounds}")
+    # The program under test has TPC-C in it; PostgreSQL's has not.
+    if context.program:
+        with context.server() as server:
+            tpcc(context, server, max(1, context.rounds // ROUNDS_PER_TPCC_ROUND), chance)
+
+
+def tpcc(context, server, rounds, chance):
+    """TPC-C under load is killed, again and again: its twelve conditions hold after every restart."""
+    with context.check("TPC-C is loaded, and its conditions hold"):
+        run_tpcc(context, server, "--duration", "0.5")
+    for number in range(1, rounds + 1):
+        with context.check(f"kill -9 under TPC-C, round {number}, and its twelve conditions"):
+            load = subprocess.Popen(tpcc_command(context, server, "--duration", "60", "--no-load"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                time.sleep(chance.uniform(2 * LOAD_SECONDS_MIN, 3 * LOAD_SECONDS_MAX))
+                require(load.poll() is None, "the load ended before the kill")
+                server.kill()
+            finally:
+                load.kill()
+                load.wait()
+            server.launch()
+            run_tpcc(context, server, "--duration", "0.2", "--no-load")
+
+
+def tpcc_command(context, server, *arguments):
+    return [str(context.program), "bench", "tpcc", "--quiet", "--warmup", "0", "--terminals", "8", "--url", f"rubato={server.url}", *arguments]
+
+
+def run_tpcc(context, server, *arguments):
+    """Runs it for a moment: it checks the twelve conditions afterwards, and says so by its status."""
+    done = subprocess.run(tpcc_command(context, server, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    require(done.returncode == 0, done.stdout.strip()[-500:])
 
 
 def kill_under_load(context, server, number, record, chance):

@@ -5,6 +5,9 @@ use crate::{ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
 
 mod float_text;
+mod packed;
+
+pub use packed::encode_text;
 
 /// Most bytes of a `name`.
 const NAME_BYTES_MAX: usize = 63;

@@ -64,7 +64,8 @@ pub struct StartArguments {
     /// Where to listen; several with commas. Other than loopback only with passwords and TLS [default: 127.0.0.1:5433]
     #[arg(long, env = "RUBATO_LISTEN", value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Memory for rows and caches, such as 512MB or 2GiB [default: a quarter of the machine's]
+    /// Memory of the whole process, such as 512MB or 2GiB: rows, the store's cache, log buffers, sessions, plans and the
+    /// allocator's gaps. Data may be larger; what memory cannot hold is read from the disk [default: a quarter of the machine's]
     #[arg(long, env = "RUBATO_MEMORY", value_name = "SIZE")]
     pub memory: Option<Size>,
     /// Threads that serve connections and run statements [default: one per core]

@@ -217,12 +217,19 @@ impl<W: SqlWorker> WorkerLoop<W> {
     }
 
     /// A client wants what its session runs to be cancelled. A statement that pauses while its answers are sent is cancelled when
-    /// it goes on.
+    /// it goes on; one that awaits data is so at once.
     pub(super) fn cancel(&mut self, session: SessionId) {
         self.engine.cancel(session, CancelReason::ClientRequest);
-        let mut connections = self.connections.iter_mut().map(|(_, connection)| connection);
-        if let Some(connection) = connections.find(|connection| connection.session == session) {
-            connection.cancelled = matches!(connection.phase, Phase::Open(_)) && !connection.requests.is_empty();
+        let mut connections = self.connections.iter_mut();
+        let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) else {
+            return;
+        };
+        let Phase::Open(open) = &connection.phase else { return };
+        if !connection.requests.is_empty() {
+            connection.cancelled = true;
+        } else if self.engine.awaits_data(open) {
+            connection.cancelled = true;
+            self.submit(index);
         }
     }
 

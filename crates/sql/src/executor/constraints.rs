@@ -16,6 +16,16 @@ pub(crate) fn check_row<T: Tuple + ?Sized>(
     evaluation: &EvalContext<'_>,
 ) -> Result<()> {
     check_not_null(table, row, changed, evaluation)?;
+    check_conditions(table, row, changed, evaluation)
+}
+
+/// The CHECK constraints alone, of a row whose columns that are NOT NULL are known to be so. 23514.
+pub(crate) fn check_conditions<T: Tuple + ?Sized>(
+    table: &Table,
+    row: &T,
+    changed: ColumnSet,
+    evaluation: &EvalContext<'_>,
+) -> Result<()> {
     for check in table
         .checks
         .iter()

@@ -38,8 +38,8 @@ struct Referred {
 
 impl Effects {
     /// Takes note of a new row.
-    pub(crate) fn row_added(&mut self, table: &Arc<Table>, values: &[Value]) {
-        self.note_referring(table, values, ColumnSet::ALL);
+    pub(crate) fn row_added<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T) {
+        self.note_referring(table, row, ColumnSet::ALL);
     }
 
     /// Takes note of a changed row.

@@ -2,9 +2,10 @@
 
 use super::execute::with_evaluation;
 use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext};
+use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
-use crate::partition::Partition;
+use crate::partition::{Partition, SequenceValues};
 use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
 use rubato_base::{Error, SqlState};
 use rubato_protocol::{Outcome, Stop};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 /// A COPY FROM STDIN under way.
 pub(super) struct CopyIn {
     reader: Box<CopyReader>,
+    /// The catalog that the statement was bound to.
+    catalog: Arc<Catalog>,
     /// The statement, which goes on when the data has ended.
     current: Current,
     /// What is left to do when the transaction that it waits for has ended.
@@ -52,6 +55,7 @@ impl Session {
         partition.admit_write()?;
         let reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us);
+        let catalog = self.catalog(partition);
         let savepoint = partition.database.savepoint(id);
         if let (Some(table), Some(transaction)) = (&copy.table, &mut self.transaction) {
             transaction.written_versions.push((table.name.clone(), table.version));
@@ -63,6 +67,7 @@ impl Session {
         self.replay = None;
         self.copy_in = Some(CopyIn {
             reader,
+            catalog,
             current,
             resume: None,
         });
@@ -70,60 +75,86 @@ impl Session {
         Ok(Next::To(StageKind::Parser))
     }
 
-    /// Whether a COPY FROM had to wait and can go on: its next step.
+    /// Whether a COPY FROM was cancelled, or had to wait and can go on: its next step.
     pub(super) fn resume_copy<L: PartitionLock>(
         &mut self,
         lock: &L,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
-        let resume = self.copy_in.as_mut()?.resume.take()?;
-        let mut partition = lock.lock();
-        if let Some(error) = self.cancelled.take() {
-            return Some(self.fail(error, &mut partition, responder));
+        let copy = self.copy_in.as_mut()?;
+        let resume = copy.resume.take();
+        if self.cancelled.is_none() && resume.is_none() {
+            return None;
         }
+        let mut partition = lock.lock();
         match resume {
-            Resume::Feed => self.copy_data(&[], &mut partition, context, responder),
-            Resume::Finish => self.copy_done(&mut partition, context, responder),
+            Some(Resume::Finish) if self.cancelled.is_none() => self.finish_copy(&mut partition, context, responder),
+            _ => self.place_copied(&mut partition, context, responder),
         }
     }
 
-    pub(super) fn copy_data(
+    /// Data of a COPY FROM: read here, while others have the partition, and placed in one go.
+    pub(super) fn copy_data<L: PartitionLock>(
         &mut self,
         data: &[u8],
-        partition: &mut Partition,
+        lock: &L,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         // What still comes in behind an error is passed over.
         let mut copy = self.copy_in.take()?;
-        if let Some(error) = self.cancelled.take().or_else(|| partition.admit_write().err()) {
-            self.current = Some(copy.current);
-            return Some(self.fail(error, partition, responder));
+        if copy.reader.packs_in_partition() {
+            let mut partition = lock.lock();
+            self.pack(&mut copy, data, &mut partition.sequences, context);
+            self.copy_in = Some(copy);
+            return self.place_copied(&mut partition, context, responder);
         }
-        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| {
-            reader.feed(data, execution)
-        });
-        self.after_copy_step(
-            copy,
-            outcome.map(|()| None),
-            Resume::Feed,
-            partition,
-            context,
-            responder,
-        )
+        self.pack(&mut copy, data, &mut SequenceValues::default(), context);
+        self.copy_in = Some(copy);
+        self.place_copied(&mut lock.lock(), context, responder)
     }
 
-    pub(super) fn copy_done(
+    fn pack(&mut self, copy: &mut CopyIn, data: &[u8], sequences: &mut SequenceValues, context: &SessionContext<'_>) {
+        let times_us = (copy.current.started_us, context.now_us);
+        with_evaluation(self, &copy.catalog, sequences, &[], times_us, |evaluation| {
+            copy.reader.pack(data, evaluation);
+        });
+    }
+
+    fn place_copied(
         &mut self,
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
-        let outcome = self.with_copy(&mut copy, partition, context, |reader, execution| {
-            reader.finish(execution)
-        });
+        if let Some(error) = self.cancelled.take().or_else(|| partition.admit_write().err()) {
+            self.current = Some(copy.current);
+            return Some(self.fail(error, partition, responder));
+        }
+        let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
+        let outcome = outcome.map(|()| None);
+        self.after_copy_step(copy, outcome, Resume::Feed, partition, context, responder)
+    }
+
+    pub(super) fn copy_done<L: PartitionLock>(
+        &mut self,
+        lock: &L,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        self.finish_copy(&mut lock.lock(), context, responder)
+    }
+
+    fn finish_copy(
+        &mut self,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let mut copy = self.copy_in.take()?;
+        let outcome = self.with_copy(&mut copy, partition, context, CopyReader::finish);
         self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, context, responder)
     }
 
@@ -139,7 +170,8 @@ impl Session {
         match outcome {
             Ok(None) => {
                 self.copy_in = Some(copy);
-                None
+                // By way of the stage, so that memory is looked after and others have their turn.
+                Some(Next::To(StageKind::Parser))
             }
             Ok(Some(rows)) => {
                 copy.current.tag = Some(format!("COPY {rows}"));

@@ -299,6 +299,11 @@ impl Session {
         self.current.is_some() || self.to_bind.is_some()
     }
 
+    /// Whether a COPY FROM STDIN is under way.
+    pub fn awaits_data(&self) -> bool {
+        self.copy_in.is_some()
+    }
+
     /// The open transaction, 0 if there is none.
     pub fn transaction_id(&self) -> TransactionId {
         self.transaction

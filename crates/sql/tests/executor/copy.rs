@@ -40,7 +40,10 @@ fn load(world: &mut World, statement: &CopyStatement, data: &[u8], piece: usize)
     let transaction = world.begin();
     let mut reader = CopyReader::new(statement).unwrap();
     let outcome = world.with_context(transaction, &[], |context| {
-        data.chunks(piece).try_for_each(|piece| reader.feed(piece, context))?;
+        data.chunks(piece).try_for_each(|piece| {
+            reader.pack(piece, context.evaluation);
+            reader.place(context)
+        })?;
         reader.finish(context)
     });
     match outcome {
@@ -240,13 +243,14 @@ fn a_row_that_must_wait_is_loaded_once() {
     let copying = world.begin();
     let mut reader = CopyReader::new(&statement(&t, true, CopyFormat::Text)).unwrap();
     let fed = world.with_context(copying, &[], |context| {
-        reader.feed(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n", context)
+        reader.pack(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n", context.evaluation);
+        reader.place(context)
     });
     assert!(matches!(fed, Err(Stop::Wait(_))));
     world.database.rollback(other);
     assert_eq!(world.database.take_woken()[0].0, copying);
     let rows = world.with_context(copying, &[], |context| {
-        reader.feed(&[], context)?;
+        reader.place(context)?;
         reader.finish(context)
     });
     assert_eq!(rows.unwrap(), 3);

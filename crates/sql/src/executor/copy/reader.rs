@@ -1,46 +1,42 @@
-//! COPY FROM: a state machine that is fed pieces of data and inserts rows.
+//! COPY FROM: a state machine that is fed pieces of data, packs rows, and places them.
 
 use super::binary::BinaryParser;
 use super::csv::CsvParser;
-use super::fields::{Fields, LineEnd, Record, bad_format, text_of};
+use super::fields::{Fields, LineEnd, Record, bad_format};
+use super::packed::{PackedRows, Packer, shown};
+use super::place_of;
 use super::text::TextParser;
-use crate::catalog::Table;
 use crate::executor::ExecutionContext;
-use crate::executor::constraints::{check_row, unique_violation};
+use crate::executor::constraints::unique_violation;
 use crate::executor::keys::new_row_key;
 use crate::executor::referential::Effects;
 use crate::executor::rows::insert_row;
 use crate::statement::{CopyFormat, CopyStatement};
-use rubato_base::binary_format::parse_binary;
-use rubato_base::text_format::parse_text;
-use rubato_base::{ColumnSet, Error, Result, Row, SqlState, Value};
-use rubato_formula::Expr;
+use rubato_base::{Error, Key, Result, SqlState};
+use rubato_formula::EvalContext;
 use rubato_protocol::{Outcome, Stop};
-use std::sync::Arc;
 
 /// The longest record taken.
 const RECORD_BYTES_MAX: usize = 256 << 20;
-/// The longest piece of the data shown in an error's context.
-const SHOWN_BYTES_MAX: usize = 100;
 /// Rows after which foreign keys to other tables are checked.
 const EFFECTS_BATCH_ROWS: usize = 4096;
 
-/// COPY FROM under way.
+/// COPY FROM under way: [`CopyReader::pack`] turns data into rows, [`CopyReader::place`] puts them into the partition.
 ///
 /// Any stop but [`Stop::Wait`] ends it: the transaction, or the statement's part of it, is to be rolled back, so that nothing is
 /// loaded. On `Stop::Wait` the reader has undone the one row that must wait: do *not* undo the statement, and go on with
-/// `feed(&[])`, or `finish` again, when the transaction is woken.
+/// `place` when the transaction is woken.
 pub struct CopyReader {
-    table: Arc<Table>,
-    columns: Vec<usize>,
-    /// Columns that the data does not have and what they become.
-    defaults: Vec<(usize, Expr)>,
+    packer: Packer,
     parser: Parser,
     skips_header: bool,
+    is_volatile: bool,
     is_self_referring: bool,
     buffer: Vec<u8>,
     fields: Fields,
-    values: Vec<Value>,
+    waiting: PackedRows,
+    /// What is wrong with the data behind the waiting rows: told once these are placed, for one of them may be wrong too.
+    failure: Option<Error>,
     effects: Effects,
     line: u64,
     rows: u64,
@@ -53,15 +49,10 @@ enum Parser {
     Binary(BinaryParser),
 }
 
-impl CopyReader {
-    /// A reader for a COPY FROM statement.
-    pub fn new(statement: &CopyStatement) -> Result<CopyReader> {
-        let table = statement
-            .table
-            .clone()
-            .ok_or_else(|| Error::internal("COPY FROM without a table"))?;
+impl Parser {
+    fn new(statement: &CopyStatement) -> Parser {
         let null = statement.null.as_bytes().to_vec();
-        let parser = match statement.format {
+        match statement.format {
             CopyFormat::Text => Parser::Text(TextParser {
                 delimiter: statement.delimiter,
                 null,
@@ -75,37 +66,34 @@ impl CopyReader {
                 line_end: LineEnd::Unknown,
             }),
             CopyFormat::Binary => Parser::Binary(BinaryParser::default()),
-        };
-        let columns = if statement.columns.is_empty() {
-            (0..table.columns.len())
-                .filter(|column| !table.columns[*column].dropped)
-                .collect()
-        } else {
-            statement.columns.clone()
-        };
-        let missing = table
-            .columns
-            .iter()
-            .enumerate()
-            .filter(|(number, column)| !column.dropped && !columns.contains(number));
-        let defaults = missing
-            .filter_map(|(number, column)| Some((number, column.default.clone()?)))
-            .collect();
+        }
+    }
+}
+
+impl CopyReader {
+    /// A reader for a COPY FROM statement.
+    pub fn new(statement: &CopyStatement) -> Result<CopyReader> {
+        let table = statement
+            .table
+            .clone()
+            .ok_or_else(|| Error::internal("COPY FROM without a table"))?;
+        let is_binary = statement.format == CopyFormat::Binary;
         let is_self_referring = table.foreign_keys.iter().any(|key| key.referenced_table == table.name);
+        let packer = Packer::new(table, &statement.columns, is_binary);
         Ok(CopyReader {
-            values: vec![Value::Null; table.columns.len()],
-            defaults,
-            columns,
-            parser,
-            skips_header: statement.header && statement.format != CopyFormat::Binary,
+            is_volatile: packer.is_volatile(),
+            packer,
+            parser: Parser::new(statement),
+            skips_header: statement.header && !is_binary,
             is_self_referring,
             buffer: Vec::new(),
             fields: Fields::default(),
+            waiting: PackedRows::default(),
+            failure: None,
             effects: Effects::default(),
             line: 0,
             rows: 0,
             ended: false,
-            table,
         })
     }
 
@@ -114,14 +102,27 @@ impl CopyReader {
         self.rows
     }
 
-    /// Takes the next piece of data, which may end anywhere. Keeps what is not a whole record yet, or could not be inserted yet.
-    pub fn feed(&mut self, data: &[u8], context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        self.take_in(data, false, context)
+    /// Whether [`CopyReader::pack`] must be called by whoever holds the partition: a default takes numbers from a sequence.
+    pub fn packs_in_partition(&self) -> bool {
+        self.is_volatile
+    }
+
+    /// Takes the next piece of data, which may end anywhere, and packs its rows. Keeps what is not a whole record yet. What is
+    /// wrong with the data is told by [`CopyReader::place`].
+    pub fn pack(&mut self, data: &[u8], evaluation: &EvalContext<'_>) {
+        self.take_in(data, false, evaluation);
+    }
+
+    /// Inserts the rows that were packed.
+    pub fn place(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        while self.place_first(context)? {}
+        self.failure.take().map_or(Ok(()), |error| Err(Stop::Fail(error)))
     }
 
     /// The data is over: inserts a last record without a newline and checks foreign keys. Returns the number of rows.
     pub fn finish(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<u64> {
-        self.take_in(&[], true, context)?;
+        self.take_in(&[], true, context.evaluation);
+        self.place(context)?;
         if let Parser::Binary(parser) = &self.parser
             && !self.ended
         {
@@ -136,51 +137,52 @@ impl CopyReader {
         Ok(self.rows)
     }
 
-    fn take_in(&mut self, data: &[u8], at_end: bool, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        if self.ended {
-            return Ok(());
+    fn take_in(&mut self, data: &[u8], at_end: bool, evaluation: &EvalContext<'_>) {
+        if self.ended || self.failure.is_some() {
+            return;
         }
         if self.buffer.is_empty() {
-            let (used, outcome) = self.consume(data, at_end, context);
+            let used = self.consume(data, at_end, evaluation);
             self.buffer.extend_from_slice(&data[used..]);
-            outcome
         } else {
             let mut buffer = std::mem::take(&mut self.buffer);
             buffer.extend_from_slice(data);
-            let (used, outcome) = self.consume(&buffer, at_end, context);
+            let used = self.consume(&buffer, at_end, evaluation);
             buffer.drain(..used);
             self.buffer = buffer;
-            outcome
         }
     }
 
-    /// Inserts the records of `data`; returns how many bytes are dealt with.
-    fn consume(&mut self, data: &[u8], at_end: bool, context: &mut ExecutionContext<'_>) -> (usize, Outcome<()>) {
+    /// Packs the records of `data`; returns how many bytes are dealt with.
+    fn consume(&mut self, data: &[u8], at_end: bool, evaluation: &EvalContext<'_>) -> usize {
         let mut used = 0;
         loop {
-            match self.next_record(&data[used..], at_end, context) {
-                Ok(0) => return (used, Ok(())),
+            match self.next_record(&data[used..], at_end, evaluation) {
+                Ok(0) => return used,
                 Ok(bytes) => used += bytes,
-                Err(stop) => return (used, Err(stop)),
+                Err(error) => {
+                    self.failure = Some(error);
+                    return used;
+                }
             }
         }
     }
 
     /// Deals with the first record; returns its bytes, 0 if it is not complete.
-    fn next_record(&mut self, data: &[u8], at_end: bool, context: &mut ExecutionContext<'_>) -> Outcome<usize> {
+    fn next_record(&mut self, data: &[u8], at_end: bool, evaluation: &EvalContext<'_>) -> Result<usize> {
         let record = match &mut self.parser {
             Parser::Text(parser) => parser.parse(data, at_end, &mut self.fields),
             Parser::Csv(parser) => parser.parse(data, at_end, &mut self.fields),
             Parser::Binary(parser) if !parser.past_header() => {
                 return Ok(parser.parse_header(data)?.unwrap_or(0));
             }
-            Parser::Binary(parser) => parser.parse(data, self.columns.len(), &mut self.fields),
+            Parser::Binary(parser) => parser.parse(data, self.packer.columns.len(), &mut self.fields),
         };
         match record {
-            Err(error) => Err(Stop::Fail(error.with_context(self.place(self.line + 1)))),
+            Err(error) => Err(error.with_context(place_of(&self.packer.table, self.line + 1))),
             Ok(Record::Incomplete) if data.len() > RECORD_BYTES_MAX => {
                 let message = format!("a record of COPY is longer than {RECORD_BYTES_MAX} bytes");
-                Err(Stop::Fail(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)))
+                Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message))
             }
             Ok(Record::Incomplete) => Ok(0),
             Ok(Record::End) => {
@@ -188,131 +190,57 @@ impl CopyReader {
                 Ok(0)
             }
             Ok(Record::Unterminated { lines }) => {
-                let place = format!("{}: \"{}\"", self.place(self.line + lines), shown(data));
-                Err(Stop::Fail(
-                    bad_format("unterminated CSV quoted field").with_context(place),
-                ))
+                let place = place_of(&self.packer.table, self.line + lines);
+                let place = format!("{place}: \"{}\"", shown(data));
+                Err(bad_format("unterminated CSV quoted field").with_context(place))
             }
             Ok(Record::Row { bytes, lines }) => {
+                self.line += lines;
                 if self.skips_header {
                     self.skips_header = false;
                 } else {
-                    self.load(&data[..bytes], self.line + lines, context)?;
+                    let (fields, rows) = (&self.fields, &mut self.waiting);
+                    self.packer.pack(&data[..bytes], fields, self.line, evaluation, rows)?;
                 }
-                self.line += lines;
                 Ok(bytes)
             }
         }
     }
 
-    /// Inserts one record.
-    fn load(&mut self, record: &[u8], line: u64, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        self.parse_fields(record, line, context)?;
-        for (column, default) in &self.defaults {
-            self.values[*column] = default.evaluate(&(), context.evaluation)?;
-        }
-        if let Err(error) = check_row(&self.table, self.values.as_slice(), ColumnSet::ALL, context.evaluation) {
-            return Err(Stop::Fail(error.with_context(self.place_of_record(record, line))));
-        }
+    /// Inserts the first of the waiting rows; false if there is none.
+    fn place_first(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let Some(first) = self.waiting.first() else {
+            return Ok(false);
+        };
+        let table = &self.packer.table;
+        let in_context = |error: Error| error.with_context(place_of(table, first.line));
         let savepoint = context.database.savepoint(context.transaction);
-        let key = new_row_key(&self.table, self.values.as_slice(), context)
-            .map_err(|error| error.with_context(self.place(line)))?;
-        let row = Row::from_values(&self.values);
-        match insert_row(&self.table, &key, row, self.values.as_slice(), None, context) {
+        let key = if first.key.is_empty() {
+            new_row_key(table, &first.row, context).map_err(in_context)?
+        } else {
+            Key::from_bytes(first.key)
+        };
+        match insert_row(table, &key, first.row.to_row(), &first.row, None, context) {
             Ok(None) => {}
             Ok(Some(conflict)) => {
-                let error = unique_violation(&self.table, conflict.index, &self.values, context.evaluation.text);
-                return Err(Stop::Fail(error.with_context(self.place(line))));
+                let error = unique_violation(table, conflict.index, &first.row, context.evaluation.text);
+                return Err(Stop::Fail(in_context(error)));
             }
             Err(Stop::Wait(wait)) => {
                 context.database.rollback_to(context.transaction, savepoint);
                 return Err(Stop::Wait(wait));
             }
-            Err(Stop::Fail(error)) => return Err(Stop::Fail(error.with_context(self.place(line)))),
+            Err(Stop::Fail(error)) => return Err(Stop::Fail(in_context(error))),
             Err(stop) => return Err(stop),
         }
+        if !table.foreign_keys.is_empty() {
+            self.effects.row_added(table, &first.row);
+        }
         self.rows += 1;
-        if !self.table.foreign_keys.is_empty() {
-            self.effects.row_added(&self.table, &self.values);
-            if !self.is_self_referring && self.effects.referring_count() >= EFFECTS_BATCH_ROWS {
-                self.effects.settle(context)?;
-            }
+        self.waiting.advance();
+        if !self.is_self_referring && self.effects.referring_count() >= EFFECTS_BATCH_ROWS {
+            self.effects.settle(context)?;
         }
-        Ok(())
+        Ok(true)
     }
-
-    fn parse_fields(&mut self, record: &[u8], line: u64, context: &ExecutionContext<'_>) -> Result<()> {
-        if self.fields.len() > self.columns.len() {
-            let error = bad_format("extra data after last expected column");
-            return Err(error.with_context(self.place_of_record(record, line)));
-        }
-        for place in 0..self.columns.len() {
-            let column = self.columns[place];
-            if place >= self.fields.len() {
-                let error = bad_format(format!(
-                    "missing data for column \"{}\"",
-                    self.table.columns[column].name
-                ));
-                return Err(error.with_context(self.place_of_record(record, line)));
-            }
-            let value = match self.fields.get(place, record) {
-                None => Value::Null,
-                Some(bytes) => match self.parse_value(column, bytes, context) {
-                    Ok(value) => value,
-                    Err(error) => return Err(error.with_context(self.place_of_field(column, bytes, line))),
-                },
-            };
-            self.values[column] = value;
-        }
-        Ok(())
-    }
-
-    fn parse_value(&self, column: usize, bytes: &[u8], context: &ExecutionContext<'_>) -> Result<Value> {
-        let column_type = self.table.columns[column].column_type;
-        if matches!(self.parser, Parser::Binary(_)) {
-            return parse_binary(column_type.data_type, column_type.modifier, bytes);
-        }
-        parse_text(
-            column_type.data_type,
-            column_type.modifier,
-            text_of(bytes)?,
-            context.evaluation.text,
-        )
-    }
-
-    fn place(&self, line: u64) -> String {
-        format!("COPY {}, line {line}", self.table.name)
-    }
-
-    fn place_of_record(&self, record: &[u8], line: u64) -> String {
-        if matches!(self.parser, Parser::Binary(_)) {
-            return self.place(line);
-        }
-        let end = record
-            .iter()
-            .rposition(|byte| !matches!(byte, b'\n' | b'\r'))
-            .map_or(0, |last| last + 1);
-        format!("{}: \"{}\"", self.place(line), shown(&record[..end]))
-    }
-
-    fn place_of_field(&self, column: usize, bytes: &[u8], line: u64) -> String {
-        let place = format!("{}, column {}", self.place(line), self.table.columns[column].name);
-        if matches!(self.parser, Parser::Binary(_)) {
-            place
-        } else {
-            format!("{place}: \"{}\"", shown(bytes))
-        }
-    }
-}
-
-fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    if text.len() <= SHOWN_BYTES_MAX {
-        return text.into_owned();
-    }
-    let end = (0..=SHOWN_BYTES_MAX)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    format!("{}...", &text[..end])
 }

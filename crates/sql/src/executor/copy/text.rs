@@ -27,11 +27,12 @@ impl TextParser {
         if line == b"\\." {
             return Ok(Record::End);
         }
-        if line.contains(&b'\r') {
+        let special = memchr::memchr2(b'\\', b'\r', line);
+        if special.is_some() && line.contains(&b'\r') {
             return Err(bad_format("literal carriage return found in data")
                 .with_hint("Use \"\\r\" to represent carriage return."));
         }
-        self.split(line, fields);
+        self.split(line, special.is_some(), fields);
         Ok(Record::Row { bytes, lines: 1 })
     }
 
@@ -53,8 +54,7 @@ impl TextParser {
         }
     }
 
-    fn split(&self, line: &[u8], fields: &mut Fields) {
-        let has_escapes = line.contains(&b'\\');
+    fn split(&self, line: &[u8], has_escapes: bool, fields: &mut Fields) {
         let mut start = 0;
         loop {
             let end = find_delimiter(&line[start..], self.delimiter, has_escapes).map_or(line.len(), |at| start + at);
@@ -80,7 +80,7 @@ impl TextParser {
 fn find_line_end(data: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
-        let newline = from + data[from..].iter().position(|byte| *byte == b'\n')?;
+        let newline = from + memchr::memchr(b'\n', &data[from..])?;
         let backslashes = data[..newline].iter().rev().take_while(|byte| **byte == b'\\').count();
         if backslashes % 2 == 0 {
             return Some(newline);

@@ -1,0 +1,216 @@
+//! Records turned into packed rows and keys, without the partition: what COPY has read and not placed yet.
+
+use super::fields::{Fields, bad_format, text_of};
+use super::place_of;
+use crate::catalog::Table;
+use crate::executor::constraints::{check_conditions, check_row};
+use crate::executor::keys::row_key;
+use rubato_base::binary_format::parse_binary;
+use rubato_base::codec::encode_value;
+use rubato_base::text_format::encode_text;
+use rubato_base::{ColumnSet, Result, RowRef, pack_columns};
+use rubato_formula::{EvalContext, Expr, Volatility};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows side by side in one allocation, with their keys.
+#[derive(Debug, Default)]
+pub(super) struct PackedRows {
+    bytes: Vec<u8>,
+    /// Where each row ends, where its key ends, and the line that it came from.
+    rows: Vec<(usize, usize, u64)>,
+    /// How many of them are done with, and where the bytes of the next begin.
+    done: usize,
+    from: usize,
+}
+
+/// The first row that is not done with.
+pub(super) struct Waiting<'a> {
+    pub(super) row: RowRef<'a>,
+    /// Its primary key; empty if the table has none.
+    pub(super) key: &'a [u8],
+    pub(super) line: u64,
+}
+
+impl PackedRows {
+    pub(super) fn first(&self) -> Option<Waiting<'_>> {
+        let (row_end, key_end, line) = *self.rows.get(self.done)?;
+        Some(Waiting {
+            row: RowRef::trusted(&self.bytes[self.from..row_end]),
+            key: &self.bytes[row_end..key_end],
+            line,
+        })
+    }
+
+    /// The first row is done with.
+    pub(super) fn advance(&mut self) {
+        self.from = self.rows[self.done].1;
+        self.done += 1;
+        if self.done == self.rows.len() {
+            self.bytes.clear();
+            self.rows.clear();
+            (self.done, self.from) = (0, 0);
+        }
+    }
+}
+
+/// Packs the records of one table.
+pub(super) struct Packer {
+    pub(super) table: Arc<Table>,
+    /// The table's columns in the order of the data.
+    pub(super) columns: Vec<usize>,
+    /// Columns that the data does not have and what they become.
+    defaults: Vec<(usize, Expr)>,
+    not_null: Vec<usize>,
+    is_binary: bool,
+    /// The columns of the row under way, encoded, and where each lies.
+    encoded: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Packer {
+    /// For data that has these columns (all of the table if none are named).
+    pub(super) fn new(table: Arc<Table>, columns: &[usize], is_binary: bool) -> Packer {
+        let live = |number: &usize| !table.columns[*number].dropped;
+        let all = 0..table.columns.len();
+        let columns: Vec<usize> = if columns.is_empty() {
+            all.clone().filter(live).collect()
+        } else {
+            columns.to_vec()
+        };
+        let missing = all.clone().filter(|number| live(number) && !columns.contains(number));
+        let defaults = missing
+            .filter_map(|number| Some((number, table.columns[number].default.clone()?)))
+            .collect();
+        let not_null = all
+            .filter(|number| live(number) && table.columns[*number].not_null)
+            .collect();
+        Packer {
+            defaults,
+            not_null,
+            columns,
+            is_binary,
+            encoded: Vec::new(),
+            ranges: vec![0..0; table.columns.len()],
+            table,
+        }
+    }
+
+    /// Whether a default or a check draws on what belongs to the partition (sequences) or differs from call to call.
+    pub(super) fn is_volatile(&self) -> bool {
+        let defaults = self.defaults.iter().map(|default| &default.1);
+        let checks = self.table.checks.iter().map(|check| &check.condition);
+        defaults
+            .chain(checks)
+            .any(|expr| expr.volatility() == Volatility::Volatile)
+    }
+
+    /// Packs one record and appends it to `rows`, checked for everything but keys that others may hold or refer to.
+    pub(super) fn pack(
+        &mut self,
+        record: &[u8],
+        fields: &Fields,
+        line: u64,
+        evaluation: &EvalContext<'_>,
+        rows: &mut PackedRows,
+    ) -> Result<()> {
+        self.encode(record, fields, line, evaluation)?;
+        let start = rows.bytes.len();
+        let columns = self.ranges.iter().map(|range| &self.encoded[range.clone()]);
+        pack_columns(columns, &mut rows.bytes);
+        let row_end = rows.bytes.len();
+        let row = RowRef::trusted(&rows.bytes[start..]);
+        let checked = if self.not_null.iter().any(|column| self.ranges[*column].is_empty()) {
+            check_row(&self.table, &row, ColumnSet::ALL, evaluation)
+        } else {
+            check_conditions(&self.table, &row, ColumnSet::ALL, evaluation)
+        };
+        checked.map_err(|error| error.with_context(self.place_of_record(record, line)))?;
+        if !self.table.primary_key.is_empty() {
+            let key = row_key(&self.table, &row, || 0);
+            let key = key.map_err(|error| error.with_context(place_of(&self.table, line)))?;
+            rows.bytes.extend_from_slice(key.as_bytes());
+        }
+        rows.rows.push((row_end, rows.bytes.len(), line));
+        Ok(())
+    }
+
+    fn encode(&mut self, record: &[u8], fields: &Fields, line: u64, evaluation: &EvalContext<'_>) -> Result<()> {
+        if fields.len() > self.columns.len() {
+            let error = bad_format("extra data after last expected column");
+            return Err(error.with_context(self.place_of_record(record, line)));
+        }
+        self.encoded.clear();
+        for place in 0..self.columns.len() {
+            let column = self.columns[place];
+            if place >= fields.len() {
+                let name = &self.table.columns[column].name;
+                let error = bad_format(format!("missing data for column \"{name}\""));
+                return Err(error.with_context(self.place_of_record(record, line)));
+            }
+            let start = self.encoded.len();
+            if let Some(bytes) = fields.get(place, record)
+                && let Err(error) = self.encode_field(column, bytes, evaluation)
+            {
+                return Err(error.with_context(self.place_of_field(column, bytes, line)));
+            }
+            self.ranges[column] = start..self.encoded.len();
+        }
+        for (column, default) in &self.defaults {
+            let start = self.encoded.len();
+            encode_value(&default.evaluate(&(), evaluation)?, &mut self.encoded);
+            self.ranges[*column] = start..self.encoded.len();
+        }
+        Ok(())
+    }
+
+    fn encode_field(&mut self, column: usize, bytes: &[u8], evaluation: &EvalContext<'_>) -> Result<()> {
+        let column_type = self.table.columns[column].column_type;
+        if self.is_binary {
+            let value = parse_binary(column_type.data_type, column_type.modifier, bytes)?;
+            encode_value(&value, &mut self.encoded);
+            return Ok(());
+        }
+        encode_text(column_type, text_of(bytes)?, evaluation.text, &mut self.encoded)
+    }
+
+    fn place_of_record(&self, record: &[u8], line: u64) -> String {
+        if self.is_binary {
+            return place_of(&self.table, line);
+        }
+        let end = record
+            .iter()
+            .rposition(|byte| !matches!(byte, b'\n' | b'\r'))
+            .map_or(0, |last| last + 1);
+        format!("{}: \"{}\"", place_of(&self.table, line), shown(&record[..end]))
+    }
+
+    fn place_of_field(&self, column: usize, bytes: &[u8], line: u64) -> String {
+        let place = format!(
+            "{}, column {}",
+            place_of(&self.table, line),
+            self.table.columns[column].name
+        );
+        if self.is_binary {
+            place
+        } else {
+            format!("{place}: \"{}\"", shown(bytes))
+        }
+    }
+}
+
+/// The longest piece of the data shown in an error's context.
+const SHOWN_BYTES_MAX: usize = 100;
+
+/// Data as an error's context shows it.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.len() <= SHOWN_BYTES_MAX {
+        return text.into_owned();
+    }
+    let end = (0..=SHOWN_BYTES_MAX)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    format!("{}...", &text[..end])
+}

@@ -1,0 +1,109 @@
+//! A look at the engine's files before the engine is opened.
+//!
+//! The engine takes some damage for what a crash has left half made, and clears it away: without its `current` file a whole tree
+//! of files is deleted, and an empty one begun. So what must be there is looked for first, and nothing is touched where it is not.
+
+use rubato_storage::{Error, Result};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Written last when a store is made.
+const VERSION_MARKER: &str = "version";
+const TREES: &str = "keyspaces";
+/// Names the newest manifest of a tree, and gives its checksum.
+const CURRENT: &str = "current";
+/// The number of a manifest, the 128 bits of its checksum, and the kind of that, which is 0.
+const CURRENT_BYTES: usize = 25;
+/// The tree that says which others there are: made before the version marker.
+const META_TREE: &str = "0";
+const TABLES: &str = "tables";
+const JOURNAL_EXTENSION: &str = "jnl";
+
+/// Whether the engine will find what it left, or (in a new folder) nothing. `Corrupt` names the first file that is missing or
+/// damaged.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    let marker = path.join(VERSION_MARKER);
+    let trees = path.join(TREES);
+    if !exists(&trees)? && !exists(&marker)? {
+        return Ok(());
+    }
+    if !exists(&marker)? {
+        return Err(damaged(&marker, "it is missing although the store holds data"));
+    }
+    let names = list(path)?;
+    if !names
+        .iter()
+        .any(|name| name.extension().is_some_and(|found| found == JOURNAL_EXTENSION))
+    {
+        return Err(damaged(path, "its journal (a file *.jnl) is missing"));
+    }
+    for tree in list(&trees)? {
+        if tree.is_dir() {
+            check_tree(&tree)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_tree(tree: &Path) -> Result<()> {
+    let current = tree.join(CURRENT);
+    let Some(bytes) = read(&current)? else {
+        // A tree whose making was cut short has no tables, and nobody knows of it.
+        let is_begun =
+            !tree.ends_with(META_TREE) && (!exists(&tree.join(TABLES))? || list(&tree.join(TABLES))?.is_empty());
+        return if is_begun {
+            Ok(())
+        } else {
+            Err(damaged(&current, "it is missing"))
+        };
+    };
+    let (Some(number), Some(checksum), true) = (
+        bytes.first_chunk::<8>(),
+        bytes.get(8..24).and_then(|bytes| bytes.first_chunk::<16>()),
+        bytes.len() == CURRENT_BYTES,
+    ) else {
+        let reason = format!("it has {} bytes instead of {CURRENT_BYTES}", bytes.len());
+        return Err(damaged(&current, &reason));
+    };
+    let manifest = tree.join(format!("v{}", u64::from_le_bytes(*number)));
+    let Some(content) = read(&manifest)? else {
+        let reason = format!("at byte 0: it names {}, which is not there", manifest.display());
+        return Err(damaged(&current, &reason));
+    };
+    if xxhash_rust::xxh3::xxh3_128(&content) != u128::from_le_bytes(*checksum) {
+        let reason = format!("its checksum is not the one that {} gives at byte 8", current.display());
+        return Err(damaged(&manifest, &reason));
+    }
+    Ok(())
+}
+
+fn exists(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| io(path, &error))
+}
+
+fn list(path: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut paths: Vec<PathBuf> = entries.map_err(|error| io(path, &error))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io(path, &error)),
+    }
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Error {
+    Error::from_io(&path.display().to_string(), error)
+}
+
+fn damaged(path: &Path, reason: &str) -> Error {
+    Error::Corrupt {
+        file: path.display().to_string(),
+        reason: reason.to_owned(),
+    }
+}

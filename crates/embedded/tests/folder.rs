@@ -1,5 +1,6 @@
 //! Who may open a folder, and what it says when it must not.
 
+use rubato_base::Value;
 use rubato_embedded::{Database, Options, check};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -209,7 +210,7 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
             file.display()
         );
     }
-    // Without the store's newest batches an older state would be found, or none: the log says that it cannot be.
+    // Without its newest batches the store has an older state: the log makes up for them, or says that it cannot.
     let folder = place.path().join("journal");
     copy_folder(&whole, &folder);
     for path in files(&folder.join("store")).into_keys() {
@@ -218,9 +219,21 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
             std::fs::write(&path, vec![0; length]).expect("writes");
         }
     }
+    match Database::open(&folder, small()) {
+        Err(refused) => assert_eq!(refused.code().as_str(), "XX001", "{refused}"),
+        Ok(database) => {
+            let mut session = database.session().expect("a session");
+            let count = session.query("select count(*) from t").expect("counts").rows;
+            assert_eq!(count, [[Value::Int8(24_000)]]);
+        }
+    }
+    // Without the store the log does not reach back far enough.
+    let folder = place.path().join("no store");
+    copy_folder(&whole, &folder);
+    std::fs::remove_dir_all(folder.join("store")).expect("removes");
     let refused = Database::open(&folder, small()).err().expect("refused");
     assert_eq!(refused.code().as_str(), "XX001", "{refused}");
-    assert!(check(&folder).is_err());
+    assert!(refused.to_string().contains("holds no checkpoint"), "{refused}");
 }
 
 #[test]

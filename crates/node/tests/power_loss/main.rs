@@ -380,8 +380,10 @@ fn run_seed(seed: u64, tally: &mut Tally) {
 fn what_is_acknowledged_survives_and_nothing_is_there_by_halves() {
     let begin = Instant::now();
     let mut tally = Tally::default();
-    let first = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = first.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    // SEED runs one seed, SEEDS so many, however long that takes.
+    let (first, wanted) = (number("SEED"), number("SEEDS"));
+    let seeds = first.map_or(0..wanted.unwrap_or(SEEDS), |seed| seed..seed + 1);
     let mut run = 0;
     for seed in seeds {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_seed(seed, &mut tally)));
@@ -390,7 +392,7 @@ fn what_is_acknowledged_survives_and_nothing_is_there_by_halves() {
             std::panic::resume_unwind(panic);
         }
         run += 1;
-        if begin.elapsed() > TIME_MAX {
+        if wanted.is_none() && begin.elapsed() > TIME_MAX {
             break;
         }
     }

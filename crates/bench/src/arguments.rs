@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use rubato_workload::hotspot::Style;
 
 use crate::runner::RunSettings;
 
@@ -160,6 +161,30 @@ pub struct YcsbArguments {
 pub struct HotspotArguments {
     #[command(flatten)]
     pub(crate) common: CommonArguments,
+    /// How the hot row is changed
+    #[arg(long, value_enum, default_value_t = HotspotStyle::Add)]
+    pub(crate) style: HotspotStyle,
+}
+
+/// How the hot row is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HotspotStyle {
+    /// total = total + n
+    Add,
+    /// SELECT, then UPDATE to what was read plus n
+    ReadFirst,
+    /// The same with FOR UPDATE
+    Lock,
+}
+
+impl From<HotspotStyle> for Style {
+    fn from(style: HotspotStyle) -> Style {
+        match style {
+            HotspotStyle::Add => Style::Add,
+            HotspotStyle::ReadFirst => Style::ReadFirst,
+            HotspotStyle::Lock => Style::Lock,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::expr::{Comparison, Expr};
 use rubato_base::{ColumnType, DataType, Numeric, Value};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// The least and the greatest value that a column may hold; `None` where there is no limit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,20 +60,84 @@ fn greatest_numeric(precision: u32, scale: i32) -> Option<Numeric> {
     Numeric::parse(&format!("{}e{}", "9".repeat(precision as usize), -scale)).ok()
 }
 
-/// The limits that a check constraint puts on a column, when it does nothing else: `x >= k`, `x < k` (integers), and such
-/// comparisons joined by AND, also of other columns. `None` if the check reads the column in any other way.
-pub fn check_bounds(check: &Expr, column: usize) -> Option<Bounds> {
+/// The limits of every column of a table's rows: what escrow holds pending additions against. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RowBounds {
+    /// No column has limits.
+    #[default]
+    None,
+    /// Those of the columns in their order.
+    Columns(Arc<[Bounds]>),
+    /// There may be limits that nobody knows any more: no value is within them for certain.
+    Unknown,
+}
+
+/// Keeps nothing within: its limit is no number.
+static UNKNOWN: Bounds = Bounds {
+    low: Some(Value::Null),
+    high: None,
+};
+
+impl RowBounds {
+    /// The limits of the columns in their order.
+    pub fn new(columns: Vec<Bounds>) -> RowBounds {
+        let limited = columns.iter().any(|bounds| !bounds.is_unbounded());
+        match limited {
+            true => RowBounds::Columns(columns.into()),
+            false => RowBounds::None,
+        }
+    }
+
+    /// The limits of one column, if it has any.
+    pub fn of(&self, column: usize) -> Option<&Bounds> {
+        match self {
+            RowBounds::None => None,
+            RowBounds::Columns(columns) => columns.get(column).filter(|bounds| !bounds.is_unbounded()),
+            RowBounds::Unknown => Some(&UNKNOWN),
+        }
+    }
+
+    /// Whether no column has limits.
+    pub fn is_unbounded(&self) -> bool {
+        matches!(self, RowBounds::None)
+    }
+}
+
+/// The limits that a check constraint puts on a column, when it does nothing else: `x >= k`, `x < k`, `NOT x < k`, `x >= k OR x IS
+/// NULL`, and such conditions joined by AND, also with conditions on other columns. `None` if the check reads the column in any
+/// other way. A strict limit may come out narrower than it is written, never wider.
+pub fn check_bounds(check: &Expr, column: usize, column_type: ColumnType) -> Option<Bounds> {
     match check {
         Expr::And(terms) => {
             let mut bounds = Bounds::default();
             for term in terms {
-                bounds = bounds.intersect(check_bounds(term, column)?);
+                bounds = bounds.intersect(check_bounds(term, column, column_type)?);
             }
             Some(bounds)
         }
+        // A check is kept where it is NULL, so that the second branch says nothing that the first does not.
+        Expr::Or(terms) => match terms.as_slice() {
+            [bound, Expr::IsNull(tested)] | [Expr::IsNull(tested), bound]
+                if is_column(tested, column) && matches!(bound, Expr::Compare(..)) =>
+            {
+                let bounds = check_bounds(bound, column, column_type)?;
+                // A condition on another column would be one on this column's being NULL.
+                (!bounds.is_unbounded()).then_some(bounds)
+            }
+            _ => without(check, column),
+        },
+        Expr::Not(inner) => match &**inner {
+            Expr::Compare(comparison, left, right) => {
+                let negated = Expr::Compare(comparison.negated(), left.clone(), right.clone());
+                check_bounds(&negated, column, column_type)
+            }
+            _ => without(check, column),
+        },
         Expr::Compare(comparison, left, right) => match (&**left, &**right) {
-            (own, Expr::Literal(limit)) if is_column(own, column) => limit_of(*comparison, limit),
-            (Expr::Literal(limit), own) if is_column(own, column) => limit_of(comparison.mirrored(), limit),
+            (own, Expr::Literal(limit)) if is_column(own, column) => limit_of(*comparison, limit, column_type),
+            (Expr::Literal(limit), own) if is_column(own, column) => {
+                limit_of(comparison.mirrored(), limit, column_type)
+            }
             _ => without(check, column),
         },
         _ => without(check, column),
@@ -90,7 +155,8 @@ fn is_column(expr: &Expr, column: usize) -> bool {
     match expr {
         Expr::Column(index) => *index == column,
         Expr::Cast { operand, from, to, .. } => {
-            let widens = from.is_integer()
+            let exact = from.is_integer() || *from == DataType::Numeric;
+            let widens = exact
                 && to.modifier < 0
                 && (to.data_type == DataType::Numeric || (to.data_type.is_integer() && to.data_type >= *from));
             widens && is_column(operand, column)
@@ -99,37 +165,37 @@ fn is_column(expr: &Expr, column: usize) -> bool {
     }
 }
 
-fn limit_of(comparison: Comparison, limit: &Value) -> Option<Bounds> {
-    let beside = |step: i64| match limit {
-        Value::Numeric(number) => Some(Value::Numeric(number.checked_add(&Numeric::from_i64(step)).ok()?)),
-        _ => Some(Value::Int8(limit.as_i64()?.checked_add(step)?)),
+fn limit_of(comparison: Comparison, limit: &Value, column_type: ColumnType) -> Option<Bounds> {
+    let limit = match limit {
+        Value::Numeric(number) if number.is_finite() => number.clone(),
+        Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => Numeric::from_i64(limit.as_i64()?),
+        _ => return None,
     };
-    let exact = matches!(limit, Value::Int2(_) | Value::Int4(_) | Value::Int8(_))
-        || matches!(limit, Value::Numeric(number) if number.is_finite());
-    if !exact {
-        return None;
-    }
+    let low = |low: Numeric| Bounds {
+        low: Some(Value::Numeric(low)),
+        high: None,
+    };
+    let high = |high: Numeric| Bounds {
+        low: None,
+        high: Some(Value::Numeric(high)),
+    };
     Some(match comparison {
-        Comparison::GreaterOrEqual => Bounds {
-            low: Some(limit.clone()),
-            high: None,
-        },
-        Comparison::LessOrEqual => Bounds {
-            low: None,
-            high: Some(limit.clone()),
-        },
-        // A strict limit is the next value only where values are whole numbers, which the limit alone does not tell: a numeric
-        // column may lie between. One whole step is inside the limit for both.
-        Comparison::Greater => Bounds {
-            low: Some(beside(1)?),
-            high: None,
-        },
-        Comparison::Less => Bounds {
-            low: None,
-            high: Some(beside(-1)?),
-        },
+        Comparison::GreaterOrEqual => low(limit),
+        Comparison::LessOrEqual => high(limit),
+        Comparison::Greater => low(limit.checked_add(&step_of(column_type)).ok()?),
+        Comparison::Less => high(limit.checked_sub(&step_of(column_type)).ok()?),
         Comparison::Equal | Comparison::NotEqual => return None,
     })
+}
+
+/// How far apart two values of the column are at least. A numeric column without a scale has no such distance: one whole step is
+/// then well inside a strict limit.
+fn step_of(column_type: ColumnType) -> Numeric {
+    let scale = match column_type.data_type {
+        DataType::Numeric => ColumnType::numeric_precision_scale(column_type.modifier).map_or(0, |(_, scale)| scale),
+        _ => 0,
+    };
+    Numeric::parse(&format!("1e{}", -scale)).unwrap_or_else(|_| Numeric::from_i64(1))
 }
 
 /// An exact number: whole numbers stay machine numbers.
@@ -166,17 +232,6 @@ impl Amount {
         }
     }
 
-    fn minus(&self, other: &Amount) -> Option<Amount> {
-        match (self, other) {
-            (Amount::Whole(a), Amount::Whole(b)) => a.checked_sub(*b).map(Amount::Whole),
-            _ => self
-                .to_numeric()
-                .checked_sub(&other.to_numeric())
-                .ok()
-                .map(Amount::Decimal),
-        }
-    }
-
     fn compare(&self, other: &Amount) -> Ordering {
         match (self, other) {
             (Amount::Whole(a), Amount::Whole(b)) => a.cmp(b),
@@ -194,14 +249,19 @@ impl Amount {
 }
 
 /// Every value that a column may come to have while additions and assignments are pending, each of which may still commit or
-/// abort: from `low` to `high`.
+/// abort, in any order.
+///
+/// Whatever happens, the value is that of the row or of one of the assignments, and some of the additions on top: it lies between
+/// the least of the former with all that is taken away, and the greatest with all that is added.
 ///
 /// Methods that return `bool` leave the range as it was and say `false` when a value is NULL, not finite or not an exact number:
 /// the caller then cannot prove anything and reads.
 #[derive(Clone, Debug)]
 pub struct Range {
-    low: Amount,
-    high: Amount,
+    least: Amount,
+    greatest: Amount,
+    taken: Amount,
+    added: Amount,
 }
 
 impl Range {
@@ -209,70 +269,46 @@ impl Range {
     pub fn of(value: &Value) -> Option<Range> {
         let amount = Amount::of(value)?;
         Some(Range {
-            low: amount.clone(),
-            high: amount,
+            least: amount.clone(),
+            greatest: amount,
+            taken: Amount::Whole(0),
+            added: Amount::Whole(0),
         })
-    }
-
-    /// The least value possible.
-    pub fn low(&self) -> Value {
-        Value::Numeric(self.low.to_numeric())
-    }
-
-    /// The greatest value possible.
-    pub fn high(&self) -> Value {
-        Value::Numeric(self.high.to_numeric())
     }
 
     /// A pending addition: it may or may not happen.
     pub fn add_delta(&mut self, delta: &Value) -> bool {
-        self.change_end(delta, Amount::plus, true)
-    }
-
-    /// A pending addition will not happen: undoes [`Range::add_delta`], where no assignment was included since.
-    pub fn withdraw_delta(&mut self, delta: &Value) -> bool {
-        self.change_end(delta, Amount::minus, true)
-    }
-
-    /// A pending addition is now certain: the other end moves too.
-    pub fn settle_delta(&mut self, delta: &Value) -> bool {
-        self.change_end(delta, Amount::plus, false)
-    }
-
-    /// Moves the end that a delta widens, or the other one.
-    fn change_end(&mut self, delta: &Value, change: fn(&Amount, &Amount) -> Option<Amount>, widens: bool) -> bool {
         let Some(delta) = Amount::of(delta) else { return false };
-        let end = if delta.is_negative() == widens {
-            &mut self.low
+        let sum = if delta.is_negative() {
+            &mut self.taken
         } else {
-            &mut self.high
+            &mut self.added
         };
-        match change(end, &delta) {
-            Some(moved) => {
-                *end = moved;
-                true
-            }
-            None => false,
-        }
+        let Some(more) = sum.plus(&delta) else { return false };
+        *sum = more;
+        true
     }
 
-    /// A pending assignment: the column may come to have this value instead.
+    /// A pending assignment: the column may come to have this value instead, before or behind the additions.
     pub fn include_set(&mut self, value: &Value) -> bool {
         let Some(amount) = Amount::of(value) else { return false };
-        if amount.compare(&self.low) == Ordering::Less {
-            self.low = amount;
-        } else if amount.compare(&self.high) == Ordering::Greater {
-            self.high = amount;
+        if amount.compare(&self.least) == Ordering::Less {
+            self.least = amount;
+        } else if amount.compare(&self.greatest) == Ordering::Greater {
+            self.greatest = amount;
         }
         true
     }
 
     /// Whether every possible value is allowed. A bound that is not an exact number allows nothing.
     pub fn within(&self, bounds: &Bounds) -> bool {
-        let keeps = |bound: &Option<Value>, end: &Amount, forbidden: Ordering| match bound {
+        let keeps = |bound: &Option<Value>, end: Option<Amount>, forbidden: Ordering| match bound {
             None => true,
-            Some(bound) => Amount::of(bound).is_some_and(|bound| end.compare(&bound) != forbidden),
+            Some(bound) => end
+                .zip(Amount::of(bound))
+                .is_some_and(|(end, bound)| end.compare(&bound) != forbidden),
         };
-        keeps(&bounds.low, &self.low, Ordering::Less) && keeps(&bounds.high, &self.high, Ordering::Greater)
+        keeps(&bounds.low, self.least.plus(&self.taken), Ordering::Less)
+            && keeps(&bounds.high, self.greatest.plus(&self.added), Ordering::Greater)
     }
 }

@@ -16,6 +16,7 @@
 
 mod checkpoint;
 mod commit_log;
+mod door;
 mod driver;
 mod errors;
 mod node;
@@ -31,6 +32,6 @@ pub use checkpoint::CheckpointReport;
 pub use node::{Node, NodeFigures, NodeSettings};
 pub use read_ahead::{Helper, Job};
 pub use recovery::{RecoveryProgress, RecoveryReport};
-pub use rubato_protocol::{Admission, CommitPolicy, Policies, QueuePolicy};
+pub use rubato_protocol::{Admission, CommitPolicy, Policies, Potential, QueuePolicy};
 pub use verify::{VerifyReport, verify};
 pub use worker::NodeWorker;

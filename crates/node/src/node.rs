@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     checkpoints: AtomicU64,
     /// The node has more in memory than it may and nothing of it can leave before a checkpoint.
     pub(crate) crowded: AtomicBool,
+    /// Transactions that were let in by load control although they are judged, and have not ended.
+    pub(crate) judged_inside: AtomicUsize,
     /// Why the last checkpoint failed, if it did.
     pub(crate) checkpoint_failure: Mutex<Option<Error>>,
     /// A checkpoint has ended, and memory was full all the same: of what open transactions hold.
@@ -312,6 +314,7 @@ impl Node {
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
+            judged_inside: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
             checkpoint_failure: Mutex::new(None),
             eviction_pause: AtomicUsize::new(0),

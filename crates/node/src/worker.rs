@@ -1,5 +1,6 @@
 //! One worker: stages of its own, and the sessions that are parked with it.
 
+use crate::door::Door;
 use crate::driver::Driver;
 use crate::node::{Inbox, Shared, partition_session};
 use crate::relay::{EPOCH_2000_US, Left, SessionWork};
@@ -43,8 +44,7 @@ pub struct NodeWorker {
     last_session: SessionId,
     several_sessions: bool,
     submitted: VecDeque<(StageKind, Box<SessionWork>)>,
-    /// Requests that would begin a transaction, and since when they wait to be let in (load control).
-    at_the_door: VecDeque<(i64, Box<SessionWork>)>,
+    door: Door,
     now_us: i64,
 }
 
@@ -67,7 +67,7 @@ impl NodeWorker {
             last_session: SessionId::default(),
             several_sessions: false,
             submitted: VecDeque::new(),
-            at_the_door: VecDeque::new(),
+            door: Door::default(),
             now_us: 0,
         })
     }
@@ -98,7 +98,10 @@ impl NodeWorker {
                 self.held_since_us.remove(&work.session.id);
             }
             match left_as {
-                Left::Idle => self.completed.push_back(work),
+                Left::Idle => {
+                    self.door.on_idle(&self.shared, &work);
+                    self.completed.push_back(work);
+                }
                 Left::Yielded => {
                     work.requests.push_front(Request::Flush);
                     self.completed.push_back(work);
@@ -119,17 +122,8 @@ impl NodeWorker {
         }
     }
 
-    /// Lets in whom load control admits, in the order of arrival. A new transaction is younger than all that are active.
     fn let_in(&mut self) {
-        let Some(admission) = self.shared.settings.admission else {
-            return;
-        };
-        while let Some((since_us, work)) = self.at_the_door.pop_front() {
-            let active = self.shared.partition.lock().database.live_transactions();
-            if !admission.admits(active, active, self.now_us - since_us) {
-                self.at_the_door.push_front((since_us, work));
-                return;
-            }
+        while let Some(work) = self.door.let_in(&self.shared, self.now_us) {
             self.submitted.push_back((StageKind::Parser, work));
         }
     }
@@ -222,8 +216,8 @@ impl StatementWorker for NodeWorker {
         self.several_sessions |= work.session.id != self.last_session;
         self.last_session = work.session.id;
         let work = Box::new(work);
-        if self.shared.settings.admission.is_some() && !work.session.in_transaction() && !work.session.is_busy() {
-            self.at_the_door.push_back((self.now_us, work));
+        if Door::is_for(self.shared.settings.admission, &work) {
+            self.door.push(self.now_us, work);
         } else {
             self.submitted.push_back((StageKind::Parser, work));
         }
@@ -279,10 +273,7 @@ impl StatementWorker for NodeWorker {
             .map(unix)
             .min();
         let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
-        let admission = self.shared.settings.admission;
-        let door = admission
-            .zip(self.at_the_door.front())
-            .map(|(admission, (since_us, _))| since_us + admission.hold_us_max);
+        let door = self.door.deadline_us(self.shared.settings.admission, self.now_us);
         [parked, held_back, door].into_iter().flatten().min()
     }
 

@@ -3,7 +3,7 @@
 use rubato_base::{
     ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId,
 };
-use rubato_formula::{Bounds, Formula};
+use rubato_formula::Formula;
 use std::ops::{Bound, ControlFlow};
 
 /// The folded rows behind the formulas: what the database reads when a row is not in memory.
@@ -110,7 +110,7 @@ pub enum Change {
 /// Why a call gave no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// The transaction must wait for another one; undo the statement (see [`crate::FormulaDatabase::rollback_to`]) and run it
+    /// The transaction must wait for another one; undo the statement (see [`crate::FormulaDatabase::undo_statement`]) and run it
     /// again when [`crate::FormulaDatabase::take_woken`] names the transaction.
     Wait(Wait),
     /// The transaction cannot go on: roll it back. The error is 40001 with reason and item; the server may retry by itself
@@ -196,15 +196,6 @@ pub enum BlindUpdate {
     Missing,
     /// The formula could leave its bounds, depending on what else commits: read to write instead.
     MustBeOrdered,
-}
-
-/// The limits of a column: an `Add` stays blind while no outcome of the pending formulas can leave them (escrow).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnBounds {
-    /// The column.
-    pub column: usize,
-    /// Its least and greatest value.
-    pub bounds: Bounds,
 }
 
 /// A range of keys.

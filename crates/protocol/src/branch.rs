@@ -13,6 +13,7 @@ use crate::statistics::AbortReason;
 use crate::table::{RECOVERED_LSN, Slot, Table};
 use crate::transaction::{ReadRecord, Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
+use rubato_formula::RowBounds;
 use std::ops::ControlFlow;
 
 /// A branch that is prepared.
@@ -373,7 +374,7 @@ impl FormulaDatabase {
         };
         let place = |(table, slot): &(TableId, Slot)| {
             let held = self.tables.get(table.0 as usize)?.as_ref()?;
-            let ordered = held.item(*slot).intent(transaction)?.ordered;
+            let ordered = held.item(*slot).intent(transaction)?.read();
             let read = t.reads.iter().find(|read| (read.table, read.slot) == (*table, *slot))?;
             Some((*table, read.key.clone(), ordered))
         };
@@ -445,6 +446,8 @@ impl FormulaDatabase {
         let bytes = crate::memory::pending_cost(&key, &change);
         intent.written = intent.written.union(crate::write::columns_of(&change));
         intent.changes.push(change);
+        // The bounds that its additions were let through under are not in the log: nobody may touch their columns (rule E-4).
+        intent.claimed_under = RowBounds::Unknown;
         if let Some(t) = self.transactions.get_mut(transaction) {
             if first {
                 note_read(
@@ -496,7 +499,7 @@ fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
             } else {
                 ColumnSet::EXISTENCE
             };
-            intent.ordered.union(existence).covers(read.columns)
+            intent.read().union(existence).covers(read.columns)
         })
     };
     held.item(read.slot).generation == read.generation && holds(held.item(read.slot))

@@ -176,7 +176,8 @@ impl FormulaDatabase {
                 .intent(transaction)
                 .map_or(ColumnSet::EMPTY, |intent| intent.written);
             let mut before = intents.iter().take_while(|intent| intent.transaction != transaction);
-            if let Some(intent) = before.find(|intent| intent.ordered.intersects(written) && is_kept(Rule::C2)) {
+            // One who has not read yet is overtaken: it will read what this one has written.
+            if let Some(intent) = before.find(|intent| intent.read().intersects(written) && is_kept(Rule::C2)) {
                 return Ok(Some((intent.transaction, write.table, WaitReason::Ordered)));
             }
             // Whether the row exists is settled for a prepared branch: its formulas are counted as applied.

@@ -1,6 +1,6 @@
 //! The formula database: the tables' items, the live transactions and the counter that orders them.
 
-use crate::api::{BeginOptions, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
+use crate::api::{BeginOptions, Change, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::contention::{Contention, Place};
 use crate::gone::Tombstones;
 use crate::item::Item;
@@ -198,8 +198,19 @@ impl FormulaDatabase {
         }
     }
 
-    /// Undoes the changes since `savepoint`. What was read stays read, and places in queues are kept.
+    /// Undoes the changes since `savepoint`, whose success was told to the client. What was read stays read, places in queues are
+    /// kept, and so are the claims of escrow (rule E-4).
     pub fn rollback_to(&mut self, transaction: TransactionId, savepoint: Savepoint) {
+        self.undo(transaction, savepoint, true);
+    }
+
+    /// Undoes the changes of a statement that failed or waits, and has told the client nothing yet. What was read stays read, and
+    /// places in queues are kept.
+    pub fn undo_statement(&mut self, transaction: TransactionId, savepoint: Savepoint) {
+        self.undo(transaction, savepoint, false);
+    }
+
+    fn undo(&mut self, transaction: TransactionId, savepoint: Savepoint, was_told: bool) {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return;
         };
@@ -210,7 +221,11 @@ impl FormulaDatabase {
             let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else {
                 continue;
             };
-            undo_write(table.item_mut(write.slot), transaction);
+            let item = table.item_mut(write.slot);
+            if undo_write(item, transaction, was_told) {
+                // Nothing but the claim may be left of the intent: it goes with the transaction.
+                t.queued.push((write.table, write.slot));
+            }
         }
     }
 
@@ -385,15 +400,22 @@ fn remove_intent(
     Some(item)
 }
 
-fn undo_write(item: &mut Item, transaction: TransactionId) {
+/// Undoes the last change; true if a claim is left of it.
+fn undo_write(item: &mut Item, transaction: TransactionId, was_told: bool) -> bool {
     let intent = item.intent_or_new(transaction);
-    intent.changes.pop();
+    let undone = intent.changes.pop();
+    let claims = was_told && !intent.claimed_under.is_unbounded();
+    if let (true, Some(Change::Update(formula))) = (claims, undone) {
+        intent.withdrawn.push(formula);
+    }
     intent.written = intent.changes.iter().fold(ColumnSet::EMPTY, |set, change| {
         set.union(crate::write::columns_of(change))
     });
-    if intent.changes.is_empty() && intent.ordered.is_empty() {
+    let withdrawn = !intent.withdrawn.is_empty();
+    if intent.changes.is_empty() && intent.ordered.is_empty() && !withdrawn {
         item.remove_intent(transaction);
     }
+    withdrawn
 }
 
 /// How a message names an item. Keys are shown as bytes: only the catalog knows their types.

@@ -10,6 +10,7 @@ use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
 use crate::undecided::Retained;
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, Timestamp, TransactionId, Value};
+use rubato_formula::{Formula, RowBounds};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -83,14 +84,27 @@ pub(crate) enum UndoChange {
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
     pub(crate) transaction: TransactionId,
-    /// The columns that it has read to write; empty for a transaction that only places blind formulas.
+    /// The columns that it has read to write, or waits for its turn to; empty for a transaction that only places blind formulas.
     pub(crate) ordered: ColumnSet,
+    /// Those of them for which its turn has not come yet.
+    pub(crate) awaited: ColumnSet,
     /// The columns that its changes write.
     pub(crate) written: ColumnSet,
     /// Its pending changes, oldest first.
     pub(crate) changes: SmallVec<[Change; 1]>,
     /// Set while its transaction is prepared: the smallest place that it may take.
     pub(crate) floor: Option<Timestamp>,
+    /// The bounds under which its blind formulas were let through (escrow).
+    pub(crate) claimed_under: RowBounds,
+    /// Formulas that were let through under bounds and undone again by ROLLBACK TO SAVEPOINT: that they kept the bounds was told.
+    pub(crate) withdrawn: Vec<Formula>,
+}
+
+impl Intent {
+    /// The columns that it has read to write in its turn.
+    pub(crate) fn read(&self) -> ColumnSet {
+        ColumnSet(self.ordered.0 & !self.awaited.0)
+    }
 }
 
 /// The parts of an item that only a hot one has.
@@ -151,9 +165,12 @@ impl Item {
                 intents.push(Intent {
                     transaction,
                     ordered: ColumnSet::EMPTY,
+                    awaited: ColumnSet::EMPTY,
                     written: ColumnSet::EMPTY,
                     changes: SmallVec::new(),
                     floor: None,
+                    claimed_under: RowBounds::default(),
+                    withdrawn: Vec::new(),
                 });
                 intents.len() - 1
             });

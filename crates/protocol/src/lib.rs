@@ -18,6 +18,7 @@ mod branch;
 mod commit;
 mod contention;
 mod database;
+mod escrow;
 mod exact;
 mod gone;
 pub mod grid;
@@ -35,11 +36,11 @@ mod transaction;
 mod undecided;
 mod write;
 
-pub use admission::Admission;
+pub use admission::{Admission, Potential};
 pub use api::{
-    BeginOptions, BlindUpdate, Change, Changes, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, Committed,
-    DecisionRecord, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource,
-    Savepoint, ScanEnd, Stop, StoredRow, Wait, WaitReason,
+    BeginOptions, BlindUpdate, Change, Changes, CommitLog, CommitPolicy, CommitRecord, Committed, DecisionRecord,
+    Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource, Savepoint,
+    ScanEnd, Stop, StoredRow, Wait, WaitReason,
 };
 pub use branch::Prepared;
 pub use contention::{HotItem, ItemCounts, Place, Waiting};

@@ -9,6 +9,7 @@
 
 use crate::api::{OnBusy, OrderedRead, Outcome, QueuePolicy, Stop, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::escrow::claim_behind;
 use crate::item::{Intent, Item, apply_changes};
 use crate::read::{note_read, visible};
 use crate::rules::{Rule, is_kept};
@@ -70,7 +71,11 @@ impl FormulaDatabase {
     ) -> Outcome<()> {
         self.take_place(transaction, table, slot, columns)?;
         let policy = self.policies.queue;
-        match before(self.table_mut(table)?.item(slot), transaction, columns, policy) {
+        let item = self.table_mut(table)?.item(slot);
+        if let Some(owner) = claim_behind(item, transaction, columns) {
+            return self.wait(transaction, owner, table, WaitReason::Queue);
+        }
+        match before(item, transaction, columns, policy) {
             Before::Clear => self.read_in_turn(transaction, table, slot, key, columns, None),
             Before::Blocked(owner) => {
                 let place = (table, Some(Key::from_bytes(key)));
@@ -126,6 +131,8 @@ impl FormulaDatabase {
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, columns);
         t.read_only = read_only;
+        let intent = held.item_mut(slot).intent_or_new(transaction);
+        intent.awaited = ColumnSet(intent.awaited.0 & !columns.0);
         if let Some(owners) = through {
             let seen = seen_through(held.item(slot), transaction, &owners)
                 .map_err(|error| Stop::Abort(formula_failed(table, key, &error)))?;
@@ -137,7 +144,8 @@ impl FormulaDatabase {
         Ok(())
     }
 
-    fn take_place(
+    /// Stands in the queue to read these columns in turn.
+    pub(crate) fn take_place(
         &mut self,
         transaction: TransactionId,
         table: TableId,
@@ -147,6 +155,7 @@ impl FormulaDatabase {
         let held = table_of(&mut self.tables, table)?;
         let intent = held.item_mut(slot).intent_or_new(transaction);
         let fresh = intent.ordered.is_empty();
+        intent.awaited = ColumnSet(intent.awaited.0 | (columns.0 & !intent.ordered.0));
         intent.ordered = intent.ordered.union(columns);
         if let (true, Some(t)) = (fresh, self.transactions.get_mut(transaction)) {
             t.queued.push((table, slot));

@@ -245,7 +245,12 @@ impl FormulaDatabase {
         for intent in &hot.intents {
             self.name(intent.transaction, sketch);
             sketch.number(intent.ordered.0);
+            sketch.number(intent.awaited.0);
             sketch.number(intent.written.0);
+            sketch.number(u64::from(intent.claimed_under.is_unbounded()));
+            for formula in &intent.withdrawn {
+                sketch.change(&Change::Update(formula.clone()));
+            }
             sketch.stamp_or_none(intent.floor);
             sketch.number(intent.changes.len() as u64);
             intent.changes.iter().for_each(|change| sketch.change(change));

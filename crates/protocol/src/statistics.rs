@@ -17,11 +17,13 @@ pub enum AbortReason {
     FormulaFailed,
     /// An older transaction of the grid needed what it held (waits go from the younger to the older only).
     Wounded,
+    /// Its change could have broken the limits of a column together with blind additions that were let through.
+    Escrow,
 }
 
 impl AbortReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// Counters since the start, for metrics and tests.

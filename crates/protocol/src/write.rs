@@ -1,14 +1,15 @@
 //! Placing formulas.
 
-use crate::api::{BlindUpdate, Change, ColumnBounds, Insertion, Outcome, Stop};
+use crate::api::{BlindUpdate, Change, Insertion, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
+use crate::escrow::{claim, may_be_blind};
 use crate::item::Item;
 use crate::read::{note_read, visible};
 use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
 use crate::transaction::WriteRecord;
 use rubato_base::{ColumnSet, Error, Key, Row, SqlState, TableId, TransactionId};
-use rubato_formula::{ColumnChange, Formula, Range};
+use rubato_formula::{Formula, RowBounds};
 
 impl FormulaDatabase {
     /// Inserts a row. Rule W-3: ordered on the existence of its key: waits for another transaction that is about to insert or delete
@@ -32,19 +33,22 @@ impl FormulaDatabase {
                 return Ok(Insertion::Exists(existing));
             }
         }
-        self.place(transaction, table, slot, key, Change::Insert(row))?;
+        let change = Change::Insert(row);
+        self.spare_claims(transaction, table, slot, key.as_bytes(), &change)?;
+        self.place(transaction, table, slot, key, change)?;
         Ok(Insertion::Inserted)
     }
 
     /// Places a blind formula. Rule W-2: it reads only that the row exists, waits for nobody, and takes its place when it commits
-    /// (promise 2). An `Add` within `bounds` stays blind while no outcome of what is pending can leave them.
+    /// (promise 2). An addition to a column that has `bounds` is blind while no outcome of what is pending can leave them, see
+    /// the rules of escrow in `escrow.rs`; all who write to a table give the same bounds.
     pub fn update_blind(
         &mut self,
         transaction: TransactionId,
         table: TableId,
         key: &[u8],
         formula: Formula,
-        bounds: &[ColumnBounds],
+        bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
         self.writable(transaction)?;
         let slot = self.slot(table, key)?;
@@ -61,12 +65,13 @@ impl FormulaDatabase {
         if visible(item, ts, transaction)?.is_none() {
             return Ok(BlindUpdate::Missing);
         }
-        if !bounds.iter().all(|bounds| stays_within(item, &formula, bounds)) {
+        if !may_be_blind(item, transaction, &formula, bounds) {
             self.statistics.bounds_refused += 1;
             return Ok(BlindUpdate::MustBeOrdered);
         }
         self.statistics.blind_updates += 1;
         self.place(transaction, table, slot, Key::from_bytes(key), Change::Update(formula))?;
+        claim(self.table_mut(table)?.item_mut(slot).intent_or_new(transaction), bounds);
         Ok(BlindUpdate::Pending)
     }
 
@@ -95,6 +100,7 @@ impl FormulaDatabase {
                 "a row was changed without its place in the queue",
             )));
         }
+        self.spare_claims(transaction, table, slot, key, &change)?;
         self.place(transaction, table, slot, Key::from_bytes(key), change)
     }
 
@@ -160,30 +166,4 @@ pub(crate) fn columns_of(change: &Change) -> ColumnSet {
         Change::Update(formula) => formula.columns_written(),
         Change::Insert(_) | Change::Replace(_) | Change::Delete => ColumnSet::ALL,
     }
-}
-
-/// Whether the column stays within its bounds whichever of the pending formulas commit, `formula` among them (escrow).
-fn stays_within(item: &Item, formula: &Formula, bounds: &ColumnBounds) -> bool {
-    let Some(mut range) = item.row.as_ref().and_then(|row| Range::of(&row.get(bounds.column))) else {
-        return false;
-    };
-    let kept = item.above().iter().flat_map(|kept| &kept.changes);
-    let pending = item.intents().iter().flat_map(|intent| &intent.changes).chain(kept);
-    let pending = pending.map(|change| match change {
-        Change::Update(formula) => Some(formula),
-        Change::Insert(_) | Change::Replace(_) | Change::Delete => None,
-    });
-    for formula in pending.chain(std::iter::once(Some(formula))) {
-        let Some(formula) = formula else { return false };
-        let known = match formula.change_of(bounds.column as u16).map(|change| &change.change) {
-            None => true,
-            Some(ColumnChange::Add(delta)) => range.add_delta(delta),
-            Some(ColumnChange::Set(value)) => range.include_set(value),
-            Some(ColumnChange::Evaluate(_)) => false,
-        };
-        if !known {
-            return false;
-        }
-    }
-    range.within(&bounds.bounds)
 }

@@ -302,7 +302,8 @@ fn who_read_a_row_that_has_left_stands_before_its_next_writer_wherever_he_commit
     assert!(read.expect("reads").is_some());
     // The row comes back only after the reader has committed.
     let [first, second] = [(reader, 1), (writer, 0)].map(|(id, number)| {
-        let placed = database.update_blind(id, TABLE, key(number).as_bytes(), add(), &[]);
+        let none = rubato_formula::RowBounds::None;
+        let placed = database.update_blind(id, TABLE, key(number).as_bytes(), add(), &none);
         assert_eq!(placed, Ok(rubato_protocol::BlindUpdate::Pending));
         database.commit(id, None, &mut NoLog).expect("commits").cts
     });

@@ -4,7 +4,7 @@ use rubato_base::{Error, Result, SqlState};
 use rubato_embedded::{Database, Options};
 use rubato_node::{Admission, Node, NodeSettings, NodeWorker};
 use rubato_server::metrics::{MetricsSource, MetricsText};
-use rubato_server::program::{CommitPolicy, Engine, EngineSettings};
+use rubato_server::program::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 use rubato_stages::worker::WakeHandle;
 use rubato_stages::{StageKind, StageMetrics, StageNumbers};
 use std::path::Path;
@@ -25,12 +25,20 @@ impl Engine for NodeEngine {
         let mut node = NodeSettings {
             memory_bytes: usize::try_from(settings.memory_bytes).unwrap_or(usize::MAX),
             stage_threads: settings.stage_threads,
-            admission: settings.admission.then(Admission::default),
+            admission: match settings.admission {
+                AdmissionPolicy::Off => None,
+                AdmissionPolicy::Age => Some(Admission::BY_AGE),
+                AdmissionPolicy::Conflict => Some(Admission::BY_CONFLICT),
+            },
             ..NodeSettings::default()
         };
         node.policies.commit = match settings.commit_policy {
             CommitPolicy::Optimistic => rubato_node::CommitPolicy::Optimistic,
             CommitPolicy::Pessimistic => rubato_node::CommitPolicy::Pessimistic,
+        };
+        node.policies.queue = match settings.queue_policy {
+            QueuePolicy::Wait => rubato_node::QueuePolicy::Wait,
+            QueuePolicy::Pipeline => rubato_node::QueuePolicy::Pipeline,
         };
         let database = Database::open(&settings.data, Options { node })?;
         let report = database.recovery();
@@ -98,13 +106,14 @@ impl Engine for NodeEngine {
 }
 
 /// Names of `AbortReason`, in its order.
-const ABORT_REASONS: [&str; 6] = [
+const ABORT_REASONS: [&str; 7] = [
     "read_changed",
     "range_changed",
     "deadlock",
     "cascade",
     "formula_failed",
     "wounded",
+    "escrow",
 ];
 
 /// Names of `WaitReason`, in its order.

@@ -7,7 +7,7 @@
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
 use rubato_base::{ColumnSet, ColumnType, TableId};
-use rubato_formula::Expr;
+use rubato_formula::{Bounds, Expr, RowBounds, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,6 +52,21 @@ pub struct Table {
     /// Grows whenever anything above changes: a statement planned for another version must be planned again, and a
     /// transaction that wrote to another version cannot commit.
     pub version: u64,
+}
+
+impl Table {
+    /// The limits of every column, as escrow knows them: those of its type, and of the CHECK constraints that say no more than
+    /// limits.
+    pub fn row_bounds(&self) -> RowBounds {
+        let bounds = self.columns.iter().enumerate().map(|(number, column)| {
+            if column.dropped {
+                return Bounds::default();
+            }
+            let checks = self.checks.iter().filter_map(|check| check.bounds(number, column));
+            checks.fold(type_bounds(column.column_type), Bounds::intersect)
+        });
+        RowBounds::new(bounds.collect())
+    }
 }
 
 /// A column.
@@ -99,6 +114,13 @@ pub struct Check {
     pub columns: ColumnSet,
     /// Its text.
     pub text: String,
+}
+
+impl Check {
+    /// The limits that the check puts on a column; `None` if it says something else of it.
+    pub(crate) fn bounds(&self, number: usize, column: &Column) -> Option<Bounds> {
+        check_bounds(&self.condition, number, column.column_type)
+    }
 }
 
 /// A foreign key.

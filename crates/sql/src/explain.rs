@@ -3,6 +3,7 @@
 //! One line for each stage that works on the statement, in the order in which the instruction travels: how it reaches its rows,
 //! what it checks, and for an update what its formula is and whether it is blind, or why it must be ordered.
 
+mod escrow;
 mod json;
 mod show;
 mod stages;
@@ -29,6 +30,9 @@ pub struct StepFigures {
 pub struct Figures {
     /// The steps of the pipeline in their order (of the target for UPDATE and DELETE). Shorter or empty where not counted.
     pub steps: Vec<StepFigures>,
+    /// How an UPDATE whose plan is blind changed its rows: by blind formulas, and read to write because what was pending could have
+    /// left a limit.
+    pub placed: Option<(u64, u64)>,
     /// Rows returned or changed.
     pub rows: u64,
     /// The time of the whole statement.

@@ -9,7 +9,7 @@
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use rubato_base::{ColumnSet, DataType};
-use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate};
+use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate, RowBounds};
 use std::sync::Arc;
 
 /// A planned statement, cached by text and shared by sessions.
@@ -268,6 +268,9 @@ pub struct UpdatePlan {
     pub assignments: Vec<Assignment>,
     /// Why the formula must be ordered (read-to-write), or `None` if it may be blind.
     pub ordered_because: Option<String>,
+    /// The limits within which sums stay blind (escrow). A blind formula satisfies its checks if it keeps them, or gives all the
+    /// values that they read.
+    pub bounds: RowBounds,
     /// Whether the primary key changes.
     pub changes_key: bool,
     /// Secondary indexes whose columns change.

@@ -84,9 +84,23 @@ pub fn check<C: Client>(client: &mut C, tally: Tally) -> Result<Option<String>, 
     }))
 }
 
+/// How the hot row is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// `total = total + n`.
+    #[default]
+    Add,
+    /// Read it, then set it to what was read plus n, as an application does that computes by itself.
+    ReadFirst,
+    /// The same with `FOR UPDATE`.
+    Lock,
+}
+
 struct Statements<S> {
     begin: S,
-    add_to_counter: S,
+    /// What reads the hot row before it is changed, if anything does.
+    read_counter: Option<S>,
+    change_counter: S,
     insert_history: S,
     look_up: S,
     add_to_private: S,
@@ -114,10 +128,21 @@ impl<S: Copy> HotspotTerminal<S> {
         client: &mut C,
         seed: u64,
         number: u64,
+        style: Style,
     ) -> Result<HotspotTerminal<S>, ClientError> {
+        let read_counter = match style {
+            Style::Add => None,
+            Style::ReadFirst => Some("SELECT total FROM hot_counter WHERE id = 1"),
+            Style::Lock => Some("SELECT total FROM hot_counter WHERE id = 1 FOR UPDATE"),
+        };
+        let change_counter = match style {
+            Style::Add => "UPDATE hot_counter SET total = total + $1 WHERE id = 1",
+            Style::ReadFirst | Style::Lock => "UPDATE hot_counter SET total = $1 WHERE id = 1",
+        };
         let statements = Statements {
             begin: client.prepare("BEGIN")?,
-            add_to_counter: client.prepare("UPDATE hot_counter SET total = total + $1 WHERE id = 1")?,
+            read_counter: read_counter.map(|sql| client.prepare(sql)).transpose()?,
+            change_counter: client.prepare(change_counter)?,
             insert_history: client.prepare("INSERT INTO hot_history (client, sequence, amount) VALUES ($1, $2, $3)")?,
             look_up: client.prepare("SELECT label FROM hot_lookup WHERE id = $1")?,
             add_to_private: client.prepare("UPDATE hot_private SET total = total + $1 WHERE client = $2")?,
@@ -157,7 +182,11 @@ impl<C: Client> Terminal<C> for HotspotTerminal<C::Statement> {
         let (number, amount) = (Param::Int(self.number), Param::Int(self.amount));
         self.commit_sent = false;
         client.execute(self.statements.begin, &[])?;
-        let counter = client.execute(self.statements.add_to_counter, &[amount])?;
+        let changed_to = match self.statements.read_counter {
+            None => amount,
+            Some(read) => Param::Int(client.execute(read, &[])?.int_or_null(0, 0)?.unwrap_or(0) + self.amount),
+        };
+        let counter = client.execute(self.statements.change_counter, &[changed_to])?;
         client.execute(
             self.statements.insert_history,
             &[number, Param::Int(self.sequence), amount],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rubato_workload::hotspot::{self, HotspotTerminal, Tally};
+use rubato_workload::hotspot::{self, HotspotTerminal, Style, Tally};
 use rubato_workload::{Client, ClientError};
 
 use crate::arguments::HotspotArguments;
@@ -15,7 +15,7 @@ use crate::runner::{RunSettings, run_terminals};
 ///
 /// # Errors
 /// The tables could not be created or a client not be made.
-pub fn run<C, F>(connect: F, seed: u64, settings: RunSettings) -> Result<(RoundReport, Tally), BenchError>
+pub fn run<C, F>(connect: F, seed: u64, style: Style, settings: RunSettings) -> Result<(RoundReport, Tally), BenchError>
 where
     C: Client,
     C::Statement: Send,
@@ -25,7 +25,7 @@ where
     created.map_err(|error| BenchError::client("creating the tables of the hot spot", error))?;
     let (report, terminals) = run_terminals(settings, |number| {
         let mut client = connect()?;
-        let terminal = HotspotTerminal::new(&mut client, seed, number);
+        let terminal = HotspotTerminal::new(&mut client, seed, number, style);
         Ok((
             client,
             terminal.map_err(|error| BenchError::client("preparing the hot spot", error))?,
@@ -51,6 +51,7 @@ pub fn check<C: Client>(client: &mut C, tally: Tally) -> Result<CheckReport, Cli
 
 pub(crate) struct HotspotBenchmark {
     seed: u64,
+    style: Style,
     settings: RunSettings,
     is_checked: bool,
     checks: Vec<CheckReport>,
@@ -60,6 +61,7 @@ impl HotspotBenchmark {
     pub fn new(arguments: &HotspotArguments) -> HotspotBenchmark {
         HotspotBenchmark {
             seed: arguments.common.seed,
+            style: arguments.style.into(),
             settings: arguments.common.run_settings(),
             is_checked: arguments.common.check,
             checks: Vec::new(),
@@ -74,8 +76,13 @@ impl Benchmark for HotspotBenchmark {
 
     fn settings(&self) -> String {
         format!(
-            "{} clients on one row, six statements a transaction",
-            self.settings.terminals
+            "{} clients on one row, {}, six statements a transaction",
+            self.settings.terminals,
+            match self.style {
+                Style::Add => "which they add to",
+                Style::ReadFirst => "which they read and then set",
+                Style::Lock => "which they read for update and then set",
+            }
         )
     }
 
@@ -86,7 +93,7 @@ impl Benchmark for HotspotBenchmark {
 
     fn round(&mut self, sessions: &Sessions, round: u32) -> Result<RoundReport, BenchError> {
         let seed = self.seed.wrapping_add(u64::from(round) << 32);
-        let (report, tally) = run(|| sessions.open(), seed, self.settings)?;
+        let (report, tally) = run(|| sessions.open(), seed, self.style, self.settings)?;
         if self.is_checked {
             let failed = sessions.failed("checking the hot row");
             let checked = sessions

@@ -1,9 +1,9 @@
 //! What coordinators and participants say to each other.
 
-use crate::api::{BlindUpdate, ColumnBounds, KeyRange};
+use crate::api::{BlindUpdate, KeyRange};
 use crate::sketch::Sketch;
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Row, TableId, Timestamp};
-use rubato_formula::Formula;
+use rubato_formula::{Formula, RowBounds};
 
 /// One message between a coordinator and a participant, about one transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +145,7 @@ pub enum Operation {
         /// The formula.
         formula: Formula,
         /// What the columns may become.
-        bounds: Vec<ColumnBounds>,
+        bounds: RowBounds,
     },
     /// Read to write, and then a formula if the row exists: [`Answer::Row`] as it was before.
     Update {

@@ -336,13 +336,13 @@ impl Participant {
         match self.perform(global, transaction, &request, log) {
             Ok(()) => {}
             Err(Stop::Wait(_)) => {
-                self.database.rollback_to(transaction, savepoint);
+                self.database.undo_statement(transaction, savepoint);
                 if let Some(branch) = self.branches.get_mut(&global) {
                     branch.waiting = Some(request);
                 }
             }
             Err(Stop::Fail(error)) => {
-                self.database.rollback_to(transaction, savepoint);
+                self.database.undo_statement(transaction, savepoint);
                 match request {
                     Request::Operate { number, .. } => self.answer(global, number, Answer::Failed(error)),
                     _ => self.give_up(global, error, log),

@@ -1,6 +1,6 @@
 //! The command line, and the configuration file with the same names.
 
-use super::engine::CommitPolicy;
+use super::engine::{AdmissionPolicy, CommitPolicy, QueuePolicy};
 use super::units::Size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
@@ -77,9 +77,14 @@ pub struct StartArguments {
     /// Whether a commit waits for earlier readers of what it writes [default: optimistic: it does not]
     #[arg(long, env = "RUBATO_COMMIT_POLICY", value_name = "POLICY")]
     pub commit_policy: Option<CommitPolicy>,
-    /// Load control by conflict potential: new transactions wait a little while many are active [default: off]
-    #[arg(long, env = "RUBATO_ADMISSION", value_name = "SWITCH")]
-    pub admission: Option<Switch>,
+    /// What a read to write does behind one that has written: wait for its end, or read through it and commit behind it
+    /// [default: wait]
+    #[arg(long, env = "RUBATO_QUEUE_POLICY", value_name = "POLICY")]
+    pub queue_policy: Option<QueuePolicy>,
+    /// Load control by conflict potential: age holds new transactions back a little while many are active, conflict (or on)
+    /// those of sessions that were aborted lately [default: off]
+    #[arg(long, env = "RUBATO_ADMISSION", value_name = "POLICY")]
+    pub admission: Option<AdmissionPolicy>,
     /// Serve Prometheus metrics over HTTP here [default: not]
     #[arg(long, env = "RUBATO_METRICS_LISTEN", value_name = "HOST:PORT")]
     pub metrics_listen: Option<SocketAddr>,
@@ -117,16 +122,6 @@ pub struct StartArguments {
     #[arg(long, env = "RUBATO_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-/// On or off.
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -183,6 +178,7 @@ impl StartArguments {
             workers: self.workers.or(below.workers),
             stage_threads: self.stage_threads.or(below.stage_threads),
             commit_policy: self.commit_policy.or(below.commit_policy),
+            queue_policy: self.queue_policy.or(below.queue_policy),
             admission: self.admission.or(below.admission),
             metrics_listen: self.metrics_listen.or(below.metrics_listen),
             log_format: self.log_format.or(below.log_format),
@@ -223,7 +219,7 @@ mod tests {
         };
         assert_eq!(
             (start.commit_policy, start.admission),
-            (Some(CommitPolicy::Pessimistic), Some(Switch::Off))
+            (Some(CommitPolicy::Pessimistic), Some(AdmissionPolicy::Off))
         );
         assert!(Arguments::try_parse_from(["rubato", "start", "--memory", "much"]).is_err());
     }
@@ -234,7 +230,7 @@ mod tests {
         let path = folder.path().join("rubato.toml");
         std::fs::write(
             &path,
-            "memory = \"2GiB\"\nworkers = 3\nadmission = \"off\"\nmax-connections = 5\n",
+            "memory = \"2GiB\"\nworkers = 3\nadmission = \"on\"\nmax-connections = 5\n",
         )
         .unwrap();
         let flags = StartArguments {
@@ -246,7 +242,7 @@ mod tests {
         assert_eq!((merged.workers, merged.max_connections), (Some(7), Some(5)));
         assert_eq!(
             (merged.memory, merged.admission),
-            (Some(Size { bytes: 2 << 30 }), Some(Switch::Off))
+            (Some(Size { bytes: 2 << 30 }), Some(AdmissionPolicy::Conflict))
         );
         std::fs::write(&path, "memroy = \"2GiB\"\n").unwrap();
         assert!(flags.clone().with_file().unwrap_err().contains("memroy"));

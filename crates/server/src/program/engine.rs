@@ -22,8 +22,10 @@ pub struct EngineSettings {
     pub stage_threads: usize,
     /// What a commit does about earlier readers.
     pub commit_policy: CommitPolicy,
-    /// Whether load is controlled by conflict potential.
-    pub admission: bool,
+    /// What a read to write does behind another that has written.
+    pub queue_policy: QueuePolicy,
+    /// How load is controlled, if it is.
+    pub admission: AdmissionPolicy,
 }
 
 /// What a commit does about earlier readers of what it writes (paper rules P1 and P2).
@@ -34,6 +36,30 @@ pub enum CommitPolicy {
     Optimistic,
     /// It waits for them a bounded time.
     Pessimistic,
+}
+
+/// What a read to write does about another that stands before it and has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueuePolicy {
+    /// It waits until that one has ended.
+    Wait,
+    /// It reads through what that one has written and commits behind it, or is aborted with it.
+    Pipeline,
+}
+
+/// Load control by conflict potential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdmissionPolicy {
+    /// None.
+    Off,
+    /// The paper's: a new transaction waits a little while many are active.
+    Age,
+    /// A transaction of a session that was aborted lately waits a little while others such are active.
+    #[value(alias = "on")]
+    #[serde(alias = "on")]
+    Conflict,
 }
 
 /// An open database.

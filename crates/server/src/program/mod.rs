@@ -7,8 +7,8 @@ mod shell;
 mod start;
 mod units;
 
-pub use arguments::{Arguments, LogFormat, StartArguments, Switch};
-pub use engine::{CommitPolicy, Engine, EngineSettings};
+pub use arguments::{Arguments, LogFormat, StartArguments};
+pub use engine::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 pub use units::{Size, memory_default};
 
 use arguments::{Command, DemoArguments};

@@ -1,7 +1,7 @@
 //! `rubato start`: opens the engine, serves it, and closes in order.
 
-use super::arguments::{LogFormat, StartArguments, Switch};
-use super::engine::{CommitPolicy, Engine, EngineSettings};
+use super::arguments::{LogFormat, StartArguments};
+use super::engine::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 use super::units::memory_default;
 use crate::metrics::{MetricsServer, MetricsSource};
 use crate::passwords::Passwords;
@@ -134,7 +134,8 @@ fn engine_settings(arguments: &StartArguments, workers: usize) -> EngineSettings
         workers,
         stage_threads: arguments.stage_threads.unwrap_or(0),
         commit_policy: arguments.commit_policy.unwrap_or(CommitPolicy::Optimistic),
-        admission: arguments.admission == Some(Switch::On),
+        queue_policy: arguments.queue_policy.unwrap_or(QueuePolicy::Wait),
+        admission: arguments.admission.unwrap_or(AdmissionPolicy::Off),
     }
 }
 

@@ -71,6 +71,7 @@ impl Context<'_> {
             filter,
             assignments,
             ordered_because,
+            bounds: table.row_bounds(),
             changes_key,
             changed_indexes,
             returning,

@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
                 context.evaluation.text,
             )));
         }
-        context.database.rollback_to(context.transaction, savepoint);
+        context.database.undo_statement(context.transaction, savepoint);
         match &self.on_conflict.action {
             ConflictAction::Nothing => Ok(Resolution::LeftOut),
             ConflictAction::Update { assignments, filter } => self.update(

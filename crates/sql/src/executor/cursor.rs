@@ -109,6 +109,17 @@ impl Cursor {
         }
     }
 
+    /// How an UPDATE whose plan is blind changed its rows so far, for EXPLAIN ANALYZE: by blind formulas, and read to write because
+    /// what is pending could have left a limit.
+    pub fn placed(&self) -> Option<(u64, u64)> {
+        match (&self.state, &self.plan.body) {
+            (State::Written { written, .. }, PlanBody::Update(update)) if update.ordered_because.is_none() => {
+                Some((written.blind, written.escalated))
+            }
+            _ => None,
+        }
+    }
+
     /// Runs until `max_rows` rows (`usize::MAX` for all) were given to `sink`, `sink` returned false behind a row, or the end.
     /// INSERT, UPDATE, DELETE and SELECT ... FOR UPDATE do everything in the first call and hand out kept rows later.
     ///

@@ -18,6 +18,10 @@ pub(crate) struct Written {
     pub(crate) count: u64,
     /// Rows found to be changed, before they were read to write.
     pub(crate) found: u64,
+    /// Rows changed by blind formulas.
+    pub(crate) blind: u64,
+    /// Rows that had to be read to write although the plan is blind: what is pending could have left a limit.
+    pub(crate) escalated: u64,
     /// Rows of RETURNING.
     pub(crate) rows: Vec<Vec<Value>>,
     held: Held,

@@ -12,7 +12,7 @@ use super::{BATCH_TUPLES, ExecutionContext};
 use crate::catalog::Table;
 use crate::schema_change::StorageWork;
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
-use rubato_formula::{Change, Formula, Tuple, Volatility};
+use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
 use rubato_protocol::{Insertion, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
@@ -205,9 +205,13 @@ fn fill_column(table: &Table, storage: TableId, column: usize, context: &mut Exe
         }
         let change = Change::set(column as u16, column_type, value.clone().unwrap_or_default());
         let formula = Formula::new([change])?;
-        context
-            .database
-            .update_blind(context.transaction, storage, key.as_bytes(), formula, &[])?;
+        context.database.update_blind(
+            context.transaction,
+            storage,
+            key.as_bytes(),
+            formula,
+            &RowBounds::default(),
+        )?;
         Ok(())
     })
 }

@@ -8,17 +8,9 @@ use super::targets::Target;
 use crate::catalog::{Check, Table};
 use crate::plan::UpdatePlan;
 use rubato_base::{ColumnSet, Key, Result, Value};
-use rubato_formula::{
-    AssignmentShape, Bounds, Change, ColumnChange, EvalContext, Formula, Range, Volatility, check_bounds, type_bounds,
-};
-use rubato_protocol::{BlindUpdate, ColumnBounds, Outcome};
+use rubato_formula::{AssignmentShape, Change, ColumnChange, EvalContext, Formula, Range, Volatility};
+use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
-
-/// A formula that needs to read nothing but that its row exists, as long as its columns stay within their bounds.
-struct Blind {
-    formula: Formula,
-    bounds: SmallVec<[ColumnBounds; 2]>,
-}
 
 /// Runs the whole statement.
 pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
@@ -37,17 +29,25 @@ pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) 
         if number == 0 || each_differs {
             blind = blind_formula(plan, target.table, context.evaluation);
         }
-        if let Some(blind) = &blind {
+        if let Some(formula) = &blind {
             if !target.accepts_unread(key, context)? {
                 continue;
             }
-            match place_blind(&target, key, blind, context)? {
+            let formula = formula.clone();
+            match context.database.update_blind(
+                context.transaction,
+                target.table.id,
+                key.as_bytes(),
+                formula,
+                &plan.bounds,
+            )? {
                 BlindUpdate::Pending => {
                     written.count += 1;
+                    written.blind += 1;
                     continue;
                 }
                 BlindUpdate::Missing => continue,
-                BlindUpdate::MustBeOrdered => {}
+                BlindUpdate::MustBeOrdered => written.escalated += 1,
             }
         }
         let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
@@ -57,30 +57,13 @@ pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) 
     Ok(written)
 }
 
-fn place_blind(
-    target: &Target<'_>,
-    key: &Key,
-    blind: &Blind,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<BlindUpdate> {
-    let formula = blind.formula.clone();
-    context.database.update_blind(
-        context.transaction,
-        target.table.id,
-        key.as_bytes(),
-        formula,
-        &blind.bounds,
-    )
-}
-
-/// The statement as a blind formula. `None` if it must be ordered; an error in a constant is also left to the ordered way, which
+/// The statement as a blind formula, which reads nothing but that its row exists. `None` if it must be ordered; an error in a constant is also left to the ordered way, which
 /// raises it only if there is a row.
-fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>) -> Option<Blind> {
+fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>) -> Option<Formula> {
     if plan.ordered_because.is_some() || plan.changes_key || !plan.changed_indexes.is_empty() {
         return None;
     }
     let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
-    let mut bounds: SmallVec<[ColumnBounds; 2]> = SmallVec::new();
     for assignment in &plan.assignments {
         let column = &table.columns[assignment.column];
         let change = assignment
@@ -89,8 +72,7 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
             .ok()??;
         match &change {
             ColumnChange::Set(Value::Null) if column.not_null => return None,
-            ColumnChange::Set(_) => {}
-            ColumnChange::Add(_) => add_bounds(&mut bounds, assignment.column, type_bounds(column.column_type)),
+            ColumnChange::Set(_) | ColumnChange::Add(_) => {}
             // An addition that turned out not to be a plain one may fail, whatever the plan said of additions.
             ColumnChange::Evaluate(_) if matches!(assignment.shape, AssignmentShape::Add(_)) => return None,
             ColumnChange::Evaluate(_) => {}
@@ -102,44 +84,26 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
         });
     }
     if !table.checks.is_empty() {
-        bound_by_checks(table, &changes, &mut bounds, evaluation)?;
+        keeps_checks(plan, table, &changes, evaluation)?;
     }
-    Some(Blind {
-        formula: Formula::new(changes).ok()?,
-        bounds,
-    })
+    Formula::new(changes).ok()
 }
 
-fn add_bounds(bounds: &mut SmallVec<[ColumnBounds; 2]>, column: usize, new: Bounds) {
-    match bounds.iter_mut().find(|bounds| bounds.column == column) {
-        Some(known) => known.bounds = std::mem::take(&mut known.bounds).intersect(new),
-        None if new.is_unbounded() => {}
-        None => bounds.push(ColumnBounds { column, bounds: new }),
-    }
-}
-
-/// Turns the CHECK constraints on changed columns into bounds; `None` where one says more than bounds can.
-fn bound_by_checks(
-    table: &Table,
-    changes: &[Change],
-    bounds: &mut SmallVec<[ColumnBounds; 2]>,
-    evaluation: &EvalContext<'_>,
-) -> Option<()> {
+/// Whether the values that the statement sets keep the CHECK constraints on changed columns; what it adds is left to escrow.
+fn keeps_checks(plan: &UpdatePlan, table: &Table, changes: &[Change], evaluation: &EvalContext<'_>) -> Option<()> {
     for check in &table.checks {
         if !touched(check, changes) || given_values_satisfy(check, table, changes, evaluation)? {
             continue;
         }
-        for change in changes
-            .iter()
-            .filter(|change| check.columns.contains_column(usize::from(change.column)))
-        {
+        for change in changes {
             let column = usize::from(change.column);
-            let limits = check_bounds(&check.condition, column)?;
+            if !check.columns.contains_column(column) {
+                continue;
+            }
             match &change.change {
-                ColumnChange::Add(_) => add_bounds(bounds, column, limits),
-                ColumnChange::Set(Value::Null) => {}
-                ColumnChange::Set(value) if Range::of(value)?.within(&limits) => {}
-                _ => return None,
+                ColumnChange::Add(_) | ColumnChange::Set(Value::Null) => {}
+                ColumnChange::Set(value) if Range::of(value)?.within(plan.bounds.of(column)?) => {}
+                ColumnChange::Set(_) | ColumnChange::Evaluate(_) => return None,
             }
         }
     }

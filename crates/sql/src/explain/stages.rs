@@ -1,7 +1,7 @@
 //! The stages of each kind of plan.
 
 use super::show::show_expr;
-use super::{Figures, Node, StepFigures};
+use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
 use crate::plan::{
     Access, AggregateCall, AggregatePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, JoinKind, LockWait,
@@ -17,7 +17,7 @@ pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
     match &plan.body {
         PlanBody::Select(select) => select_nodes(select, steps),
         PlanBody::Insert(insert) => insert_nodes(insert, steps),
-        PlanBody::Update(update) => update_nodes(update, steps),
+        PlanBody::Update(update) => update_nodes(update, steps, figures.and_then(|figures| figures.placed)),
         PlanBody::Delete(delete) => delete_nodes(delete, steps),
     }
 }
@@ -381,7 +381,7 @@ fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
     nodes
 }
 
-fn update_nodes(update: &UpdatePlan, figures: &[StepFigures]) -> Vec<Node> {
+fn update_nodes(update: &UpdatePlan, figures: &[StepFigures], placed: Option<(u64, u64)>) -> Vec<Node> {
     let Relation::Table(table) = &update.target.relation else {
         return Vec::new();
     };
@@ -397,7 +397,9 @@ fn update_nodes(update: &UpdatePlan, figures: &[StepFigures]) -> Vec<Node> {
             )
         })
         .collect();
+    let limits = escrow::limits(update, table);
     let order = match &update.ordered_because {
+        None if limits.iter().any(|limit| limit.by_check) => "escrowed".to_owned(),
         None => "blind".to_owned(),
         Some(reason) => format!("ordered because {reason}"),
     };
@@ -410,7 +412,10 @@ fn update_nodes(update: &UpdatePlan, figures: &[StepFigures]) -> Vec<Node> {
         ),
     )
     .detail("access", Some(access_text(&update.target, &name)))
-    .detail("filter", update.filter.as_ref().map(|filter| show_expr(filter, &name)));
+    .detail("filter", update.filter.as_ref().map(|filter| show_expr(filter, &name)))
+    .detail("escrow", escrow::limits_text(&limits))
+    .detail("hint", escrow::hint(update, table))
+    .detail("placed", placed.map(escrow::placed_text));
     node.figures = figures.first().copied();
     vec![node]
 }

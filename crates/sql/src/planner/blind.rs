@@ -4,10 +4,11 @@
 //! A range of keys is no reason for order. The range itself is read and protected against phantoms (case E), and its rows are
 //! checked again when the transaction commits; but the formula on each row found needs no more than that the row exists, so
 //! that other formulas on these rows neither wait nor abort. A condition over key columns is none either: a row's key never
-//! changes without the row being deleted and inserted. A sum on a bounded type is none: the protocol keeps it blind while the
-//! bounds of the pending sums hold (escrow).
+//! changes without the row being deleted and inserted. A sum on a column with limits (of its type, or by CHECK) is none: the
+//! protocol keeps it blind while no outcome of the pending sums can leave them (escrow). A limit in WHERE is a reason for order,
+//! though: whether the row is found goes to the client, as the row count.
 
-use crate::catalog::Table;
+use crate::catalog::{Check, Table};
 use crate::plan::Assignment;
 use rubato_formula::{AssignmentShape, Expr};
 
@@ -52,24 +53,40 @@ fn filter_reason(table: &Table, filter: Option<&Expr>) -> Option<String> {
     reason
 }
 
-/// A check over values that the statement itself gives is made when the statement runs.
+/// A check over values that the statement itself gives is made when the statement runs. One that does no more than limit columns
+/// is kept by escrow where the statement adds to them or sets them.
 fn check_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
-    let assigned = |column: usize| assignments.iter().find(|assignment| assignment.column == column);
-    for check in &table.checks {
-        let mut touched = None;
-        let mut all_given = true;
-        check.condition.for_each_column(&mut |column| match assigned(column) {
-            Some(assignment) => {
-                touched = touched.or(Some(column));
-                all_given &= matches!(assignment.shape, AssignmentShape::Set);
-            }
-            None => all_given = false,
-        });
-        if let Some(column) = touched.filter(|_| !all_given) {
-            return Some(format!("CHECK constraint reads {}", table.columns[column].name));
+    table.checks.iter().find_map(|check| {
+        let touched = || {
+            assignments
+                .iter()
+                .filter(|assignment| check.columns.contains_column(assignment.column))
+        };
+        let gives_all = check_columns(check)
+            .iter()
+            .all(|column| touched().any(|it| it.column == *column && it.shape == AssignmentShape::Set));
+        if gives_all {
+            return None;
         }
-    }
-    None
+        touched().find_map(|assignment| {
+            let column = &table.columns[assignment.column];
+            let why = match assignment.shape {
+                AssignmentShape::Evaluate { .. } => "and what it becomes is not a sum",
+                _ if check.bounds(assignment.column, column).is_none() => "and says more than a limit of it",
+                _ => return None,
+            };
+            Some(format!(
+                "CHECK constraint reads {} ({}), {why}",
+                column.name, check.name
+            ))
+        })
+    })
+}
+
+fn check_columns(check: &Check) -> Vec<usize> {
+    let mut columns = Vec::new();
+    check.condition.for_each_column(&mut |column| columns.push(column));
+    columns
 }
 
 fn foreign_key_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {

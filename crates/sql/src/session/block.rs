@@ -105,6 +105,7 @@ impl Session {
                 }
                 self.install_catalog(partition);
                 self.transaction = None;
+                self.conflicts = self.conflicts.saturating_sub(1);
                 self.end_block(true, responder);
                 Ok(None)
             }

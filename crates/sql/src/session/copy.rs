@@ -188,7 +188,7 @@ impl Session {
                 let savepoint = copy.current.savepoint;
                 self.current = Some(copy.current);
                 if let (Some(savepoint), Some(transaction)) = (savepoint, &self.transaction) {
-                    partition.database.rollback_to(transaction.id, savepoint);
+                    partition.database.undo_statement(transaction.id, savepoint);
                 }
                 Some(self.fail(error, partition, responder))
             }

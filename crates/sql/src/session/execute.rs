@@ -223,7 +223,7 @@ impl Session {
                 let savepoint = current.savepoint;
                 self.current = Some(current);
                 if let Some(savepoint) = savepoint {
-                    partition.database.rollback_to(transaction, savepoint);
+                    partition.database.undo_statement(transaction, savepoint);
                 }
                 match stop {
                     Stop::Wait(wait) => self.park(&wait, context),

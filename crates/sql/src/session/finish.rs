@@ -1,6 +1,8 @@
 //! The end of a statement: commit, answer, or another try.
 
-use super::{Block, Current, Next, Origin, REPLAY_STATEMENTS_MAX, RETRIES_MAX, Replayed, Session};
+use super::{
+    Block, CONFLICTS_REMEMBERED, Current, Next, Origin, REPLAY_STATEMENTS_MAX, RETRIES_MAX, Replayed, Session,
+};
 use crate::client::Responder;
 use crate::executor::Cursor;
 use crate::partition::Partition;
@@ -74,9 +76,10 @@ impl Session {
         });
     }
 
-    /// The transaction was aborted: runs the statement, or the block so far, again if the client cannot tell; otherwise says so.
+    /// The transaction was aborted. Rule B-1: runs the statement, or the block so far, again if the client cannot tell; otherwise says
+    /// so. Rule B-3: so it does after a bounded number of attempts.
     pub(super) fn run_again(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        self.aborts_seen += 1;
+        self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
         let Some(current) = &mut self.current else {
             return self.fail(error, partition, responder);
@@ -134,7 +137,7 @@ impl Session {
         Next::To(StageKind::Transaction)
     }
 
-    /// A replayed statement has run: it must have come out as the client was told.
+    /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
     fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let told = self
             .replay

@@ -53,6 +53,8 @@ use std::sync::Arc;
 
 /// How often the server runs a statement or a replayable block again after an abort before the client is told.
 pub const RETRIES_MAX: u32 = 100;
+/// Commits after an abort for which a session counts as one whose transactions meet others (load control).
+const CONFLICTS_REMEMBERED: u32 = 8;
 /// Statements of a block that are kept to be run again.
 pub const REPLAY_STATEMENTS_MAX: usize = 64;
 /// Answered bytes after which a statement that streams rows lets them be sent before it goes on.
@@ -209,7 +211,8 @@ pub struct Session {
     deadline_us: Option<i64>,
     waits_for_reader: bool,
     cancelled: Option<Error>,
-    aborts_seen: u64,
+    /// How many of its next commits still count as those of a session that was aborted lately.
+    conflicts: u32,
 }
 
 impl Session {
@@ -246,7 +249,7 @@ impl Session {
             deadline_us: None,
             waits_for_reader: false,
             cancelled: None,
-            aborts_seen: 0,
+            conflicts: 0,
         }
     }
 
@@ -319,6 +322,11 @@ impl Session {
             Statement::Empty => false,
         };
         self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(begins))
+    }
+
+    /// Whether one of its latest transactions was aborted because of others (load control, rule L-4).
+    pub fn was_aborted_lately(&self) -> bool {
+        self.conflicts > 0
     }
 
     /// Whether a transaction is open.

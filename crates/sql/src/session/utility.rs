@@ -467,13 +467,14 @@ impl Session {
                 });
                 Ok(Figures {
                     steps: steps.collect(),
+                    placed: cursor.placed(),
                     rows: completion.rows,
                     time_us,
                 })
             }
             Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
             Err(stop) => {
-                partition.database.rollback_to(transaction, savepoint);
+                partition.database.undo_statement(transaction, savepoint);
                 Err(stop)
             }
         }

@@ -56,6 +56,7 @@ static VIEWS: &[View] = &[
             ("aborts_cascade", Int8),
             ("aborts_formula_failed", Int8),
             ("aborts_wounded", Int8),
+            ("aborts_escrow", Int8),
         ],
         hot_items,
     ),
@@ -299,6 +300,11 @@ const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
         AbortReason::Wounded,
         "wounded",
         "an older transaction of the grid needed what it held",
+    ),
+    (
+        AbortReason::Escrow,
+        "escrow",
+        "its change could have broken the limits of a column together with blind sums that were let through",
     ),
 ];
 

@@ -32,7 +32,7 @@ fn a_statement_that_waited_runs_again_on_the_newest_row() {
         world.step(second, &mut cursor, &[], usize::MAX),
         Err(Stop::Wait(_))
     ));
-    world.database.rollback_to(second, savepoint);
+    world.database.undo_statement(second, savepoint);
     world.commit(first).unwrap();
     assert_eq!(world.database.take_woken()[0].0, second);
     world.step(second, &mut cursor, &[], usize::MAX).unwrap();

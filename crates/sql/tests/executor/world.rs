@@ -423,6 +423,7 @@ pub fn update_plan(table: &Arc<Table>, access: Access, assignments: Vec<(usize, 
             .map(|(column, expr)| assignment(table, *column, expr.clone()))
             .collect(),
         ordered_because: None,
+        bounds: table.row_bounds(),
         returning: None,
     }
 }

@@ -27,3 +27,5 @@ create table parent (id int primary key, label text);
 create table child (id int primary key, parent_id int references parent on delete cascade, x int);
 create table ident (id int generated always as identity primary key, v text);
 create table plain (x int, y text);
+create table shop (id int primary key, qty int check (qty >= 0), part numeric(5,2) check (0 < part and part < 10), held numeric
+  constraint held_bounds check (held between 0 and 100), reserved int, check (reserved <= qty + 5), sold int check (sold >= 0 and reserved >= 0), free int);

@@ -227,7 +227,7 @@ impl CopyReader {
                 return Err(Stop::Fail(in_context(error)));
             }
             Err(Stop::Wait(wait)) => {
-                context.database.rollback_to(context.transaction, savepoint);
+                context.database.undo_statement(context.transaction, savepoint);
                 return Err(Stop::Wait(wait));
             }
             Err(Stop::Fail(error)) => return Err(Stop::Fail(in_context(error))),

@@ -1,21 +1,22 @@
-//! Every interleaving of small transactions, against the definition: some serial order of the committed ones, in agreement with
-//! real time, explains every value read and the final state. Schedules A, B, E, F and H of the design are among them.
+//! Small transactions in chosen orders, and the definition that they are held against: some serial order of the committed ones,
+//! in agreement with real time, explains every value read, every row count and the final state.
 
 use rubato_base::{
-    ColumnSet, ColumnType, DataType, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value,
+    ColumnSet, ColumnType, DataType, Error, Key, Lsn, Result, Row, SessionId, SqlState, TableId, Timestamp,
+    TransactionId, Value,
 };
-use rubato_formula::{Bounds, Change as ColumnFormula, Expr, Formula, resolve_operator};
+use rubato_formula::{Bounds, Change as ColumnFormula, Expr, Formula, RowBounds, resolve_operator};
 use rubato_protocol::{
-    BeginOptions, BlindUpdate, ColumnBounds, CommitLog, CommitPolicy, CommitRecord, FormulaDatabase, Insertion,
-    KeyRange, OnBusy, OrderedRead, Outcome, Policies, QueuePolicy, RowSource, ScanEnd, Stop, StoredRow,
+    BeginOptions, BlindUpdate, CommitLog, CommitPolicy, CommitRecord, FormulaDatabase, Insertion, KeyRange, OnBusy,
+    OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop, StoredRow,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-const TABLE: TableId = TableId(1);
+pub const TABLE: TableId = TableId(1);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Op {
+pub enum Op {
     /// Snapshot read.
     R(i32),
     /// Blind formulas.
@@ -30,10 +31,31 @@ enum Op {
     Delete(i32),
     /// How many rows there are in the range, and their sum.
     Count(i32, i32),
+    /// A sum under the limits [`LIMITS`]: blind while escrow lets it through, read to write and checked where it does not.
+    Within(i32, i64),
+    /// The same with RETURNING: always read to write.
+    WithinShown(i32, i64),
+    /// An assignment under the same limits.
+    Put(i32, i64),
+    /// FOR UPDATE that needs to know only that the row is there.
+    Stand(i32),
+    /// SAVEPOINT, and ROLLBACK TO it.
+    Save,
+    Back,
     C,
     Rollback,
 }
 use Op::*;
+
+/// What `Within` and `Put` must keep; rows start with 100.
+pub const LIMITS: std::ops::RangeInclusive<i64> = 0..=150;
+
+fn limits() -> RowBounds {
+    RowBounds::new(vec![Bounds {
+        low: Some(Value::Int8(*LIMITS.start())),
+        high: Some(Value::Int8(*LIMITS.end())),
+    }])
+}
 
 struct NoRows;
 
@@ -47,7 +69,7 @@ impl RowSource for NoRows {
 }
 
 #[derive(Default)]
-struct CountingLog(u64);
+pub struct CountingLog(u64);
 
 impl CommitLog for CountingLog {
     fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
@@ -56,15 +78,15 @@ impl CommitLog for CountingLog {
     }
 }
 
-fn key(x: i32) -> Key {
+pub fn key(x: i32) -> Key {
     Key::of(&[Value::Int4(x)])
 }
 
-fn row(v: i64) -> Row {
+pub fn row(v: i64) -> Row {
     Row::from_values(&[Value::Int8(v)])
 }
 
-fn plus(n: i64) -> Formula {
+pub fn plus(n: i64) -> Formula {
     Formula::new([ColumnFormula::add(0, ColumnType::plain(DataType::Int8), Value::Int8(n))]).unwrap()
 }
 
@@ -83,10 +105,10 @@ fn set(n: i64) -> Formula {
 
 /// What a transaction saw, in order: one entry an operation that shows something.
 type Seen = Vec<Option<i64>>;
-type State = BTreeMap<i32, i64>;
+pub type State = BTreeMap<i32, i64>;
 
-/// The definition: the operation on the whole state, alone.
-fn apply(state: &mut State, op: Op, seen: &mut Seen) {
+/// The definition: the operation on the whole state, alone. False if it fails.
+fn apply(state: &mut State, op: Op, seen: &mut Seen) -> bool {
     match op {
         R(x) | L(x) => seen.push(state.get(&x).copied()),
         Plus(x, n) => change(state, x, |v| v + n),
@@ -105,8 +127,29 @@ fn apply(state: &mut State, op: Op, seen: &mut Seen) {
             seen.push(Some(state.range(from..=to).count() as i64));
             seen.push(Some(state.range(from..=to).map(|(_, v)| *v).sum()));
         }
-        C | Rollback => {}
+        Within(x, n) | WithinShown(x, n) => change(state, x, |v| v + n),
+        Put(x, n) => change(state, x, |_| n),
+        Stand(_) | Save | Back | C | Rollback => {}
     }
+    match op {
+        WithinShown(x, _) => seen.push(state.get(&x).copied()),
+        Within(x, _) | Put(x, _) | Stand(x) => seen.push(state.get(&x).map(|_| 1)),
+        _ => return true,
+    }
+    state.values().all(|v| LIMITS.contains(v))
+}
+
+/// The definition of a whole transaction.
+fn apply_all(state: &mut State, program: &[Op], seen: &mut Seen) -> bool {
+    let mut saved = None;
+    program.iter().all(|op| {
+        match op {
+            Save => saved = Some(state.clone()),
+            Back => *state = saved.clone().expect("saved before"),
+            _ => {}
+        }
+        apply(state, *op, seen)
+    })
 }
 
 fn change(state: &mut State, x: i32, f: impl Fn(i64) -> i64) {
@@ -115,22 +158,25 @@ fn change(state: &mut State, x: i32, f: impl Fn(i64) -> i64) {
     }
 }
 
-struct Run {
-    database: FormulaDatabase,
-    log: CountingLog,
+pub struct Run {
+    pub database: FormulaDatabase,
+    pub log: CountingLog,
     ids: Vec<Option<TransactionId>>,
     at: Vec<usize>,
     seen: Vec<Seen>,
+    saved: Vec<Option<Savepoint>>,
     waiting: Vec<bool>,
-    ended: Vec<Option<bool>>,
+    pub ended: Vec<Option<bool>>,
+    /// Transactions that ended because a statement would have left the limits.
+    pub refused: usize,
     /// (begin, end) in steps, for real time.
     span: Vec<(usize, usize)>,
     clock: usize,
-    waits: usize,
+    pub waits: usize,
 }
 
 impl Run {
-    fn new(count: usize, policies: Policies, start: &[i32]) -> Run {
+    pub fn new(count: usize, policies: Policies, start: &[i32]) -> Run {
         let mut database = FormulaDatabase::new(Box::new(NoRows), policies, Timestamp::ZERO);
         let mut log = CountingLog::default();
         database.create_table(TABLE);
@@ -148,6 +194,8 @@ impl Run {
             ids: vec![None; count],
             at: vec![0; count],
             seen: vec![Vec::new(); count],
+            saved: vec![None; count],
+            refused: 0,
             waiting: vec![false; count],
             ended: vec![None; count],
             span: vec![(0, usize::MAX); count],
@@ -176,11 +224,15 @@ impl Run {
             Err(Stop::Wait(_)) => {
                 self.waits += 1;
                 self.seen[i].truncate(seen_before);
-                self.database.rollback_to(id, savepoint);
+                self.database.undo_statement(id, savepoint);
                 self.waiting[i] = true;
             }
             Err(Stop::Abort(error) | Stop::Fail(error)) => {
-                assert_eq!(error.code().as_str(), "40001", "{error}");
+                if error.code() == SqlState::CHECK_VIOLATION {
+                    self.refused += 1;
+                } else {
+                    assert_eq!(error.code().as_str(), "40001", "{error}");
+                }
                 self.database.rollback(id);
                 self.end(i, false);
             }
@@ -243,6 +295,21 @@ impl Run {
                 assert_eq!(end, ScanEnd::Exhausted);
                 self.seen[i].extend([Some(count), Some(sum)]);
             }
+            Within(x, n) => self.within(i, id, x, |v| v + n, plus(n))?,
+            Put(x, n) => self.within(i, id, x, |_| n, set(n))?,
+            WithinShown(x, n) => {
+                let shown = self.change_within(id, x, |v| v + n)?;
+                self.seen[i].push(shown);
+            }
+            Stand(x) => {
+                let existence = ColumnSet::EXISTENCE;
+                let read = self
+                    .database
+                    .read_for_update(id, TABLE, key(x).as_bytes(), existence, OnBusy::Queue)?;
+                self.seen[i].push(matches!(read, OrderedRead::Row(Some(_))).then_some(1));
+            }
+            Save => self.saved[i] = Some(self.database.savepoint(id)),
+            Back => self.database.rollback_to(id, self.saved[i].expect("saved before")),
             C => {
                 self.database.commit(id, None, &mut self.log)?;
                 self.end(i, true);
@@ -256,12 +323,44 @@ impl Run {
     }
 
     fn blind(&mut self, id: TransactionId, x: i32, formula: Formula) -> Outcome<()> {
-        let answer = self.database.update_blind(id, TABLE, key(x).as_bytes(), formula, &[])?;
+        let answer = self
+            .database
+            .update_blind(id, TABLE, key(x).as_bytes(), formula, &RowBounds::default())?;
         assert_ne!(answer, BlindUpdate::MustBeOrdered);
         Ok(())
     }
 
-    fn final_state(&mut self) -> State {
+    /// A statement that SQL would run blind where it may, and read to write where it must.
+    fn within(&mut self, i: usize, id: TransactionId, x: i32, f: impl Fn(i64) -> i64, formula: Formula) -> Outcome<()> {
+        let found = match self
+            .database
+            .update_blind(id, TABLE, key(x).as_bytes(), formula, &limits())?
+        {
+            BlindUpdate::Pending => true,
+            BlindUpdate::Missing => false,
+            BlindUpdate::MustBeOrdered => self.change_within(id, x, f)?.is_some(),
+        };
+        self.seen[i].push(found.then_some(1));
+        Ok(())
+    }
+
+    fn change_within(&mut self, id: TransactionId, x: i32, f: impl Fn(i64) -> i64) -> Outcome<Option<i64>> {
+        let place = key(x);
+        let read = self
+            .database
+            .read_for_update(id, TABLE, place.as_bytes(), ColumnSet::ALL, OnBusy::Queue)?;
+        let OrderedRead::Row(row) = read else { panic!("queued") };
+        let Some(row) = row else { return Ok(None) };
+        let value = f(row.get(0).as_i64().unwrap());
+        if !LIMITS.contains(&value) {
+            let message = format!("{value} is outside the limits");
+            return Err(Stop::Fail(Error::new(SqlState::CHECK_VIOLATION, message)));
+        }
+        self.database.update(id, TABLE, place.as_bytes(), set(value))?;
+        Ok(Some(value))
+    }
+
+    pub fn final_state(&mut self) -> State {
         let id = self.database.begin(BeginOptions {
             session: SessionId(98),
             read_only: true,
@@ -316,22 +415,25 @@ fn is_serializable(programs: &[&[Op]], run: &Run, start: &[i32], last: &State) -
         real_time
             && order.iter().all(|i| {
                 let mut seen = Seen::new();
-                programs[*i].iter().for_each(|op| apply(&mut state, *op, &mut seen));
-                seen == run.seen[*i]
+                apply_all(&mut state, programs[*i], &mut seen) && seen == run.seen[*i]
             })
             && state == *last
     })
 }
 
+/// Of how many orders: those in which somebody was aborted (40001), was refused by the limits, waited.
 #[derive(Debug, Default, PartialEq)]
-struct Figures {
-    orders: usize,
-    aborting: usize,
-    waiting: usize,
+pub struct Figures {
+    pub orders: usize,
+    pub aborting: usize,
+    pub refused: usize,
+    pub waiting: usize,
+    /// Transactions that committed, in all orders.
+    pub commits: usize,
 }
 
 /// Runs every interleaving; panics at the first that is not serializable or gets stuck.
-fn explore(programs: &[&[Op]], start: &[i32], policies: Policies) -> Figures {
+pub fn explore(programs: &[&[Op]], start: &[i32], policies: Policies) -> Figures {
     let mut figures = Figures::default();
     let mut left: Vec<usize> = programs.iter().map(|program| program.len()).collect();
     let mut order = Vec::new();
@@ -352,13 +454,19 @@ fn explore(programs: &[&[Op]], start: &[i32], policies: Policies) -> Figures {
     extend(&mut left, &mut order, &mut |order| {
         let run = replay(programs, start, policies, order);
         figures.orders += 1;
-        figures.aborting += usize::from(run.ended.contains(&Some(false)));
+        let unwilling = |i: &usize| programs[*i].last() != Some(&Rollback);
+        let ended = (0..programs.len())
+            .filter(unwilling)
+            .filter(|i| run.ended[*i] == Some(false));
+        figures.aborting += usize::from(ended.count() > run.refused);
+        figures.refused += usize::from(run.refused > 0);
+        figures.commits += run.ended.iter().filter(|ended| **ended == Some(true)).count();
         figures.waiting += usize::from(run.waits > 0);
     });
     figures
 }
 
-fn replay(programs: &[&[Op]], start: &[i32], policies: Policies, order: &[usize]) -> Run {
+pub fn replay(programs: &[&[Op]], start: &[i32], policies: Policies, order: &[usize]) -> Run {
     let mut run = Run::new(programs.len(), policies, start);
     let mut turns: Vec<usize> = vec![0; programs.len()];
     for i in order {
@@ -394,7 +502,7 @@ fn replay(programs: &[&[Op]], start: &[i32], policies: Policies, order: &[usize]
     run
 }
 
-fn all_policies() -> Vec<Policies> {
+pub fn all_policies() -> Vec<Policies> {
     let mut all = Vec::new();
     for commit in [CommitPolicy::Optimistic, CommitPolicy::Pessimistic] {
         for queue in [QueuePolicy::Wait, QueuePolicy::Pipeline] {
@@ -404,235 +512,10 @@ fn all_policies() -> Vec<Policies> {
     all
 }
 
-fn explore_all(programs: &[&[Op]], start: &[i32]) -> Figures {
+pub fn explore_all(programs: &[&[Op]], start: &[i32]) -> Figures {
     let mut figures = Vec::new();
     for policies in all_policies() {
         figures.push(explore(programs, start, policies));
     }
     figures.swap_remove(0)
-}
-
-#[test]
-fn schedule_a_the_skipped_formula() {
-    let figures = explore_all(&[&[Times(1, 2), C], &[R(1), C], &[Plus(1, 7), C]], &[1]);
-    assert_eq!((figures.aborting, figures.waiting), (0, 0));
-    let figures = explore_all(&[&[Times(1, 2), C], &[R(1), C], &[Plus(1, 7), Plus(2, 7), C]], &[1, 2]);
-    assert_eq!((figures.aborting, figures.waiting), (0, 0));
-}
-
-#[test]
-fn schedule_b_the_forgotten_reader() {
-    explore_all(&[&[R(2), Plus(1, 7), C], &[R(1), Plus(2, 7), C]], &[1, 2]);
-    explore_all(&[&[R(1), Plus(1, 7), C], &[R(1), Plus(1, 5), C]], &[1]);
-    explore_all(
-        &[&[R(1), R(2), Plus(1, 7), C], &[Times(2, 2), C], &[R(1), R(2), C]],
-        &[1, 2],
-    );
-}
-
-#[test]
-fn schedule_e_phantoms() {
-    explore_all(&[&[Count(1, 9), Insert(3), C], &[Count(1, 9), Insert(4), C]], &[1]);
-    explore_all(&[&[Count(1, 9), Plus(20, 1), C], &[R(20), Insert(4), C]], &[1, 20]);
-    explore_all(&[&[Count(1, 9), Delete(1), C], &[Count(1, 9), Delete(2), C]], &[1, 2]);
-    explore_all(&[&[Insert(5), C], &[Insert(5), C], &[R(5), C]], &[]);
-    explore_all(&[&[Delete(1), Insert(1), C], &[Plus(1, 7), C], &[R(1), C]], &[1]);
-    explore_all(&[&[Insert(5), Delete(5), C], &[Insert(5), Rollback], &[R(5), C]], &[]);
-}
-
-#[test]
-fn schedule_f_a_formula_that_fails_fails_before_commit_is_answered() {
-    let mut run = Run::new(0, Policies::default(), &[1]);
-    let bounds = [ColumnBounds {
-        column: 0,
-        bounds: Bounds {
-            low: Some(Value::Int8(0)),
-            high: None,
-        },
-    }];
-    let mut pending = Vec::new();
-    // 100 are there: a hundred takes of one are blind, the next could be one too many and must be ordered.
-    for session in 0..101 {
-        let id = run.database.begin(BeginOptions {
-            session: SessionId(session),
-            read_only: false,
-        });
-        let answer = run
-            .database
-            .update_blind(id, TABLE, key(1).as_bytes(), plus(-1), &bounds)
-            .unwrap();
-        assert_eq!(
-            answer,
-            if session < 100 {
-                BlindUpdate::Pending
-            } else {
-                BlindUpdate::MustBeOrdered
-            }
-        );
-        pending.push(id);
-    }
-    run.database.rollback(pending.pop().unwrap());
-    for id in pending {
-        run.database.commit(id, None, &mut run.log).unwrap();
-    }
-    assert_eq!(run.final_state(), State::from([(1, 0)]));
-    // A formula outside any bounds is evaluated at commit, and only that transaction is refused.
-    let id = run.database.begin(BeginOptions {
-        session: SessionId(0),
-        read_only: false,
-    });
-    for _ in 0..2 {
-        run.database
-            .update_blind(id, TABLE, key(1).as_bytes(), plus(i64::MAX), &[])
-            .unwrap();
-    }
-    let Err(Stop::Fail(error)) = run.database.commit(id, None, &mut run.log) else {
-        panic!("it overflows")
-    };
-    assert_eq!(error.code().as_str(), "22003");
-    run.database.rollback(id);
-    assert_eq!(run.final_state(), State::from([(1, 0)]));
-}
-
-#[test]
-fn schedule_h_an_idle_reader_holds_nobody_up() {
-    let mut run = Run::new(0, Policies::default(), &[1]);
-    let reader = run.database.begin(BeginOptions {
-        session: SessionId(0),
-        read_only: false,
-    });
-    let before = run
-        .database
-        .read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL)
-        .unwrap()
-        .unwrap()
-        .into_owned();
-    for session in 1..200 {
-        let id = run.database.begin(BeginOptions {
-            session: SessionId(session),
-            read_only: false,
-        });
-        run.database
-            .update_blind(id, TABLE, key(1).as_bytes(), plus(1), &[])
-            .unwrap();
-        run.database.commit(id, None, &mut run.log).unwrap();
-    }
-    let after = run
-        .database
-        .read(reader, TABLE, key(1).as_bytes(), ColumnSet::ALL)
-        .unwrap()
-        .unwrap()
-        .into_owned();
-    assert_eq!(before, after);
-    run.database.commit(reader, None, &mut run.log).unwrap();
-    assert_eq!(run.final_state(), State::from([(1, 299)]));
-}
-
-#[test]
-fn blind_formulas_neither_wait_nor_abort() {
-    let programs: [&[Op]; 3] = [
-        &[Plus(1, 7), Times(2, 2), C],
-        &[R(1), R(2), C],
-        &[Times(1, 3), Plus(2, 5), C],
-    ];
-    let figures = explore(&programs, &[1, 2], Policies::default());
-    assert_eq!((figures.orders, figures.aborting, figures.waiting), (1680, 0, 0));
-    let figures = explore(
-        &[&[Plus(1, 7), Plus(1, 1), C], &[Set(1, 5), C], &[Times(1, 2), C]],
-        &[1],
-        Policies::default(),
-    );
-    assert_eq!((figures.aborting, figures.waiting), (0, 0));
-}
-
-#[test]
-fn whoever_reads_what_he_has_added_to_follows_and_does_not_abort() {
-    let figures = explore(
-        &[&[Plus(1, 7), R(1), C], &[Plus(1, 5), R(1), C], &[Plus(1, 3), R(1), C]],
-        &[1],
-        Policies::default(),
-    );
-    assert_eq!((figures.orders, figures.aborting), (1680, 0));
-    explore_all(
-        &[
-            &[Plus(1, 7), R(1), Rollback],
-            &[Plus(1, 5), R(1), C],
-            &[Times(1, 2), R(1), C],
-        ],
-        &[1],
-    );
-    explore_all(
-        &[
-            &[Plus(1, 7), R(1), Plus(1, 2), C],
-            &[Set(1, 5), R(1), C],
-            &[U(1, 2), R(1), C],
-        ],
-        &[1],
-    );
-}
-
-#[test]
-fn read_to_write_queues_instead_of_aborting() {
-    let figures = explore(
-        &[&[U(1, 7), C], &[U(1, 5), C], &[U(1, 3), C]],
-        &[1],
-        Policies::default(),
-    );
-    assert_eq!(figures.aborting, 0);
-    explore_all(&[&[U(1, 7), U(2, 1), C], &[U(2, 5), U(1, 3), C]], &[1, 2]);
-    explore_all(&[&[U(1, 7), Rollback], &[U(1, 5), C], &[Plus(1, 3), C]], &[1]);
-    explore_all(
-        &[&[L(1), Plus(1, 7), C], &[L(1), Plus(1, 5), C], &[Times(1, 2), C]],
-        &[1],
-    );
-    explore_all(
-        &[&[L(1), Plus(2, 7), C], &[L(2), Plus(1, 5), C], &[R(1), R(2), C]],
-        &[1, 2],
-    );
-}
-
-#[test]
-fn random_programs_in_random_orders() {
-    let mut state = 88172645463325252u64;
-    let mut next = |bound: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    };
-    let mut aborted = 0;
-    for _ in 0..30_000 {
-        let count = 2 + next(3) as usize;
-        let programs: Vec<Vec<Op>> = (0..count)
-            .map(|_| {
-                let mut program: Vec<Op> = (0..1 + next(4))
-                    .map(|_| {
-                        let x = next(4) as i32;
-                        match next(12) {
-                            0..=2 => R(x),
-                            3 | 4 => Plus(x, 7),
-                            5 => Times(x, 2),
-                            6 => Set(x, 5),
-                            7 | 8 => U(x, 3),
-                            9 => Insert(x),
-                            10 => Delete(x),
-                            _ => Count(x, 3),
-                        }
-                    })
-                    .collect();
-                program.push(if next(10) == 0 { Rollback } else { C });
-                program
-            })
-            .collect();
-        let programs: Vec<&[Op]> = programs.iter().map(Vec::as_slice).collect();
-        let mut order: Vec<usize> = (0..count).flat_map(|i| vec![i; programs[i].len()]).collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, next(at as u64 + 1) as usize);
-        }
-        for policies in all_policies() {
-            let run = replay(&programs, &[0, 1, 2], policies, &order);
-            aborted += run.ended.iter().filter(|ended| **ended == Some(false)).count();
-        }
-    }
-    assert!(aborted > 0, "some of them must conflict");
 }

@@ -60,7 +60,7 @@ fn blind(x: i32, n: i64) -> Operation {
         table: TABLE,
         key: key(x),
         formula: plus(n),
-        bounds: Vec::new(),
+        bounds: rubato_formula::RowBounds::None,
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn operation(op: Op) -> Operation {
         table: TABLE,
         key: key(x),
         formula,
-        bounds: Vec::new(),
+        bounds: rubato_formula::RowBounds::None,
     };
     let table = TABLE;
     match op {

@@ -20,6 +20,14 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// The wall clock was set by so much: nobody waits longer or shorter for it.
+    pub(crate) fn shift_time(&mut self, by_us: i64) {
+        for (since_us, work) in &mut self.waiting {
+            *since_us += by_us;
+            work.session.shift_time(by_us);
+        }
+    }
+
     /// Whether the work has to come through the door. Rules L-1 and L-4.
     pub(crate) fn is_for(admission: Option<Admission>, work: &SessionWork) -> bool {
         let Some(admission) = admission else { return false };

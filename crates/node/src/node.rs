@@ -104,7 +104,7 @@ pub(crate) struct Shared {
     /// The log's writing end, to close it.
     log_end: LogEnd,
     /// When a force that failed may be tried again.
-    pub(crate) force_again_at_us: AtomicI64,
+    force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
     statements: AtomicU64,
     memory_bytes: AtomicUsize,
@@ -173,7 +173,7 @@ impl Shared {
     /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken. After a
     /// failure it is tried again every now and then, as long as somebody asks: nothing appended is given up.
     pub(crate) fn force_if_idle(&self, own_worker: usize, now_us: i64) -> Result<bool> {
-        if now_us < self.force_again_at_us.load(Ordering::Relaxed) {
+        if !self.may_force(now_us) {
             return Ok(false);
         }
         if self.forcing.swap(true, Ordering::AcqRel) {
@@ -190,6 +190,13 @@ impl Shared {
         let again_at_us = if forced.is_err() { now_us + FORCE_PAUSE_US } else { 0 };
         self.force_again_at_us.store(again_at_us, Ordering::Relaxed);
         forced.map(|_| true).map_err(|error| log_error(&error))
+    }
+
+    /// Whether the pause after a force that failed is over. A pause that seems longer than any is one from before the wall clock
+    /// was set back: commits must not wait for that.
+    pub(crate) fn may_force(&self, now_us: i64) -> bool {
+        let left_us = self.force_again_at_us.load(Ordering::Relaxed) - now_us;
+        !(1..=FORCE_PAUSE_US).contains(&left_us)
     }
 
     fn wake_those_who_wait(&self) {

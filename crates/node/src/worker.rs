@@ -160,6 +160,21 @@ impl NodeWorker {
         }
     }
 
+    /// The wall clock was set back: what was to happen after a while still does, and not later by as much.
+    fn on_clock_set_back(&mut self, by_us: i64) {
+        let parked = self.parked.values_mut().map(|parked| &mut parked.work);
+        let waiting = self
+            .held_back
+            .iter_mut()
+            .chain(&mut self.submitted)
+            .map(|(_, work)| work);
+        self.door.shift_time(by_us);
+        for work in parked.chain(waiting) {
+            work.session.shift_time(by_us);
+        }
+        self.held_since_us.values_mut().for_each(|since_us| *since_us += by_us);
+    }
+
     fn unpark_overdue(&mut self) {
         if self.parked.is_empty() {
             return;
@@ -224,6 +239,9 @@ impl StatementWorker for NodeWorker {
     }
 
     fn run(&mut self, now_us: i64) {
+        if now_us < self.now_us {
+            self.on_clock_set_back(now_us - self.now_us);
+        }
         self.now_us = now_us;
         self.unpark_overdue();
         self.release_held_back();
@@ -254,10 +272,7 @@ impl StatementWorker for NodeWorker {
     fn force_if_idle(&mut self) -> bool {
         // With one session there is nobody else to look after: forcing here saves two thread switches.
         let several = std::mem::replace(&mut self.several_sessions, false);
-        if several
-            && self.now_us >= self.shared.force_again_at_us.load(Ordering::Relaxed)
-            && self.shared.ask_to_force(self.index)
-        {
+        if several && self.shared.may_force(self.now_us) && self.shared.ask_to_force(self.index) {
             return false;
         }
         self.inbox.waits_for_log.store(false, Ordering::Release);

@@ -11,7 +11,23 @@
 //! - A seed replays to the byte: the trace of a run is the same on every machine.
 //! - A checker judges by what clients saw and by what is left at the end, never by what the node says of itself.
 //!
-//! Start with `program`, whose subcommands name what can be run.
+//! Start with [`plan`], then [`world`], then [`check`].
 
+mod answer;
+pub mod check;
+mod client;
+mod clock;
+pub mod connections;
+pub mod direct;
+pub mod disk;
 pub mod exhaustive;
+pub mod history;
+pub mod plan;
 pub mod program;
+pub mod programs;
+pub mod seeds;
+pub mod talk;
+pub mod trace;
+pub mod world;
+
+pub use answer::{Answer, Output};

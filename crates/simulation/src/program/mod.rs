@@ -1,18 +1,21 @@
 //! The command line.
 
 mod explorer;
+mod seeds;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Whole nodes in virtual time, faults from one seed, independent checkers.
 ///
-/// Without a subcommand seeds are run one after the other: `rubato-simulation --seeds 1000`.
+/// Without a subcommand seeds are run one after the other: `rubato-simulation --seeds 1000`. The exit code is 1 if one failed.
 #[derive(Debug, Parser)]
 #[command(name = "rubato-simulation", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    seeds: seeds::SeedArguments,
 }
 
 /// One thing to run; each has a module of its own beside this one.
@@ -28,10 +31,11 @@ enum Command {
 
 /// Runs the program with the arguments of the process. The exit code is 1 if a violation was found, 2 for wrong arguments.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    match arguments.command {
         Some(Command::Exhaustive(arguments)) => explorer::exhaustive(&arguments),
         Some(Command::Schedules) => explorer::schedules(),
         Some(Command::Broken(arguments)) => explorer::broken(&arguments),
-        None => ExitCode::SUCCESS,
+        None => seeds::run(&arguments.seeds),
     }
 }

@@ -297,6 +297,16 @@ impl Session {
         self.deadline_us
     }
 
+    /// The wall clock was set by so much: the statement under way has as much time left as before.
+    pub fn shift_time(&mut self, by_us: i64) {
+        if let Some(deadline_us) = &mut self.deadline_us {
+            *deadline_us = deadline_us.saturating_add(by_us);
+        }
+        if let Some(current) = &mut self.current {
+            current.started_us = current.started_us.saturating_add(by_us);
+        }
+    }
+
     /// Whether a statement is under way.
     pub fn is_busy(&self) -> bool {
         self.current.is_some() || self.to_bind.is_some()

@@ -5,12 +5,14 @@ use rubato_storage::{Batch, CheckReport, Error, KeyValue, MemoryStore, Result, S
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many changing operations are still done before the power goes.
 #[derive(Clone, Default)]
 pub struct Power {
     left: Arc<AtomicU64>,
+    operations: Arc<AtomicU64>,
+    lies: Arc<AtomicBool>,
 }
 
 /// What becomes of an operation.
@@ -23,19 +25,33 @@ enum Fate {
 }
 
 impl Power {
+    /// The power goes in the midst of the operation after so many.
     pub fn goes_after(&self, operations: u64) {
         self.left.store(operations + 2, Ordering::SeqCst);
     }
 
+    /// Whether it has gone.
     pub fn is_gone(&self) -> bool {
         self.left.load(Ordering::SeqCst) == 1
     }
 
+    /// From now on the disk says that it has forced what it has not: a weakness that tests have to find.
+    pub fn lies(&self) {
+        self.lies.store(true, Ordering::SeqCst);
+    }
+
+    /// Changing operations so far.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::SeqCst)
+    }
+
+    /// It is there, and does not go.
     pub fn stays(&self) {
         self.left.store(0, Ordering::SeqCst);
     }
 
     fn operation(&self) -> Fate {
+        self.operations.fetch_add(1, Ordering::SeqCst);
         match self.left.load(Ordering::SeqCst) {
             0 => Fate::Done,
             1 => Fate::Gone,
@@ -61,8 +77,11 @@ fn store_without_power() -> Error {
 /// The disk of one node.
 #[derive(Clone, Default)]
 pub struct Disk {
+    /// Its power.
     pub power: Power,
+    /// The folder of the log.
     pub log: MemoryDirectory,
+    /// The store.
     pub rows: MemoryStore,
 }
 
@@ -74,10 +93,12 @@ impl Disk {
         self.rows.lose_power(surviving_calls);
     }
 
+    /// The log's folder, as a node opens it.
     pub fn directory(&self) -> Arc<dyn LogDirectory> {
         Arc::new(self.clone())
     }
 
+    /// The store, as a node opens it.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.clone())
     }
@@ -152,6 +173,7 @@ impl LogFile for File {
 
     fn force(&self) -> io::Result<()> {
         match self.power.operation() {
+            Fate::Done if self.power.lies.load(Ordering::SeqCst) => Ok(()),
             Fate::Done => self.file.force(),
             // The pages stay unforced: each of them may survive or not.
             Fate::Torn | Fate::Gone => Err(no_power()),

@@ -5,13 +5,12 @@
 //! Every transaction writes down in the table `done` what it has done: all the other tables must say the same.
 
 mod client;
-mod disk;
 
 use client::{Answer, Clients};
-use disk::Disk;
 use rubato_base::Value;
 use rubato_log::{Faults, Options, PowerLoss};
 use rubato_node::{Node, NodeSettings, verify};
+use rubato_simulation::disk::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

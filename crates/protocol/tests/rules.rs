@@ -34,7 +34,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
             }
         }
     }
-    assert!(found.len() > 50, "the rooms are where they were");
+    assert!(found.len() > 20, "the rooms are where they were");
     found
 }
 

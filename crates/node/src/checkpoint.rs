@@ -51,6 +51,7 @@ impl Mark {
             catalog: Some(self.catalog.clone()),
             sequences: self.sequences.clone(),
             outcomes: self.outcomes.clone(),
+            ..Attachment::default()
         };
         out.extend_from_slice(&rest.encode());
         out
@@ -101,6 +102,7 @@ impl Shared {
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let mut mark = {
             let mut partition = self.partition.lock();
+            partition.drop_storage([]);
             partition.database.begin_checkpoint();
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
@@ -135,7 +137,11 @@ impl Shared {
             report.rows += rows.len() as u64;
         }
         // What was handed out while the rows were written must not be handed out again after a crash either.
-        mark.clock = mark.clock.max(self.partition.lock().database.clock());
+        {
+            let mut partition = self.partition.lock();
+            mark.clock = mark.clock.max(partition.database.clock());
+            partition.drop_storage([]);
+        }
         let mut batch = Batch::new();
         batch.put(MARK_TABLE, MARK_KEY.to_vec(), mark.encode());
         self.forcer.force().map_err(|error| log_error(&error))?;

@@ -8,11 +8,12 @@ use crate::read_ahead::LogSource;
 use crate::record::{LoggedChange, Record, damaged};
 use crate::source::StoreSource;
 use parking_lot::Mutex;
-use rubato_base::{ColumnSet, DataType, Error, KeyReader, Lsn, Result, SessionId, SqlState, TableId};
+use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Lsn, Result, SessionId, SqlState, TableId, Timestamp};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
-use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange};
+use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd};
 use rubato_sql::catalog::Catalog;
-use rubato_sql::partition::{Attachment, Partition, RowNumberCounters, SequenceValues};
+use rubato_sql::executor::derived_row;
+use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
 use rubato_storage::Store;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -40,6 +41,8 @@ pub struct RecoveryProgress {
 
 /// How often a recovery tells how far it has come.
 const PROGRESS_EVERY_US: i64 = 1_000_000;
+/// Rows laid out again at a time.
+const DERIVED_ROWS: usize = 256;
 
 pub(crate) struct Recovery<'a> {
     pub(crate) database: FormulaDatabase,
@@ -92,6 +95,7 @@ pub(crate) fn recover(
         next_storage_id: recovery.next_storage_id,
         refuses_writes: None,
         insight: Arc::default(),
+        schema_changes: SchemaChanges::default(),
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
@@ -207,7 +211,7 @@ impl<'a> Recovery<'a> {
                 has_parts,
             } => {
                 if let Some(bytes) = attachment {
-                    self.attach(&bytes)?;
+                    self.attach(cts, &bytes)?;
                 }
                 self.with_parts(changes, has_parts)
                     .into_iter()
@@ -247,7 +251,7 @@ impl<'a> Recovery<'a> {
         all
     }
 
-    fn attach(&mut self, bytes: &[u8]) -> Result<()> {
+    fn attach(&mut self, cts: Timestamp, bytes: &[u8]) -> Result<()> {
         let attachment = Attachment::decode(bytes)?;
         for (id, value) in attachment.sequences {
             self.sequences.recover(id, value);
@@ -260,18 +264,55 @@ impl<'a> Recovery<'a> {
         };
         let before: BTreeSet<TableId> = storage_ids(&self.catalog).into_iter().collect();
         let after: BTreeSet<TableId> = storage_ids(&catalog).into_iter().collect();
-        for gone in before.difference(&after) {
-            self.database.drop_table(*gone);
-        }
         for new in after.difference(&before) {
             // A checkpoint that was cut short may have stored some of its rows already.
             self.database.open_table(*new);
             self.stored.insert(*new);
         }
+        for derived in attachment.derived {
+            derive(&mut self.database, &catalog, cts, derived)?;
+        }
+        for gone in before.difference(&after) {
+            self.database.drop_table(*gone);
+        }
         self.next_storage_id = self.next_storage_id.max(catalog.next_id);
         self.catalog = catalog;
         Ok(())
     }
+}
+
+/// Lays rows out of others once more, as the schema change did that committed at `cts`: the source is as it was then.
+fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, derived: Derived) -> Result<()> {
+    database.raise_clock(cts);
+    let id = database.begin(BeginOptions {
+        session: SessionId(0),
+        read_only: true,
+    });
+    let mut rest = KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    };
+    let (mut number, mut batch) = (0, Vec::new());
+    loop {
+        let mut visit = |key: &[u8], row: rubato_base::RowRef<'_>| {
+            batch.push((Key::from_bytes(key), row.to_row()));
+            batch.len() < DERIVED_ROWS
+        };
+        let scanned = database.scan(id, derived.from, &rest, false, ColumnSet::ALL, &mut visit);
+        let end = scanned.map_err(|_| damaged("a table could not be read"))?;
+        for (key, row) in batch.drain(..) {
+            number += 1;
+            if let Some((key, row)) = derived_row(catalog, derived, &key, &row, number)? {
+                database.replay(cts, derived.to, &key, Change::Insert(row))?;
+            }
+        }
+        match end {
+            ScanEnd::Exhausted => break,
+            ScanEnd::Stopped(key) => rest.from = Bound::Excluded(key),
+        }
+    }
+    database.rollback(id);
+    Ok(())
 }
 
 /// Finds the largest row number of each table without a primary key.

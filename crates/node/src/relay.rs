@@ -60,7 +60,7 @@ impl NodeStage {
     fn must_hold_back(&self, kind: StageKind, work: &SessionWork) -> bool {
         let begins = match kind {
             StageKind::Parser => matches!(work.requests.front(), Some(Request::CopyData(_))),
-            StageKind::Transaction => true,
+            StageKind::Transaction | StageKind::Update => true,
             _ => false,
         };
         // Where no checkpoint can be made, the statement is to be told why it cannot run.

@@ -103,7 +103,7 @@ impl NodeWorker {
                     self.completed.push_back(work);
                 }
                 Left::Yielded => {
-                    work.requests.push_front(Request::Flush);
+                    work.requests.push_front(Request::GoOn);
                     self.completed.push_back(work);
                 }
                 Left::HeldBack(stage) => {

@@ -150,11 +150,13 @@ pub enum WaitReason {
     Reader,
     /// Behind a prepared transaction over several partitions whose outcome is not known yet.
     Prepared,
+    /// For a schema change of a table, or of a schema change for those who write to it.
+    Table,
 }
 
 impl WaitReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 }
 
 /// Result of a protocol call.

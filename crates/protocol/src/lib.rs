@@ -29,6 +29,7 @@ mod queue;
 mod read;
 mod recovery;
 mod rules;
+mod schema;
 mod sketch;
 mod statistics;
 mod table;

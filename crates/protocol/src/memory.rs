@@ -103,13 +103,14 @@ impl FormulaDatabase {
 
     /// How many rows have changed since a checkpoint took them.
     pub fn dirty_rows(&self) -> usize {
-        self.tables.iter().flatten().map(|table| table.dirty).sum()
+        let stored = self.tables.iter().flatten().filter(|table| !table.private);
+        stored.map(|table| table.dirty).sum()
     }
 
     /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
     pub fn begin_checkpoint(&mut self) {
         for table in self.tables.iter_mut().flatten() {
-            table.flush_from = (table.dirty > 0).then_some(FlushFrom::Deletions(Bound::Unbounded));
+            table.flush_from = (table.dirty > 0 && !table.private).then_some(FlushFrom::Deletions(Bound::Unbounded));
         }
     }
 

@@ -181,7 +181,7 @@ impl FormulaDatabase {
 }
 
 /// Whether another transaction has an intent on the item.
-fn is_busy(item: &Item, transaction: TransactionId) -> bool {
+pub(crate) fn is_busy(item: &Item, transaction: TransactionId) -> bool {
     item.intents().iter().any(|intent| intent.transaction != transaction)
 }
 

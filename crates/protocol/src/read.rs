@@ -1,9 +1,10 @@
 //! Reading: points, ranges, and the check that what was read is the same at a later place.
 
-use crate::api::{KeyRange, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
+use crate::api::{KeyRange, OrderedRead, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
 use crate::contention::Place;
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Item, apply_changes, same};
+use crate::queue::is_busy;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Items, Slot, Table, byte_bounds};
@@ -50,6 +51,48 @@ impl FormulaDatabase {
         Ok(visible(held.item(slot), ts, transaction)?)
     }
 
+    /// The newest committed row with the transaction's own changes, for a statement that chooses among rows nobody is about to
+    /// write (SKIP LOCKED): `Busy` if another transaction has a place on it. Protects nothing and proves nothing: what is chosen
+    /// is read to write before anything depends on it.
+    pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
+        self.active(transaction)?;
+        let slot = self.slot(table, key)?;
+        let item = table_of(&mut self.tables, table)?.item(slot);
+        if is_busy(item, transaction) {
+            return Ok(OrderedRead::Busy);
+        }
+        let row = visible(item, Timestamp::MAX, transaction)?;
+        Ok(OrderedRead::Row(row.map(Cow::into_owned)))
+    }
+
+    /// Visits the rows of `range` that nobody else is about to write, as [`FormulaDatabase::peek`] has them.
+    pub fn peek_scan(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        range: &KeyRange,
+        reverse: bool,
+        visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+    ) -> Outcome<ScanEnd> {
+        self.active(transaction)?;
+        let held = table_of(&mut self.tables, table)?;
+        let mut scan = Scan {
+            transaction,
+            ts: Timestamp::MAX,
+            columns: ColumnSet::EMPTY,
+            protects: false,
+            reverse,
+            depends: Lsn(0),
+            unsettled: None,
+            visit,
+        };
+        if held.complete {
+            scan.memory(held, range)
+        } else {
+            scan.merged(held, table, &*self.source, range)
+        }
+    }
+
     /// Visits the rows of `range` in key order (from the last to the first when `reverse`) as the transaction's snapshot has
     /// them. `visit` returns false to stop behind the row it was given. Waits as [`FormulaDatabase::read`] does: what was
     /// visited before [`Stop::Wait`] counts for nothing.
@@ -74,6 +117,7 @@ impl FormulaDatabase {
             transaction,
             ts: t.ts,
             columns,
+            protects: true,
             reverse,
             depends: t.depends_lsn,
             unsettled: None,
@@ -99,14 +143,7 @@ impl FormulaDatabase {
                 to: Bound::Included(key.clone()),
             },
         };
-        held.mark_range(&visited, t.ts);
-        if !t.read_only {
-            t.ranges.push(RangeRecord {
-                table,
-                range: visited,
-                columns,
-            });
-        }
+        note_range(t, held, table, visited, columns);
         Ok(end)
     }
 
@@ -263,6 +300,49 @@ pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Tim
     }
 }
 
+/// Notes a range read. A scan that goes on where the one before it stopped is one range with it: a long scan in pieces is
+/// checked as quickly as in one.
+fn note_range(t: &mut Transaction, held: &mut Table, table: TableId, visited: KeyRange, columns: ColumnSet) {
+    let last = t
+        .ranges
+        .last_mut()
+        .filter(|last| last.table == table && last.columns == columns);
+    if let Some(last) = last
+        && let Some(joined) = joined(&last.range, &visited)
+    {
+        held.extend_mark(&last.range, &joined, t.ts);
+        last.range = joined;
+        return;
+    }
+    held.mark_range(&visited, t.ts);
+    if !t.read_only {
+        t.ranges.push(RangeRecord {
+            table,
+            range: visited,
+            columns,
+        });
+    }
+}
+
+/// Both ranges as one, if one ends at the key where the other begins.
+fn joined(first: &KeyRange, second: &KeyRange) -> Option<KeyRange> {
+    let touch = |to: &Bound<Key>, from: &Bound<Key>| match (to, from) {
+        (Bound::Included(to), Bound::Excluded(from)) | (Bound::Excluded(to), Bound::Included(from)) => to == from,
+        _ => false,
+    };
+    let (below, above) = if touch(&first.to, &second.from) {
+        (first, second)
+    } else if touch(&second.to, &first.from) {
+        (second, first)
+    } else {
+        return None;
+    };
+    Some(KeyRange {
+        from: below.from.clone(),
+        to: above.to.clone(),
+    })
+}
+
 /// Notes a read on the item and, unless the transaction is read-only, in the transaction.
 ///
 /// Rule R-2: the read mark of the columns rises to the snapshot. Rule D-2: the transaction is acknowledged when what it has
@@ -362,6 +442,8 @@ struct Scan<'a> {
     transaction: TransactionId,
     ts: Timestamp,
     columns: ColumnSet,
+    /// Whether what it visits is marked as read; else it passes by what others are about to write.
+    protects: bool,
     reverse: bool,
     depends: Lsn,
     /// A prepared transaction whose outcome has to be known first.
@@ -399,15 +481,19 @@ impl Scan<'_> {
 
     /// Visits an item of memory; false when the visitor stops.
     fn item(&mut self, key: &[u8], item: &mut Item) -> Outcome<bool> {
-        self.unsettled = item.unsettled(self.transaction, self.columns, self.ts);
-        if self.unsettled.is_some() {
-            return Ok(false);
+        if self.protects {
+            self.unsettled = item.unsettled(self.transaction, self.columns, self.ts);
+            if self.unsettled.is_some() {
+                return Ok(false);
+            }
+            if is_kept(Rule::R2) {
+                item.marks.raise(self.columns, self.ts);
+            }
+            item.referenced = true;
+            self.depends = self.depends.max(item.lsn);
+        } else if is_busy(item, self.transaction) {
+            return Ok(true);
         }
-        if is_kept(Rule::R2) {
-            item.marks.raise(self.columns, self.ts);
-        }
-        item.referenced = true;
-        self.depends = self.depends.max(item.lsn);
         match visible(item, self.ts, self.transaction)? {
             Some(row) => Ok((self.visit)(key, row.as_ref().as_ref())),
             None => Ok(true),

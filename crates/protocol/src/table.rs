@@ -47,6 +47,8 @@ pub(crate) struct Table {
     /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
     /// as most are, need not be looked for then.
     stored_up_to: Option<Key>,
+    /// Only its creator knows it, see `schema`.
+    pub(crate) private: bool,
     /// No row that is not in memory was read above this timestamp.
     pub(crate) low_water: Timestamp,
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
@@ -75,6 +77,7 @@ impl Table {
             free: Vec::new(),
             complete,
             stored_up_to: None,
+            private: false,
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
@@ -248,6 +251,18 @@ impl Table {
     pub(crate) fn range_floor(&self, key: &[u8]) -> Timestamp {
         let marks = self.range_marks.iter().filter(|(range, _)| contains(range, key));
         marks.map(|mark| mark.1).fold(self.range_low_water, Timestamp::max)
+    }
+
+    /// A range that was read at `ts` was read on, up to `joined`.
+    pub(crate) fn extend_mark(&mut self, range: &KeyRange, joined: &KeyRange, ts: Timestamp) {
+        match self
+            .range_marks
+            .iter_mut()
+            .find(|mark| mark.0 == *range && mark.1 == ts)
+        {
+            Some(mark) => mark.0 = joined.clone(),
+            None => self.mark_range(joined, ts),
+        }
     }
 
     /// Rule R-3: notes that the range was read at `ts`, also for keys that do not exist yet.

@@ -59,6 +59,8 @@ pub(crate) struct Transaction {
     pub(crate) after_cts: Timestamp,
     /// Transactions that have this one in `after`.
     pub(crate) followers: SmallVec<[TransactionId; 2]>,
+    /// Tables that it has announced to write to.
+    pub(crate) announced: SmallVec<[TableId; 2]>,
     pub(crate) waiting_for: Option<TransactionId>,
     /// Where and why it waits, or waited last.
     pub(crate) waits_at: Option<(Place, WaitReason)>,
@@ -95,6 +97,7 @@ impl Transaction {
             after: SmallVec::new(),
             after_cts: Timestamp::ZERO,
             followers: SmallVec::new(),
+            announced: SmallVec::new(),
             waiting_for: None,
             waits_at: None,
             waiters: SmallVec::new(),

@@ -5,11 +5,15 @@ use rubato_embedded::{Database, Options};
 use rubato_node::{Admission, Node, NodeSettings, NodeWorker};
 use rubato_server::metrics::{MetricsSource, MetricsText};
 use rubato_server::program::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
+use rubato_sql::executor::Limits;
 use rubato_stages::worker::WakeHandle;
 use rubato_stages::{StageKind, StageMetrics, StageNumbers};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+
+/// What one statement sorts, groups or keeps may take one part in so many of the memory.
+const STATEMENT_SHARE: usize = 4;
 
 /// An open node.
 pub struct NodeEngine {
@@ -22,8 +26,14 @@ impl Engine for NodeEngine {
     type Worker = NodeWorker;
 
     fn open(settings: &EngineSettings) -> Result<NodeEngine> {
+        let memory_bytes = usize::try_from(settings.memory_bytes).unwrap_or(usize::MAX);
+        let limits = Limits::default();
         let mut node = NodeSettings {
-            memory_bytes: usize::try_from(settings.memory_bytes).unwrap_or(usize::MAX),
+            memory_bytes,
+            limits: Limits {
+                bytes_max: limits.bytes_max.min(memory_bytes / STATEMENT_SHARE),
+                ..limits
+            },
             stage_threads: settings.stage_threads,
             admission: match settings.admission {
                 AdmissionPolicy::Off => None,
@@ -117,7 +127,7 @@ const ABORT_REASONS: [&str; 7] = [
 ];
 
 /// Names of `WaitReason`, in its order.
-const WAIT_REASONS: [&str; 5] = ["queue", "after", "ordered", "reader", "prepared"];
+const WAIT_REASONS: [&str; 6] = ["queue", "after", "ordered", "reader", "prepared", "table"];
 
 /// Figures of a node and of its workers' stages.
 struct NodeMetrics {

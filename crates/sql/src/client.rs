@@ -55,6 +55,9 @@ pub enum Request {
     Sync,
     /// Asks that what was answered so far be sent.
     Flush,
+    /// Stands in front of the requests of a session that stopped early so that its answers are sent or others have their turn. It
+    /// comes from the engine, never from a client, and asks for nothing.
+    GoOn,
     /// Data of a COPY FROM STDIN.
     CopyData(Bytes),
     /// The end of a COPY FROM STDIN.

@@ -7,7 +7,7 @@ use crate::executor::RowNumbers;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
 use rubato_base::codec::{ByteReader, put_length};
-use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp};
+use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,6 +31,45 @@ pub struct Partition {
     pub refuses_writes: Option<Error>,
     /// What the system views say beside the catalog and the rows.
     pub insight: Arc<Insight>,
+    /// Open schema changes.
+    pub schema_changes: SchemaChanges,
+}
+
+/// The open schema changes of a partition: who changes which table, and storage that is no longer needed.
+#[derive(Debug, Default)]
+pub struct SchemaChanges {
+    changing: Vec<(String, TransactionId)>,
+    dropped: Vec<TableId>,
+}
+
+impl SchemaChanges {
+    /// The other transaction that changes this table's definition, if there is one.
+    pub fn owner(&self, table: &str, transaction: TransactionId) -> Option<TransactionId> {
+        let mut others = self
+            .changing
+            .iter()
+            .filter(|(name, owner)| name == table && *owner != transaction);
+        others.next().map(|(_, owner)| *owner)
+    }
+
+    /// Whether nobody changes anything.
+    pub fn is_empty(&self) -> bool {
+        self.changing.is_empty()
+    }
+
+    /// The transaction changes these tables from now on.
+    pub fn begin(&mut self, tables: &[String], transaction: TransactionId) {
+        for table in tables {
+            if !self.changing.iter().any(|(name, _)| name == table) {
+                self.changing.push((table.clone(), transaction));
+            }
+        }
+    }
+
+    /// The transaction has ended.
+    pub fn end(&mut self, transaction: TransactionId) {
+        self.changing.retain(|(_, owner)| *owner != transaction);
+    }
 }
 
 impl Partition {
@@ -40,6 +79,17 @@ impl Partition {
         let id = self.next_storage_id;
         self.next_storage_id += 1;
         id
+    }
+
+    /// Forgets storage that no catalog names any more: at once, or when the checkpoint under way has taken all that it must. What
+    /// was laid out of it is laid out again after a crash, from the rows of the last checkpoint and the log.
+    pub fn drop_storage(&mut self, storage: impl IntoIterator<Item = TableId>) {
+        self.schema_changes.dropped.extend(storage);
+        if !self.schema_changes.dropped.is_empty() && !self.database.has_more_to_flush() {
+            for storage in std::mem::take(&mut self.schema_changes.dropped) {
+                self.database.drop_table(storage);
+            }
+        }
     }
 
     /// 53100 or the like while nothing that writes may be begun.
@@ -57,9 +107,9 @@ impl Partition {
         }
         let ids_moved = outcomes.is_some();
         let attachment = Attachment {
-            catalog: None,
             sequences: moved.clone(),
             outcomes,
+            ..Attachment::default()
         }
         .encode();
         let record = CommitRecord {
@@ -88,11 +138,24 @@ pub struct Attachment {
     pub sequences: Vec<(u32, i64)>,
     /// Outcomes of transactions whose clients asked for an id.
     pub outcomes: Option<OutcomeRecord>,
+    /// Storage of the new catalog whose rows are made of others', in order.
+    pub derived: Vec<Derived>,
+}
+
+/// Storage whose rows were laid out of another's: a table under another key, or an index. The rows are not in the log; recovery
+/// makes them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Where the table's rows were.
+    pub from: TableId,
+    /// The table's or the index's storage.
+    pub to: TableId,
 }
 
 /// What an attachment has behind its sequences.
 const HAS_CATALOG: u8 = 1;
 const HAS_OUTCOMES: u8 = 2;
+const HAS_DERIVED: u8 = 4;
 
 impl Attachment {
     /// As bytes.
@@ -103,11 +166,22 @@ impl Attachment {
             out.extend_from_slice(&id.to_le_bytes());
             out.extend_from_slice(&value.to_le_bytes());
         }
-        let catalog = if self.catalog.is_some() { HAS_CATALOG } else { 0 };
-        let outcomes = if self.outcomes.is_some() { HAS_OUTCOMES } else { 0 };
-        out.push(catalog | outcomes);
+        let flag = |has: bool, flag: u8| if has { flag } else { 0 };
+        let derived = !self.derived.is_empty();
+        out.push(
+            flag(self.catalog.is_some(), HAS_CATALOG)
+                | flag(self.outcomes.is_some(), HAS_OUTCOMES)
+                | flag(derived, HAS_DERIVED),
+        );
         if let Some(outcomes) = &self.outcomes {
             outcomes.encode(&mut out);
+        }
+        if derived {
+            put_length(&mut out, self.derived.len());
+            for derived in &self.derived {
+                out.extend_from_slice(&derived.from.0.to_le_bytes());
+                out.extend_from_slice(&derived.to.0.to_le_bytes());
+            }
         }
         if let Some(catalog) = &self.catalog {
             catalog_codec::encode_catalog(catalog, &mut out);
@@ -123,7 +197,7 @@ impl Attachment {
             sequences.push((reader.u32()?, reader.u64()? as i64));
         }
         let parts = reader.u8()?;
-        if parts > HAS_CATALOG | HAS_OUTCOMES {
+        if parts > HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED {
             let message = format!("the log is damaged: an attachment with parts {parts}");
             return Err(Error::new(SqlState::DATA_CORRUPTED, message));
         }
@@ -131,6 +205,13 @@ impl Attachment {
             0 => None,
             _ => Some(OutcomeRecord::decode(&mut reader)?),
         };
+        let mut derived = Vec::new();
+        if parts & HAS_DERIVED != 0 {
+            for _ in 0..reader.length()? {
+                let (from, to) = (TableId(reader.u32()?), TableId(reader.u32()?));
+                derived.push(Derived { from, to });
+            }
+        }
         let catalog = match parts & HAS_CATALOG {
             0 => None,
             _ => Some(catalog_codec::decode_catalog(reader.rest())?),
@@ -139,6 +220,7 @@ impl Attachment {
             catalog,
             sequences,
             outcomes,
+            derived,
         })
     }
 }
@@ -365,10 +447,15 @@ mod tests {
                 reserved: 9,
                 committed: vec![(1, 3)],
             }),
+            derived: vec![Derived {
+                from: TableId(3),
+                to: TableId(70_000),
+            }],
         };
         let back = Attachment::decode(&attachment.encode()).unwrap();
         assert_eq!((back.sequences, back.catalog.is_some()), (vec![(1, -5), (2, 7)], true));
         assert_eq!(back.outcomes, attachment.outcomes);
+        assert_eq!(back.derived, attachment.derived);
         let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
         assert!(plain.outcomes.is_none() && plain.catalog.is_none());
         assert!(Attachment::decode(&[0, 9]).is_err());

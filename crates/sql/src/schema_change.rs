@@ -6,6 +6,9 @@
 mod alter;
 mod apply;
 mod constraints;
+mod merge;
+
+pub use merge::{changed_tables, merge};
 
 use crate::catalog::Catalog;
 use crate::statement::SchemaChange;

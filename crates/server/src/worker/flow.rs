@@ -199,8 +199,10 @@ impl<W: SqlWorker> WorkerLoop<W> {
             }
         }
         while let Some((_, index, session)) = pop_due(&mut self.hangup_deadlines, now_us) {
-            if self.find(index, session).is_some() {
-                self.engine.cancel(session, CancelReason::Disconnected);
+            self.engine.cancel(session, CancelReason::Disconnected);
+            if let Some(connection) = self.find(index, session) {
+                // Its statement may just be between two turns.
+                connection.cancelled |= matches!(connection.phase, Phase::Open(_)) && !connection.requests.is_empty();
             }
         }
         while self.idle_deadlines.first().is_some_and(|deadline| deadline.0 <= now_us) {

@@ -104,6 +104,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     vain_looks: u32,
     /// Work was submitted since the engine last ran.
     submitted: bool,
+    /// Connections among `ready` whose statement only let others have their turn, since the last round began.
+    turns: usize,
     scratch: Box<[u8]>,
     responders: Vec<Box<dyn Responder>>,
     /// In order of time, since all wait equally long.
@@ -146,6 +148,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             waits_for_log: false,
             vain_looks: VAIN_LOOKS_MAX,
             submitted: false,
+            turns: 0,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             responders: Vec::new(),
             login_deadlines: VecDeque::new(),
@@ -239,6 +242,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             let Some(index) = self.ready.pop_front() else { break };
             self.advance(index, now_us);
         }
+        self.turns = 0;
         self.run_engine(now_us);
         self.release_held(now_us);
         self.force_log(idle, now_us);
@@ -265,7 +269,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         }
         self.rounds_held += 1;
-        let nothing_else = idle && !self.submitted && self.ready.is_empty();
+        let nothing_else = idle && !self.submitted && self.ready.len() <= self.turns;
         if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
             self.rounds_held = 0;
             self.waits_for_log = !self.engine.force_if_idle();

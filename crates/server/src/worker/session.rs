@@ -277,6 +277,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.held.push(Reverse((work.durable_at, index)));
             return;
         }
+        if matches!(connection.requests.front(), Some(Request::GoOn)) {
+            // A long statement goes on when the sockets have been looked at and all others have had their turn.
+            self.turns += usize::from(!connection.queued);
+            return self.enqueue(index);
+        }
         self.advance(index, now_us);
     }
 }

@@ -1,15 +1,15 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
 use super::batch::Batch;
-use super::hashed::HashedRows;
+use super::hashed::{HashedRows, Reading};
 use super::keys::{access_range, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::{BATCH_TUPLES, ExecutionContext};
-use crate::catalog::Table;
+use crate::catalog::{Index, Table};
 use crate::plan::{Access, LockWait, Relation, Step};
 use rubato_base::{ColumnSet, DataType, Error, Key, Result, Row, RowRef, SqlState, Value};
 use rubato_formula::{EvalContext, Tuple};
-use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
+use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 
 /// How a step's rows are read to write.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,14 @@ pub(crate) struct StepLock {
     pub(crate) at_once: bool,
     /// What to do about a busy row.
     pub(crate) wait: LockWait,
+}
+
+impl StepLock {
+    /// Whether rows are only looked at until it is known that they are wanted: SKIP LOCKED protects nothing but what it gives,
+    /// so that those who empty one queue never refuse each other.
+    pub(crate) fn peeks(&self) -> bool {
+        self.wait == LockWait::SkipLocked
+    }
 }
 
 /// Where the reading of a step stands.
@@ -48,6 +56,8 @@ pub(crate) struct StepState {
 enum Hashing {
     #[default]
     Untried,
+    /// Rows are being read; this is left.
+    Reading(HashedRows, KeyRange),
     Useless,
     Ready(HashedRows),
 }
@@ -113,16 +123,19 @@ impl Reader<'_> {
             step: self.step,
             row,
         };
-        if !self.accepts(&view)? {
-            return Ok(());
+        if self.accepts(&view)? {
+            self.take(key, row);
         }
+        Ok(())
+    }
+
+    fn take(&mut self, key: &[u8], row: RowRef<'_>) {
         let tuple = self.output.push_copy(self.outer);
         fill(tuple, self.step, row);
         if let Some(lock) = self.lock {
             tuple[lock.key_slot] = Value::bytea(key);
         }
         *self.rows += 1;
-        Ok(())
     }
 
     /// Takes a generated row if it satisfies the step's conditions.
@@ -168,6 +181,15 @@ pub(crate) fn read_step(
     context: &mut ExecutionContext<'_>,
     output: &mut Batch,
 ) -> Outcome<bool> {
+    let is_start = matches!(state.position, Position::Start);
+    // The first tuple may be the only one: hashing pays from the second on.
+    if is_start && state.loops > 0 && matches!(state.hashing, Hashing::Untried | Hashing::Reading(..)) {
+        state.hashing = prepare_hashing(step, std::mem::take(&mut state.hashing), context)?;
+        if matches!(state.hashing, Hashing::Reading(..)) {
+            return Ok(false);
+        }
+    }
+    state.loops += u64::from(is_start);
     let mut reader = Reader {
         step,
         outer: state.input.tuple(state.next_input),
@@ -180,13 +202,6 @@ pub(crate) fn read_step(
     };
     let looked_at = *reader.lookups;
     let position = std::mem::take(&mut state.position);
-    if matches!(position, Position::Start) {
-        state.loops += 1;
-        // The first tuple may be the only one: hashing pays from the second on.
-        if state.loops == 2 && matches!(state.hashing, Hashing::Untried) {
-            state.hashing = prepare_hashing(step, context)?;
-        }
-    }
     let position = match &step.relation {
         Relation::Table(table) => match (&state.hashing, &position) {
             (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
@@ -210,11 +225,24 @@ pub(crate) fn read_step(
     Ok(done)
 }
 
-fn prepare_hashing(step: &Step, context: &mut ExecutionContext<'_>) -> Outcome<Hashing> {
+/// Reads the rows of a relation that is best found by hash, until the context's rows are spent.
+fn prepare_hashing(step: &Step, so_far: Hashing, context: &mut ExecutionContext<'_>) -> Outcome<Hashing> {
     let (Relation::Table(table), Access::Full { .. }) = (&step.relation, &step.access) else {
         return Ok(Hashing::Useless);
     };
-    Ok(HashedRows::build(step, table, context)?.map_or(Hashing::Useless, Hashing::Ready))
+    let (mut hashed, rest) = match so_far {
+        Hashing::Untried => match HashedRows::new(step) {
+            Some(hashed) => (hashed, whole_range()),
+            None => return Ok(Hashing::Useless),
+        },
+        Hashing::Reading(hashed, rest) => (hashed, rest),
+        other => return Ok(other),
+    };
+    Ok(match hashed.read(step, table, &rest, context)? {
+        Reading::Paused(rest) => Hashing::Reading(hashed, rest),
+        Reading::Done => Hashing::Ready(hashed),
+        Reading::DoesNotFit => Hashing::Useless,
+    })
 }
 
 fn read_hashed(
@@ -305,6 +333,9 @@ pub(crate) fn distinct_keys<T: Tuple + ?Sized>(
 }
 
 fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    if let Some(lock) = reader.lock.filter(StepLock::peeks) {
+        return read_unless_busy(table, key, None, lock, reader, context);
+    }
     let columns = reader.step.reads;
     match reader.lock.filter(|lock| lock.at_once) {
         Some(lock) => {
@@ -324,6 +355,42 @@ fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut Exe
     Ok(())
 }
 
+/// Takes a row that is wanted and that nobody else is about to write. Within one call nobody comes between the look and the lock.
+fn read_unless_busy(
+    table: &Table,
+    key: &Key,
+    index: Option<(&Index, &KeyRange)>,
+    lock: StepLock,
+    reader: &mut Reader<'_>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
+    let seen = context.database.peek(context.transaction, table.id, key.as_bytes())?;
+    let OrderedRead::Row(Some(row)) = seen else {
+        return Ok(());
+    };
+    *reader.lookups += 1;
+    if let Some((index, range)) = index
+        && !in_range(range, &entry_key(table, index, &row, key.as_bytes())?)
+    {
+        return Ok(());
+    }
+    let (outer, step) = (reader.outer, reader.step);
+    let view = StepView {
+        outer,
+        step,
+        row: row.as_ref(),
+    };
+    if !reader.accepts(&view)? {
+        return Ok(());
+    }
+    let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| index.columns.iter().copied().collect());
+    if lock.at_once && read_locked(table, key, step.reads.union(indexed), lock.wait, context)?.is_none() {
+        return Ok(());
+    }
+    reader.take(key.as_bytes(), row.as_ref());
+    Ok(())
+}
+
 fn scan_rows(
     table: &Table,
     range: KeyRange,
@@ -335,6 +402,7 @@ fn scan_rows(
     let columns = reader.step.reads;
     let mut failure = None;
     let mut left = context.rows_left;
+    let peeks = reader.lock.is_some_and(|lock| lock.peeks());
     let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
         Ok(()) => {
             left = left.saturating_sub(1);
@@ -345,9 +413,12 @@ fn scan_rows(
             false
         }
     };
-    let end = context
-        .database
-        .scan(context.transaction, table.id, &range, reverse, columns, &mut visit)?;
+    let (database, transaction) = (&mut *context.database, context.transaction);
+    let end = if peeks {
+        database.peek_scan(transaction, table.id, &range, reverse, &mut visit)?
+    } else {
+        database.scan(transaction, table.id, &range, reverse, columns, &mut visit)?
+    };
     match failure {
         Some(error) => Err(Stop::Fail(error)),
         None => Ok(rest(&range, end, reverse).map(Position::Range)),
@@ -376,9 +447,15 @@ fn scan_index(
     let mut left = Some(range.clone());
     while let Some(part) = left.take() {
         let count_max = want.saturating_sub(reader.output.len()).clamp(1, BATCH_TUPLES);
-        let (keys, end) = read_entries(table, index_number, &part, reverse, count_max, context)?;
+        let peeks = reader.lock.filter(StepLock::peeks);
+        let span = (&part, reverse);
+        let (keys, end) = read_entries(table, index_number, span, count_max, peeks.is_none(), context)?;
         *reader.lookups += keys.len() as u64;
         for key in &keys {
+            if let Some(lock) = peeks {
+                read_unless_busy(table, key, Some((index, &range)), lock, reader, context)?;
+                continue;
+            }
             let columns = reader.step.reads;
             match reader.lock.filter(|lock| lock.at_once) {
                 Some(lock) => {
@@ -402,13 +479,13 @@ fn scan_index(
     Ok(left.map(Position::Range))
 }
 
-/// Reads at most `count_max` entries of an index: the keys of their rows.
+/// Reads at most `count_max` entries of an index, protected or not: the keys of their rows.
 pub(crate) fn read_entries(
     table: &Table,
     index_number: usize,
-    range: &KeyRange,
-    reverse: bool,
+    (range, reverse): (&KeyRange, bool),
     count_max: usize,
+    protects: bool,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<(Vec<Key>, ScanEnd)> {
     let index = &table.indexes[index_number];
@@ -429,9 +506,12 @@ pub(crate) fn read_entries(
             false
         }
     };
-    let end = context
-        .database
-        .scan(context.transaction, index.id, range, reverse, columns, &mut visit)?;
+    let (database, transaction) = (&mut *context.database, context.transaction);
+    let end = if protects {
+        database.scan(transaction, index.id, range, reverse, columns, &mut visit)?
+    } else {
+        database.peek_scan(transaction, index.id, range, reverse, &mut visit)?
+    };
     failure.map_or(Ok((keys, end)), |error| Err(Stop::Fail(error)))
 }
 

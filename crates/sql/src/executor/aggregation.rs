@@ -116,23 +116,33 @@ impl Aggregation {
         Ok(place)
     }
 
-    /// The groups that satisfy HAVING, each as a tuple of its keys and its aggregates.
-    pub(crate) fn finish(self, plan: &AggregatePlan, context: &ExecutionContext<'_>) -> Result<Vec<Vec<Value>>> {
-        let mut tuples = Vec::with_capacity(self.groups.len());
-        for group in self.groups {
-            let mut tuple = group.key;
-            for (call, state) in plan.calls.iter().zip(group.calls) {
-                tuple.push(finish_call(call, state)?);
-            }
-            let kept = match &plan.having {
-                Some(having) => having.is_true(&tuple, context.evaluation)?,
-                None => true,
-            };
-            if kept {
-                tuples.push(tuple);
-            }
+    /// The groups, to be taken one by one.
+    pub(crate) fn finish(self) -> FinishedGroups {
+        FinishedGroups(self.groups.into_iter())
+    }
+}
+
+/// Groups that have all their tuples.
+pub(crate) struct FinishedGroups(std::vec::IntoIter<Group>);
+
+impl FinishedGroups {
+    /// Whether all have been taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    /// The next group as a tuple of its keys and its aggregates, if it satisfies HAVING.
+    pub(crate) fn next(&mut self, plan: &AggregatePlan, context: &ExecutionContext<'_>) -> Result<Option<Vec<Value>>> {
+        let Some(group) = self.0.next() else { return Ok(None) };
+        let mut tuple = group.key;
+        for (call, state) in plan.calls.iter().zip(group.calls) {
+            tuple.push(finish_call(call, state)?);
         }
-        Ok(tuples)
+        let kept = match &plan.having {
+            Some(having) => having.is_true(&tuple, context.evaluation)?,
+            None => true,
+        };
+        Ok(kept.then_some(tuple))
     }
 }
 

@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Inserts rows of one statement that says what to do about conflicts.
-pub(crate) struct Resolver<'a> {
-    on_conflict: &'a OnConflict,
+#[derive(Debug)]
+pub(crate) struct Resolver {
     /// The unique index whose entries are written first, so that its conflicts are found first.
     first: Option<usize>,
     /// Rows that this statement has inserted or updated; only DO UPDATE asks for them.
@@ -30,15 +30,14 @@ pub(crate) enum Resolution {
     LeftOut,
 }
 
-impl<'a> Resolver<'a> {
+impl Resolver {
     /// A resolver for one run of a statement.
-    pub(crate) fn new(on_conflict: &'a OnConflict, table: &Table) -> Resolver<'a> {
+    pub(crate) fn new(on_conflict: &OnConflict, table: &Table) -> Resolver {
         let first = on_conflict
             .arbiter
             .flatten()
             .filter(|index| *index < table.indexes.len());
         Resolver {
-            on_conflict,
             first,
             touched: HashSet::default(),
         }
@@ -47,7 +46,7 @@ impl<'a> Resolver<'a> {
     /// Inserts a row, or does what ON CONFLICT says.
     pub(crate) fn insert(
         &mut self,
-        table: &Arc<Table>,
+        (table, on_conflict): (&Arc<Table>, &OnConflict),
         key: &Key,
         values: &[Value],
         effects: &mut Effects,
@@ -57,17 +56,13 @@ impl<'a> Resolver<'a> {
         let savepoint = context.database.savepoint(context.transaction);
         let row = Row::from_values(values);
         let Some(conflict) = insert_row(table, key, row, values, self.first, context)? else {
-            if matches!(self.on_conflict.action, ConflictAction::Update { .. }) {
+            if matches!(on_conflict.action, ConflictAction::Update { .. }) {
                 self.touched.insert(key.clone());
             }
             effects.row_added(table, values);
             return Ok(Resolution::Inserted);
         };
-        if self
-            .on_conflict
-            .arbiter
-            .is_some_and(|arbiter| arbiter != conflict.index)
-        {
+        if on_conflict.arbiter.is_some_and(|arbiter| arbiter != conflict.index) {
             return Err(Stop::Fail(unique_violation(
                 table,
                 conflict.index,
@@ -76,7 +71,7 @@ impl<'a> Resolver<'a> {
             )));
         }
         context.database.undo_statement(context.transaction, savepoint);
-        match &self.on_conflict.action {
+        match &on_conflict.action {
             ConflictAction::Nothing => Ok(Resolution::LeftOut),
             ConflictAction::Update { assignments, filter } => self.update(
                 table,

@@ -2,8 +2,9 @@
 
 use super::ExecutionContext;
 use super::delete::run_delete;
-use super::insert::{Written, run_insert};
+use super::insert::{InsertRun, Written};
 use super::select::{SelectRun, StepCounters, packed_places, read_packed};
+use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
 use rubato_base::{Row, RowRef, Value};
@@ -22,8 +23,10 @@ pub struct Cursor {
 #[derive(Debug)]
 enum State {
     Select(SelectRun),
-    /// A writing statement that has not run.
-    Fresh,
+    /// An INSERT under way.
+    Inserting(Box<InsertRun>),
+    /// An UPDATE or DELETE under way.
+    Changing(ChangeRun),
     /// A writing statement that has done everything; rows of RETURNING may be left.
     Written {
         written: Written,
@@ -79,7 +82,8 @@ impl Cursor {
     pub fn new(plan: Arc<Plan>) -> Cursor {
         let state = match plan.body {
             PlanBody::Select(_) => State::Select(SelectRun::default()),
-            _ => State::Fresh,
+            PlanBody::Insert(ref insert) => State::Inserting(Box::new(InsertRun::new(insert))),
+            PlanBody::Update(_) | PlanBody::Delete(_) => State::Changing(ChangeRun::default()),
         };
         Cursor { plan, state, given: 0 }
     }
@@ -92,6 +96,11 @@ impl Cursor {
     /// Whether some row was given to a sink already: then the statement cannot be started over unseen.
     pub fn has_given_rows(&self) -> bool {
         self.given > 0
+    }
+
+    /// Whether a writing statement has done everything; rows of RETURNING may be left.
+    pub fn has_written(&self) -> bool {
+        matches!(self.state, State::Written { .. })
     }
 
     /// What each step has done so far, for EXPLAIN ANALYZE; for UPDATE and DELETE the one step that finds the rows.
@@ -121,10 +130,11 @@ impl Cursor {
     }
 
     /// Runs until `max_rows` rows (`usize::MAX` for all) were given to `sink`, `sink` returned false behind a row, or the end.
-    /// INSERT, UPDATE, DELETE and SELECT ... FOR UPDATE do everything in the first call and hand out kept rows later.
+    /// INSERT, UPDATE, DELETE and SELECT ... FOR UPDATE do everything first, in as many calls as the context's rows allow for,
+    /// and hand out kept rows then.
     ///
-    /// On [`rubato_protocol::Stop::Wait`] nothing was given in this call: undo the statement's writes and call again. After any
-    /// other stop the cursor is of no further use.
+    /// On [`rubato_protocol::Stop::Wait`] nothing was given in this call: call again when the wait is over. After any other stop
+    /// the cursor is of no further use.
     pub fn run(
         &mut self,
         context: &mut ExecutionContext<'_>,
@@ -144,13 +154,10 @@ impl Cursor {
                 }
                 outcome?
             }
-            (state, body) => {
-                if matches!(state, State::Fresh) {
-                    let written = run_writing(body, context)?;
-                    *state = State::Written { written, next: 0 };
-                }
-                give_written(state, max_rows, &mut counting)
-            }
+            (state, body) => match run_writing(state, body, context)? {
+                true => give_written(state, max_rows, &mut counting),
+                false => false,
+            },
         };
         Ok(if complete {
             Progress::Complete(self.completion())
@@ -203,13 +210,19 @@ impl Cursor {
     }
 }
 
-fn run_writing(body: &PlanBody, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
-    match body {
-        PlanBody::Insert(plan) => run_insert(plan, context),
-        PlanBody::Update(plan) => run_update(plan, context),
-        PlanBody::Delete(plan) => run_delete(plan, context),
-        PlanBody::Select(_) => Ok(Written::default()),
+/// Goes on with a writing statement: whether it has done everything.
+fn run_writing(state: &mut State, body: &PlanBody, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+    let done = match (&mut *state, body) {
+        (State::Inserting(run), PlanBody::Insert(plan)) => run.run(plan, context)?.then(|| run.take_written()),
+        (State::Changing(run), PlanBody::Update(plan)) => run_update(plan, run, context)?.then(|| run.take_written()),
+        (State::Changing(run), PlanBody::Delete(plan)) => run_delete(plan, run, context)?.then(|| run.take_written()),
+        _ => return Ok(true),
+    };
+    let is_done = done.is_some();
+    if let Some(written) = done {
+        *state = State::Written { written, next: 0 };
     }
+    Ok(is_done)
 }
 
 fn give_written(state: &mut State, max_rows: usize, sink: &mut dyn FnMut(&[Value]) -> bool) -> bool {

@@ -1,13 +1,14 @@
 //! A relation that is joined by equality and can be reached by no key: its rows are read once and found by hash from then on.
 
 use super::access::StepView;
+use super::keys::rest_of_range;
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held};
 use crate::catalog::Table;
 use crate::plan::Step;
 use rubato_base::{Key, KeyWriter, Result, Row, RowRef, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -17,6 +18,16 @@ pub(crate) struct HashedRows {
     rows: Vec<(Key, Row)>,
     places: HashMap<Key, SmallVec<[u32; 2]>, FixedHasher>,
     terms: SmallVec<[Equality; 2]>,
+    held: Held,
+}
+
+/// How far the reading of the rows got.
+pub(crate) enum Reading {
+    /// This is left.
+    Paused(KeyRange),
+    Done,
+    /// They cannot be hashed, or are too many to hold: the table is scanned for each tuple.
+    DoesNotFit,
 }
 
 /// A term `left = right` of the condition, by its place among the terms.
@@ -37,36 +48,43 @@ enum Hashable {
 }
 
 impl HashedRows {
-    /// Reads all rows of the step's table. `None` if its condition has no fitting equality, or the rows are too many to hold: then
-    /// the table is scanned for each tuple.
-    pub(crate) fn build(step: &Step, table: &Table, context: &mut ExecutionContext<'_>) -> Outcome<Option<HashedRows>> {
+    /// Rows to be read; `None` if the step's condition has no fitting equality.
+    pub(crate) fn new(step: &Step) -> Option<HashedRows> {
         let terms = equalities(step);
-        if terms.is_empty() {
-            return Ok(None);
-        }
-        let mut hashed = HashedRows {
+        (!terms.is_empty()).then(|| HashedRows {
             rows: Vec::new(),
             places: HashMap::default(),
             terms,
-        };
-        let mut held = Held::default();
-        let (evaluation, limits) = (context.evaluation, context.limits);
-        let mut fits = true;
-        let mut failure = None;
+            held: Held::default(),
+        })
+    }
+
+    /// Reads rows of the step's table until the context's rows are spent.
+    pub(crate) fn read(
+        &mut self,
+        step: &Step,
+        table: &Table,
+        rest: &KeyRange,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Reading> {
+        let (evaluation, limits, rows_left) = (context.evaluation, context.limits, context.rows_left);
+        let (mut fits, mut failure, mut looked_at) = (true, None, 0);
         let mut visit = |key: &[u8], row: RowRef<'_>| {
-            match hashed.add(step, key, row, evaluation) {
-                Ok(hashable) => fits = hashable && held.add_bytes(row.as_bytes().len() + 64, &limits).is_ok(),
+            looked_at += 1;
+            match self.add(step, key, row, evaluation) {
+                Ok(hashable) => fits = hashable && self.held.add_bytes(row.as_bytes().len() + 64, &limits).is_ok(),
                 Err(error) => failure = Some(error),
             }
-            fits && failure.is_none()
+            fits && failure.is_none() && looked_at < rows_left
         };
-        let range = super::keys::whole_range();
-        context
-            .database
-            .scan(context.transaction, table.id, &range, false, step.reads, &mut visit)?;
-        match failure {
-            Some(error) => Err(Stop::Fail(error)),
-            None => Ok(fits.then_some(hashed)),
+        let (database, transaction) = (&mut *context.database, context.transaction);
+        let end = database.scan(transaction, table.id, rest, false, step.reads, &mut visit)?;
+        context.spend(looked_at as u64);
+        match (failure, end) {
+            (Some(error), _) => Err(Stop::Fail(error)),
+            (None, _) if !fits => Ok(Reading::DoesNotFit),
+            (None, ScanEnd::Exhausted) => Ok(Reading::Done),
+            (None, ScanEnd::Stopped(last)) => Ok(Reading::Paused(rest_of_range(rest, &last, false))),
         }
     }
 

@@ -9,7 +9,8 @@ use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::plan::{InsertPlan, InsertSource, Relation, SelectPlan};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::Expr;
-use rubato_protocol::Outcome;
+use rubato_protocol::{Outcome, Stop};
+use std::collections::VecDeque;
 
 /// What a writing statement did.
 #[derive(Debug, Default)]
@@ -48,28 +49,158 @@ impl Written {
     }
 }
 
-/// Runs the whole statement.
-pub(crate) fn run_insert(plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
-    let mut insert = Insert {
-        plan,
-        written: Written::default(),
-        effects: Effects::default(),
-        resolver: plan
-            .on_conflict
-            .as_ref()
-            .map(|on_conflict| Resolver::new(on_conflict, &plan.table)),
-    };
-    match &plan.source {
-        InsertSource::Values(rows) => {
-            for row in rows {
-                let values = evaluate_row(row, &[], context)?;
-                insert.row(values, context)?;
-            }
+/// An INSERT under way.
+#[derive(Debug)]
+pub(crate) struct InsertRun {
+    /// The next row of VALUES.
+    next: usize,
+    source: Source,
+    /// The row whose turn is next, evaluated: it had to wait.
+    waiting: Option<Vec<Value>>,
+    written: Written,
+    effects: Effects,
+    resolver: Option<Resolver>,
+}
+
+/// The SELECT that an INSERT takes its rows from.
+#[derive(Debug, Default)]
+struct Source {
+    run: SelectRun,
+    complete: bool,
+    tuples: VecDeque<Vec<Value>>,
+    held: Held,
+}
+
+impl InsertRun {
+    /// A run in front of the statement's start.
+    pub(crate) fn new(plan: &InsertPlan) -> InsertRun {
+        InsertRun {
+            next: 0,
+            source: Source::default(),
+            waiting: None,
+            written: Written::default(),
+            effects: Effects::default(),
+            resolver: plan
+                .on_conflict
+                .as_ref()
+                .map(|on_conflict| Resolver::new(on_conflict, &plan.table)),
         }
-        InsertSource::Select(select, row) => insert.rows_of(select, row, context)?,
     }
-    insert.effects.settle(context)?;
-    Ok(insert.written)
+
+    /// Goes on with the statement; false when the context's rows are spent before it has done everything.
+    pub(crate) fn run(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let inserted = match &plan.source {
+            InsertSource::Values(rows) => self.rows_given(plan, rows, context)?,
+            InsertSource::Select(select, row) => self.rows_of(plan, select, row, context)?,
+        };
+        Ok(inserted && self.effects.settle(context)?)
+    }
+
+    /// What the statement did.
+    pub(crate) fn take_written(&mut self) -> Written {
+        std::mem::take(&mut self.written)
+    }
+
+    fn rows_given(
+        &mut self,
+        plan: &InsertPlan,
+        rows: &[Vec<Expr>],
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        while let Some(row) = rows.get(self.next) {
+            if context.is_spent() {
+                return Ok(false);
+            }
+            self.row(plan, row, &[], context)?;
+            self.next += 1;
+        }
+        Ok(true)
+    }
+
+    fn rows_of(
+        &mut self,
+        plan: &InsertPlan,
+        select: &SelectPlan,
+        row: &[Expr],
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        // The statement must not read what it has inserted itself.
+        let reads_first = reads_table(select, plan.table.id);
+        loop {
+            while let Some(tuple) = self
+                .source
+                .tuples
+                .front()
+                .filter(|_| self.source.complete || !reads_first)
+            {
+                if context.is_spent() {
+                    return Ok(false);
+                }
+                let tuple = tuple.clone();
+                self.row(plan, row, &tuple, context)?;
+                self.source.tuples.pop_front();
+            }
+            if self.source.complete {
+                return Ok(true);
+            }
+            if context.is_spent() {
+                return Ok(false);
+            }
+            self.source.read_more(select, reads_first, context)?;
+        }
+    }
+
+    /// Inserts one row. If it has to wait, its values are kept: numbers of sequences are not taken twice.
+    fn row(
+        &mut self,
+        plan: &InsertPlan,
+        row: &[Expr],
+        source: &[Value],
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
+        let values = match self.waiting.take() {
+            Some(values) => values,
+            None => evaluate_row(row, source, context)?,
+        };
+        let outcome = context.whole_row(|context| self.place(plan, &values, context));
+        if matches!(outcome, Err(Stop::Wait(_))) {
+            self.waiting = Some(values);
+        }
+        outcome
+    }
+
+    fn place(&mut self, plan: &InsertPlan, values: &[Value], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let (table, returning) = (&plan.table, plan.returning.as_ref());
+        let (Some(resolver), Some(on_conflict)) = (&mut self.resolver, &plan.on_conflict) else {
+            add_row(table, values, &mut self.effects, context)?;
+            return Ok(self.written.add(returning, values, context)?);
+        };
+        let key = new_row_key(table, values, context)?;
+        match resolver.insert((table, on_conflict), &key, values, &mut self.effects, context)? {
+            Resolution::Inserted => self.written.add(returning, values, context)?,
+            Resolution::Updated(row) => self.written.add(returning, &row, context)?,
+            Resolution::LeftOut => {}
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// Reads some more tuples; those of one batch are held at a time, or all of them with `keeps_all`.
+    fn read_more(&mut self, select: &SelectPlan, keeps_all: bool, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let limits = context.limits;
+        if !keeps_all {
+            self.held.clear();
+        }
+        let (tuples, held) = (&mut self.tuples, &mut self.held);
+        let mut overrun = None;
+        self.complete = self.run.run(select, context, BATCH_TUPLES, &mut |row| {
+            overrun = held.add(row, &limits).err();
+            tuples.push_back(row.to_vec());
+            overrun.is_none()
+        })?;
+        overrun.map_or(Ok(()), |error| Err(error.into()))
+    }
 }
 
 fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
@@ -78,62 +209,6 @@ fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) 
         values.push(expr.evaluate(source, context.evaluation)?);
     }
     Ok(values)
-}
-
-struct Insert<'a> {
-    plan: &'a InsertPlan,
-    written: Written,
-    effects: Effects,
-    resolver: Option<Resolver<'a>>,
-}
-
-impl Insert<'_> {
-    fn row(&mut self, values: Vec<Value>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        let table = &self.plan.table;
-        let returning = self.plan.returning.as_ref();
-        let Some(resolver) = &mut self.resolver else {
-            add_row(table, &values, &mut self.effects, context)?;
-            self.written.add(returning, &values, context)?;
-            return Ok(());
-        };
-        let key = new_row_key(table, values.as_slice(), context)?;
-        match resolver.insert(table, &key, &values, &mut self.effects, context)? {
-            Resolution::Inserted => self.written.add(returning, &values, context)?,
-            Resolution::Updated(row) => self.written.add(returning, &row, context)?,
-            Resolution::LeftOut => {}
-        }
-        Ok(())
-    }
-
-    fn rows_of(&mut self, select: &SelectPlan, row: &[Expr], context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        // The statement must not read what it has inserted itself.
-        let batch_rows = if reads_table(select, self.plan.table.id) {
-            usize::MAX
-        } else {
-            BATCH_TUPLES
-        };
-        let mut run = SelectRun::default();
-        let mut complete = false;
-        while !complete {
-            let mut source: Vec<Vec<Value>> = Vec::new();
-            let mut held = Held::default();
-            let mut overrun = None;
-            let limits = context.limits;
-            complete = run.run(select, context, batch_rows, &mut |row| {
-                overrun = held.add(row, &limits).err();
-                source.push(row.to_vec());
-                overrun.is_none()
-            })?;
-            if let Some(error) = overrun {
-                return Err(error.into());
-            }
-            for tuple in source {
-                let values = evaluate_row(row, &tuple, context)?;
-                self.row(values, context)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 fn reads_table(select: &SelectPlan, id: TableId) -> bool {

@@ -42,6 +42,28 @@ pub(crate) fn lock_tuple(
     tuple: &mut [Value],
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<bool> {
+    let peeks = states
+        .iter()
+        .any(|state| state.lock.is_some_and(|lock| lock.peeks() && !lock.at_once));
+    // Nothing is locked of a tuple that is then left out.
+    if peeks && !refresh(plan, states, &mut tuple.to_vec(), &mut peek_row, context)? {
+        return Ok(false);
+    }
+    refresh(plan, states, tuple, &mut read_locked, context)
+}
+
+/// How a row is read again.
+type ReadAgain<'a> =
+    dyn FnMut(&Table, &Key, ColumnSet, LockWait, &mut ExecutionContext<'_>) -> Outcome<Option<Row>> + 'a;
+
+/// Reads the rows of a tuple that are to be locked once more: whether the statement still wants it.
+fn refresh(
+    plan: &SelectPlan,
+    states: &[StepState],
+    tuple: &mut [Value],
+    read: &mut ReadAgain<'_>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<bool> {
     let mut fresh = false;
     for (step, state) in plan.steps.iter().zip(states) {
         let (Some(lock), Relation::Table(table)) = (state.lock.filter(|lock| !lock.at_once), &step.relation) else {
@@ -51,8 +73,7 @@ pub(crate) fn lock_tuple(
             continue;
         };
         let key = Key::from_bytes(key);
-        let columns = locked_columns(step, table);
-        let Some(row) = read_locked(table, &key, columns, lock.wait, context)? else {
+        let Some(row) = read(table, &key, locked_columns(step, table), lock.wait, context)? else {
             return Ok(false);
         };
         if !still_reached(step, table, tuple, &row, &key, context)? {
@@ -70,6 +91,20 @@ pub(crate) fn lock_tuple(
         }
     }
     Ok(true)
+}
+
+/// A row that nobody else is about to write, without locking it.
+fn peek_row(
+    table: &Table,
+    key: &Key,
+    _: ColumnSet,
+    _: LockWait,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Row>> {
+    match context.database.peek(context.transaction, table.id, key.as_bytes())? {
+        OrderedRead::Row(row) => Ok(row),
+        OrderedRead::Busy => Ok(None),
+    }
 }
 
 /// What a tuple with fresh rows must still satisfy. The partner of a left join stays the one that was found.

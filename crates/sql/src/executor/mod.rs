@@ -11,8 +11,9 @@
 //!
 //! Invariants:
 //! - What a statement reads, it protects: no row's value decides anything without having been read through the protocol.
-//! - A statement that can wait gives no row to the sink before all its effects are done; when it stops with
-//!   [`rubato_protocol::Stop::Wait`], the same cursor (after the caller has undone the statement's writes) starts over.
+//! - A statement that can wait gives no row to the sink before all its effects are done. When it stops with
+//!   [`rubato_protocol::Stop::Wait`] it has undone what it did to the one row that must wait; the same cursor goes on there.
+//! - A statement works in slices ([`ExecutionContext::rows_left`]): between two of them it holds nothing but its own place.
 //! - Every index entry is written in the transaction that writes its row.
 //!
 //! Start with [`Cursor`].
@@ -32,6 +33,7 @@ mod keys;
 mod lock;
 mod query;
 mod referential;
+mod referring;
 mod rows;
 mod schema;
 mod select;
@@ -42,14 +44,14 @@ mod update;
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use keys::row_key;
-pub use schema::{carry_out, carry_out_all};
+pub use schema::{SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 
 use crate::catalog::Catalog;
 use crate::insight::Insight;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
 use rubato_formula::EvalContext;
-use rubato_protocol::FormulaDatabase;
+use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 
 /// How many tuples a stage hands to the next at a time.
 pub(crate) const BATCH_TUPLES: usize = 256;
@@ -68,15 +70,18 @@ pub struct ExecutionContext<'a> {
     pub row_numbers: &'a dyn RowNumbers,
     /// How much a statement may hold.
     pub limits: Limits,
-    /// Rows that a SELECT without locks may still look at before it pauses ([`ExecutionContext::UNBOUNDED`]: it never does), so
-    /// that others have their turn and it can be cancelled.
+    /// Rows that the statement may still look at before it pauses ([`ExecutionContext::UNBOUNDED`]: it never does), so that
+    /// others have their turn and it can be cancelled. A row that is written counts as several.
     pub rows_left: usize,
     /// What the system views say beside the catalog and the rows.
     pub insight: &'a Insight,
 }
 
+/// As how many rows looked at a row counts that is locked or written.
+const WRITTEN_ROW_COST: u64 = 8;
+
 impl ExecutionContext<'_> {
-    /// No pause; what writes or locks must not pause.
+    /// No pause.
     pub const UNBOUNDED: usize = usize::MAX;
 
     pub(crate) fn spend(&mut self, rows: u64) {
@@ -89,6 +94,17 @@ impl ExecutionContext<'_> {
 
     pub(crate) fn is_spent(&self) -> bool {
         self.rows_left == 0
+    }
+
+    /// Does the part of a statement that belongs to one row. If that has to wait it is undone, to be done again later.
+    pub(crate) fn whole_row<T>(&mut self, work: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        self.spend(WRITTEN_ROW_COST);
+        let savepoint = self.database.savepoint(self.transaction);
+        let outcome = work(self);
+        if matches!(outcome, Err(Stop::Wait(_))) {
+            self.database.undo_statement(self.transaction, savepoint);
+        }
+        outcome
     }
 }
 
@@ -146,7 +162,7 @@ impl Held {
             "the statement needs more memory than it may have",
         )
         .with_detail(detail)
-        .with_hint("Work on fewer rows at a time, or raise the memory that one statement may use."))
+        .with_hint("Work on fewer rows at a time, or give the database more memory with --memory."))
     }
 
     /// Forgets what was counted.

@@ -1,26 +1,35 @@
 //! Foreign keys, looked at when a statement has done everything else: rows that refer must find what they refer to, and rows
 //! that were referred to are not missed or take the referring rows along.
+//!
+//! Rows that refer to what a statement has removed are looked for once for all its rows (see `referring`). All of it goes on in
+//! slices, and where it has to wait it goes on at the row that waited.
 
 use super::constraints::shown_key;
-use super::keys::{entry_target, prefix_range, push_key_value, whole_range};
+use super::keys::push_key_value;
+use super::referring::{Gone, Search, reference_key};
 use super::rows::{change_row, remove_row};
 use super::{ExecutionContext, Held};
 use crate::catalog::{ForeignKey, ReferentialAction, Table};
-use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, TableId, Value};
+use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, Value};
 use rubato_formula::Tuple;
-use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, Stop};
+use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a statement has done that foreign keys have to say something about.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Effects {
-    referring: Vec<Referring>,
-    referred: VecDeque<Referred>,
+    referring: VecDeque<Referring>,
+    referred: Vec<Referred>,
+    /// What is to be done to rows that refer.
+    follow_ups: VecDeque<Task>,
+    /// What must not be referred to any more when everything else is done.
+    refusals: VecDeque<Task>,
     held: Held,
 }
 
 /// A row that must find what it refers to.
+#[derive(Debug)]
 struct Referring {
     table: Arc<Table>,
     foreign_key: usize,
@@ -29,11 +38,38 @@ struct Referring {
 }
 
 /// A row that others may refer to and that is gone or has another key.
+#[derive(Debug)]
 struct Referred {
     table: Arc<Table>,
     old: Row,
     /// `None` if it is gone.
     new: Option<Row>,
+}
+
+/// What one foreign key has to say about rows that are gone or have another key.
+#[derive(Debug)]
+struct Task {
+    parent: Arc<Table>,
+    child: Arc<Table>,
+    /// The place of the foreign key in the child.
+    place: usize,
+    action: ReferentialAction,
+    /// Of a refusal: values that may be there again.
+    unchecked: VecDeque<Gone>,
+    gone: Vec<Gone>,
+    search: Search,
+    /// Rows that refer, with the place of what they refer to in `gone`.
+    found: VecDeque<(Key, usize)>,
+}
+
+impl Task {
+    fn foreign_key(&self) -> &ForeignKey {
+        &self.child.foreign_keys[self.place]
+    }
+
+    fn is_for(&self, child: &Arc<Table>, place: usize, action: ReferentialAction) -> bool {
+        self.child.id == child.id && self.place == place && self.action == action
+    }
 }
 
 impl Effects {
@@ -54,7 +90,7 @@ impl Effects {
         if !table.referenced_by.is_empty() {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));
-            self.referred.push_back(Referred {
+            self.referred.push(Referred {
                 table: Arc::clone(table),
                 old: old.to_row(),
                 new,
@@ -65,7 +101,7 @@ impl Effects {
     /// Takes note of a deleted row.
     pub(crate) fn row_removed(&mut self, table: &Arc<Table>, old: RowRef<'_>) {
         if !table.referenced_by.is_empty() {
-            self.referred.push_back(Referred {
+            self.referred.push(Referred {
                 table: Arc::clone(table),
                 old: old.to_row(),
                 new: None,
@@ -88,9 +124,12 @@ impl Effects {
                 continue;
             }
             let values: Vec<Value> = foreign_key.columns.iter().map(|column| row.column(*column)).collect();
-            // MATCH SIMPLE: a NULL refers to nothing.
-            if !values.iter().any(Value::is_null) {
-                self.referring.push(Referring {
+            // MATCH SIMPLE: a NULL refers to nothing. Rows that come one after the other often refer to the same row.
+            let is_last = self.referring.back().is_some_and(|last| {
+                last.foreign_key == number && last.values == values && Arc::ptr_eq(&last.table, table)
+            });
+            if !is_last && !values.iter().any(Value::is_null) {
+                self.referring.push_back(Referring {
                     table: Arc::clone(table),
                     foreign_key: number,
                     values,
@@ -99,18 +138,55 @@ impl Effects {
         }
     }
 
-    /// Checks and carries out everything noted. 23503.
-    pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        let mut refusals = Vec::new();
-        while let Some(referred) = self.referred.pop_front() {
+    /// Checks and carries out everything noted; false when the context's rows are spent before that is done. 23503.
+    pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        loop {
+            self.sort_referred(context)?;
+            let Some(mut task) = self.follow_ups.pop_front() else {
+                break;
+            };
+            let outcome = self.follow(&mut task, context);
+            if !matches!(outcome, Ok(true)) {
+                self.follow_ups.push_front(task);
+                return outcome;
+            }
+        }
+        while let Some(task) = self.refusals.front_mut() {
+            if !refuse_if_referred(task, context)? {
+                return Ok(false);
+            }
+            self.refusals.pop_front();
+        }
+        while let Some(check) = self.referring.front() {
+            if context.is_spent() {
+                return Ok(false);
+            }
+            context.spend(1);
+            check_referring(&check.table, check.foreign_key, &check.values, context)?;
+            self.referring.pop_front();
+        }
+        Ok(true)
+    }
+
+    /// The same in one go.
+    pub(crate) fn settle_all(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let rows_left = std::mem::replace(&mut context.rows_left, ExecutionContext::UNBOUNDED);
+        let outcome = self.settle(context);
+        context.rows_left = rows_left;
+        outcome.map(drop)
+    }
+
+    /// Gives what was noted of referred rows to the foreign keys that it concerns.
+    fn sort_referred(&mut self, context: &ExecutionContext<'_>) -> Outcome<()> {
+        for referred in std::mem::take(&mut self.referred) {
             for (name, constraint) in &referred.table.referenced_by {
                 let (child, place) = referring_table(context, name, constraint)?;
                 let foreign_key = &child.foreign_keys[place];
-                let Some(old) = referred_values(foreign_key, &referred.old) else {
+                let Some(values) = referred_values(foreign_key, &referred.old) else {
                     continue;
                 };
                 let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
-                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&old)) {
+                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values)) {
                     continue;
                 }
                 let action = if new.is_none() {
@@ -118,63 +194,93 @@ impl Effects {
                 } else {
                     foreign_key.on_update
                 };
-                if action == ReferentialAction::Refuse {
-                    self.held.add(&old, &context.limits)?;
-                    refusals.push((Arc::clone(&referred.table), Arc::clone(&child), place, old));
-                } else {
-                    self.follow(&child, foreign_key, action, &old, referred.new.as_ref(), context)?;
-                }
-            }
-        }
-        for (table, child, place, values) in refusals {
-            refuse_if_referred(&table, &child, &child.foreign_keys[place], &values, context)?;
-        }
-        let mut last_checked: Option<(TableId, usize, Vec<Value>)> = None;
-        for check in self.referring.drain(..) {
-            let same = last_checked
-                .as_ref()
-                .is_some_and(|last| last.0 == check.table.id && last.1 == check.foreign_key && last.2 == check.values);
-            if !same {
-                check_referring(&check.table, check.foreign_key, &check.values, context)?;
-                last_checked = Some((check.table.id, check.foreign_key, check.values));
+                self.held.add(&values, &context.limits)?;
+                let new = referred.new.clone();
+                self.task(&referred.table, &child, place, action, Gone { values, new });
             }
         }
         Ok(())
     }
 
-    /// CASCADE, SET NULL, SET DEFAULT.
-    fn follow(
+    fn task(&mut self, parent: &Arc<Table>, child: &Arc<Table>, place: usize, action: ReferentialAction, gone: Gone) {
+        let refuses = action == ReferentialAction::Refuse;
+        let tasks = if refuses {
+            &mut self.refusals
+        } else {
+            &mut self.follow_ups
+        };
+        let known = tasks
+            .iter()
+            .position(|task| task.is_for(child, place, action) && task.search.is_fresh());
+        let at = known.unwrap_or_else(|| {
+            tasks.push_back(Task {
+                parent: Arc::clone(parent),
+                child: Arc::clone(child),
+                place,
+                action,
+                unchecked: VecDeque::new(),
+                gone: Vec::new(),
+                search: Search::default(),
+                found: VecDeque::new(),
+            });
+            tasks.len() - 1
+        });
+        match tasks.get_mut(at) {
+            Some(task) if refuses => task.unchecked.push_back(gone),
+            Some(task) => task.gone.push(gone),
+            None => {}
+        }
+    }
+
+    /// CASCADE, SET NULL, SET DEFAULT: finds all rows that refer, then changes them.
+    fn follow(&mut self, task: &mut Task, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let child = Arc::clone(&task.child);
+        let foreign_key = &child.foreign_keys[task.place];
+        let found = (&mut task.found, usize::MAX);
+        if !task.search.go_on(&child, foreign_key, &task.gone, found, context)? {
+            return Ok(false);
+        }
+        while let Some((key, place)) = task.found.front() {
+            if context.is_spent() {
+                return Ok(false);
+            }
+            let gone = &task.gone[*place];
+            context.whole_row(|context| self.follow_row(&child, foreign_key, task.action, key, gone, context))?;
+            task.found.pop_front();
+        }
+        Ok(true)
+    }
+
+    fn follow_row(
         &mut self,
         child: &Arc<Table>,
         foreign_key: &ForeignKey,
         action: ReferentialAction,
-        old: &[Value],
-        new: Option<&Row>,
+        key: &Key,
+        gone: &Gone,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
-        for key in find_referring(child, foreign_key, old, false, context)? {
-            self.held
-                .add_bytes(size_of::<Key>() + key.heap_bytes(), &context.limits)?;
-            let read = context.database.read_for_update(
-                context.transaction,
-                child.id,
-                key.as_bytes(),
-                ColumnSet::ALL,
-                OnBusy::Queue,
-            )?;
-            let OrderedRead::Row(Some(row)) = read else { continue };
-            if !refers(foreign_key, &row, old) {
-                continue;
-            }
-            match (action, new) {
-                (ReferentialAction::Cascade, None) => remove_row(child, &key, row.as_ref(), self, context)?,
-                _ => {
-                    let changes = following_values(child, foreign_key, action, new, context)?;
-                    change_row(child, &key, row.as_ref(), &changes, self, context)?;
-                }
+        let read = context.database.read_for_update(
+            context.transaction,
+            child.id,
+            key.as_bytes(),
+            ColumnSet::ALL,
+            OnBusy::Queue,
+        )?;
+        let OrderedRead::Row(Some(row)) = read else {
+            return Ok(());
+        };
+        let refers_to = reference_key(child, foreign_key, &mut |place| row.get(foreign_key.columns[place]));
+        if refers_to != reference_key(child, foreign_key, &mut |place| gone.values[place].clone()) {
+            return Ok(());
+        }
+        match (action, &gone.new) {
+            (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
+            (_, new) => {
+                let changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
+                change_row(child, key, row.as_ref(), &changes, self, context).map(drop)
             }
         }
-        Ok(())
     }
 }
 
@@ -201,20 +307,18 @@ fn following_values(
         .collect()
 }
 
-/// The referring table of a `referenced_by` entry, and the place of the foreign key in it.
-fn referring_table(context: &ExecutionContext<'_>, name: &str, constraint: &str) -> Result<(Arc<Table>, usize)> {
-    let lost = || {
-        Error::internal(format!(
-            "the foreign key \"{constraint}\" of \"{name}\" is not in the catalog"
-        ))
-    };
-    let child = context.catalog.tables.get(name).ok_or_else(lost)?;
-    let place = child
-        .foreign_keys
-        .iter()
-        .position(|key| key.name == constraint)
-        .ok_or_else(lost)?;
-    Ok((Arc::clone(child), place))
+/// The referring table of a `referenced_by` entry, and the place of the foreign key in it. 40001 if they are there no more:
+/// between two slices of a statement another transaction can change the schema.
+fn referring_table(context: &ExecutionContext<'_>, name: &str, constraint: &str) -> Outcome<(Arc<Table>, usize)> {
+    let child = context.catalog.tables.get(name);
+    let place = child.and_then(|child| child.foreign_keys.iter().position(|key| key.name == constraint));
+    match (child, place) {
+        (Some(child), Some(place)) => Ok((Arc::clone(child), place)),
+        _ => Err(Stop::Abort(Error::serialization(
+            "the schema was changed by another transaction",
+            format!("constraint \"{constraint}\" of table \"{name}\""),
+        ))),
+    }
 }
 
 /// The referred values of a row; `None` if one is NULL, so that nothing can refer to it.
@@ -225,18 +329,6 @@ fn referred_values(foreign_key: &ForeignKey, row: &Row) -> Option<Vec<Value>> {
         .map(|column| row.get(*column))
         .collect();
     (!values.iter().any(Value::is_null)).then_some(values)
-}
-
-fn refers(foreign_key: &ForeignKey, row: &Row, values: &[Value]) -> bool {
-    refers_ref(foreign_key, row.as_ref(), values)
-}
-
-fn refers_ref(foreign_key: &ForeignKey, row: RowRef<'_>, values: &[Value]) -> bool {
-    foreign_key
-        .columns
-        .iter()
-        .zip(values)
-        .all(|(column, value)| row.get(*column) == *value)
 }
 
 /// 23503 unless there is a row that these values refer to.
@@ -280,22 +372,38 @@ fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result
         })
 }
 
-fn refuse_if_referred(
-    table: &Table,
-    child: &Table,
-    foreign_key: &ForeignKey,
-    values: &[Value],
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<()> {
-    if has_row(table, &foreign_key.referenced_columns, values, context)?
-        || find_referring(child, foreign_key, values, true, context)?.is_empty()
-    {
-        return Ok(());
+/// 23503 if something still refers to what is gone; false when the context's rows are spent before that is known.
+fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+    while let Some(gone) = task.unchecked.pop_front() {
+        if context.is_spent() {
+            task.unchecked.push_front(gone);
+            return Ok(false);
+        }
+        context.spend(1);
+        if !has_row(
+            &task.parent,
+            &task.foreign_key().referenced_columns,
+            &gone.values,
+            context,
+        )? {
+            task.gone.push(gone);
+        }
     }
+    let child = Arc::clone(&task.child);
+    let foreign_key = &child.foreign_keys[task.place];
+    let found = (&mut task.found, 1);
+    if !task.search.go_on(&child, foreign_key, &task.gone, found, context)? {
+        return Ok(false);
+    }
+    let Some((_, place)) = task.found.front() else {
+        return Ok(true);
+    };
+    let table = &task.parent;
     let message = format!(
         "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
         table.name, foreign_key.name, child.name
     );
+    let values = &task.gone[*place].values;
     let shown = shown_values(table, &foreign_key.referenced_columns, values, context);
     Err(Stop::Fail(
         Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
@@ -343,7 +451,7 @@ fn has_row(table: &Table, columns: &[usize], values: &[Value], context: &mut Exe
 }
 
 /// For each of the first key columns, which of `columns` it is; `None` unless `columns` are the first columns of the key.
-fn prefix_order(key_columns: &[usize], columns: &[usize]) -> Option<Vec<usize>> {
+pub(crate) fn prefix_order(key_columns: &[usize], columns: &[usize]) -> Option<Vec<usize>> {
     let first = key_columns.get(..columns.len())?;
     first
         .iter()
@@ -352,7 +460,7 @@ fn prefix_order(key_columns: &[usize], columns: &[usize]) -> Option<Vec<usize>> 
 }
 
 /// The key (or its beginning) of `values` put in order; `None` if no key can have them.
-fn prefix_key(table: &Table, key_columns: &[usize], order: &[usize], values: &[Value]) -> Option<Key> {
+pub(crate) fn prefix_key(table: &Table, key_columns: &[usize], order: &[usize], values: &[Value]) -> Option<Key> {
     let mut writer = KeyWriter::default();
     for (&column, &place) in key_columns.iter().zip(order) {
         if !push_key_value(&mut writer, table.columns[column].column_type, &values[place]) {
@@ -360,74 +468,4 @@ fn prefix_key(table: &Table, key_columns: &[usize], order: &[usize], values: &[V
         }
     }
     Some(writer.finish())
-}
-
-/// The keys of the rows that refer to `values`; at most one if `one` is enough. By key or index where there is one, else by
-/// looking at every row.
-fn find_referring(
-    child: &Table,
-    foreign_key: &ForeignKey,
-    values: &[Value],
-    one: bool,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<Vec<Key>> {
-    let columns: ColumnSet = foreign_key.columns.iter().copied().collect();
-    if let Some(order) = prefix_order(&child.primary_key, &foreign_key.columns) {
-        let Some(prefix) = prefix_key(child, &child.primary_key, &order, values) else {
-            return Ok(Vec::new());
-        };
-        let range = prefix_range(prefix.as_bytes());
-        return scan_keys(child.id, &range, ColumnSet::EXISTENCE, one, context, &mut |key, _| {
-            Ok(Some(Key::from_bytes(key)))
-        });
-    }
-    for index in &child.indexes {
-        let Some(order) = prefix_order(&index.columns, &foreign_key.columns) else {
-            continue;
-        };
-        let Some(prefix) = prefix_key(child, &index.columns, &order, values) else {
-            return Ok(Vec::new());
-        };
-        let reads = ColumnSet::EXISTENCE.union(ColumnSet::column(0));
-        let range = prefix_range(prefix.as_bytes());
-        return scan_keys(index.id, &range, reads, one, context, &mut |key, row| {
-            entry_target(child, index, key, row).map(Some)
-        });
-    }
-    let reads = columns.union(ColumnSet::EXISTENCE);
-    scan_keys(child.id, &whole_range(), reads, one, context, &mut |key, row| {
-        Ok(refers_ref(foreign_key, row, values).then(|| Key::from_bytes(key)))
-    })
-}
-
-/// Whether a visited row or entry stands for a row that refers: that row's key.
-type Choice<'a> = dyn FnMut(&[u8], RowRef<'_>) -> Result<Option<Key>> + 'a;
-
-fn scan_keys(
-    storage: TableId,
-    range: &KeyRange,
-    columns: ColumnSet,
-    one: bool,
-    context: &mut ExecutionContext<'_>,
-    choose: &mut Choice<'_>,
-) -> Outcome<Vec<Key>> {
-    let mut keys: Vec<Key> = Vec::new();
-    let mut held = Held::default();
-    let mut failure = None;
-    let limits = context.limits;
-    let mut visit = |key: &[u8], row: RowRef<'_>| {
-        let chosen = choose(key, row).and_then(|chosen| {
-            if let Some(key) = chosen {
-                held.add_bytes(size_of::<Key>() + key.heap_bytes(), &limits)?;
-                keys.push(key);
-            }
-            Ok(())
-        });
-        failure = chosen.err();
-        failure.is_none() && (!one || keys.is_empty())
-    };
-    context
-        .database
-        .scan(context.transaction, storage, range, false, columns, &mut visit)?;
-    failure.map_or(Ok(keys), |error| Err(Stop::Fail(error)))
 }

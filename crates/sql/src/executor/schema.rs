@@ -1,40 +1,83 @@
 //! The rows' part of schema changes: fills indexes, lays rows out under a new key, checks what is there.
 //!
-//! All of it is ordinary reading and writing in the transaction of the schema change, in batches. The new storage is known to
-//! nobody else before the new catalog is; the old rows are read under the protocol, so that a row that another transaction
-//! commits meanwhile aborts one of the two.
+//! All of it reads under the protocol, in slices. New storage is known to nobody else before the new catalog is. Private storage
+//! (see `FormulaDatabase::lay_row`) is filled without pending changes, and what it was filled from is said ([`Derived`]), so that
+//! recovery can do it again; other new storage is written to like any other. Nobody else writes to the table meanwhile: the
+//! session has seen to that.
 
 use super::constraints::{shown_key, unique_constraint};
-use super::keys::{new_row_key, rest_of_range, whole_range};
+use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, whole_range};
 use super::referential::check_referring;
 use super::rows::insert_entry;
-use super::{BATCH_TUPLES, ExecutionContext};
-use crate::catalog::Table;
+use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
+use crate::catalog::{Catalog, Table};
+use crate::partition::Derived;
 use crate::schema_change::StorageWork;
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
-use rubato_protocol::{Insertion, Outcome, ScanEnd, Stop};
+use rubato_protocol::{Insertion, KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
-/// Carries out the rows' part of a schema change; `context.catalog` is the new catalog, and the storage that the works create is
-/// there. Storage and sequences are the caller's: for `Create`, `Drop`, `StartSequence` and `DropSequence` nothing is done here.
-///
-/// 23505, 23502, 23514 or 23503 if a row that is there does not satisfy what is new.
-pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    for (place, work) in works.iter().enumerate() {
-        let later = &works[place + 1..];
-        // An index that is made anew later, for rows under another key, need not be made for the rows as they are now.
-        let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
-        if !is_in_vain {
-            carry_out_before(work, later, context)?;
-        }
-    }
-    Ok(())
+/// The rows' part of one schema change under way. It borrows nothing between two calls.
+#[derive(Debug)]
+pub struct SchemaRun {
+    works: Vec<StorageWork>,
+    /// The work under way, and what is left of its rows.
+    at: usize,
+    rest: Option<KeyRange>,
+    /// The value of the column being filled, where all rows get the same.
+    value: Option<Value>,
+    derived: Vec<Derived>,
 }
 
-/// Carries out one work that no other work of the same table follows, see [`carry_out_all`].
-pub fn carry_out(work: &StorageWork, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    carry_out_before(work, &[], context)
+impl SchemaRun {
+    /// The works of a schema change, in order. Storage and sequences are the caller's: for `Create`, `Drop`, `StartSequence` and
+    /// `DropSequence` nothing is done here.
+    pub fn new(works: Vec<StorageWork>) -> SchemaRun {
+        SchemaRun {
+            works,
+            at: 0,
+            rest: None,
+            value: None,
+            derived: Vec::new(),
+        }
+    }
+
+    /// Goes on; false when the context's rows are spent before all is done. `context.catalog` is the new catalog, and the storage
+    /// that the works create is there.
+    ///
+    /// 23505, 23502, 23514 or 23503 if a row that is there does not satisfy what is new.
+    pub fn run(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        while let Some(work) = self.works.get(self.at) {
+            let later = &self.works[self.at + 1..];
+            // An index that is made anew later, for rows under another key, need not be made for the rows as they are now.
+            let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
+            if !is_in_vain && let Some(task) = Task::of(work, later, context)? {
+                let rest = self.rest.take().unwrap_or_else(whole_range);
+                self.rest = task.run(rest, &mut self.value, context)?;
+                if self.rest.is_some() {
+                    return Ok(false);
+                }
+                self.derived.extend(task.derived(context));
+            }
+            self.value = None;
+            self.at += 1;
+        }
+        Ok(true)
+    }
+
+    /// What was laid out of what.
+    pub fn into_derived(self) -> Vec<Derived> {
+        self.derived
+    }
+}
+
+/// Carries out the rows' part of a schema change in one go, see [`SchemaRun::run`].
+pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let rows_left = std::mem::replace(&mut context.rows_left, ExecutionContext::UNBOUNDED);
+    let outcome = SchemaRun::new(works.to_vec()).run(context);
+    context.rows_left = rows_left;
+    outcome.map(drop)
 }
 
 /// Where a table's rows are while `later` works are still to come: a rewrite takes them from there.
@@ -46,72 +89,130 @@ fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
     rewritten.unwrap_or(table.id)
 }
 
-fn carry_out_before(work: &StorageWork, later: &[StorageWork], context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    match work {
-        StorageWork::Create { .. }
-        | StorageWork::Drop { .. }
-        | StorageWork::StartSequence { .. }
-        | StorageWork::DropSequence { .. } => Ok(()),
-        StorageWork::FillIndex { table, index } => {
-            let table = table_of(table, context)?;
-            let columns = table.indexes[*index].columns.iter().copied().collect();
-            let storage = storage_of(&table, later);
-            for_each_row(storage, columns, context, &mut |key, row, context| {
-                fill_index(&table, *index, key, row, context)
-            })
+/// What is done with each row of a table.
+#[derive(Clone, Copy)]
+enum Doing {
+    FillIndex(usize),
+    Rewrite,
+    VerifyNotNull(usize),
+    VerifyCheck(usize),
+    VerifyForeignKey(usize),
+    FillColumn(usize),
+}
+
+/// One work on the rows of a table.
+struct Task {
+    table: Arc<Table>,
+    /// Where the rows are.
+    storage: TableId,
+    doing: Doing,
+}
+
+impl Task {
+    /// The work, if it is about rows.
+    fn of(work: &StorageWork, later: &[StorageWork], context: &ExecutionContext<'_>) -> Result<Option<Task>> {
+        let (name, doing) = match work {
+            StorageWork::Create { .. }
+            | StorageWork::Drop { .. }
+            | StorageWork::StartSequence { .. }
+            | StorageWork::DropSequence { .. } => return Ok(None),
+            StorageWork::FillIndex { table, index } => (table, Doing::FillIndex(*index)),
+            StorageWork::Rewrite { table, .. } => (table, Doing::Rewrite),
+            StorageWork::VerifyNotNull { table, column } => (table, Doing::VerifyNotNull(*column)),
+            StorageWork::VerifyCheck { table, check } => (table, Doing::VerifyCheck(*check)),
+            StorageWork::VerifyForeignKey { table, foreign_key } => (table, Doing::VerifyForeignKey(*foreign_key)),
+            StorageWork::FillColumn { table, column } => (table, Doing::FillColumn(*column)),
+        };
+        let table = table_of(name, context)?;
+        let storage = match work {
+            StorageWork::Rewrite { from, .. } => *from,
+            _ => storage_of(&table, later),
+        };
+        Ok(Some(Task { table, storage, doing }))
+    }
+
+    fn reads(&self) -> ColumnSet {
+        let columns = match self.doing {
+            Doing::FillIndex(index) => self.table.indexes[index].columns.iter().copied().collect(),
+            Doing::Rewrite => ColumnSet::ALL,
+            Doing::VerifyNotNull(column) => ColumnSet::column(column),
+            Doing::VerifyCheck(check) => self.table.checks[check].columns,
+            Doing::VerifyForeignKey(key) => self.table.foreign_keys[key].columns.iter().copied().collect(),
+            Doing::FillColumn(_) => ColumnSet::EXISTENCE,
+        };
+        columns.union(ColumnSet::EXISTENCE)
+    }
+
+    /// Goes over the rows in batches until the context's rows are spent; what is left, if anything.
+    fn run(
+        &self,
+        mut rest: KeyRange,
+        value: &mut Option<Value>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<KeyRange>> {
+        let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
+        while !context.is_spent() {
+            batch.clear();
+            let mut visit = |key: &[u8], row: rubato_base::RowRef<'_>| {
+                batch.push((Key::from_bytes(key), row.to_row()));
+                batch.len() < BATCH_TUPLES
+            };
+            let (database, transaction) = (&mut *context.database, context.transaction);
+            let end = database.scan(transaction, self.storage, &rest, false, self.reads(), &mut visit)?;
+            context.spend(batch.len() as u64 + 1);
+            for (key, row) in &batch {
+                self.row(key, row, value, context)?;
+            }
+            match end {
+                ScanEnd::Exhausted => return Ok(None),
+                ScanEnd::Stopped(key) => rest = rest_of_range(&rest, &key, false),
+            }
         }
-        StorageWork::Rewrite { table, from, .. } => {
-            let table = table_of(table, context)?;
-            for_each_row(*from, ColumnSet::ALL, context, &mut |_, row, context| {
-                rewrite(&table, row, context)
-            })
-        }
-        StorageWork::VerifyNotNull { table, column } => {
-            let table = table_of(table, context)?;
-            for_each_row(
-                storage_of(&table, later),
-                ColumnSet::column(*column),
-                context,
-                &mut |_, row, _| Ok(refuse_null(&table, *column, row)?),
-            )
-        }
-        StorageWork::VerifyCheck { table, check } => {
-            let table = table_of(table, context)?;
-            let check = &table.checks[*check];
-            for_each_row(
-                storage_of(&table, later),
-                check.columns,
-                context,
-                &mut |_, row, context| {
-                    if check.condition.is_not_false(row, context.evaluation)? {
-                        return Ok(());
-                    }
-                    let message = format!(
-                        "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                        check.name, table.name
-                    );
-                    let error = Error::new(SqlState::CHECK_VIOLATION, message);
-                    Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
-                },
-            )
-        }
-        StorageWork::VerifyForeignKey { table, foreign_key } => {
-            let table = table_of(table, context)?;
-            let columns = &table.foreign_keys[*foreign_key].columns;
-            let reads = columns.iter().copied().collect();
-            for_each_row(storage_of(&table, later), reads, context, &mut |_, row, context| {
-                let values: Vec<Value> = columns.iter().map(|column| row.get(*column)).collect();
-                if values.iter().any(Value::is_null) {
-                    return Ok(());
-                }
-                check_referring(&table, *foreign_key, &values, context)
-            })
-        }
-        StorageWork::FillColumn { table, column } => {
-            let table = table_of(table, context)?;
-            fill_column(&table, storage_of(&table, later), *column, context)
+        Ok(Some(rest))
+    }
+
+    fn row(&self, key: &Key, row: &Row, value: &mut Option<Value>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let table = &*self.table;
+        match self.doing {
+            Doing::FillIndex(index) => fill_index(table, index, key, row, context),
+            Doing::Rewrite => rewrite(table, row, context),
+            Doing::VerifyNotNull(column) => Ok(refuse_null(table, column, row)?),
+            Doing::VerifyCheck(check) => verify_check(table, check, row, context),
+            Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
+            Doing::FillColumn(column) => fill_column(table, self.storage, column, key, value, context),
         }
     }
+
+    /// What recovery must know, if rows were laid out in private storage.
+    fn derived(&self, context: &ExecutionContext<'_>) -> Option<Derived> {
+        let (from, to) = match self.doing {
+            Doing::FillIndex(index) => (self.storage, self.table.indexes[index].id),
+            Doing::Rewrite => (self.storage, self.table.id),
+            _ => return None,
+        };
+        context.database.is_private(to).then_some(Derived { from, to })
+    }
+}
+
+/// The row of derived storage that a row of its source becomes; `number` is the row's place, from 1, for tables without a primary
+/// key. `None` if the catalog does not have that storage.
+pub fn derived_row(
+    catalog: &Catalog,
+    derived: Derived,
+    key: &Key,
+    row: &Row,
+    number: u64,
+) -> Result<Option<(Key, Row)>> {
+    for table in catalog.tables.values() {
+        if table.id == derived.to {
+            return Ok(Some((row_key(table, row, || number)?, row.clone())));
+        }
+        if let Some(index) = table.indexes.iter().find(|index| index.id == derived.to) {
+            let entry = entry_key(table, index, row, key.as_bytes())?;
+            return Ok(Some((entry, entry_row(index, key.as_bytes()))));
+        }
+    }
+    Ok(None)
 }
 
 fn table_of(name: &str, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
@@ -119,38 +220,23 @@ fn table_of(name: &str, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
     table.ok_or_else(|| Error::internal(format!("the table \"{name}\" is not in the new catalog")))
 }
 
-/// Calls `visit` with every row of a storage, in batches.
-fn for_each_row(
-    storage: TableId,
-    columns: ColumnSet,
-    context: &mut ExecutionContext<'_>,
-    visit: &mut dyn FnMut(&Key, &Row, &mut ExecutionContext<'_>) -> Outcome<()>,
-) -> Outcome<()> {
-    let columns = columns.union(ColumnSet::EXISTENCE);
-    let mut rest = whole_range();
-    loop {
-        let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
-        let end = context
-            .database
-            .scan(context.transaction, storage, &rest, false, columns, &mut |key, row| {
-                batch.push((Key::from_bytes(key), row.to_row()));
-                batch.len() < BATCH_TUPLES
-            })?;
-        for (key, row) in &batch {
-            visit(key, row, context)?;
-        }
-        match end {
-            ScanEnd::Exhausted => return Ok(()),
-            ScanEnd::Stopped(key) => rest = rest_of_range(&rest, &key, false),
-        }
-    }
-}
-
 fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    match insert_entry(table, index, row, key, context)? {
-        None => Ok(()),
-        Some(_) => Err(Stop::Fail(duplicated(table, Some(index), row, context))),
+    let own = &table.indexes[index];
+    let is_new = if context.database.is_private(own.id) {
+        let entry = entry_key(table, own, row, key.as_bytes())?;
+        let entry_row = entry_row(own, key.as_bytes());
+        context.spend(1);
+        context
+            .database
+            .lay_row(context.transaction, own.id, entry, entry_row)?
+    } else {
+        context.spend(WRITTEN_ROW_COST);
+        insert_entry(table, index, row, key, context)?.is_none()
+    };
+    if is_new {
+        return Ok(());
     }
+    Err(Stop::Fail(duplicated(table, Some(index), row, context)))
 }
 
 fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
@@ -158,13 +244,40 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
         refuse_null(table, column, row)?;
     }
     let key = new_row_key(table, row, context)?;
-    match context
-        .database
-        .insert(context.transaction, table.id, key, row.clone())?
-    {
-        Insertion::Inserted => Ok(()),
-        Insertion::Exists(_) => Err(Stop::Fail(duplicated(table, None, row, context))),
+    let (database, transaction) = (&mut *context.database, context.transaction);
+    let is_new = if database.is_private(table.id) {
+        database.lay_row(transaction, table.id, key, row.clone())?
+    } else {
+        database.insert(transaction, table.id, key, row.clone())? == Insertion::Inserted
+    };
+    context.spend(1);
+    if is_new {
+        return Ok(());
     }
+    Err(Stop::Fail(duplicated(table, None, row, context)))
+}
+
+fn verify_check(table: &Table, check: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    context.spend(1);
+    let check = &table.checks[check];
+    if check.condition.is_not_false(row, context.evaluation)? {
+        return Ok(());
+    }
+    let message = format!(
+        "check constraint \"{}\" of relation \"{}\" is violated by some row",
+        check.name, table.name
+    );
+    let error = Error::new(SqlState::CHECK_VIOLATION, message);
+    Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
+}
+
+fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let columns = &table.foreign_keys[place].columns;
+    let values: Vec<Value> = columns.iter().map(|column| row.as_ref().get(*column)).collect();
+    if values.iter().any(Value::is_null) {
+        return Ok(());
+    }
+    check_referring(table, place, &values, context)
 }
 
 fn duplicated<T: Tuple + ?Sized>(
@@ -192,26 +305,25 @@ fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
     Err(Error::new(SqlState::NOT_NULL_VIOLATION, message).with_names(Some(&table.name), Some(name), None))
 }
 
-fn fill_column(table: &Table, storage: TableId, column: usize, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-    let Some(default) = table.columns[column].default.clone() else {
+fn fill_column(
+    table: &Table,
+    storage: TableId,
+    column: usize,
+    key: &Key,
+    value: &mut Option<Value>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
+    let Some(default) = &table.columns[column].default else {
         return Ok(());
     };
+    if value.is_none() || default.volatility() == Volatility::Volatile {
+        *value = Some(default.evaluate(&(), context.evaluation)?);
+    }
     let column_type = table.columns[column].column_type;
-    let each_differs = default.volatility() == Volatility::Volatile;
-    let mut value = None;
-    for_each_row(storage, ColumnSet::EXISTENCE, context, &mut |key, _, context| {
-        if each_differs || value.is_none() {
-            value = Some(default.evaluate(&(), context.evaluation)?);
-        }
-        let change = Change::set(column as u16, column_type, value.clone().unwrap_or_default());
-        let formula = Formula::new([change])?;
-        context.database.update_blind(
-            context.transaction,
-            storage,
-            key.as_bytes(),
-            formula,
-            &RowBounds::default(),
-        )?;
-        Ok(())
-    })
+    let change = Change::set(column as u16, column_type, value.clone().unwrap_or_default());
+    let formula = Formula::new([change])?;
+    context.spend(WRITTEN_ROW_COST);
+    let (database, transaction) = (&mut *context.database, context.transaction);
+    database.update_blind(transaction, storage, key.as_bytes(), formula, &RowBounds::default())?;
+    Ok(())
 }

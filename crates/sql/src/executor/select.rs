@@ -1,14 +1,14 @@
 //! A running SELECT: the pipeline of stages, its place in it, and the rows that wait to be given.
 
 use super::access::{StepLock, StepState, StepView};
-use super::aggregation::Aggregation;
+use super::aggregation::{Aggregation, FinishedGroups};
 use super::batch::Batch;
 use super::join::join_batch;
 use super::keys::point_key;
 use super::lock::lock_tuple;
-use super::sorting::{Seen, Sorter, Window};
-use super::{BATCH_TUPLES, ExecutionContext, Held};
-use crate::plan::{Access, Relation, SelectPlan, Step};
+use super::sorting::{Merge, Seen, Sorter, Window};
+use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
+use crate::plan::{Access, LockWait, Relation, SelectPlan, Step};
 use rubato_base::{Result, Row, Value};
 use rubato_formula::{Expr, Tuple};
 use rubato_protocol::Outcome;
@@ -44,7 +44,17 @@ enum Phase {
     Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
     Streaming,
-    /// All rows are known.
+    /// Rows are locked as they are found; none is given before all are.
+    Locking(Vec<Vec<Value>>),
+    /// Rows and their tuples are sorted, to be locked in that order.
+    SortingToLock(Box<Sorter<Vec<Value>>>),
+    /// Sorted tuples that are still to be locked, and the rows of those that have been.
+    LockingSorted(Box<Merge<Vec<Value>>>, Vec<Vec<Value>>),
+    /// Groups become rows, which are sorted.
+    Projecting(FinishedGroups, Box<Sorter<()>>),
+    /// All rows are known; they are given in order.
+    Merging(Box<Merge<()>>),
+    /// All rows are locked.
     Collected(Vec<Vec<Value>>),
     Ended,
 }
@@ -56,6 +66,11 @@ impl fmt::Debug for Phase {
             Phase::Grouping(..) => "Grouping",
             Phase::Sorting(_) => "Sorting",
             Phase::Streaming => "Streaming",
+            Phase::Locking(_) => "Locking",
+            Phase::SortingToLock(_) => "SortingToLock",
+            Phase::LockingSorted(..) => "LockingSorted",
+            Phase::Projecting(..) => "Projecting",
+            Phase::Merging(_) => "Merging",
             Phase::Collected(_) => "Collected",
             Phase::Ended => "Ended",
         })
@@ -118,9 +133,6 @@ impl SelectRun {
         max_rows: usize,
         sink: &mut Sink<'_>,
     ) -> Outcome<bool> {
-        if plan.lock.is_some() {
-            context.rows_left = ExecutionContext::UNBOUNDED;
-        }
         if matches!(self.phase, Phase::Fresh) {
             if is_single_point(plan) && max_rows > 0 {
                 // With the only row given, nothing is left to come back for.
@@ -135,25 +147,23 @@ impl SelectRun {
             }
             self.start(plan, context)?;
         }
-        if plan.lock.is_some() && matches!(self.phase, Phase::Streaming) {
-            let rows = self.collect_all(plan, context)?;
-            self.phase = Phase::Collected(rows);
-            self.next = 0;
-        }
-        let rows = match std::mem::take(&mut self.phase) {
+        self.phase = match std::mem::take(&mut self.phase) {
             Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
+            Phase::Projecting(groups, sorter) => self.project_groups(plan, groups, sorter, context)?,
             Phase::Sorting(sorter) => self.collect_sorted(plan, sorter, context)?,
-            other => {
-                self.phase = other;
-                None
-            }
+            Phase::Locking(rows) => self.collect_locked(plan, rows, context)?,
+            Phase::SortingToLock(sorter) => self.sort_to_lock(plan, sorter, context)?,
+            Phase::LockingSorted(tuples, rows) => self.lock_sorted(plan, tuples, rows, context)?,
+            other => other,
         };
-        if let Some(rows) = rows {
-            self.phase = Phase::Collected(rows);
-            self.next = 0;
-        }
         match &self.phase {
-            Phase::Grouping(..) | Phase::Sorting(_) => Ok(false),
+            Phase::Grouping(..)
+            | Phase::Projecting(..)
+            | Phase::Sorting(_)
+            | Phase::Locking(_)
+            | Phase::SortingToLock(_)
+            | Phase::LockingSorted(..) => Ok(false),
+            Phase::Merging(_) => Ok(self.give_merged(plan, context, max_rows, sink)),
             Phase::Streaming => self.stream(plan, context, max_rows, sink),
             Phase::Collected(_) => Ok(self.give_collected(plan.visible, max_rows, sink)),
             Phase::Fresh | Phase::Ended => Ok(true),
@@ -171,9 +181,12 @@ impl SelectRun {
                 .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
             Phase::Grouping(Box::new(Aggregation::new(aggregate)), wanted)
         } else if !plan.order_by.is_empty() && plan.lock.is_some() {
-            Phase::Collected(self.collect_sorted_locked(plan, context)?)
+            // A row may be gone when its turn comes: the sorter cannot know how many will be of use.
+            Phase::SortingToLock(Box::new(Sorter::new(None)))
         } else if !plan.order_by.is_empty() {
             Phase::Sorting(Box::new(Sorter::new(self.window.useful_rows())))
+        } else if plan.lock.is_some() {
+            Phase::Locking(Vec::new())
         } else {
             Phase::Streaming
         };
@@ -293,39 +306,50 @@ impl SelectRun {
         Ok(self.window.admit())
     }
 
-    /// Every row of a statement that must not show any before it has done all.
-    fn collect_all(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<Vec<Vec<Value>>> {
-        let mut rows = Vec::new();
+    /// Locks what is left, as far as it gets. No row is shown before all are locked.
+    fn collect_locked(
+        &mut self,
+        plan: &SelectPlan,
+        mut rows: Vec<Vec<Value>>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Phase> {
         while !self.window.is_closed() {
             let useful = self.window.useful_rows().unwrap_or(usize::MAX);
-            let NextTuple::At(place) = self.next_tuple(plan, useful, context)? else {
-                break;
+            let place = match self.next_tuple(plan, useful, context)? {
+                NextTuple::At(place) => place,
+                NextTuple::Paused => return Ok(Phase::Locking(rows)),
+                NextTuple::End => break,
             };
+            context.spend(WRITTEN_ROW_COST);
             let mut row = Vec::with_capacity(plan.projection.len());
             if self.project(plan, place, &mut row, context)? {
                 self.held.add(&row, &context.limits)?;
                 rows.push(row);
             }
         }
-        Ok(rows)
+        Ok(self.collected(rows))
     }
 
-    /// Groups what is left, at most `wanted` tuples; `None` if it has to pause.
+    fn collected(&mut self, rows: Vec<Vec<Value>>) -> Phase {
+        self.next = 0;
+        Phase::Collected(rows)
+    }
+
+    /// Groups what is left, at most `wanted` tuples, as far as it gets.
     fn collect_groups(
         &mut self,
         plan: &SelectPlan,
         mut aggregation: Box<Aggregation>,
         mut wanted: usize,
         context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Option<Vec<Vec<Value>>>> {
+    ) -> Outcome<Phase> {
         let Some(aggregate) = &plan.aggregate else {
-            return Ok(Some(Vec::new()));
+            return Ok(Phase::Ended);
         };
         while wanted > 0 {
             self.pull(plan, wanted, context)?;
             if self.batch.is_empty() && context.is_spent() {
-                self.phase = Phase::Grouping(aggregation, wanted);
-                return Ok(None);
+                return Ok(Phase::Grouping(aggregation, wanted));
             }
             if self.batch.is_empty() {
                 break;
@@ -333,8 +357,29 @@ impl SelectRun {
             let added = aggregation.add_batch(aggregate, &self.batch, plan.filter.as_ref(), context)?;
             wanted = wanted.saturating_sub(added);
         }
-        let mut sorter = Sorter::new(self.window.useful_rows());
-        for tuple in aggregation.finish(aggregate, context)? {
+        let sorter = Box::new(Sorter::new(self.window.useful_rows()));
+        self.project_groups(plan, aggregation.finish(), sorter, context)
+    }
+
+    /// Makes rows of groups that satisfy HAVING, and sorts them.
+    fn project_groups(
+        &mut self,
+        plan: &SelectPlan,
+        mut groups: FinishedGroups,
+        mut sorter: Box<Sorter<()>>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Phase> {
+        let Some(aggregate) = &plan.aggregate else {
+            return Ok(Phase::Ended);
+        };
+        while !groups.is_empty() {
+            if context.is_spent() {
+                return Ok(Phase::Projecting(groups, sorter));
+            }
+            context.spend(1);
+            let Some(tuple) = groups.next(aggregate, context)? else {
+                continue;
+            };
             let row = projected(plan, &tuple, context)?;
             if let Some(seen) = &mut self.seen
                 && !seen.insert(&row[..plan.visible], &context.limits)?
@@ -343,24 +388,20 @@ impl SelectRun {
             }
             sorter.push(row, (), &plan.order_by, &context.limits)?;
         }
-        let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
-        Ok(Some(rows.filter(|_| self.window.admit()).collect()))
+        Ok(Phase::Merging(Box::new(sorter.finish(&plan.order_by))))
     }
 
-    /// Sorts what is left; `None` if it has to pause.
+    /// Sorts what is left, as far as it gets.
     fn collect_sorted(
         &mut self,
         plan: &SelectPlan,
         mut sorter: Box<Sorter<()>>,
         context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Option<Vec<Vec<Value>>>> {
+    ) -> Outcome<Phase> {
         loop {
             let place = match self.next_tuple(plan, usize::MAX, context)? {
                 NextTuple::At(place) => place,
-                NextTuple::Paused => {
-                    self.phase = Phase::Sorting(sorter);
-                    return Ok(None);
-                }
+                NextTuple::Paused => return Ok(Phase::Sorting(sorter)),
                 NextTuple::End => break,
             };
             let row = projected(plan, self.batch.tuple(place), context)?;
@@ -371,37 +412,84 @@ impl SelectRun {
             }
             sorter.push(row, (), &plan.order_by, &context.limits)?;
         }
-        let rows = sorter.finish(&plan.order_by).into_iter().map(|(row, ())| row);
-        Ok(Some(rows.filter(|_| self.window.admit()).collect()))
+        Ok(Phase::Merging(Box::new(sorter.finish(&plan.order_by))))
     }
 
-    /// Sorts at the snapshot, then locks in that order, as far as the window wants rows.
-    fn collect_sorted_locked(
+    /// Sorts what is left at the snapshot, then locks in that order, as far as the window wants rows and as far as it gets.
+    fn sort_to_lock(
         &mut self,
         plan: &SelectPlan,
+        mut sorter: Box<Sorter<Vec<Value>>>,
         context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Vec<Vec<Value>>> {
-        // A row may be gone when its turn comes: the sorter cannot know how many will be of use.
-        let mut sorter = Sorter::new(None);
-        while let NextTuple::At(place) = self.next_tuple(plan, usize::MAX, context)? {
+    ) -> Outcome<Phase> {
+        loop {
+            let place = match self.next_tuple(plan, usize::MAX, context)? {
+                NextTuple::At(place) => place,
+                NextTuple::Paused => return Ok(Phase::SortingToLock(sorter)),
+                NextTuple::End => break,
+            };
             let tuple = self.batch.tuple(place).to_vec();
             let row = projected(plan, &tuple, context)?;
             self.held.add(&tuple, &context.limits)?;
             sorter.push(row, tuple, &plan.order_by, &context.limits)?;
         }
-        let mut rows = Vec::new();
-        for (_, mut tuple) in sorter.finish(&plan.order_by) {
-            if self.window.is_closed() {
+        let tuples = Box::new(sorter.finish(&plan.order_by));
+        self.lock_sorted(plan, tuples, Vec::new(), context)
+    }
+
+    fn lock_sorted(
+        &mut self,
+        plan: &SelectPlan,
+        mut tuples: Box<Merge<Vec<Value>>>,
+        mut rows: Vec<Vec<Value>>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Phase> {
+        while !self.window.is_closed() {
+            if context.is_spent() {
+                return Ok(Phase::LockingSorted(tuples, rows));
+            }
+            let Some((_, mut tuple)) = tuples.next(&plan.order_by) else {
                 break;
-            }
-            if !lock_tuple(plan, &self.states, &mut tuple, context)? {
-                continue;
-            }
-            if self.window.admit() {
+            };
+            context.spend(WRITTEN_ROW_COST);
+            if lock_tuple(plan, &self.states, &mut tuple, context)? && self.window.admit() {
                 rows.push(projected(plan, &tuple, context)?);
             }
         }
-        Ok(rows)
+        Ok(self.collected(rows))
+    }
+
+    fn give_merged(
+        &mut self,
+        plan: &SelectPlan,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let Phase::Merging(merge) = &mut self.phase else {
+            return true;
+        };
+        let mut given = 0;
+        while !self.window.is_closed() && given < max_rows && !context.is_spent() {
+            let Some((row, ())) = merge.next(&plan.order_by) else {
+                self.end();
+                return true;
+            };
+            context.spend(1);
+            if !self.window.admit() {
+                continue;
+            }
+            given += 1;
+            if !sink(&row[..plan.visible]) {
+                break;
+            }
+        }
+        // As PostgreSQL: who has been given the last row learns of the end when he asks again.
+        let is_over = self.window.is_closed() && given < max_rows;
+        if is_over {
+            self.end();
+        }
+        is_over
     }
 
     fn give_collected(&mut self, visible: usize, max_rows: usize, sink: &mut Sink<'_>) -> bool {
@@ -454,7 +542,9 @@ fn prepare_states(plan: &SelectPlan, states: &mut Vec<StepState>) -> usize {
         if let Some(lock) = plan.lock.as_ref().filter(|lock| lock.steps.contains(&number))
             && matches!(step.relation, Relation::Table(_))
         {
-            let at_once = locks_at_once(plan, step);
+            // What a join may throw away must not be locked by those who protect only what they give.
+            let keeps_all = lock.wait != LockWait::SkipLocked || plan.steps.len() == 1;
+            let at_once = locks_at_once(plan, step) && keeps_all;
             state.lock = Some(StepLock {
                 key_slot: width,
                 at_once,

@@ -113,23 +113,31 @@ pub(crate) fn compare_values(a: &Value, b: &Value, descending: bool, nulls_first
     }
 }
 
-/// Collects rows to be sorted; with a bound it keeps no more than about twice the rows that are of use.
+/// Collects rows to be sorted, in sorted runs that are merged as rows are taken, so that no step of it is long. With a small bound
+/// it keeps no more than about twice the rows that are of use.
 #[derive(Debug)]
 pub(crate) struct Sorter<T> {
-    rows: Vec<(Vec<Value>, T)>,
+    runs: Vec<Vec<Sorted<T>>>,
+    rows: Vec<Sorted<T>>,
     useful_rows: Option<usize>,
     held: Held,
 }
 
+/// A row and what belongs to it.
+type Sorted<T> = (Vec<Value>, T);
+
 /// Below this many rows it is not worth throwing away the useless ones.
 const TRIM_ROWS_MIN: usize = 1024;
+/// Rows sorted at once.
+const RUN_ROWS: usize = 8192;
 
 impl<T> Sorter<T> {
     /// A sorter that will be asked for at most `useful_rows` rows.
     pub(crate) fn new(useful_rows: Option<usize>) -> Sorter<T> {
         Sorter {
+            runs: Vec::new(),
             rows: Vec::new(),
-            useful_rows,
+            useful_rows: useful_rows.filter(|rows| *rows <= RUN_ROWS),
             held: Held::default(),
         }
     }
@@ -138,26 +146,134 @@ impl<T> Sorter<T> {
     pub(crate) fn push(&mut self, row: Vec<Value>, payload: T, keys: &[SortKey], limits: &Limits) -> Result<()> {
         self.held.add(&row, limits)?;
         self.rows.push((row, payload));
-        if let Some(useful) = self.useful_rows
-            && self.rows.len() >= useful.saturating_mul(2).max(TRIM_ROWS_MIN)
-        {
-            self.sort(keys);
-            self.rows.truncate(useful);
-            self.held.clear();
-            self.rows.iter().try_for_each(|(row, _)| self.held.add(row, limits))?;
+        match self.useful_rows {
+            Some(useful) if self.rows.len() >= (useful * 2).max(TRIM_ROWS_MIN) => {
+                sort(&mut self.rows, keys);
+                self.rows.truncate(useful);
+                self.held.clear();
+                self.rows.iter().try_for_each(|(row, _)| self.held.add(row, limits))
+            }
+            None if self.rows.len() >= RUN_ROWS => {
+                self.end_run(keys);
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn sort(&mut self, keys: &[SortKey]) {
-        if !keys.is_empty() {
-            self.rows.sort_by(|a, b| compare_rows(&a.0, &b.0, keys));
-        }
+    fn end_run(&mut self, keys: &[SortKey]) {
+        sort(&mut self.rows, keys);
+        self.runs.push(std::mem::take(&mut self.rows));
     }
 
     /// The rows in order; equal ones in the order in which they came.
-    pub(crate) fn finish(mut self, keys: &[SortKey]) -> Vec<(Vec<Value>, T)> {
-        self.sort(keys);
-        self.rows
+    pub(crate) fn finish(mut self, keys: &[SortKey]) -> Merge<T> {
+        self.end_run(keys);
+        let mut merge = Merge {
+            runs: self.runs.into_iter().map(Vec::into_iter).collect(),
+            heads: Vec::new(),
+        };
+        for run in 0..merge.runs.len() {
+            merge.pull(run, keys);
+        }
+        merge
+    }
+}
+
+fn sort<T>(rows: &mut [Sorted<T>], keys: &[SortKey]) {
+    if !keys.is_empty() {
+        rows.sort_by(|a, b| compare_rows(&a.0, &b.0, keys));
+    }
+}
+
+/// Sorted runs, of which the least row is taken each time.
+#[derive(Debug)]
+pub(crate) struct Merge<T> {
+    runs: Vec<std::vec::IntoIter<Sorted<T>>>,
+    /// The first row of each run that has one, with the run: a heap whose top is the least.
+    heads: Vec<(usize, Sorted<T>)>,
+}
+
+impl<T> Merge<T> {
+    /// The next row.
+    pub(crate) fn next(&mut self, keys: &[SortKey]) -> Option<Sorted<T>> {
+        if self.heads.is_empty() {
+            return None;
+        }
+        let (run, row) = self.heads.swap_remove(0);
+        self.sink(0, keys);
+        self.pull(run, keys);
+        Some(row)
+    }
+
+    /// Puts the next row of a run into the heap.
+    fn pull(&mut self, run: usize, keys: &[SortKey]) {
+        let Some(row) = self.runs[run].next() else { return };
+        self.heads.push((run, row));
+        let mut at = self.heads.len() - 1;
+        while at > 0 && self.stands_before(at, (at - 1) / 2, keys) {
+            self.heads.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn sink(&mut self, mut at: usize, keys: &[SortKey]) {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heads.len() && self.stands_before(child, least, keys) {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.heads.swap(at, least);
+            at = least;
+        }
+    }
+
+    fn stands_before(&self, a: usize, b: usize, keys: &[SortKey]) -> bool {
+        let ((run_a, (row_a, _)), (run_b, (row_b, _))) = (&self.heads[a], &self.heads[b]);
+        compare_rows(row_a, row_b, keys).then(run_a.cmp(run_b)).is_lt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_merged_in_order_and_equal_rows_keep_theirs() {
+        let key = SortKey {
+            column: 0,
+            descending: false,
+            nulls_first: false,
+        };
+        for (count, useful) in [
+            (0, None),
+            (10, None),
+            (50_000, None),
+            (50_000, Some(100)),
+            (50_000, Some(40_000)),
+        ] {
+            let mut sorter = Sorter::new(useful);
+            for number in 0..count {
+                let value = Value::Int4((number * 7919) % 1000);
+                sorter
+                    .push(vec![value], number, std::slice::from_ref(&key), &Limits::default())
+                    .unwrap();
+            }
+            let mut merge = sorter.finish(std::slice::from_ref(&key));
+            let mut given = Vec::new();
+            while let Some((row, number)) = merge.next(std::slice::from_ref(&key)) {
+                given.push((row[0].as_i64().unwrap(), number));
+            }
+            let wanted = useful.unwrap_or(given.len());
+            let mut expected: Vec<(i64, i32)> = (0..count).map(|n| (i64::from((n * 7919) % 1000), n)).collect();
+            expected.sort();
+            assert_eq!(given[..wanted.min(given.len())], expected[..wanted.min(expected.len())]);
+            assert!(given.len() >= wanted.min(expected.len()));
+        }
     }
 }

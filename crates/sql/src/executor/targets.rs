@@ -1,19 +1,67 @@
 //! Which rows an UPDATE or DELETE is about: found at the snapshot, before the first of them is changed.
+//!
+//! Both the search and the changes go on in slices; where they stand is a [`ChangeRun`].
 
 use super::access::{distinct_keys, read_entries};
+use super::insert::Written;
 use super::keys::{access_range, point_key, rest_of_range, whole_range};
 use super::lock::still_reached;
-use super::{BATCH_TUPLES, ExecutionContext, Held};
+use super::referential::Effects;
+use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::{Access, Relation, Step};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
 use rubato_formula::{EvalContext, Expr};
 use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The keys of the rows concerned.
 pub(crate) type TargetKeys = SmallVec<[Key; 1]>;
+
+/// An UPDATE or DELETE under way: the keys of its rows are found, then each row is changed, then foreign keys have their say.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeRun {
+    search: Search,
+    keys: TargetKeys,
+    held: Held,
+    /// The next key whose row is to be changed.
+    pub(crate) next: usize,
+    pub(crate) written: Written,
+    pub(crate) effects: Effects,
+}
+
+/// How far the search for the rows is.
+#[derive(Debug, Default)]
+enum Search {
+    #[default]
+    Fresh,
+    /// What is left of the range.
+    Range(KeyRange),
+    Done,
+}
+
+impl ChangeRun {
+    /// The key of the next row to be changed, without going past it. `Some(None)`: the context's rows are spent; `None`: there are
+    /// no more.
+    pub(crate) fn next_key(&self, context: &ExecutionContext<'_>) -> Option<Option<Key>> {
+        let key = self.keys.get(self.next)?;
+        Some((!context.is_spent()).then(|| key.clone()))
+    }
+
+    /// What the statement did.
+    pub(crate) fn take_written(&mut self) -> Written {
+        let mut written = std::mem::take(&mut self.written);
+        written.found = self.keys.len() as u64;
+        written
+    }
+
+    fn add(&mut self, key: Key, limits: &Limits) -> Result<()> {
+        self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
+        self.keys.push(key);
+        Ok(())
+    }
+}
 
 /// A target relation with what its rows must satisfy.
 pub(crate) struct Target<'a> {
@@ -62,55 +110,94 @@ impl<'a> Target<'a> {
         Ok(true)
     }
 
-    /// The keys of the rows concerned. Rows named by their keys are not read: they are read when they are changed.
-    pub(crate) fn find(&self, context: &mut ExecutionContext<'_>) -> Outcome<TargetKeys> {
+    /// Finds the keys of the rows concerned; false when the context's rows are spent before all are found. Rows named by their
+    /// keys are not read: they are read when they are changed.
+    pub(crate) fn find(&self, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let rest = match std::mem::take(&mut run.search) {
+            Search::Done => None,
+            Search::Fresh => self.start(run, context)?,
+            Search::Range(rest) => Some(rest),
+        };
+        let index = match &self.step.access {
+            Access::Range(access) => access.index,
+            _ => None,
+        };
+        let found = match (rest, index) {
+            (None, _) => Ok(None),
+            (Some(rest), Some(index)) => self.scan_index(index, rest, run, context),
+            (Some(rest), None) => self.scan(&rest, run, context),
+        };
+        if found.is_err() {
+            // What was visited before a wait counts for nothing: it starts over.
+            run.keys.clear();
+            run.held.clear();
+        }
+        let rest = found?;
+        run.search = rest.map_or(Search::Done, Search::Range);
+        Ok(matches!(run.search, Search::Done))
+    }
+
+    /// The range to search through, if the keys are not known without.
+    fn start(&self, run: &mut ChangeRun, context: &ExecutionContext<'_>) -> Outcome<Option<KeyRange>> {
         match &self.step.access {
-            Access::Point(key) => Ok(point_key(self.table, key, &(), context.evaluation)?
-                .into_iter()
-                .collect()),
-            Access::Points(points) => Ok(distinct_keys(self.table, points, &(), context.evaluation)?.into()),
-            Access::Full { .. } => self.scan(&whole_range(), context),
-            Access::Range(access) => match access_range(self.table, access, &(), context.evaluation)? {
-                None => Ok(smallvec![]),
-                Some(range) => match access.index {
-                    None => self.scan(&range, context),
-                    Some(index) => self.scan_index(index, range, context),
-                },
-            },
+            Access::Point(key) => {
+                run.keys.extend(point_key(self.table, key, &(), context.evaluation)?);
+                Ok(None)
+            }
+            Access::Points(points) => {
+                run.keys = distinct_keys(self.table, points, &(), context.evaluation)?.into();
+                Ok(None)
+            }
+            Access::Full { .. } => Ok(Some(whole_range())),
+            Access::Range(access) => Ok(access_range(self.table, access, &(), context.evaluation)?),
         }
     }
 
-    fn scan(&self, range: &KeyRange, context: &mut ExecutionContext<'_>) -> Outcome<TargetKeys> {
-        let mut keys = TargetKeys::new();
-        let mut held = Held::default();
+    /// Scans until the context's rows are spent; what is left, if anything.
+    fn scan(
+        &self,
+        range: &KeyRange,
+        run: &mut ChangeRun,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<KeyRange>> {
         let mut failure = None;
         let (evaluation, limits) = (context.evaluation, context.limits);
+        let (mut looked_at, rows_left) = (0, context.rows_left);
         let mut visit = |key: &[u8], row: RowRef<'_>| {
+            looked_at += 1;
             let taken = self.accepts(row, evaluation).and_then(|accepted| {
                 if accepted {
-                    let key = Key::from_bytes(key);
-                    held.add_bytes(size_of::<Key>() + key.heap_bytes(), &limits)?;
-                    keys.push(key);
+                    run.add(Key::from_bytes(key), &limits)?;
                 }
                 Ok(())
             });
             failure = taken.err();
-            failure.is_none()
+            failure.is_none() && looked_at < rows_left
         };
         let transaction = context.transaction;
-        context
+        let end = context
             .database
             .scan(transaction, self.table.id, range, false, self.columns(), &mut visit)?;
-        failure.map_or(Ok(keys), |error| Err(Stop::Fail(error)))
+        context.spend(looked_at as u64);
+        match (failure, end) {
+            (Some(error), _) => Err(Stop::Fail(error)),
+            (None, ScanEnd::Exhausted) => Ok(None),
+            (None, ScanEnd::Stopped(last)) => Ok(Some(rest_of_range(range, &last, false))),
+        }
     }
 
-    fn scan_index(&self, index: usize, range: KeyRange, context: &mut ExecutionContext<'_>) -> Outcome<TargetKeys> {
-        let mut keys = TargetKeys::new();
-        let mut held = Held::default();
+    fn scan_index(
+        &self,
+        index: usize,
+        range: KeyRange,
+        run: &mut ChangeRun,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<KeyRange>> {
         let has_conditions = self.conditions().next().is_some();
         let mut rest = range;
-        loop {
-            let (found, end) = read_entries(self.table, index, &rest, false, BATCH_TUPLES, context)?;
+        while !context.is_spent() {
+            let (found, end) = read_entries(self.table, index, (&rest, false), BATCH_TUPLES, true, context)?;
+            context.spend(found.len() as u64 + 1);
             for key in found {
                 if has_conditions {
                     let database = &mut *context.database;
@@ -120,14 +207,14 @@ impl<'a> Target<'a> {
                         continue;
                     }
                 }
-                held.add_bytes(size_of::<Key>() + key.heap_bytes(), &context.limits)?;
-                keys.push(key);
+                run.add(key, &context.limits)?;
             }
             match end {
-                ScanEnd::Exhausted => return Ok(keys),
+                ScanEnd::Exhausted => return Ok(None),
                 ScanEnd::Stopped(last) => rest = rest_of_range(&rest, &last, false),
             }
         }
+        Ok(Some(rest))
     }
 
     /// Whether a row that a blind formula is for satisfies the conditions, where finding its key has not looked at them. They

@@ -1,10 +1,8 @@
 //! The update stage: UPDATE as blind formulas where the plan allows it, and read to write where it does not.
 
-use super::ExecutionContext;
-use super::insert::Written;
-use super::referential::Effects;
 use super::rows::{ChangedRow, change_row, columns_to_remove};
-use super::targets::Target;
+use super::targets::{ChangeRun, Target};
+use super::{ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Check, Table};
 use crate::plan::UpdatePlan;
 use rubato_base::{ColumnSet, Key, Result, Value};
@@ -12,49 +10,59 @@ use rubato_formula::{AssignmentShape, Change, ColumnChange, EvalContext, Formula
 use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
 
-/// Runs the whole statement.
-pub(crate) fn run_update(plan: &UpdatePlan, context: &mut ExecutionContext<'_>) -> Outcome<Written> {
+/// Goes on with the statement; false when the context's rows are spent before it has done everything.
+pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     let target = Target::new(&plan.target, plan.filter.as_ref())?;
-    let mut written = Written::default();
-    let mut effects = Effects::default();
-    let keys = target.find(context)?;
-    written.found = keys.len() as u64;
+    if !target.find(run, context)? {
+        return Ok(false);
+    }
     let mut blind = None;
     let each_differs = plan
         .assignments
         .iter()
         .any(|it| it.expression.volatility() == Volatility::Volatile);
     let mut columns = None;
-    for (number, key) in keys.iter().enumerate() {
-        if number == 0 || each_differs {
+    let mut is_first = true;
+    while let Some(key) = run.next_key(context) {
+        let Some(key) = key else { return Ok(false) };
+        if std::mem::take(&mut is_first) || each_differs {
             blind = blind_formula(plan, target.table, context.evaluation);
         }
-        if let Some(formula) = &blind {
-            if !target.accepts_unread(key, context)? {
-                continue;
-            }
-            let formula = formula.clone();
-            match context.database.update_blind(
-                context.transaction,
-                target.table.id,
-                key.as_bytes(),
-                formula,
-                &plan.bounds,
-            )? {
-                BlindUpdate::Pending => {
-                    written.count += 1;
-                    written.blind += 1;
-                    continue;
-                }
-                BlindUpdate::Missing => continue,
-                BlindUpdate::MustBeOrdered => written.escalated += 1,
-            }
+        if !update_blind(&target, &key, blind.as_ref(), plan, run, context)? {
+            let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
+            context.whole_row(|context| update_ordered(plan, &target, &key, columns, run, context))?;
         }
-        let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
-        update_ordered(plan, &target, key, columns, &mut written, &mut effects, context)?;
+        run.next += 1;
     }
-    effects.settle(context)?;
-    Ok(written)
+    run.effects.settle(context)
+}
+
+/// Places a row's blind formula if that is possible; false if the row must be read to write.
+fn update_blind(
+    target: &Target<'_>,
+    key: &Key,
+    blind: Option<&Formula>,
+    plan: &UpdatePlan,
+    run: &mut ChangeRun,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<bool> {
+    let Some(formula) = blind else { return Ok(false) };
+    if !target.accepts_unread(key, context)? {
+        return Ok(true);
+    }
+    context.spend(WRITTEN_ROW_COST);
+    let (database, transaction) = (&mut *context.database, context.transaction);
+    let placed = database.update_blind(
+        transaction,
+        target.table.id,
+        key.as_bytes(),
+        formula.clone(),
+        &plan.bounds,
+    )?;
+    run.written.count += u64::from(placed == BlindUpdate::Pending);
+    run.written.blind += u64::from(placed == BlindUpdate::Pending);
+    run.written.escalated += u64::from(placed == BlindUpdate::MustBeOrdered);
+    Ok(placed != BlindUpdate::MustBeOrdered)
 }
 
 /// The statement as a blind formula, which reads nothing but that its row exists. `None` if it must be ordered; an error in a constant is also left to the ordered way, which
@@ -186,8 +194,7 @@ fn update_ordered(
     target: &Target<'_>,
     key: &Key,
     columns: ColumnSet,
-    written: &mut Written,
-    effects: &mut Effects,
+    run: &mut ChangeRun,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
     let Some(row) = target.read_to_write(key, columns, context)? else {
@@ -204,11 +211,11 @@ fn update_ordered(
         })
         .collect();
     let changes = changes?;
-    change_row(target.table, key, row.as_ref(), &changes, effects, context)?;
+    change_row(target.table, key, row.as_ref(), &changes, &mut run.effects, context)?;
     let new = ChangedRow {
         old: row.as_ref(),
         changes: &changes,
     };
-    written.add(plan.returning.as_ref(), &new, context)?;
+    run.written.add(plan.returning.as_ref(), &new, context)?;
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Transactions of a session: blocks, savepoints, commit and rollback.
 
+use super::schema::attachment_of;
 use super::{Block, Next, Session};
 use crate::catalog::Catalog;
 use crate::client::Responder;
-use crate::partition::{Attachment, Partition};
+use crate::partition::{Derived, Partition};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{BeginOptions, Savepoint, Stop};
 use rubato_stages::StageKind;
@@ -20,6 +21,12 @@ pub(super) struct OpenTransaction {
     pub(super) catalog: Option<Arc<Catalog>>,
     /// The committed catalog version that it started from.
     pub(super) base_version: u64,
+    /// The committed catalog version that its snapshot has.
+    pub(super) seen_version: u64,
+    /// The committed catalog that its own one was made of.
+    pub(super) base_catalog: Option<Arc<Catalog>>,
+    /// Storage that it has laid out of other storage.
+    pub(super) derived: Vec<Derived>,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Tables written, with the version that the statement was planned for.
     pub(super) written_versions: Vec<(String, u64)>,
@@ -35,6 +42,7 @@ pub(super) struct NamedSavepoint {
     savepoint: Savepoint,
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
+    derived: usize,
 }
 
 impl Session {
@@ -58,6 +66,9 @@ impl Session {
             started_us: self.began_us.take().unwrap_or(now_us),
             catalog: None,
             base_version: partition.catalog.version,
+            seen_version: partition.catalog.version,
+            base_catalog: None,
+            derived: Vec::new(),
             savepoints: Vec::new(),
             written_versions: Vec::new(),
             created_storage: Vec::new(),
@@ -94,24 +105,36 @@ impl Session {
             self.end_block(true, responder);
             return Ok(None);
         };
-        let attachment = self.checked_attachment(transaction, partition)?;
-        let id = transaction.id;
+        let catalog = self.checked_catalog(transaction, partition)?;
+        let outcomes = self.asked_id.map(|id| partition.sequences.outcomes.record_of(id));
+        let attachment =
+            (catalog.is_some() || outcomes.is_some()).then(|| attachment_of(catalog.as_deref(), outcomes, transaction));
+        let (id, changes_schema) = (transaction.id, transaction.base_catalog.is_some());
         let Partition { database, log, .. } = partition;
         match database.commit(id, attachment.as_deref(), &mut **log) {
             Ok(committed) => {
                 self.raise_durable(committed.durable_at);
-                if let Some(id) = self.asked_id.take() {
-                    partition.sequences.outcomes.commit(id, committed.durable_at);
+                if let Some(asked) = self.asked_id.take() {
+                    partition.sequences.outcomes.commit(asked, committed.durable_at);
                 }
-                self.install_catalog(partition);
+                self.install_catalog(catalog, partition);
                 self.transaction = None;
                 self.conflicts = self.conflicts.saturating_sub(1);
+                if changes_schema {
+                    partition.schema_changes.end(id);
+                }
+                self.commit_waits_since_us = None;
+                self.deadline_us = None;
                 self.end_block(true, responder);
                 Ok(None)
             }
             Err(Stop::Wait(wait)) => {
-                self.note_wait(&wait);
-                Ok(Some(Next::Park(self.commit_stage())))
+                let stage = self.commit_stage();
+                if stage == StageKind::Parser {
+                    self.commit_waits_since_us.get_or_insert(self.now_us);
+                }
+                self.wait_until(&wait);
+                Ok(Some(Next::Park(stage)))
             }
             Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
         }
@@ -123,43 +146,6 @@ impl Session {
             StageKind::Transaction
         } else {
             StageKind::Parser
-        }
-    }
-
-    /// The new catalog and the id for the log, if the transaction changed the schema or was asked for its id; 40001 if somebody else did, or changed a table that
-    /// this transaction wrote to.
-    fn checked_attachment(&self, transaction: &OpenTransaction, partition: &Partition) -> Result<Option<Vec<u8>>> {
-        let changed = |detail: String| Error::serialization("the schema was changed by another transaction", detail);
-        if partition.catalog.version != transaction.base_version {
-            if transaction.catalog.is_some() {
-                return Err(changed("two schema changes were made at once".into()));
-            }
-            for (name, version) in &transaction.written_versions {
-                if partition.catalog.tables.get(name).map(|table| table.version) != Some(*version) {
-                    return Err(changed(format!("table \"{name}\"")));
-                }
-            }
-        }
-        if transaction.catalog.is_none() && self.asked_id.is_none() {
-            return Ok(None);
-        }
-        let attachment = Attachment {
-            catalog: transaction.catalog.as_ref().map(|catalog| (**catalog).clone()),
-            sequences: Vec::new(),
-            outcomes: self.asked_id.map(|id| partition.sequences.outcomes.record_of(id)),
-        };
-        Ok(Some(attachment.encode()))
-    }
-
-    fn install_catalog(&mut self, partition: &mut Partition) {
-        let Some(transaction) = &mut self.transaction else {
-            return;
-        };
-        if let Some(catalog) = transaction.catalog.take() {
-            partition.catalog = catalog;
-            for storage in transaction.dropped_storage.drain(..) {
-                partition.database.drop_table(storage);
-            }
         }
     }
 
@@ -179,6 +165,7 @@ impl Session {
         };
         self.began_us = Some(transaction.started_us);
         partition.database.rollback(transaction.id);
+        partition.schema_changes.end(transaction.id);
         for storage in transaction.created_storage {
             partition.database.drop_table(storage);
         }
@@ -244,6 +231,7 @@ impl Session {
             savepoint,
             catalog: transaction.catalog.clone(),
             dropped_storage: transaction.dropped_storage.len(),
+            derived: transaction.derived.len(),
         });
         self.replay = None;
         Ok(())
@@ -269,6 +257,7 @@ impl Session {
             partition.database.rollback_to(transaction.id, savepoint.savepoint);
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
+            transaction.derived.truncate(savepoint.derived);
         }
         self.block = Block::Explicit;
         Ok(())

@@ -6,6 +6,7 @@ use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::partition::{Partition, SequenceValues};
+use crate::plan::Relation;
 use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
 use rubato_base::{Error, SqlState};
 use rubato_protocol::{Outcome, Stop};
@@ -56,10 +57,10 @@ impl Session {
         let reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us);
         let catalog = self.catalog(partition);
-        let savepoint = partition.database.savepoint(id);
-        if let (Some(table), Some(transaction)) = (&copy.table, &mut self.transaction) {
-            transaction.written_versions.push((table.name.clone(), table.version));
+        if let Some(table) = &copy.table {
+            self.note_written(&[(table.name.clone(), table.version)], partition)?;
         }
+        let savepoint = partition.database.savepoint(id);
         let Some(mut current) = self.current.take() else {
             return Ok(Next::To(StageKind::Parser));
         };
@@ -135,7 +136,7 @@ impl Session {
         }
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
         let outcome = outcome.map(|()| None);
-        self.after_copy_step(copy, outcome, Resume::Feed, partition, context, responder)
+        self.after_copy_step(copy, outcome, Resume::Feed, partition, responder)
     }
 
     pub(super) fn copy_done<L: PartitionLock>(
@@ -155,7 +156,7 @@ impl Session {
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::finish);
-        self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, context, responder)
+        self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, responder)
     }
 
     fn after_copy_step(
@@ -164,7 +165,6 @@ impl Session {
         outcome: Outcome<Option<u64>>,
         resume: Resume,
         partition: &mut Partition,
-        context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         match outcome {
@@ -181,7 +181,7 @@ impl Session {
             Err(Stop::Wait(wait)) => {
                 copy.resume = Some(resume);
                 self.copy_in = Some(copy);
-                self.park(&wait, context);
+                self.wait_until(&wait);
                 Some(Next::Park(StageKind::Parser))
             }
             Err(Stop::Abort(error) | Stop::Fail(error)) => {
@@ -250,6 +250,12 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let steps = copy.query.iter().flat_map(|query| &query.steps);
+        let versions = steps.filter_map(|step| match &step.relation {
+            Relation::Table(table) => Some(table.version),
+            _ => None,
+        });
+        self.see_schema(versions, partition)?;
         let mut running = match self.copy_out.take() {
             Some(running) => running,
             None => {

@@ -7,7 +7,7 @@ use super::{
     ToBind,
 };
 use crate::binder::BindSettings;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
 use crate::executor::{Cursor, ExecutionContext, Limits, Progress};
 use crate::partition::{Partition, SequenceValues};
@@ -16,8 +16,9 @@ use crate::statement::Statement;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, SqlState, TransactionId, Value};
 use rubato_formula::EvalContext;
-use rubato_protocol::{CommitPolicy, Stop, Wait, WaitReason};
+use rubato_protocol::{CommitPolicy, Outcome, Stop, Wait, WaitReason};
 use rubato_stages::StageKind;
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -83,6 +84,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Next {
+        self.now_us = context.now_us;
         if let Some(next) = self.stop_cancelled(partition, context, responder) {
             return next;
         }
@@ -103,10 +105,19 @@ impl Session {
             }
             Statement::Utility(utility) => match self.run_utility(&utility, partition, context, responder) {
                 Ok(next) => next,
-                Err(Stop::Wait(wait)) => self.park(&wait, context),
-                Err(Stop::Abort(error) | Stop::Fail(error)) => self.fail(error, partition, responder),
+                Err(Stop::Wait(wait)) => self.park(&wait),
+                Err(Stop::Abort(error)) => self.run_again(error, partition, responder),
+                Err(Stop::Fail(error)) => self.fail(error, partition, responder),
             },
-            Statement::Planned(plan) => self.begin_planned(&plan, partition, context, responder),
+            Statement::Planned(plan) => match self.begin_planned(&plan, partition, context, responder) {
+                Ok(next) => next,
+                Err(Stop::Wait(wait)) => {
+                    self.wait_until(&wait);
+                    Next::Park(StageKind::Transaction)
+                }
+                Err(Stop::Abort(error)) => self.run_again(error, partition, responder),
+                Err(Stop::Fail(error)) => self.fail(error, partition, responder),
+            },
         }
     }
 
@@ -116,28 +127,34 @@ impl Session {
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
-    ) -> Next {
+    ) -> Outcome<Next> {
         let catalog = self.catalog(partition);
         let Some(current) = &mut self.current else {
-            return Next::To(StageKind::Parser);
+            return Ok(Next::To(StageKind::Parser));
         };
         if current.catalog_version != catalog.version && !is_current(plan, &catalog) {
             self.to_bind = Some(ToBind::Again);
-            return Next::To(StageKind::Optimizer);
+            return Ok(Next::To(StageKind::Optimizer));
         }
         current.catalog_version = catalog.version;
-        if !matches!(plan.body, PlanBody::Select(_))
-            && let Err(error) = partition.admit_write()
-        {
-            return self.fail(error, partition, responder);
+        let writes = !matches!(plan.body, PlanBody::Select(_));
+        if writes {
+            partition.admit_write()?;
         }
         let alone_and_reading = current.alone && plan.read_only;
+        let id = self.ensure_transaction(partition, alone_and_reading, context.now_us);
+        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        if writes {
+            self.note_written(&plan.table_versions, partition)?;
+        }
+        let Some(current) = &mut self.current else {
+            return Ok(Next::To(StageKind::Parser));
+        };
         if current.describe && !plan.output.is_empty() && current.cursor.is_none() {
             current.describe = false;
             current.mark = responder.buffered_bytes();
             responder.row_description(&plan.output, &current.formats);
         }
-        let id = self.ensure_transaction(partition, alone_and_reading, context.now_us);
         self.text.now_us = self.transaction_time_us(context.now_us);
         let savepoint = partition.database.savepoint(id);
         if let Some(current) = &mut self.current {
@@ -147,22 +164,47 @@ impl Session {
                 current.mark = responder.buffered_bytes();
             }
         }
-        if !plan.read_only {
-            self.note_written(plan);
-        }
-        Next::To(stage_of(plan))
+        Ok(Next::To(stage_of(plan)))
     }
 
-    /// Keeps the versions of the tables that a writing statement was planned for: commit checks them.
-    fn note_written(&mut self, plan: &Plan) {
-        let Some(transaction) = &mut self.transaction else {
-            return;
+    /// A table that was changed since the transaction began is as the transaction sees it only from then on: its snapshot moves
+    /// up, or it is aborted.
+    pub(super) fn see_schema(
+        &mut self,
+        mut versions: impl Iterator<Item = u64>,
+        partition: &mut Partition,
+    ) -> Outcome<()> {
+        let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
+            return Ok(());
         };
-        for (name, version) in &plan.table_versions {
-            if !transaction.written_versions.iter().any(|(other, _)| other == name) {
-                transaction.written_versions.push((name.clone(), *version));
-            }
+        let seen = transaction.seen_version;
+        if versions.any(|version| version > seen) {
+            partition.database.catch_up(transaction.id)?;
+            transaction.seen_version = partition.catalog.version;
         }
+        Ok(())
+    }
+
+    /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
+    /// for: commit checks them.
+    pub(super) fn note_written(&mut self, tables: &[(String, u64)], partition: &mut Partition) -> Outcome<()> {
+        let catalog = self.catalog(partition);
+        let Some(transaction) = &mut self.transaction else {
+            return Ok(());
+        };
+        for (name, version) in tables {
+            if transaction.written_versions.iter().any(|(other, _)| other == name) {
+                continue;
+            }
+            for table in with_followers(name, &catalog) {
+                if let Some(owner) = partition.schema_changes.owner(&table.name, transaction.id) {
+                    partition.database.wait_for(transaction.id, owner, table.id)?;
+                }
+                partition.database.announce_write(transaction.id, table.id);
+            }
+            transaction.written_versions.push((name.clone(), *version));
+        }
+        Ok(())
     }
 
     /// The query, update, join and aggregation stages: runs the current plan until it is done, has to wait, or has answered
@@ -173,6 +215,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Next {
+        self.now_us = context.now_us;
         if let Some(next) = self.stop_cancelled(partition, context, responder) {
             return next;
         }
@@ -194,7 +237,7 @@ impl Session {
             }
             Ok(Progress::Suspended) => {
                 let at_limit = parameters_hold_rows >= current.max_rows;
-                current.streamed |= !at_limit;
+                current.streamed |= !at_limit && responder.buffered_bytes() > current.mark;
                 self.current = Some(current);
                 if let Err(error) = self.note_sequences(partition) {
                     return self.fail(error, partition, responder);
@@ -222,11 +265,12 @@ impl Session {
             Err(stop) => {
                 let savepoint = current.savepoint;
                 self.current = Some(current);
-                if let Some(savepoint) = savepoint {
+                // What has to wait has undone what must wait, and goes on there.
+                if let Some(savepoint) = savepoint.filter(|_| !matches!(stop, Stop::Wait(_))) {
                     partition.database.undo_statement(transaction, savepoint);
                 }
                 match stop {
-                    Stop::Wait(wait) => self.park(&wait, context),
+                    Stop::Wait(wait) => self.park(&wait),
                     Stop::Abort(error) => self.run_again(error, partition, responder),
                     Stop::Fail(error) => self.fail(error, partition, responder),
                 }
@@ -241,7 +285,7 @@ impl Session {
         partition: &mut Partition,
         limits: Limits,
         responder: &mut dyn Responder,
-    ) -> rubato_protocol::Outcome<Progress> {
+    ) -> Outcome<Progress> {
         let Some(mut cursor) = current.cursor.take() else {
             return Err(Stop::Fail(Error::internal("a statement has lost its cursor")));
         };
@@ -261,10 +305,6 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
-        let rows_left = match cursor.plan().body {
-            PlanBody::Select(ref select) if select.lock.is_none() => SLICE_ROWS_MAX,
-            _ => ExecutionContext::UNBOUNDED,
-        };
         let outcome = with_evaluation(self, &catalog, sequences, &parameters, times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
@@ -273,7 +313,7 @@ impl Session {
                 evaluation,
                 row_numbers,
                 limits,
-                rows_left,
+                rows_left: SLICE_ROWS_MAX,
                 insight,
             };
             let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
@@ -299,31 +339,36 @@ impl Session {
 
     /// When the statement under way is to be cancelled.
     pub(super) fn statement_deadline_us(&self) -> Option<i64> {
-        let started_us = self.current.as_ref()?.started_us;
-        self.settings
-            .timeout_us("statement_timeout")
-            .map(|limit| started_us + limit)
+        let limit_us = self.settings.timeout_us("statement_timeout")?;
+        Some(self.started_us()? + limit_us)
+    }
+
+    /// Since when what is under way runs: a statement, or the commit at the end of a script or at Sync.
+    fn started_us(&self) -> Option<i64> {
+        let current = self.after_replay.as_ref().or(self.current.as_ref());
+        current.map(|current| current.started_us).or(self.commit_waits_since_us)
     }
 
     /// Parks the session until the transaction that it waits for has ended.
-    pub(super) fn park(&mut self, wait: &Wait, context: &SessionContext<'_>) -> Next {
-        self.note_wait(wait);
+    pub(super) fn park(&mut self, wait: &Wait) -> Next {
+        self.wait_until(wait);
+        Next::Park(self.execution_stage())
+    }
+
+    /// Notes how long it may wait.
+    pub(super) fn wait_until(&mut self, wait: &Wait) {
+        self.waits_for_reader = wait.reason == WaitReason::Reader;
         let statement = self.statement_deadline_us();
         let lock = self
             .settings
             .timeout_us("lock_timeout")
-            .map(|limit| context.now_us + limit);
-        let reader = self.waits_for_reader.then_some(context.now_us + READER_WAIT_US_MAX);
+            .map(|limit| self.now_us + limit);
+        let reader = self.waits_for_reader.then_some(self.now_us + READER_WAIT_US_MAX);
         self.deadline_us = [statement, lock, reader].into_iter().flatten().min();
-        Next::Park(self.execution_stage())
-    }
-
-    pub(super) fn note_wait(&mut self, wait: &Wait) {
-        self.waits_for_reader = wait.reason == WaitReason::Reader;
     }
 
     /// Whether the statement under way has been cancelled or has run out of time.
-    fn stop_cancelled(
+    pub(super) fn stop_cancelled(
         &mut self,
         partition: &mut Partition,
         context: &SessionContext<'_>,
@@ -353,7 +398,7 @@ impl Session {
     }
 
     fn timeout_error(&self, now_us: i64) -> Error {
-        let started_us = self.current.as_ref().map_or(now_us, |current| current.started_us);
+        let started_us = self.started_us().unwrap_or(now_us);
         match self.settings.timeout_us("statement_timeout") {
             Some(limit) if now_us >= started_us + limit => {
                 Error::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
@@ -371,6 +416,23 @@ pub(super) fn verb(plan: &Plan) -> &'static str {
         PlanBody::Update(_) => "UPDATE",
         PlanBody::Delete(_) => "DELETE",
     }
+}
+
+/// A table and those whose rows its foreign keys take along.
+fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 2]> {
+    let mut tables: SmallVec<[&Table; 2]> = catalog.tables.get(name).map(|table| &**table).into_iter().collect();
+    let mut next = 0;
+    while let Some(table) = tables.get(next).copied() {
+        next += 1;
+        for (child, _) in &table.referenced_by {
+            if let Some(child) = catalog.tables.get(child)
+                && !tables.iter().any(|known| known.id == child.id)
+            {
+                tables.push(child);
+            }
+        }
+    }
+    tables
 }
 
 /// Whether the plan's tables are as they were when it was made.

@@ -114,7 +114,7 @@ impl Session {
         if self.copy_in.is_some() {
             // While data comes in, clients of the extended protocol have sent their Sync already: it is passed over.
             match &request {
-                Request::Sync | Request::Flush => return None,
+                Request::Sync | Request::Flush | Request::GoOn => return None,
                 Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) | Request::Terminate => {}
                 _ => {
                     let error = Error::new(
@@ -159,6 +159,7 @@ impl Session {
             }
             Request::Sync => return self.sync(&mut lock.lock(), responder),
             Request::Flush => return (!requests.is_empty()).then_some(Next::Yield),
+            Request::GoOn => return None,
             Request::CopyData(data) => return self.copy_data(&data, lock, context, responder),
             Request::CopyDone => return self.copy_done(lock, context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
@@ -181,7 +182,14 @@ impl Session {
     /// The client is gone: its transaction is rolled back.
     pub fn leave(&mut self, partition: &mut Partition) {
         self.current = None;
+        self.to_bind = None;
+        self.after_replay = None;
+        self.script.clear();
+        self.in_script = false;
         self.copy_in = None;
+        self.copy_out = None;
+        self.changing_schema = None;
+        self.commit_waits_since_us = None;
         self.roll_back(partition);
         self.block = Block::None;
         self.portals.clear();
@@ -467,6 +475,8 @@ impl Session {
     /// The portal that the current statement came from was run to its row limit: it keeps its place.
     pub(super) fn suspend_portal(&mut self, responder: &mut dyn Responder) {
         let Some(current) = self.current.take() else { return };
+        // What it has shown cannot be shown again, and a block run again without it would lose what it wrote and read.
+        self.replay = None;
         if let Origin::Portal(name) = &current.origin
             && let Some(portal) = self.portals.get_mut(name)
         {

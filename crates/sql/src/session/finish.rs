@@ -81,6 +81,8 @@ impl Session {
     pub(super) fn run_again(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
+        self.copy_out = None;
+        self.changing_schema = None;
         let Some(current) = &mut self.current else {
             return self.fail(error, partition, responder);
         };

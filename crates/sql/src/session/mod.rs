@@ -71,7 +71,8 @@ pub enum Next {
     To(StageKind),
     /// It waits for another transaction; when woken (or at [`Session::deadline_us`]) it goes on at this stage.
     Park(StageKind),
-    /// Its answers should be sent before it goes on (with [`Request::Flush`] put in front of its requests).
+    /// Its answers should be sent, and others have their turn, before it goes on (with [`Request::GoOn`] put in front of its
+    /// requests).
     Yield,
     /// It has nothing to do until there are requests.
     Idle,
@@ -196,6 +197,7 @@ pub struct Session {
     current: Option<Current>,
     copy_in: Option<copy::CopyIn>,
     copy_out: Option<Box<CopyOut>>,
+    changing_schema: Option<Box<schema::SchemaChanging>>,
     skip_to_sync: bool,
     taken: TakenNumbers,
     /// The id of the open transaction, if its client has asked for one.
@@ -210,6 +212,10 @@ pub struct Session {
     after_replay: Option<Current>,
     deadline_us: Option<i64>,
     waits_for_reader: bool,
+    /// Since when the commit at the end of a script or at Sync waits.
+    commit_waits_since_us: Option<i64>,
+    /// The time at which its stage's instruction was taken up.
+    now_us: i64,
     cancelled: Option<Error>,
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
@@ -237,6 +243,7 @@ impl Session {
             current: None,
             copy_in: None,
             copy_out: None,
+            changing_schema: None,
             skip_to_sync: false,
             taken: TakenNumbers::default(),
             asked_id: None,
@@ -248,6 +255,8 @@ impl Session {
             after_replay: None,
             deadline_us: None,
             waits_for_reader: false,
+            commit_waits_since_us: None,
+            now_us: 0,
             cancelled: None,
             conflicts: 0,
         }
@@ -324,14 +333,17 @@ impl Session {
             .map_or(TransactionId(0), |transaction| transaction.id)
     }
 
-    /// Whether its next step places changes: it begins a statement that writes, or is in the midst of a COPY.
+    /// Whether its next step places changes: the next slice of a statement that writes, or of a COPY.
     pub fn is_about_to_write(&self) -> bool {
-        let begins = |current: &Current| match &current.statement {
-            Statement::Planned(plan) => current.cursor.is_none() && !matches!(plan.body, PlanBody::Select(_)),
+        let writes = |current: &Current| match &current.statement {
+            Statement::Planned(plan) => {
+                let has_done_all = current.cursor.as_ref().is_some_and(|cursor| cursor.has_written());
+                current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
+            }
             Statement::Utility(utility) => current.tag.is_none() && matches!(**utility, Utility::Schema(_)),
             Statement::Empty => false,
         };
-        self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(begins))
+        self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(writes))
     }
 
     /// Whether one of its latest transactions was aborted because of others (load control, rule L-4).
@@ -363,7 +375,7 @@ impl Session {
 
     /// The statement under way is to end with this error when it is next run.
     pub fn cancel(&mut self, error: Error) {
-        if self.is_busy() || self.copy_in.is_some() {
+        if self.is_busy() || self.copy_in.is_some() || self.commit_waits_since_us.is_some() {
             self.cancelled = Some(error);
         }
     }
@@ -376,12 +388,23 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Next {
+        self.now_us = context.now_us;
+        if matches!(requests.front(), Some(Request::GoOn)) {
+            requests.pop_front();
+            self.resume(responder);
+        } else if self.current.is_some() && matches!(requests.front(), Some(Request::Terminate)) {
+            // A statement that had paused, and whose client has gone meanwhile.
+            self.leave(&mut lock.lock());
+            requests.clear();
+            return Next::Idle;
+        }
+        if self.commit_waits_since_us.is_some()
+            && let Some(next) = self.stop_cancelled(&mut lock.lock(), context, responder)
+        {
+            return next;
+        }
         loop {
             if self.current.is_some() {
-                // It had yielded, with a flush in front of its requests to say so: on with it.
-                if matches!(requests.front(), Some(Request::Flush)) {
-                    requests.pop_front();
-                }
                 return Next::To(self.execution_stage());
             }
             if let Some(next) = self.resume_copy(lock, context, responder) {
@@ -405,8 +428,20 @@ impl Session {
         }
     }
 
+    /// The answers given so far have been taken away: of a statement that has answered nothing yet, nothing more can be.
+    fn resume(&mut self, responder: &dyn Responder) {
+        for current in self.current.iter_mut().chain(&mut self.after_replay) {
+            if !current.streamed {
+                current.mark = responder.buffered_bytes();
+            }
+        }
+    }
+
     /// The security stage: whether the session may run the statement at all.
     pub fn on_security(&mut self, responder: &mut dyn Responder, partition: &mut Partition) -> Next {
+        if let Some(current) = &mut self.current {
+            current.mark = responder.buffered_bytes();
+        }
         let Some(current) = &self.current else {
             return Next::To(StageKind::Parser);
         };
@@ -446,6 +481,14 @@ impl Session {
         }
     }
 
+    /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.
+    fn is_committing(&self) -> bool {
+        let current = self.after_replay.as_ref().or(self.current.as_ref());
+        current.is_some_and(|current| {
+            matches!(&current.statement, Statement::Utility(utility) if matches!(**utility, Utility::Commit { .. }))
+        })
+    }
+
     fn raise_durable(&mut self, lsn: Lsn) {
         self.durable_at = self.durable_at.max(lsn);
     }
@@ -453,6 +496,7 @@ impl Session {
     /// Ends the current request with an error.
     fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let mut error = error;
+        let ends_block = self.is_committing();
         if let Some(current) = self.current.take()
             && !current.streamed
             && current.origin != Origin::Script
@@ -462,7 +506,9 @@ impl Session {
         self.to_bind = None;
         self.copy_in = None;
         self.copy_out = None;
+        self.changing_schema = None;
         self.deadline_us = None;
+        self.commit_waits_since_us = None;
         self.after_replay = None;
         self.retries = 0;
         if let Some(cancelled) = self.cancelled.take()
@@ -470,7 +516,13 @@ impl Session {
         {
             error = cancelled;
         }
-        self.fail_transaction(partition, responder);
+        if ends_block {
+            // A COMMIT that fails ends the block all the same.
+            self.roll_back(partition);
+            self.end_block(false, responder);
+        } else {
+            self.fail_transaction(partition, responder);
+        }
         responder.error(&error);
         if self.in_script {
             self.script.clear();

@@ -1,16 +1,32 @@
 //! Schema changes: a new catalog version that only this transaction sees until it commits.
+//!
+//! Whoever changes a table has it to himself for writing: others that write to it, or change it too, wait for the end of his
+//! transaction, and he waits for those who have begun to write. Rows are moved in slices, meanwhile others read, and write
+//! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
+use super::block::OpenTransaction;
 use super::execute::with_evaluation;
-use super::{Session, SessionContext};
+use super::{Next, SLICE_ROWS_MAX, Session, SessionContext};
 use crate::catalog::Catalog;
 use crate::client::Responder;
-use crate::executor::{ExecutionContext, carry_out_all};
-use crate::partition::Partition;
-use crate::schema_change::{StorageWork, apply};
+use crate::executor::{ExecutionContext, SchemaRun};
+use crate::outcomes::OutcomeRecord;
+use crate::partition::{Attachment, Partition};
+use crate::schema_change::{StorageWork, apply, changed_tables, merge};
 use crate::statement::SchemaChange;
-use rubato_base::{Error, SqlState};
+use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{Outcome, Stop};
 use std::sync::Arc;
+
+/// A schema change whose rows are being moved.
+pub(super) struct SchemaChanging {
+    run: SchemaRun,
+    after: Arc<Catalog>,
+    notices: Vec<Error>,
+    tag: &'static str,
+    /// Whether there is anything to commit.
+    is_change: bool,
+}
 
 impl Session {
     pub(super) fn change_schema(
@@ -19,29 +35,13 @@ impl Session {
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
-    ) -> Outcome<String> {
-        if self.is_read_only() {
-            let message = "cannot change the schema in a read-only transaction";
-            return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
-        }
-        partition.admit_write()?;
+    ) -> Outcome<Next> {
+        let mut changing = match self.changing_schema.take() {
+            Some(changing) => changing,
+            None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
+        };
         let id = self.ensure_transaction(partition, false, context.now_us);
-        let mut before = (*self.catalog(partition)).clone();
-        // Ids that other transactions have taken meanwhile are never given again.
-        before.next_id = before.next_id.max(partition.next_storage_id).max(1);
-        let before_version = before.version;
-        let applied = apply(&before, change)?;
-        partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);
-        self.replay = None;
-        let mut after = applied.catalog;
-        if after.version != before_version {
-            renumber(&before, &mut after, u64::from(partition.take_storage_id()));
-            after.next_id = after.next_id.max(partition.next_storage_id);
-        }
-        let after = Arc::new(after);
-        for work in &applied.work {
-            self.note_storage(work, partition, &after);
-        }
+        let after = Arc::clone(&changing.after);
         let Partition {
             database,
             sequences,
@@ -50,39 +50,99 @@ impl Session {
             ..
         } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
-        with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
-            let limits = context.limits;
+        let run = &mut changing.run;
+        let done = with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction: id,
                 catalog: &after,
                 evaluation,
                 row_numbers,
-                limits,
-                rows_left: ExecutionContext::UNBOUNDED,
+                limits: context.limits,
+                rows_left: SLICE_ROWS_MAX,
                 insight,
             };
-            carry_out_all(&applied.work, &mut execution)
+            run.run(&mut execution)
         })?;
-        if after.version != before_version
+        if !done {
+            self.changing_schema = Some(changing);
+            self.deadline_us = self.statement_deadline_us();
+            return Ok(Next::Yield);
+        }
+        if changing.is_change
             && let Some(transaction) = &mut self.transaction
         {
             transaction.catalog = Some(after);
+            transaction.derived.extend(changing.run.into_derived());
         }
-        for notice in &applied.notices {
+        for notice in &changing.notices {
             responder.notice("NOTICE", notice);
         }
-        Ok(applied.tag.to_owned())
+        Ok(self.answered(changing.tag.to_owned(), partition, responder))
+    }
+
+    /// Makes the next version of the catalog and new storage, when nobody else is at the tables any more.
+    fn begin_schema_change(
+        &mut self,
+        change: &SchemaChange,
+        partition: &mut Partition,
+        now_us: i64,
+    ) -> Outcome<SchemaChanging> {
+        if self.is_read_only() {
+            let message = "cannot change the schema in a read-only transaction";
+            return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
+        }
+        partition.admit_write()?;
+        let id = self.ensure_transaction(partition, false, now_us);
+        self.replay = None;
+        partition.database.catch_up(id)?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seen_version = partition.catalog.version;
+        }
+        let mut before = (*self.catalog(partition)).clone();
+        // Ids that other transactions have taken meanwhile are never given again.
+        before.next_id = before.next_id.max(partition.next_storage_id).max(1);
+        let before_version = before.version;
+        let applied = apply(&before, change)?;
+        let tables = changed_tables(&before, &applied.catalog);
+        have_to_itself(&tables, &before, id, partition)?;
+        partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);
+        let mut after = applied.catalog;
+        let is_change = after.version != before_version;
+        if is_change {
+            renumber(&before, &mut after, u64::from(partition.take_storage_id()));
+            after.next_id = after.next_id.max(partition.next_storage_id);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction
+                .base_catalog
+                .get_or_insert_with(|| Arc::clone(&partition.catalog));
+        }
+        let after = Arc::new(after);
+        for work in &applied.work {
+            self.note_storage(work, &applied.work, partition, &after);
+        }
+        Ok(SchemaChanging {
+            run: SchemaRun::new(applied.work),
+            after,
+            notices: applied.notices,
+            tag: applied.tag,
+            is_change,
+        })
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
-    fn note_storage(&mut self, work: &StorageWork, partition: &mut Partition, after: &Catalog) {
+    fn note_storage(&mut self, work: &StorageWork, works: &[StorageWork], partition: &mut Partition, after: &Catalog) {
         let Some(transaction) = &mut self.transaction else {
             return;
         };
         match work {
             StorageWork::Create { storage } => {
-                partition.database.create_table(*storage);
+                if is_laid_out(*storage, works, transaction, partition, after) {
+                    partition.database.create_private_table(*storage);
+                } else {
+                    partition.database.create_table(*storage);
+                }
                 transaction.created_storage.push(*storage);
             }
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
@@ -94,6 +154,129 @@ impl Session {
             _ => {}
         }
     }
+
+    /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else changed the same, or a table
+    /// that this transaction wrote to.
+    pub(super) fn checked_catalog(
+        &self,
+        transaction: &OpenTransaction,
+        partition: &mut Partition,
+    ) -> Result<Option<Arc<Catalog>>> {
+        let changed = |what: &str| {
+            Error::serialization(
+                "the schema was changed by another transaction",
+                format!("table \"{what}\""),
+            )
+        };
+        let own = transaction.catalog.as_ref().zip(transaction.base_catalog.as_ref());
+        if partition.catalog.version != transaction.base_version {
+            for (name, version) in &transaction.written_versions {
+                let is_own = own.is_some_and(|(own, base)| differs(name, base, own));
+                if !is_own && partition.catalog.tables.get(name).map(|table| table.version) != Some(*version) {
+                    return Err(changed(name));
+                }
+            }
+        }
+        match own {
+            None => Ok(None),
+            Some((own, base)) if Arc::ptr_eq(base, &partition.catalog) => Ok(Some(Arc::clone(own))),
+            Some((own, base)) => {
+                let mut merged = merge(base, own, &partition.catalog).map_err(|name| changed(&name))?;
+                merged.version = u64::from(partition.take_storage_id());
+                merged.next_id = merged.next_id.max(partition.next_storage_id);
+                Ok(Some(Arc::new(merged)))
+            }
+        }
+    }
+
+    /// The transaction has committed: everybody sees its catalog from now on.
+    pub(super) fn install_catalog(&mut self, catalog: Option<Arc<Catalog>>, partition: &mut Partition) {
+        let (Some(catalog), Some(transaction)) = (catalog, &mut self.transaction) else {
+            return;
+        };
+        partition.catalog = catalog;
+        for storage in &transaction.created_storage {
+            partition.database.publish_table(*storage);
+        }
+        partition.drop_storage(transaction.dropped_storage.drain(..));
+    }
+}
+
+/// What the log is told of a new catalog, and of an id that the client has asked for.
+pub(super) fn attachment_of(
+    catalog: Option<&Catalog>,
+    outcomes: Option<OutcomeRecord>,
+    transaction: &OpenTransaction,
+) -> Vec<u8> {
+    let has = |storage: TableId| {
+        let mut tables = catalog.iter().flat_map(|catalog| catalog.tables.values());
+        tables.any(|table| table.id == storage || table.indexes.iter().any(|index| index.id == storage))
+    };
+    let derived = transaction.derived.iter().copied();
+    Attachment {
+        catalog: catalog.cloned(),
+        outcomes,
+        derived: derived.filter(|derived| has(derived.to)).collect(),
+        ..Attachment::default()
+    }
+    .encode()
+}
+
+fn differs(name: &str, before: &Catalog, after: &Catalog) -> bool {
+    match (before.tables.get(name), after.tables.get(name)) {
+        (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
+        _ => true,
+    }
+}
+
+/// Waits for others that change these tables, and then for those who have begun to write to them; whoever comes to write from
+/// now on waits for this one.
+fn have_to_itself(tables: &[String], before: &Catalog, id: TransactionId, partition: &mut Partition) -> Outcome<()> {
+    let storage: Vec<TableId> = tables
+        .iter()
+        .filter_map(|name| before.tables.get(name).map(|table| table.id))
+        .collect();
+    let table = storage.first().copied().unwrap_or(TableId(0));
+    let mut owners = tables
+        .iter()
+        .filter_map(|name| partition.schema_changes.owner(name, id));
+    if let Some(owner) = owners.next() {
+        return partition.database.wait_for(id, owner, table);
+    }
+    partition.schema_changes.begin(tables, id);
+    match partition.database.other_writer(id, &storage) {
+        Some(writer) => partition.database.wait_for(id, writer, table),
+        None => Ok(()),
+    }
+}
+
+/// Whether new storage can be laid out privately and made again by recovery: it is filled from a table whose rows are all
+/// committed, in storage that was there before this transaction.
+fn is_laid_out(
+    storage: TableId,
+    works: &[StorageWork],
+    transaction: &OpenTransaction,
+    partition: &Partition,
+    after: &Catalog,
+) -> bool {
+    let rewritten_from = |name: &str| {
+        works.iter().find_map(|work| match work {
+            StorageWork::Rewrite { table, from, .. } if table == name => Some(*from),
+            _ => None,
+        })
+    };
+    let source = works.iter().find_map(|work| match work {
+        StorageWork::Rewrite { table, from, .. } if after.tables.get(table)?.id == storage => Some(*from),
+        StorageWork::FillIndex { table, index } if after.tables.get(table)?.indexes.get(*index)?.id == storage => {
+            rewritten_from(table).or(Some(after.tables.get(table)?.id))
+        }
+        _ => None,
+    });
+    let Some(source) = source else { return false };
+    let base = transaction.base_catalog.as_ref().unwrap_or(&partition.catalog);
+    let was_there = base.tables.values().any(|table| table.id == source);
+    let changes_rows = works.iter().any(|work| matches!(work, StorageWork::FillColumn { .. }));
+    was_there && !changes_rows && !partition.database.written_tables(transaction.id).contains(&source)
 }
 
 /// Gives the new catalog and every table that it changed a version that no other catalog has, not even one that was rolled back:

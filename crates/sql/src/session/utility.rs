@@ -102,7 +102,7 @@ impl Session {
                 return self.explain((*analyze, *json), statement, utility, partition, context, responder);
             }
             Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
-            Utility::Schema(change) => self.change_schema(change, partition, context, responder)?,
+            Utility::Schema(change) => return self.change_schema(change, partition, context, responder),
             Utility::Maintenance { tag } => (*tag).to_owned(),
             Utility::LockTable => {
                 self.require_block("LOCK TABLE")?;
@@ -430,6 +430,10 @@ impl Session {
         context: &mut SessionContext<'_>,
     ) -> Outcome<Figures> {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
+        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        if !plan.read_only {
+            self.note_written(&plan.table_versions, partition)?;
+        }
         let savepoint = partition.database.savepoint(transaction);
         let catalog = self.catalog(partition);
         let Partition {

@@ -247,6 +247,7 @@ fn reason_of(reason: WaitReason) -> &'static str {
         WaitReason::Ordered => "ordered",
         WaitReason::Reader => "reader",
         WaitReason::Prepared => "prepared",
+        WaitReason::Table => "table",
     }
 }
 
@@ -314,6 +315,7 @@ const WAITS: [WaitReason; WaitReason::COUNT] = [
     WaitReason::Ordered,
     WaitReason::Reader,
     WaitReason::Prepared,
+    WaitReason::Table,
 ];
 
 fn aborts(live: &Live<'_>) -> Vec<Vec<Value>> {

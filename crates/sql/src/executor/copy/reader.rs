@@ -133,7 +133,7 @@ impl CopyReader {
             };
             return Err(Stop::Fail(bad_format(message)));
         }
-        self.effects.settle(context)?;
+        self.effects.settle_all(context)?;
         Ok(self.rows)
     }
 
@@ -239,7 +239,7 @@ impl CopyReader {
         self.rows += 1;
         self.waiting.advance();
         if !self.is_self_referring && self.effects.referring_count() >= EFFECTS_BATCH_ROWS {
-            self.effects.settle(context)?;
+            self.effects.settle_all(context)?;
         }
         Ok(true)
     }

@@ -1,0 +1,9 @@
+//! Sessions as their clients see them: every answer, in order, and what one session's doing does to the others.
+
+mod answers;
+mod foreign_keys;
+mod queue;
+mod schema;
+mod slices;
+mod walk;
+mod world;

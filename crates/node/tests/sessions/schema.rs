@@ -1,0 +1,230 @@
+//! Schema changes among other sessions: who waits for whom, what old snapshots see, and what is there after a restart.
+
+use crate::world::*;
+
+fn filled(sessions: usize) -> World {
+    filled_with(sessions, 20_000)
+}
+
+fn filled_with(sessions: usize, rows: usize) -> World {
+    let mut world = World::new(sessions);
+    world.must(0, "create table t (id int not null, n int not null, note text)");
+    world.must(
+        0,
+        &format!("insert into t select g, g % 10, 'x' from generate_series(1, {rows}) g"),
+    );
+    world.must(
+        0,
+        "create table other (id int primary key, n int not null); insert into other values (1, 0)",
+    );
+    world
+}
+
+fn tags(said: &[String]) -> Vec<&str> {
+    said.iter().filter_map(|line| line.strip_prefix("C ")).collect()
+}
+
+#[test]
+fn writers_wait_for_a_schema_change_and_it_waits_for_them() {
+    let mut world = filled(3);
+    world.must(1, "begin; update t set n = n + 1 where id = 1 and n >= 0");
+    world.begin(0, "create index on t (n)");
+    assert!(!world.is_idle(0), "it does not wait for one who has begun to write");
+    world.send(1, [query("update t set n = n + 1 where id = 2 and n >= 0; commit")]);
+    while !world.is_idle(1) {
+        world.turn();
+    }
+    world.said(1);
+    // It is under way: others write elsewhere, and read.
+    assert!(!world.is_idle(0));
+    world.send(1, [query("update t set n = 100 where id = 3")]);
+    world.send(
+        2,
+        [query("update other set n = n + 1 where id = 1; select count(*) from t")],
+    );
+    world.turn();
+    assert!(!world.is_idle(0) && !world.is_idle(1));
+    world.run();
+    assert_eq!(tags(&world.said(2)), ["UPDATE 1", "SELECT 1"]);
+    assert_eq!(tags(&world.said(0)), ["CREATE INDEX"]);
+    assert_eq!(tags(&world.said(1)), ["UPDATE 1"]);
+    assert_eq!(world.rows(1, "select id from t where n = 100"), ["3"]);
+    assert_eq!(world.rows(1, "select count(*) from t where n = 2"), ["2000"]);
+    assert_eq!(world.node.figures().protocol.aborts.iter().sum::<u64>(), 0);
+}
+
+/// Writers that come while it waits for others come behind it.
+#[test]
+fn a_schema_change_gets_its_turn_under_load() {
+    let mut world = filled(4);
+    world.must(1, "begin; update t set n = n + 1 where id = 1 and n >= 0");
+    world.begin(0, "create index on t (n)");
+    world.begin(2, "update t set n = n + 1 where id = 2");
+    world.begin(3, "insert into t values (-1, 55, 'new')");
+    assert!(!world.is_idle(0) && !world.is_idle(2) && !world.is_idle(3));
+    world.must(1, "update t set n = n + 1 where id = 2; commit");
+    world.run();
+    for (session, tag) in [(0, "CREATE INDEX"), (2, "UPDATE 1"), (3, "INSERT 0 1")] {
+        assert_eq!(tags(&world.said(session)), [tag]);
+    }
+    assert_eq!(world.rows(0, "select id from t where n = 55"), ["-1"]);
+    assert_eq!(world.rows(0, "select n from t where id = 2"), ["4"]);
+}
+
+#[test]
+fn schema_changes_of_different_tables_go_together_and_of_one_table_one_after_the_other() {
+    let mut world = filled(2);
+    world.must(
+        0,
+        "begin; create table a (id int primary key); alter table other add column extra int",
+    );
+    world.must(
+        1,
+        "begin; create table b (id int primary key); create index t_n on t (n)",
+    );
+    world.must(0, "commit");
+    world.must(
+        1,
+        "insert into b values (1); insert into t values (0, 77, 'new'); commit",
+    );
+    assert_eq!(world.rows(0, "select id, n, extra from other"), ["1|0|"]);
+    assert_eq!(world.rows(0, "select id from t where n = 77"), ["0"]);
+    world.must(0, "begin; alter table a add column x int");
+    world.begin(1, "alter table a add column y int");
+    assert!(!world.is_idle(1));
+    world.must(0, "commit");
+    world.run();
+    assert_eq!(tags(&world.said(1)), ["ALTER TABLE"]);
+    world.must(0, "insert into a (id, x, y) values (1, 2, 3)");
+    // One new name twice: one of them is told.
+    world.must(0, "begin; create index same on a (x)");
+    world.must(1, "begin; create index same on b (id)");
+    world.must(0, "commit");
+    let said = world.ask(1, "commit");
+    assert!(said[0].starts_with("E 40001"), "{said:?}");
+    assert_eq!(said.last().map(String::as_str), Some("Z I"));
+}
+
+#[test]
+fn a_table_created_twice_at_once_waits_and_is_refused() {
+    let mut world = World::new(2);
+    world.must(0, "begin; create table a (id int primary key)");
+    world.begin(1, "create table a (id int)");
+    assert!(!world.is_idle(1));
+    world.must(0, "commit");
+    world.run();
+    assert!(world.said(1)[0].starts_with("E 42P07"));
+    world.must(0, "begin; drop table a; create table a (id int)");
+    world.begin(1, "drop table a");
+    world.must(0, "rollback");
+    world.run();
+    assert_eq!(tags(&world.said(1)), ["DROP TABLE"]);
+}
+
+#[test]
+fn an_old_snapshot_sees_rows_that_were_laid_out_since() {
+    for change in [
+        "create index on t (n)",
+        "alter table t add primary key (id)",
+        "alter table t add primary key (id); create index on t (n)",
+    ] {
+        let mut world = filled(2);
+        world.must(1, "begin; select * from other");
+        world.must(0, change);
+        assert_eq!(
+            world.rows(1, "select count(*) from t where n = 3"),
+            ["2000"],
+            "{change}"
+        );
+        assert_eq!(world.rows(1, "select n from t where id = 13"), ["3"], "{change}");
+        world.must(1, "update t set n = 3 where id = 1; commit");
+        assert_eq!(
+            world.rows(0, "select count(*) from t where n = 3"),
+            ["2001"],
+            "{change}"
+        );
+        // What it had read has changed: then there is no place for it.
+        world.must(1, "begin; select * from other");
+        world.must(0, "update other set n = n + 1 where id = 1; create index on t (note)");
+        let said = world.ask(1, "select count(*) from t where note = 'x'");
+        assert!(said[0].starts_with("E 40001"), "{said:?}");
+        world.must(1, "rollback");
+    }
+}
+
+const CHECKS: [(&str, &str); 4] = [
+    ("select count(*), sum(n), min(id), max(id) from t", "3000|13510|1|3000"),
+    ("select count(*) from t where n = 7", "299"),
+    ("select n, note from t where id = 77", "17|y"),
+    ("select count(*) from t where n = 17", "1"),
+];
+
+#[test]
+fn what_was_laid_out_is_there_after_a_restart() {
+    let changes = [
+        "create index on t (n)",
+        "alter table t add primary key (id)",
+        "alter table t add primary key (id); create unique index on t (id, n); create index on t (n)",
+        "begin; alter table t add primary key (id); create index on t (n); commit",
+        "begin; update t set n = n where id = 5; create index on t (n); commit",
+        "begin; create index on t (n); savepoint a; alter table t add primary key (id); rollback to a; commit",
+        "alter table t add primary key (id); alter table t drop constraint t_pkey; create index on t (n)",
+        "alter table t add column extra int default 5; create index on t (extra)",
+    ];
+    for change in changes {
+        for (before, after) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut world = filled_with(1, 3000);
+            if before {
+                world.node.checkpoint().expect("a checkpoint");
+            }
+            world.must(0, change);
+            world.must(0, "update t set n = n + 10, note = 'y' where id = 77");
+            if after {
+                world.node.checkpoint().expect("a checkpoint");
+            }
+            for restarts in 0..2 {
+                for (sql, expected) in CHECKS {
+                    assert_eq!(world.rows(0, sql), [expected], "{change}, {restarts}: {sql}");
+                }
+                world = world.restart();
+            }
+            // It goes on as any other table.
+            world.must(
+                0,
+                "insert into t (id, n, note) values (3001, 7, 'z'); delete from t where id = 7",
+            );
+            assert_eq!(world.rows(0, "select count(*) from t where n = 7"), ["299"], "{change}");
+        }
+    }
+}
+
+/// A checkpoint under way when rows are laid out: the source's rows that it must store are not forgotten.
+#[test]
+fn a_schema_change_during_a_checkpoint_loses_nothing() {
+    let mut world = filled_with(1, 3000);
+    let node = world.node.clone();
+    std::thread::scope(|scope| {
+        let checkpoints = scope.spawn(move || (0..20).for_each(|_| drop(node.checkpoint())));
+        world.must(0, "alter table t add primary key (id)");
+        world.must(0, "create index on t (n)");
+        world.must(0, "update t set n = n + 10, note = 'y' where id = 77");
+        checkpoints.join().expect("checkpoints");
+    });
+    let mut world = world.restart();
+    for (sql, expected) in CHECKS {
+        assert_eq!(world.rows(0, sql), [expected], "{sql}");
+    }
+}
+
+#[test]
+fn a_schema_change_that_fails_or_is_rolled_back_leaves_nothing() {
+    let mut world = filled(2);
+    world.must(0, "insert into t values (5, 0, 'twice')");
+    assert!(world.ask(0, "alter table t add primary key (id)")[0].starts_with("E 23505"));
+    assert!(world.ask(0, "create unique index on t (n)")[0].starts_with("E 23505"));
+    world.must(0, "begin; create index on t (n); rollback");
+    world.must(1, "update t set n = 1 where id = 2; create index on t (n)");
+    assert_eq!(world.rows(0, "select count(*) from t where n = 1"), ["2001"]);
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, "select count(*) from t where n = 1"), ["2001"]);
+}

@@ -1,0 +1,222 @@
+//! Long statements take turns with the others, can be cancelled, and hold no more than they may.
+
+use crate::world::*;
+use rubato_node::NodeSettings;
+use rubato_stages::worker::CancelReason;
+
+const ROWS: usize = 30_000;
+
+fn many_rows(sessions: usize) -> World {
+    let mut world = World::new(sessions);
+    world.must(
+        0,
+        "create table many (id int primary key, n int not null, note text, tag int)",
+    );
+    world.must(
+        0,
+        &format!("insert into many select g, 0, 'x', g % 10 from generate_series(1, {ROWS}) g"),
+    );
+    world.must(
+        0,
+        "create table small (id int primary key, n int not null); insert into small values (1, 0)",
+    );
+    world
+}
+
+/// Statements that work on all rows of `many`, with their tags.
+fn long_statements() -> Vec<(String, String)> {
+    vec![
+        ("update many set n = n + 1".into(), format!("UPDATE {ROWS}")),
+        (
+            "update many set n = n * 2 + 1 where note = 'x'".into(),
+            format!("UPDATE {ROWS}"),
+        ),
+        (
+            "update many set n = n + 1 where note = 'x' returning id".into(),
+            format!("UPDATE {ROWS}"),
+        ),
+        ("delete from many".into(), format!("DELETE {ROWS}")),
+        ("select id from many for update".into(), format!("SELECT {ROWS}")),
+        (
+            "select id from many order by tag, id for update".into(),
+            format!("SELECT {ROWS}"),
+        ),
+        (
+            format!("insert into many select g + 1000000, 1, 'y', 0 from generate_series(1, {ROWS}) g"),
+            format!("INSERT 0 {ROWS}"),
+        ),
+        (
+            "insert into many select id + 1000000, n, note from many".into(),
+            format!("INSERT 0 {ROWS}"),
+        ),
+        ("create index on many (tag)".into(), "CREATE INDEX".into()),
+        (
+            "alter table many add column extra int not null default 7".into(),
+            "ALTER TABLE".into(),
+        ),
+        ("alter table many add check (n >= 0)".into(), "ALTER TABLE".into()),
+        (
+            "alter table many drop constraint many_pkey".into(),
+            "ALTER TABLE".into(),
+        ),
+    ]
+}
+
+#[test]
+fn others_have_their_turn_while_a_statement_is_long() {
+    for (sql, tag) in long_statements() {
+        let mut world = many_rows(2);
+        world.send(0, [query(&sql)]);
+        let mut turns = 0;
+        while !world.is_idle(0) {
+            assert!(turns < TURNS_MAX, "{sql} does not end");
+            // Statements of one row go in and come back within one turn of the long one.
+            world.send(1, [query("update small set n = n + 1 where id = 1 returning n")]);
+            world.turn();
+            assert!(world.is_idle(1), "{sql}: a statement of one row waits for a long one");
+            turns += 1;
+        }
+        let said = world.said(0);
+        assert!(
+            said.contains(&format!("C {tag}")),
+            "{sql}: {:?}",
+            &said[said.len().saturating_sub(3)..]
+        );
+        assert!(turns >= 3, "{sql} took only {turns} turns");
+        world.said(1);
+        assert_eq!(world.rows(1, "select n from small"), [turns.to_string()]);
+    }
+}
+
+#[test]
+fn a_long_statement_is_cancelled_within_a_slice_and_leaves_nothing() {
+    for (sql, _) in long_statements() {
+        for timeout in [false, true] {
+            let mut world = many_rows(2);
+            if timeout {
+                world.must(0, "set statement_timeout = '5s'");
+            }
+            world.send(0, [query(&sql)]);
+            world.turn();
+            world.turn();
+            assert!(!world.is_idle(0), "{sql}");
+            if timeout {
+                world.pass(6_000_000);
+            } else {
+                world.cancel(0, CancelReason::ClientRequest);
+            }
+            world.turn();
+            assert!(world.is_idle(0), "{sql} goes on after it was cancelled");
+            let said = world.said(0);
+            assert!(said.iter().any(|line| line.starts_with("E 57014")), "{sql}: {said:?}");
+            assert_eq!(said.last().map(String::as_str), Some("Z I"));
+            let figures = world.node.figures();
+            assert_eq!(figures.live_transactions, 0, "{sql}");
+            assert_eq!(
+                world.rows(1, "select count(*), sum(n), min(note), max(tag) from many"),
+                [format!("{ROWS}|0|x|9")]
+            );
+        }
+    }
+}
+
+/// A writer that a long statement has to wait for holds it up at one row; what was done stays done.
+#[test]
+fn a_long_statement_waits_at_one_row_and_goes_on_there() {
+    for sql in [
+        "update many set n = n + 1 where note = 'x'",
+        "delete from many where note = 'x'",
+        "select id from many where note = 'x' for update",
+    ] {
+        let mut world = many_rows(2);
+        world.must(1, "begin; update many set n = n + 1 where id = 20000 and tag >= 0");
+        world.begin(0, sql);
+        assert!(!world.is_idle(0), "{sql}");
+        world.must(1, "commit");
+        world.run();
+        assert!(world.is_idle(0), "{sql}");
+        let said = world.said(0);
+        assert!(
+            said.iter()
+                .any(|line| line.ends_with(&ROWS.to_string()) && line.starts_with("C")),
+            "{sql}"
+        );
+        let sum = world.rows(1, "select sum(n) from many");
+        let expected = match &sql[..3] {
+            "upd" => (ROWS + 1).to_string(),
+            "del" => String::new(),
+            _ => "1".into(),
+        };
+        assert_eq!(sum, [expected], "{sql}");
+    }
+}
+
+/// An insert of a key that another session is about to insert waits there, and takes no number of a sequence twice.
+#[test]
+fn a_long_insert_waits_at_one_row() {
+    let mut world = World::new(2);
+    world.must(0, "create table t (id serial primary key, k int unique)");
+    world.must(1, "begin; insert into t (id, k) values (100000, 7000)");
+    world.begin(0, "insert into t (k) select g from generate_series(1, 10000) g");
+    assert!(!world.is_idle(0));
+    world.must(1, "rollback");
+    world.run();
+    assert!(world.said(0).contains(&"C INSERT 0 10000".to_owned()));
+    assert_eq!(
+        world.rows(0, "select count(*), max(id), min(id) from t"),
+        ["10000|10000|1"]
+    );
+}
+
+/// Memory: what an open statement holds is bounded, and the error says what to do.
+#[test]
+fn a_statement_that_is_too_large_is_refused_with_what_to_do() {
+    let settings = NodeSettings {
+        memory_bytes: 6 << 20,
+        ..NodeSettings::default()
+    };
+    let mut world = World::with(2, settings);
+    world.must(0, "create table many (id int primary key, n int not null)");
+    for part in 0..10 {
+        world.must(
+            0,
+            &format!("insert into many select g + {part} * 2000, 0 from generate_series(1, 2000) g"),
+        );
+        world.node.checkpoint().expect("a checkpoint");
+    }
+    world.send(0, [query("update many set n = n * 2 + 1 where n = 0")]);
+    for _ in 0..2000 {
+        world.turn();
+        if world.is_idle(0) {
+            break;
+        }
+        world.node.checkpoint().expect("a checkpoint");
+        world.pass(100_000);
+    }
+    assert!(world.is_idle(0), "it ends");
+    let said = world.said(0);
+    assert!(said.iter().any(|line| line.starts_with("E 53200")), "{said:?}");
+    world.node.checkpoint().expect("a checkpoint");
+    assert_eq!(world.rows(1, "select count(*), sum(n) from many"), ["20000|0"]);
+}
+
+/// A statement that is run again by the server starts over, unseen.
+#[test]
+fn a_long_statement_that_is_refused_runs_again_by_itself() {
+    let mut world = many_rows(2);
+    world.send(0, [query("update many set n = n + 1 where tag < 100")]);
+    world.turn();
+    world.turn();
+    assert!(!world.is_idle(0));
+    // It has read this row's tag, and stands before it with its own change: so change one that it has not come to yet.
+    world.begin(1, "update many set tag = 50 where id = 29999");
+    world.run();
+    assert!(world.is_idle(0) && world.is_idle(1));
+    let (first, second) = (world.said(0), world.said(1));
+    assert!(first.contains(&format!("C UPDATE {ROWS}")), "{first:?}");
+    assert!(second.contains(&"C UPDATE 1".to_owned()), "{second:?}");
+    assert_eq!(
+        world.rows(0, "select sum(n), max(tag) from many"),
+        [format!("{ROWS}|50")]
+    );
+}

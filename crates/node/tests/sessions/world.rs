@@ -1,0 +1,324 @@
+//! A node without files, with one worker, driven as a server drives it: each answer that a session is done with is taken away,
+//! and a session that stopped early gets a fresh responder.
+
+use rubato_base::text_format::{TextContext, write_text};
+use rubato_base::{DataType, Error, Lsn, SessionId, Value};
+use rubato_log::MemoryDirectory;
+use rubato_node::{Node, NodeSettings, NodeWorker};
+use rubato_sql::client::{Bind, Format, OutputColumn, Request, Responder, TransactionStatus};
+use rubato_sql::session::Session;
+use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
+use rubato_storage::MemoryStore;
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Turns of the worker after which a session hangs.
+pub const TURNS_MAX: usize = 20_000;
+
+/// Answers of one turn, a line each; `D 1|x` is a row, `C UPDATE 1` a tag, `Z I` the status.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    bytes: usize,
+}
+
+impl Lines {
+    fn say(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        self.bytes += line.len();
+        self.lines.push(line);
+    }
+}
+
+impl Responder for Lines {
+    fn parse_complete(&mut self) {
+        self.say("1");
+    }
+    fn bind_complete(&mut self) {
+        self.say("2");
+    }
+    fn close_complete(&mut self) {
+        self.say("3");
+    }
+    fn no_data(&mut self) {
+        self.say("n");
+    }
+    fn parameter_description(&mut self, types: &[DataType]) {
+        self.say(format!("t {}", types.len()));
+    }
+    fn row_description(&mut self, columns: &[OutputColumn], _: &[Format]) {
+        self.say(format!("T {}", columns.len()));
+    }
+    fn data_row(&mut self, values: &[Value], columns: &[OutputColumn], _: &[Format], context: &TextContext) {
+        let shown = values.iter().zip(columns).map(|(value, column)| {
+            let mut out = Vec::new();
+            write_text(value, column.data_type, context, &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        });
+        let shown = shown.collect::<Vec<_>>().join("|");
+        self.say(format!("D {shown}"));
+    }
+    fn command_complete(&mut self, tag: &str) {
+        self.say(format!("C {tag}"));
+    }
+    fn empty_query(&mut self) {
+        self.say("I");
+    }
+    fn portal_suspended(&mut self) {
+        self.say("s");
+    }
+    fn error(&mut self, error: &Error) {
+        self.say(format!("E {} {}", error.code().as_str(), error.message()));
+    }
+    fn notice(&mut self, severity: &'static str, notice: &Error) {
+        self.say(format!("N {severity} {}", notice.message()));
+    }
+    fn ready_for_query(&mut self, status: TransactionStatus) {
+        self.say(match status {
+            TransactionStatus::Idle => "Z I",
+            TransactionStatus::InTransaction => "Z T",
+            TransactionStatus::Failed => "Z E",
+        });
+    }
+    fn parameter_status(&mut self, _: &str, _: &str) {}
+    fn copy_in(&mut self, _: Format, _: usize) {
+        self.say("G");
+    }
+    fn copy_out(&mut self, _: Format, _: usize) {
+        self.say("H");
+    }
+    fn copy_data(&mut self, data: &[u8]) {
+        self.say(format!("d {}", String::from_utf8_lossy(data)));
+    }
+    fn copy_done(&mut self) {
+        self.say("c");
+    }
+    fn buffered_bytes(&self) -> usize {
+        self.bytes
+    }
+    fn truncate(&mut self, bytes: usize) {
+        while self.bytes > bytes {
+            let line = self.lines.pop().expect("as many bytes as were counted");
+            self.bytes -= line.len();
+        }
+    }
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+thread_local! {
+    /// The time in the worlds of one test.
+    static NOW_US: Cell<i64> = const { Cell::new(1_700_000_000_000_000) };
+}
+
+fn clock_us() -> i64 {
+    NOW_US.with(Cell::get)
+}
+
+/// A node, its worker, and sessions by number.
+pub struct World {
+    pub node: Node,
+    worker: NodeWorker,
+    idle: Vec<Option<Box<Session>>>,
+    said: Vec<Vec<String>>,
+    gone: Vec<bool>,
+    directory: Arc<MemoryDirectory>,
+    store: Arc<MemoryStore>,
+    settings: NodeSettings,
+}
+
+impl World {
+    pub fn new(sessions: usize) -> World {
+        World::with(sessions, NodeSettings::default())
+    }
+
+    pub fn with(sessions: usize, settings: NodeSettings) -> World {
+        World::open(sessions, settings, Arc::default(), Arc::new(MemoryStore::new()))
+    }
+
+    /// Another life of the node, on what it has forced.
+    pub fn restart(self) -> World {
+        let (sessions, settings) = (self.idle.len(), self.settings);
+        let (directory, store) = (Arc::clone(&self.directory), Arc::clone(&self.store));
+        drop(self);
+        World::open(sessions, settings, directory, store)
+    }
+
+    fn open(
+        sessions: usize,
+        settings: NodeSettings,
+        directory: Arc<MemoryDirectory>,
+        store: Arc<MemoryStore>,
+    ) -> World {
+        let options = rubato_log::Options {
+            prepare_in_background: false,
+            ..rubato_log::Options::default()
+        };
+        let settings = NodeSettings { clock_us, ..settings };
+        let opened = Node::open(Arc::clone(&store) as _, Arc::clone(&directory) as _, options, settings);
+        let (node, _) = opened.expect("a node");
+        let mut worker = node.worker(0, None).expect("a worker");
+        let open = |number: usize| {
+            let start = SessionStart {
+                session: SessionId(number as u64 + 1),
+                user: "rubato".into(),
+                database: "rubato".into(),
+                ..SessionStart::default()
+            };
+            let mut responder: Box<dyn Responder> = Box::new(Lines::default());
+            Some(worker.open_session(start, &mut responder).expect("a session"))
+        };
+        let idle = (0..sessions).map(open).collect();
+        World {
+            node,
+            worker,
+            idle,
+            said: vec![Vec::new(); sessions],
+            gone: vec![false; sessions],
+            directory,
+            store,
+            settings,
+        }
+    }
+
+    pub fn is_idle(&self, session: usize) -> bool {
+        self.idle[session].is_some()
+    }
+
+    /// Hands requests to a session that is idle.
+    pub fn send(&mut self, session: usize, requests: impl IntoIterator<Item = Request>) {
+        let idle = self.idle[session].take().expect("the session is idle");
+        self.submit(session, idle, requests.into_iter().collect());
+    }
+
+    fn submit(&mut self, number: usize, session: Box<Session>, requests: VecDeque<Request>) {
+        self.worker.submit(Work {
+            session,
+            connection: number,
+            requests,
+            responder: Box::new(Lines::default()),
+            durable_at: Lsn(0),
+        });
+    }
+
+    /// Time passes.
+    pub fn pass(&self, us: i64) {
+        NOW_US.with(|now_us| now_us.set(now_us.get() + us));
+    }
+
+    /// One turn of the worker: what came back early goes in again. Whether anything came back.
+    pub fn turn(&mut self) -> bool {
+        self.worker.run(clock_us());
+        let mut completed = Vec::new();
+        while let Some(work) = self.worker.poll_completed() {
+            completed.push(work);
+        }
+        self.worker.force_if_idle();
+        let some = !completed.is_empty();
+        for mut work in completed {
+            let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
+            self.said[work.connection].append(&mut lines.lines);
+            if std::mem::take(&mut self.gone[work.connection]) {
+                self.submit(work.connection, work.session, VecDeque::from([Request::Terminate]));
+            } else if work.requests.is_empty() {
+                self.idle[work.connection] = Some(work.session);
+            } else {
+                self.submit(work.connection, work.session, work.requests);
+            }
+        }
+        some
+    }
+
+    /// Turns until every session is idle or waits for another one.
+    pub fn run(&mut self) {
+        for _ in 0..TURNS_MAX {
+            if !self.turn() {
+                return;
+            }
+        }
+        panic!("a session neither ends nor waits; said {:?}", self.said);
+    }
+
+    /// The client has gone: its owner puts an end to its session as soon as it has it back.
+    pub fn client_leaves(&mut self, session: usize) {
+        self.gone[session] = true;
+    }
+
+    pub fn cancel(&mut self, session: usize, reason: CancelReason) {
+        self.worker.cancel(SessionId(session as u64 + 1), reason);
+    }
+
+    /// What a session was told since it was last asked.
+    pub fn said(&mut self, session: usize) -> Vec<String> {
+        std::mem::take(&mut self.said[session])
+    }
+
+    /// Sends a script and runs.
+    pub fn begin(&mut self, session: usize, sql: &str) {
+        self.send(session, [query(sql)]);
+        self.run();
+    }
+
+    /// Sends requests, runs, and gives what was told.
+    pub fn tell(&mut self, session: usize, requests: impl IntoIterator<Item = Request>) -> Vec<String> {
+        self.send(session, requests);
+        self.run();
+        self.said(session)
+    }
+
+    /// Sends a script, runs, and gives what was told.
+    pub fn ask(&mut self, session: usize, sql: &str) -> Vec<String> {
+        self.begin(session, sql);
+        self.said(session)
+    }
+
+    /// The same for a script that must succeed.
+    pub fn must(&mut self, session: usize, sql: &str) -> Vec<String> {
+        let said = self.ask(session, sql);
+        assert!(!said.iter().any(|line| line.starts_with('E')), "{sql}: {said:?}");
+        assert!(said.last().is_some_and(|line| line.starts_with('Z')), "{sql}: {said:?}");
+        said
+    }
+
+    /// The rows of a script's answer.
+    pub fn rows(&mut self, session: usize, sql: &str) -> Vec<String> {
+        let said = self.must(session, sql);
+        let rows = said.iter().filter_map(|line| line.strip_prefix("D "));
+        rows.map(str::to_owned).collect()
+    }
+}
+
+pub fn query(sql: &str) -> Request {
+    Request::Query { sql: sql.into() }
+}
+
+pub fn parse(name: &str, sql: &str) -> Request {
+    Request::Parse {
+        name: name.into(),
+        sql: sql.into(),
+        parameter_types: Vec::new(),
+    }
+}
+
+pub fn bind(portal: &str, statement: &str) -> Request {
+    Request::Bind(Box::new(Bind {
+        portal: portal.into(),
+        statement: statement.into(),
+        ..Bind::default()
+    }))
+}
+
+pub fn execute(portal: &str, max_rows: u32) -> Request {
+    Request::Execute {
+        portal: portal.into(),
+        max_rows,
+    }
+}
+
+/// Parse, Bind and Execute of one statement without parameters.
+pub fn unnamed(sql: &str) -> [Request; 3] {
+    [parse("", sql), bind("", ""), execute("", 0)]
+}

@@ -1,0 +1,72 @@
+//! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
+
+use crate::catalog::{Catalog, Table};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The names of tables that differ between two catalogs.
+pub fn changed_tables(before: &Catalog, after: &Catalog) -> Vec<String> {
+    changed(&before.tables, &after.tables)
+}
+
+/// `newest` with what `own` changed since `base`. An error names what both have changed.
+pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog, String> {
+    let mut merged = newest.clone();
+    let tables = changed(&base.tables, &own.tables);
+    take_over(&tables, (&base.tables, &own.tables), &mut merged.tables)?;
+    let sequences = changed(&base.sequences, &own.sequences);
+    take_over(&sequences, (&base.sequences, &own.sequences), &mut merged.sequences)?;
+    for table in tables.iter().filter_map(|name| own.tables.get(name)) {
+        for name in names_of(table) {
+            let others = newest.tables.values().filter(|other| !tables.contains(&other.name));
+            let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
+                || (newest.sequences.contains_key(name) && !sequences.iter().any(|own| own == name));
+            if is_taken {
+                return Err(name.to_owned());
+            }
+        }
+    }
+    let names = merged.tables.iter().map(|(name, table)| (table.id, name.clone()));
+    merged.table_names = names.collect();
+    merged.next_id = merged.next_id.max(own.next_id);
+    Ok(merged)
+}
+
+fn changed<T>(before: &BTreeMap<String, Arc<T>>, after: &BTreeMap<String, Arc<T>>) -> Vec<String> {
+    let is_same = |name: &String| match (before.get(name), after.get(name)) {
+        (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+        _ => false,
+    };
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let names = after.keys().filter(|name| !is_same(name)).chain(gone);
+    names.cloned().collect()
+}
+
+fn take_over<T>(
+    names: &[String],
+    (base, own): (&BTreeMap<String, Arc<T>>, &BTreeMap<String, Arc<T>>),
+    merged: &mut BTreeMap<String, Arc<T>>,
+) -> Result<(), String> {
+    for name in names {
+        let untouched = match (base.get(name), merged.get(name)) {
+            (Some(base), Some(newest)) => Arc::ptr_eq(base, newest),
+            (None, None) => true,
+            _ => false,
+        };
+        if !untouched {
+            return Err(name.clone());
+        }
+        match own.get(name) {
+            Some(own) => drop(merged.insert(name.clone(), Arc::clone(own))),
+            None => drop(merged.remove(name)),
+        }
+    }
+    Ok(())
+}
+
+/// The names that a table takes in the one space of names of tables, indexes and sequences.
+fn names_of(table: &Table) -> impl Iterator<Item = &str> {
+    let indexes = table.indexes.iter().map(|index| index.name.as_str());
+    let key = (!table.primary_key.is_empty()).then_some(table.primary_key_name.as_str());
+    std::iter::once(table.name.as_str()).chain(indexes).chain(key)
+}

@@ -177,7 +177,7 @@ fn a_commit_that_waits_and_is_cancelled_ends_its_block() {
     let mut world = two_accounts(2);
     world.must(0, "begin; select n from t where id = 1 for update");
     // A blind formula behind the reader's place: its commit waits.
-    world.begin(1, "begin; update t set note = 'y' where id = 1; commit");
+    world.begin(1, "begin; update t set n = 5 where id = 1; commit");
     assert!(!world.is_idle(1));
     world.cancel(1, CancelReason::ClientRequest);
     world.run();

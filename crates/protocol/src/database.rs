@@ -5,6 +5,7 @@ use crate::contention::{Contention, Place};
 use crate::gone::Tombstones;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
+use crate::read::note_read;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::{AbortReason, Statistics};
 use crate::table::{Slot, Table};
@@ -222,6 +223,10 @@ impl FormulaDatabase {
                 continue;
             };
             let item = table.item_mut(write.slot);
+            if was_told && last_is_insert(item, transaction) {
+                // The place on the key protected that it was free, which the client was told. Without the place that is a read.
+                note_read(t, write.table, write.slot, item, write.key.as_bytes(), ColumnSet::EXISTENCE);
+            }
             if undo_write(item, transaction, was_told) {
                 // Nothing but the claim may be left of the intent: it goes with the transaction.
                 t.queued.push((write.table, write.slot));
@@ -398,6 +403,11 @@ fn remove_intent(
     let item = table.item_mut(slot);
     item.remove_intent(transaction);
     Some(item)
+}
+
+fn last_is_insert(item: &Item, transaction: TransactionId) -> bool {
+    let intent = item.intent(transaction);
+    matches!(intent.and_then(|intent| intent.changes.last()), Some(Change::Insert(_)))
 }
 
 /// Undoes the last change; true if a claim is left of it.

@@ -225,7 +225,14 @@ impl FormulaDatabase {
             let item = table.item_mut(write.slot);
             if was_told && last_is_insert(item, transaction) {
                 // The place on the key protected that it was free, which the client was told. Without the place that is a read.
-                note_read(t, write.table, write.slot, item, write.key.as_bytes(), ColumnSet::EXISTENCE);
+                note_read(
+                    t,
+                    write.table,
+                    write.slot,
+                    item,
+                    write.key.as_bytes(),
+                    ColumnSet::EXISTENCE,
+                );
             }
             if undo_write(item, transaction, was_told) {
                 // Nothing but the claim may be left of the intent: it goes with the transaction.

@@ -16,14 +16,7 @@ impl RowSource for Empty {
         Ok(None)
     }
 
-    fn scan(
-        &self,
-        _: TableId,
-        _: Bound<&[u8]>,
-        _: Bound<&[u8]>,
-        _: bool,
-        _: usize,
-    ) -> Result<Vec<(Key, StoredRow)>> {
+    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
         Ok(Vec::new())
     }
 }
@@ -89,5 +82,7 @@ fn who_took_back_an_insert_and_stands_before_the_next_one_commits() {
     insert(&mut database, second, 1);
     database.commit(second, None, &mut log).expect("commits");
     insert(&mut database, first, 2);
-    database.commit(first, None, &mut log).expect("it stands before the second");
+    database
+        .commit(first, None, &mut log)
+        .expect("it stands before the second");
 }

@@ -33,6 +33,9 @@ const LOOK_US: i64 = 20_000;
 /// How often a log that could not grow is tried again, as in the program.
 const LOG_US: i64 = 500_000;
 
+/// How long after the last client has ended something may still be kept for it.
+const DRAIN_US_MAX: i64 = 2_000_000;
+
 /// Something that happens. Events of an earlier life of the node come to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -114,6 +117,8 @@ struct World<'p> {
     next_transaction: i64,
     next_session: u64,
     ended_transactions: usize,
+    /// Since when all have ended and something is kept for them still.
+    drains_since_us: Option<i64>,
     /// How often something may still go wrong: a node that is disturbed for ever gets nowhere.
     troubles_left: usize,
     /// Numbers of ended transactions at which the node is to go down.
@@ -164,6 +169,7 @@ impl<'p> World<'p> {
             next_transaction: 1,
             next_session: 1,
             ended_transactions: 0,
+            drains_since_us: None,
             troubles_left: TROUBLES_MAX,
             crashes_at,
             history: History::default(),
@@ -219,6 +225,9 @@ impl<'p> World<'p> {
             }
             Event::Forces(worker, life) if life == self.life => {
                 self.scheduled[worker].forces = false;
+                // A worker of the server runs its engine in every round before it forces: that is how the engine knows the time.
+                let wall_us = self.wall_us();
+                self.workers[worker].run(wall_us);
                 let forced = self.workers[worker].force();
                 self.coverage
                     .count(if forced { "log forced" } else { "log not forced" });

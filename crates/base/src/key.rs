@@ -9,27 +9,107 @@ use crate::datetime::Interval;
 use crate::{DataType, Numeric, Result, Value};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 const VALUE: u8 = 1;
 const NULL: u8 = 255;
 
-/// An encoded key. Up to 24 bytes are held inline.
-#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(SmallVec<[u8; 24]>);
+/// Bytes that a key holds inline: with its length and the mark of which form it is, a key is 32 bytes.
+const INLINE_BYTES: usize = 30;
 
-/// The derived one would go byte by byte.
+/// An encoded key. Up to 30 bytes are held inline.
+///
+/// Keys that are inline compare in words, without a loop over bytes: with those of a 24-byte `SmallVec`, which compare as
+/// slices do, a search of the ordered keys took about twice as long, a quarter of the time of a recovery.
+#[derive(PartialEq, Eq)]
+pub struct Key(Bytes);
+
+#[derive(PartialEq, Eq)]
+enum Bytes {
+    /// What is behind the length is zero.
+    Inline { length: u8, bytes: [u8; INLINE_BYTES] },
+    /// More than fit inline.
+    Heap(Box<[u8]>),
+}
+
+/// The derived one would go through the parts of the enumeration.
 impl Clone for Key {
+    #[inline]
     fn clone(&self) -> Key {
-        Key::from_bytes(self.as_bytes())
+        match &self.0 {
+            Bytes::Inline { length, bytes } => Key(Bytes::Inline {
+                length: *length,
+                bytes: *bytes,
+            }),
+            Bytes::Heap(bytes) => Key(Bytes::Heap(bytes.clone())),
+        }
     }
+}
+
+impl Default for Key {
+    fn default() -> Key {
+        Key::from_bytes(&[])
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> Ordering {
+        match (&self.0, &other.0) {
+            (
+                Bytes::Inline { length, bytes },
+                Bytes::Inline {
+                    length: other_length,
+                    bytes: other_bytes,
+                },
+            ) => compare_inline(bytes, other_bytes).then(length.cmp(other_length)),
+            _ => self.as_bytes().cmp(other.as_bytes()),
+        }
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Compares as the bytes do that are there; where one goes on with zeros behind the end of the other, the lengths decide.
+#[inline]
+fn compare_inline(left: &[u8; INLINE_BYTES], right: &[u8; INLINE_BYTES]) -> Ordering {
+    // The last word overlaps the one before it, in bytes that are equal by then.
+    for from in [0, 8, 16, INLINE_BYTES - 8] {
+        let (left, right) = (word(left, from), word(right, from));
+        if left != right {
+            return left.cmp(&right);
+        }
+    }
+    Ordering::Equal
+}
+
+#[inline]
+fn word(bytes: &[u8; INLINE_BYTES], from: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[from..from + 8]);
+    u64::from_be_bytes(word)
 }
 
 impl Key {
     /// A key of these bytes.
     #[inline]
-    pub fn from_bytes(bytes: &[u8]) -> Key {
-        Key(SmallVec::from_slice(bytes))
+    pub fn from_bytes(from: &[u8]) -> Key {
+        if from.len() > INLINE_BYTES {
+            return Key(Bytes::Heap(from.into()));
+        }
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..from.len()].copy_from_slice(from);
+        Key(Bytes::Inline {
+            length: from.len() as u8,
+            bytes,
+        })
     }
 
     /// The key of these values.
@@ -42,40 +122,53 @@ impl Key {
     /// The bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Bytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Bytes::Heap(bytes) => bytes,
+        }
     }
 
     /// Bytes held outside the key itself.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
-        if self.0.spilled() { self.0.capacity() } else { 0 }
+        match &self.0 {
+            Bytes::Inline { .. } => 0,
+            Bytes::Heap(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// As the bytes do, since a key is looked for by them.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
 impl Borrow<[u8]> for Key {
     #[inline]
     fn borrow(&self) -> &[u8] {
-        &self.0
+        self.as_bytes()
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
 /// The smallest key above every key that starts with `prefix`; `None` if there is none.
 pub fn prefix_successor(prefix: &[u8]) -> Option<Key> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut bytes = SmallVec::from_slice(&prefix[..=last]);
+    let mut bytes: SmallVec<[u8; INLINE_BYTES]> = SmallVec::from_slice(&prefix[..=last]);
     bytes[last] += 1;
-    Some(Key(bytes))
+    Some(Key::from_bytes(&bytes))
 }
 
 /// Writes a key component by component.
 #[derive(Default)]
-pub struct KeyWriter(SmallVec<[u8; 24]>);
+pub struct KeyWriter(SmallVec<[u8; INLINE_BYTES]>);
 
 impl KeyWriter {
     /// Continues after a key that is already there.
@@ -149,7 +242,7 @@ impl KeyWriter {
 
     /// The key.
     pub fn finish(self) -> Key {
-        Key(self.0)
+        Key::from_bytes(&self.0)
     }
 }
 
@@ -351,5 +444,33 @@ mod tests {
         assert!(KeyReader::new(&[1, 2]).next(DataType::Int4).is_err());
         assert!(KeyReader::new(&[1, b'a']).next(DataType::Text).is_err());
         assert!(KeyReader::new(&[3]).next(DataType::Text).is_err());
+    }
+
+    #[test]
+    fn keys_compare_and_hash_as_their_bytes_do() {
+        use std::hash::BuildHasher;
+        let lengths = [0, 1, 7, 8, 9, 15, 16, 17, 22, 23, 24, 25, 29, 30, 31, 40];
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for length in lengths {
+            all.push(vec![0; length]);
+            all.push(vec![0xff; length]);
+            for at in 0..length {
+                let mut bytes = vec![1; length];
+                bytes[at] = if at % 2 == 0 { 0 } else { 2 };
+                all.push(bytes);
+            }
+        }
+        let hashes = std::hash::RandomState::new();
+        for a in &all {
+            let key = Key::from_bytes(a);
+            assert_eq!(key.as_bytes(), &a[..]);
+            assert_eq!(key.heap_bytes() > 0, a.len() > INLINE_BYTES);
+            assert_eq!(hashes.hash_one(&key), hashes.hash_one(&a[..]));
+            for b in &all {
+                let other = Key::from_bytes(b);
+                assert_eq!(key.cmp(&other), a.cmp(b), "{a:?} {b:?}");
+                assert_eq!(key == other, a == b, "{a:?} {b:?}");
+            }
+        }
     }
 }

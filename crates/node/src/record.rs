@@ -58,6 +58,16 @@ pub(crate) enum Record {
     },
 }
 
+impl Record {
+    /// The changes of rows that stand in the record.
+    pub(crate) fn changes(&self) -> &[LoggedChange] {
+        match self {
+            Record::Part { changes, .. } | Record::Commit { changes, .. } | Record::Prepare { changes, .. } => changes,
+            Record::Decision { .. } => &[],
+        }
+    }
+}
+
 /// A place in an item's queue as the log has it.
 pub(crate) type LoggedPlace = (TableId, Key, ColumnSet);
 

@@ -41,6 +41,8 @@ pub struct RecoveryProgress {
 
 /// How often a recovery tells how far it has come.
 const PROGRESS_EVERY_US: i64 = 1_000_000;
+/// Records whose rows are looked up together before they are replayed.
+const NEAR_RECORDS: usize = 8;
 /// Rows laid out again at a time.
 const DERIVED_ROWS: usize = 256;
 
@@ -133,11 +135,7 @@ pub(crate) fn replay<'a>(
     while let Some(batch) = source.next_records()? {
         report.log_bytes += batch.log_bytes;
         report.transactions += batch.records.len() as u64;
-        for (start, end, record) in batch.records {
-            recovery.database.note_log_position(start);
-            recovery.take(record)?;
-            recovery.database.note_log_position(end);
-        }
+        recovery.take_all(batch.records)?;
         let Some(bounds) = &bounds else { continue };
         if recovery.database.memory_bytes() > bounds.memory_bytes {
             spill(&mut recovery.database, recovery.store, bounds.memory_bytes / 2)?;
@@ -193,6 +191,22 @@ impl<'a> Recovery<'a> {
             stored,
             store: &**store,
         }
+    }
+
+    fn take_all(&mut self, records: Vec<(Lsn, Lsn, Record)>) -> Result<()> {
+        let mut records = records.into_iter();
+        while !records.as_slice().is_empty() {
+            let next = records.as_slice().iter().take(NEAR_RECORDS);
+            let changes = next.flat_map(|(_, _, record)| record.changes());
+            let near = changes.filter(|(table, key, _)| self.database.draw_near(*table, key));
+            std::hint::black_box(near.count());
+            for (start, end, record) in records.by_ref().take(NEAR_RECORDS) {
+                self.database.note_log_position(start);
+                self.take(record)?;
+                self.database.note_log_position(end);
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, record: Record) -> Result<()> {

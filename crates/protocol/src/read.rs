@@ -7,7 +7,7 @@ use crate::item::{Item, apply_changes, same};
 use crate::queue::is_busy;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
-use crate::table::{Items, Slot, Table, byte_bounds};
+use crate::table::{Items, Slot, Table, byte_bounds, key_bounds};
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
 use std::borrow::Cow;
@@ -290,11 +290,11 @@ pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Tim
             continue;
         };
         held.mark_range(&read.range, ts);
-        let Some(bounds) = byte_bounds(&read.range) else {
+        let Some(bounds) = key_bounds(&read.range) else {
             continue;
         };
         let (map, mut items) = held.map_and_items();
-        for (_, slot) in map.range::<[u8], _>(bounds) {
+        for (_, slot) in map.range::<Key, _>(bounds) {
             items.get(*slot).marks.raise(read.columns, ts);
         }
     }
@@ -413,18 +413,18 @@ fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timesta
 }
 
 fn unsettled_in(held: &mut Table, read: &RangeRecord, reader: TransactionId, when: Timestamp) -> Option<TransactionId> {
-    let bounds = byte_bounds(&read.range)?;
+    let bounds = key_bounds(&read.range)?;
     let (map, mut items) = held.map_and_items();
-    map.range::<[u8], _>(bounds)
+    map.range::<Key, _>(bounds)
         .find_map(|(_, slot)| items.get(*slot).unsettled(reader, read.columns, when))
 }
 
 fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: Timestamp) -> bool {
-    let Some(bounds) = byte_bounds(&read.range) else {
+    let Some(bounds) = key_bounds(&read.range) else {
         return true;
     };
     let (map, mut items) = held.map_and_items();
-    map.range::<[u8], _>(bounds).all(|(_, slot)| {
+    map.range::<Key, _>(bounds).all(|(_, slot)| {
         let item = items.get(*slot);
         let unchanged = || {
             same(
@@ -454,14 +454,14 @@ struct Scan<'a> {
 impl Scan<'_> {
     /// Over a table whose rows are all in memory.
     fn memory(&mut self, held: &mut Table, range: &KeyRange) -> Outcome<ScanEnd> {
-        let Some(bounds) = byte_bounds(range) else {
+        let Some(bounds) = key_bounds(range) else {
             return Ok(ScanEnd::Exhausted);
         };
         let (map, mut items) = held.map_and_items();
         let stopped = if self.reverse {
-            self.items(map.range::<[u8], _>(bounds).rev(), &mut items)?
+            self.items(map.range::<Key, _>(bounds).rev(), &mut items)?
         } else {
-            self.items(map.range::<[u8], _>(bounds), &mut items)?
+            self.items(map.range::<Key, _>(bounds), &mut items)?
         };
         Ok(stopped.map_or(ScanEnd::Exhausted, |key| ScanEnd::Stopped(key.clone())))
     }
@@ -546,11 +546,11 @@ impl Scan<'_> {
 
     /// Visits what memory and a batch of the store have between them in a span, in order; memory counts where both have a key.
     fn span(&mut self, held: &mut Table, span: &KeyRange, batch: Vec<(Key, StoredRow)>) -> Outcome<Option<Key>> {
-        let Some(bounds) = byte_bounds(span) else {
+        let Some(bounds) = key_bounds(span) else {
             return Ok(None);
         };
         let (map, mut items) = held.map_and_items();
-        let range = map.range::<[u8], _>(bounds);
+        let range = map.range::<Key, _>(bounds);
         if self.reverse {
             self.both(range.rev(), batch, &mut items)
         } else {

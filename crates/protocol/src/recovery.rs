@@ -62,6 +62,17 @@ impl FormulaDatabase {
         Ok(())
     }
 
+    /// Looks a row up that will soon be replayed onto, so that it is near by then; says whether it is in memory.
+    ///
+    /// Most of a replay is waiting for rows that are far from the processor. Look-ups one after another, with nothing between
+    /// them, wait together.
+    pub fn draw_near(&self, table: TableId, key: &Key) -> bool {
+        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        let item = held.and_then(|held| held.find(key.as_bytes()).map(|slot| held.item(slot)));
+        item.and_then(|item| item.row.as_ref())
+            .is_some_and(|row| row.as_bytes().first().is_some_and(|byte| *byte != u8::MAX))
+    }
+
     /// Rule D-6, after the last replayed change: whatever was read before the restart, no formula may take a place below it.
     pub fn finish_recovery(&mut self) {
         self.clock = self.clock.next_tick();

@@ -218,7 +218,7 @@ impl Table {
 
     /// Takes an item out: its slot is free for another key, and whoever remembers the slot finds that it is not the same.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Item> {
-        let slot = self.map.remove(key.as_bytes())?;
+        let slot = self.map.remove(key)?;
         self.exact.remove(key.as_bytes(), slot);
         let place = self.item_mut(slot);
         let empty = Item {
@@ -361,10 +361,9 @@ pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {
         }
 }
 
-/// The bounds of a range as the map and the store take them; `None` if it is empty (a map refuses such a range).
-pub(crate) fn byte_bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
-    let from = range.from.as_ref().map(Key::as_bytes);
-    let to = range.to.as_ref().map(Key::as_bytes);
+/// The bounds of a range as the ordered keys take them; `None` if it is empty (a map refuses such a range).
+pub(crate) fn key_bounds(range: &KeyRange) -> Option<(Bound<&Key>, Bound<&Key>)> {
+    let (from, to) = (range.from.as_ref(), range.to.as_ref());
     let empty = match (from, to) {
         (Bound::Included(from), Bound::Included(to)) => from > to,
         (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
@@ -372,6 +371,12 @@ pub(crate) fn byte_bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]
         _ => false,
     };
     (!empty).then_some((from, to))
+}
+
+/// The bounds of a range as the store takes them; `None` if it is empty.
+pub(crate) fn byte_bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+    let (from, to) = key_bounds(range)?;
+    Some((from.map(Key::as_bytes), to.map(Key::as_bytes)))
 }
 
 /// A row read back during recovery was written before every record that is replayed onto it.

@@ -14,15 +14,16 @@ use rubato_base::{Result, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::outcomes::OutcomeRecord;
-use rubato_sql::partition::Attachment;
+use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
+use std::collections::BTreeSet;
 
 /// Rows taken while the partition is held: a pause of well under a millisecond.
 const TAKE_ROWS: usize = 1_000;
 /// Bytes of one batch of the store.
 const BATCH_BYTES: usize = 2 << 20;
 /// The table of the store that holds the mark.
-const MARK_TABLE: u32 = 0;
+pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
 /// Format of the mark and of everything that it describes.
 const FORMAT_VERSION: u32 = 1;
@@ -100,21 +101,22 @@ pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
 impl Shared {
     /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
-        let mut mark = {
+        let (mut mark, unused) = {
             let mut partition = self.partition.lock();
             partition.drop_storage([]);
             partition.database.begin_checkpoint();
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
             let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);
-            Mark {
+            let mark = Mark {
                 log_start: appended.min(undecided),
                 clock: partition.database.clock(),
                 next_storage_id: partition.next_storage_id,
                 catalog: (*partition.catalog).clone(),
                 sequences: partition.sequences.all(),
                 outcomes: partition.sequences.outcomes.all(),
-            }
+            };
+            (mark, self.unused_storage(&partition))
         };
         let mut report = CheckpointReport {
             log_start: mark.log_start,
@@ -152,7 +154,7 @@ impl Shared {
         self.forcer
             .truncate_before(rubato_log::Lsn(mark.log_start))
             .map_err(|error| log_error(&error))?;
-        self.drop_unused_storage(&mark.catalog)?;
+        self.drop_unused_storage(&unused)?;
         Ok(report)
     }
 
@@ -180,12 +182,22 @@ impl Shared {
         self.store.apply(batch).map_err(|error| store_error(&error))
     }
 
-    /// Storage that the catalog of the last mark had and that of this one has not: nothing refers to it any more.
-    fn drop_unused_storage(&self, catalog: &Catalog) -> Result<()> {
-        let now = storage_ids(catalog);
-        let before = std::mem::replace(&mut *self.marked_storage.lock(), now.clone());
-        for gone in before.into_iter().filter(|id| !now.contains(id)) {
+    /// Storage of which the store may hold rows, and that neither the catalog nor an open transaction has: once the mark with that
+    /// catalog is written, nothing refers to it any more.
+    fn unused_storage(&self, partition: &Partition) -> Vec<TableId> {
+        let mut stored = self.stored.lock();
+        let named = storage_ids(&partition.catalog);
+        let private: BTreeSet<TableId> = partition.database.private_tables().collect();
+        let is_unused = |id: &&TableId| !named.contains(id) && !private.contains(id);
+        let unused = stored.iter().filter(is_unused).copied().collect();
+        stored.extend(named);
+        unused
+    }
+
+    fn drop_unused_storage(&self, unused: &[TableId]) -> Result<()> {
+        for gone in unused {
             self.store.drop_table(gone.0).map_err(|error| store_error(&error))?;
+            self.stored.lock().remove(gone);
         }
         Ok(())
     }

@@ -5,9 +5,10 @@ use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::read_ahead::Helper;
 use crate::recovery::{RecoveryProgress, RecoveryReport, recover};
+use crate::source::StoredTables;
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
-use rubato_base::{Error, Lsn, Result, SessionId, TableId};
+use rubato_base::{Error, Lsn, Result, SessionId};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::executor::Limits;
@@ -85,8 +86,8 @@ pub(crate) struct Shared {
     pub(crate) forcer: Forcer,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
-    /// Storage of the catalog that the last checkpoint mark holds.
-    pub(crate) marked_storage: Mutex<Vec<TableId>>,
+    /// Storage of which the store may hold rows.
+    pub(crate) stored: StoredTables,
     /// Held by the thread that forces the log.
     forcing: AtomicBool,
     log_thread: LogThread,
@@ -316,7 +317,7 @@ impl Node {
             forcer,
             store,
             inboxes: Mutex::new(Vec::new()),
-            marked_storage: Mutex::new(recovered.stored),
+            stored: recovered.stored,
             forcing: AtomicBool::new(false),
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),

@@ -1,12 +1,12 @@
 //! Opening: the rows of the last checkpoint, and the log from its mark on.
 
-use crate::checkpoint::{Mark, spill, storage_ids};
+use crate::checkpoint::{MARK_TABLE, Mark, spill, storage_ids};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::node::NodeSettings;
 use crate::read_ahead::LogSource;
 use crate::record::{LoggedChange, Record, damaged};
-use crate::source::StoreSource;
+use crate::source::{StoreSource, StoredTables};
 use parking_lot::Mutex;
 use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Lsn, Result, SessionId, SqlState, TableId, Timestamp};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
@@ -52,8 +52,7 @@ pub(crate) struct Recovery<'a> {
     sequences: SequenceValues,
     next_storage_id: u32,
     parts: Vec<LoggedChange>,
-    /// Storage of which the store may hold rows.
-    stored: BTreeSet<TableId>,
+    stored: StoredTables,
     store: &'a dyn Store,
 }
 
@@ -63,8 +62,8 @@ pub(crate) struct Recovered {
     pub(crate) forcer: Forcer,
     pub(crate) log_end: LogEnd,
     pub(crate) report: RecoveryReport,
-    /// Storage of which the store may hold rows: what of it no later catalog has is dropped with the next mark.
-    pub(crate) stored: Vec<TableId>,
+    /// What of it no later catalog has is dropped with the next mark.
+    pub(crate) stored: StoredTables,
 }
 
 /// Opens what is there, or an empty database.
@@ -86,7 +85,8 @@ pub(crate) fn recover(
     };
     let (recovery, mut report) = replay(store, directory, settings, Some(bounds))?;
     report.cut_bytes = tail.dropped_bytes;
-    let stored = recovery.stored.iter().copied().collect();
+    let stored = Arc::clone(&recovery.stored);
+    drop_unknown(&**store, &stored.lock())?;
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
         database: recovery.database,
@@ -170,10 +170,15 @@ fn log_reader(directory: &Arc<dyn LogDirectory>, mark: Option<&Mark>) -> Result<
 
 impl<'a> Recovery<'a> {
     fn new(store: &'a Arc<dyn Store>, settings: &NodeSettings, mark: Mark) -> Recovery<'a> {
-        let source = Box::new(StoreSource(Arc::clone(store)));
+        let tables: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
+        let stored = StoredTables::default();
+        stored.lock().clone_from(&tables);
+        let source = Box::new(StoreSource {
+            store: Arc::clone(store),
+            stored: Arc::clone(&stored),
+        });
         let mut database = FormulaDatabase::new(source, settings.policies, mark.clock);
-        let stored: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
-        stored.iter().for_each(|storage| database.open_table(*storage));
+        tables.iter().for_each(|storage| database.open_table(*storage));
         database.note_log_position(Lsn(mark.log_start));
         let mut sequences = SequenceValues::default();
         mark.sequences
@@ -281,7 +286,7 @@ impl<'a> Recovery<'a> {
         for new in after.difference(&before) {
             // A checkpoint that was cut short may have stored some of its rows already.
             self.database.open_table(*new);
-            self.stored.insert(*new);
+            self.stored.lock().insert(*new);
         }
         for derived in attachment.derived {
             derive(&mut self.database, &catalog, cts, derived)?;
@@ -326,6 +331,18 @@ fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, der
         }
     }
     database.rollback(id);
+    Ok(())
+}
+
+/// Drops what transactions have laid down that never committed: neither the last checkpoint nor the log knows it, and its number
+/// will be given again.
+fn drop_unknown(store: &dyn Store, known: &BTreeSet<TableId>) -> Result<()> {
+    let tables = store.tables().map_err(|error| store_error(&error))?;
+    for table in tables.into_iter().filter(|table| *table != MARK_TABLE) {
+        if !known.contains(&TableId(table)) {
+            store.drop_table(table).map_err(|error| store_error(&error))?;
+        }
+    }
     Ok(())
 }
 

@@ -2,18 +2,26 @@
 
 use crate::errors::store_error;
 use crate::record::damaged;
+use parking_lot::Mutex;
 use rubato_base::{Key, Result, Row, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, RowSource, StoredRow};
 use rubato_storage::{Batch, Store};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// Storage of which the store may hold rows, whether a catalog has it or not.
+pub(crate) type StoredTables = Arc<Mutex<BTreeSet<TableId>>>;
+
 /// The store behind the formula database.
-pub(crate) struct StoreSource(pub(crate) Arc<dyn Store>);
+pub(crate) struct StoreSource {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) stored: StoredTables,
+}
 
 impl RowSource for StoreSource {
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
-        let value = self.0.get(table.0, key).map_err(|error| store_error(&error))?;
+        let value = self.store.get(table.0, key).map_err(|error| store_error(&error))?;
         value.map(|bytes| decode(&bytes)).transpose()
     }
 
@@ -26,12 +34,28 @@ impl RowSource for StoreSource {
         limit: usize,
     ) -> Result<Vec<(Key, StoredRow)>> {
         let rows = self
-            .0
+            .store
             .scan(table.0, from, to, reverse, limit)
             .map_err(|error| store_error(&error))?;
         rows.into_iter()
             .map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?)))
             .collect()
+    }
+
+    fn takes_rows(&self) -> bool {
+        true
+    }
+
+    fn lay_down(&self, rows: &[DirtyRow]) -> Result<()> {
+        // Noted first: what was written by half is to be dropped as well.
+        self.stored.lock().extend(rows.iter().map(|row| row.table));
+        let mut batch = Batch::new();
+        put_rows(rows, &mut batch);
+        self.store.apply(batch).map_err(|error| store_error(&error))
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        self.store.force().map_err(|error| store_error(&error))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the protocol is asked and how it answers.
 
+use crate::memory::DirtyRow;
 use rubato_base::{
     ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId,
 };
@@ -20,6 +21,22 @@ pub trait RowSource: Send {
         reverse: bool,
         limit: usize,
     ) -> Result<Vec<(Key, StoredRow)>>;
+
+    /// Whether [`RowSource::lay_down`] takes rows.
+    fn takes_rows(&self) -> bool {
+        false
+    }
+
+    /// Takes rows of storage that one open transaction knows, see `laying.rs`. They are durable after the next
+    /// [`RowSource::make_durable`].
+    fn lay_down(&self, _rows: &[DirtyRow]) -> Result<()> {
+        Err(Error::internal("these rows are kept in memory only"))
+    }
+
+    /// Makes durable what was laid down.
+    fn make_durable(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A row of the store.

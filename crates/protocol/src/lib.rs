@@ -23,6 +23,7 @@ mod exact;
 mod gone;
 pub mod grid;
 mod item;
+mod laying;
 mod live;
 mod memory;
 mod queue;

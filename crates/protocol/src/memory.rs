@@ -103,14 +103,15 @@ impl FormulaDatabase {
 
     /// How many rows have changed since a checkpoint took them.
     pub fn dirty_rows(&self) -> usize {
-        let stored = self.tables.iter().flatten().filter(|table| !table.private);
+        let stored = self.tables.iter().flatten().filter(|table| table.private.is_none());
         stored.map(|table| table.dirty).sum()
     }
 
     /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
     pub fn begin_checkpoint(&mut self) {
         for table in self.tables.iter_mut().flatten() {
-            table.flush_from = (table.dirty > 0 && !table.private).then_some(FlushFrom::Deletions(Bound::Unbounded));
+            table.flush_from =
+                (table.dirty > 0 && table.private.is_none()).then_some(FlushFrom::Deletions(Bound::Unbounded));
         }
     }
 
@@ -236,6 +237,12 @@ impl FormulaDatabase {
         let from = table.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
         let limit = (*steps).min(HAND_STEPS);
         let (mut seen, mut leaving, mut left) = (0, Vec::new(), self.memory_bytes);
+        // No snapshot but its creator's finds private storage.
+        let oldest = if table.private.is_some() {
+            Timestamp::MAX
+        } else {
+            oldest
+        };
         let (map, mut items) = table.map_and_items();
         let mut last = None;
         for (key, slot) in map.range((from, Bound::Unbounded)).take(limit) {

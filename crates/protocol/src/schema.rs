@@ -1,14 +1,9 @@
-//! What schema changes need of the protocol: who writes to a table, a snapshot that has moved up, and storage that only one
-//! transaction knows, in which rows are laid out without being pending first.
-//!
-//! Private storage is read by nobody else before its transaction has committed, so that its rows need no places and no intents:
-//! they are there as soon as they are laid. They are not written to the store before, and the log does not have them: whoever
-//! lays rows out of others writes down how, and does it again in recovery.
+//! What schema changes need of the protocol: who writes to a table, and a snapshot that has moved up. The storage that they make is
+//! in `laying.rs`.
 
 use crate::api::{Outcome, Stop, WaitReason};
-use crate::database::{FormulaDatabase, table_of};
-use crate::item::Item;
-use rubato_base::{Error, Key, Row, TableId, TransactionId};
+use crate::database::FormulaDatabase;
+use rubato_base::{Error, TableId, TransactionId};
 
 impl FormulaDatabase {
     /// The transaction is going to write to the table: a schema change of it waits for the transaction's end.
@@ -51,49 +46,5 @@ impl FormulaDatabase {
             )));
         }
         self.advance(transaction, newest)
-    }
-
-    /// Declares new, empty storage that only its creator knows.
-    pub fn create_private_table(&mut self, table: TableId) {
-        self.create_table(table);
-        if let Ok(held) = table_of(&mut self.tables, table) {
-            held.private = true;
-        }
-    }
-
-    /// Whether the storage is known to its creator only.
-    pub fn is_private(&self, table: TableId) -> bool {
-        let held = self.tables.get(table.0 as usize);
-        held.is_some_and(|held| held.as_ref().is_some_and(|held| held.private))
-    }
-
-    /// The creator of private storage has committed: others find it, and the next checkpoint stores its rows.
-    pub fn publish_table(&mut self, table: TableId) {
-        if let Ok(held) = table_of(&mut self.tables, table) {
-            held.private = false;
-        }
-    }
-
-    /// Puts a row into private storage; false if the key is taken. Nothing undoes it but dropping the storage.
-    pub fn lay_row(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<bool> {
-        let ts = self.active(transaction)?.ts;
-        let held = table_of(&mut self.tables, table)?;
-        if !held.private {
-            let message = "rows are laid out in storage that others may read";
-            return Err(Stop::Fail(Error::internal(message)));
-        }
-        if held.find(key.as_bytes()).is_some() {
-            return Ok(false);
-        }
-        let item = Item {
-            row: Some(row),
-            cts: ts,
-            dirty: true,
-            ..Item::default()
-        };
-        held.add(key, item, &mut self.memory_bytes);
-        held.dirty += 1;
-        held.last_cts = held.last_cts.max(ts);
-        Ok(true)
     }
 }

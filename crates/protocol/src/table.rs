@@ -4,6 +4,7 @@ use crate::api::{KeyRange, RowSource, StoredRow};
 use crate::exact::ExactKeys;
 use crate::gone::Deletions;
 use crate::item::{Item, ReadMarks};
+use crate::laying::Laying;
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
 use crate::undecided::Retained;
@@ -47,8 +48,8 @@ pub(crate) struct Table {
     /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
     /// as most are, need not be looked for then.
     stored_up_to: Option<Key>,
-    /// Only its creator knows it, see `schema`.
-    pub(crate) private: bool,
+    /// Set while only its creator knows it, see `laying`.
+    pub(crate) private: Option<Laying>,
     /// No row that is not in memory was read above this timestamp.
     pub(crate) low_water: Timestamp,
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
@@ -77,7 +78,7 @@ impl Table {
             free: Vec::new(),
             complete,
             stored_up_to: None,
-            private: false,
+            private: None,
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
@@ -123,6 +124,11 @@ impl Table {
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
         self.exact.find(key, |slot| self.item(slot).key.as_bytes() == key)
+    }
+
+    /// Whether a key that is not in memory has a row in the store.
+    pub(crate) fn is_stored(&self, id: TableId, key: &[u8], source: &dyn RowSource) -> Result<bool> {
+        Ok(self.may_be_stored(key) && source.get(id, key)?.is_some())
     }
 
     /// The slot of `key`, from memory or the store; a key without a row gets an empty item, which carries its read marks.

@@ -227,6 +227,10 @@ impl Store for Disk {
         self.change(|| self.rows.drop_table(table))
     }
 
+    fn tables(&self) -> Result<Vec<u32>> {
+        self.rows.tables()
+    }
+
     fn bytes_used(&self) -> Result<u64> {
         self.rows.bytes_used()
     }

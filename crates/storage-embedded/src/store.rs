@@ -360,6 +360,11 @@ impl Store for EmbeddedStore {
         Ok(())
     }
 
+    fn tables(&self) -> Result<Vec<u32>> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(spaces.keys().copied().collect())
+    }
+
     fn bytes_used(&self) -> Result<u64> {
         let guard = self.read_engine()?;
         let Some(engine) = &*guard else {

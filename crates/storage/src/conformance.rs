@@ -158,6 +158,8 @@ fn tables_are_apart_and_can_be_dropped(store: &dyn Store) {
     // A table may come again, empty.
     put(store, 5, b"other", b"1");
     store.force().expect("forces");
+    let left: Vec<u32> = tables.iter().copied().filter(|table| *table != u32::MAX).collect();
+    assert_eq!(store.tables(), Ok(left));
     assert_eq!(store.get(5, b"key"), Ok(None));
     assert_eq!(count(store, 5), 1);
     let report = store.check().expect("whole");

@@ -229,6 +229,10 @@ impl Store for MemoryStore {
         self.lock().change(Call::Drop(table), 0)
     }
 
+    fn tables(&self) -> Result<Vec<u32>> {
+        Ok(self.lock().current.keys().copied().collect())
+    }
+
     fn bytes_used(&self) -> Result<u64> {
         Ok(self.lock().current_bytes)
     }

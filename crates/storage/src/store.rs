@@ -59,6 +59,12 @@ pub trait Store: Send + Sync {
     /// Any; nothing has changed then.
     fn drop_table(&self, table: u32) -> Result<()>;
 
+    /// The tables that something was put into and that were not dropped, in ascending order.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
+    fn tables(&self) -> Result<Vec<u32>>;
+
     /// Bytes on the disk.
     ///
     /// # Errors

@@ -70,6 +70,36 @@ pub(crate) fn insert_row<T: Tuple + ?Sized>(
     Ok(None)
 }
 
+/// Lays a new row whose constraints were checked, and its index entries, in storage that only this transaction knows.
+pub(crate) fn lay_row(
+    table: &Table,
+    key: &Key,
+    row: &RowRef<'_>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Conflict>> {
+    let transaction = context.transaction;
+    let own = context
+        .database
+        .lay_row(transaction, table.id, key.clone(), row.to_row())?;
+    if !own {
+        return Ok(Some(Conflict {
+            index: None,
+            key: key.clone(),
+        }));
+    }
+    for (number, index) in table.indexes.iter().enumerate() {
+        let entry = entry_key(table, index, row, key.as_bytes())?;
+        let content = entry_row(index, key.as_bytes());
+        if !context.database.lay_row(transaction, index.id, entry, content)? {
+            return Ok(Some(Conflict {
+                index: Some(number),
+                key: key.clone(),
+            }));
+        }
+    }
+    Ok(None)
+}
+
 /// Writes a new row of the table and checks everything about it but foreign keys, which go to `effects`.
 pub(crate) fn add_row(
     table: &Arc<Table>,

@@ -1,8 +1,8 @@
 //! The rows' part of schema changes: fills indexes, lays rows out under a new key, checks what is there.
 //!
-//! All of it reads under the protocol, in slices. New storage is known to nobody else before the new catalog is. Private storage
-//! (see `FormulaDatabase::lay_row`) is filled without pending changes, and what it was filled from is said ([`Derived`]), so that
-//! recovery can do it again; other new storage is written to like any other. Nobody else writes to the table meanwhile: the
+//! All of it reads under the protocol, in slices. New storage is known to nobody else before the new catalog is. Where rows are laid
+//! in it (see `FormulaDatabase::lay_row`) they are not pending; unless they are in the store, what they were made of is said
+//! ([`Derived`]), so that recovery can do it again. Other new storage is written to like any other. Nobody else writes to the table meanwhile: the
 //! session has seen to that.
 
 use super::constraints::{shown_key, unique_constraint};
@@ -58,7 +58,7 @@ impl SchemaRun {
                 if self.rest.is_some() {
                     return Ok(false);
                 }
-                self.derived.extend(task.derived(context));
+                self.derived.extend(task.derived(context)?);
             }
             self.value = None;
             self.at += 1;
@@ -183,14 +183,15 @@ impl Task {
         }
     }
 
-    /// What recovery must know, if rows were laid out in private storage.
-    fn derived(&self, context: &ExecutionContext<'_>) -> Option<Derived> {
+    /// What recovery must know, if rows were laid out in private storage and are not in the store.
+    fn derived(&self, context: &mut ExecutionContext<'_>) -> Outcome<Option<Derived>> {
         let (from, to) = match self.doing {
             Doing::FillIndex(index) => (self.storage, self.table.indexes[index].id),
             Doing::Rewrite => (self.storage, self.table.id),
-            _ => return None,
+            _ => return Ok(None),
         };
-        context.database.is_private(to).then_some(Derived { from, to })
+        let is_to_be_made_again = context.database.is_laid_out(to) && !context.database.finish_laying(&[to])?;
+        Ok(is_to_be_made_again.then_some(Derived { from, to }))
     }
 }
 
@@ -222,7 +223,7 @@ fn table_of(name: &str, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
 
 fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     let own = &table.indexes[index];
-    let is_new = if context.database.is_private(own.id) {
+    let is_new = if context.database.is_laid_out(own.id) {
         let entry = entry_key(table, own, row, key.as_bytes())?;
         let entry_row = entry_row(own, key.as_bytes());
         context.spend(1);
@@ -245,7 +246,7 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
     }
     let key = new_row_key(table, row, context)?;
     let (database, transaction) = (&mut *context.database, context.transaction);
-    let is_new = if database.is_private(table.id) {
+    let is_new = if database.is_laid_out(table.id) {
         database.lay_row(transaction, table.id, key, row.clone())?
     } else {
         database.insert(transaction, table.id, key, row.clone())? == Insertion::Inserted

@@ -54,11 +54,17 @@ impl Session {
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
         partition.admit_write()?;
-        let reader = Box::new(CopyReader::new(copy)?);
+        let mut reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us);
         let catalog = self.catalog(partition);
         if let Some(table) = &copy.table {
             self.note_written(&[(table.name.clone(), table.version)], partition)?;
+        }
+        if let Some(table) = &copy.table
+            && self.transaction.as_ref().is_some_and(|it| it.savepoints.is_empty())
+            && !partition.database.written_tables(id).contains(&table.id)
+        {
+            reader.lay_rows(&mut partition.database);
         }
         let savepoint = partition.database.savepoint(id);
         let Some(mut current) = self.current.take() else {

@@ -138,10 +138,16 @@ impl Session {
         };
         match work {
             StorageWork::Create { storage } => {
-                if is_laid_out(*storage, works, transaction, partition, after) {
-                    partition.database.create_private_table(*storage);
-                } else {
-                    partition.database.create_table(*storage);
+                partition.database.create_private_table(*storage);
+                match source_of(*storage, works, after) {
+                    Some(source) if is_left_alone(source, works, transaction, partition) => {
+                        if was_there(source, transaction, partition) {
+                            partition.database.lay_out(*storage);
+                        } else if partition.database.is_laid_down(source) {
+                            partition.database.lay_down(&[*storage]);
+                        }
+                    }
+                    _ => {}
                 }
                 transaction.created_storage.push(*storage);
             }
@@ -250,33 +256,33 @@ fn have_to_itself(tables: &[String], before: &Catalog, id: TransactionId, partit
     }
 }
 
-/// Whether new storage can be laid out privately and made again by recovery: it is filled from a table whose rows are all
-/// committed, in storage that was there before this transaction.
-fn is_laid_out(
-    storage: TableId,
-    works: &[StorageWork],
-    transaction: &OpenTransaction,
-    partition: &Partition,
-    after: &Catalog,
-) -> bool {
+/// What new storage is filled from, if it is filled from other storage.
+fn source_of(storage: TableId, works: &[StorageWork], after: &Catalog) -> Option<TableId> {
     let rewritten_from = |name: &str| {
         works.iter().find_map(|work| match work {
             StorageWork::Rewrite { table, from, .. } if table == name => Some(*from),
             _ => None,
         })
     };
-    let source = works.iter().find_map(|work| match work {
+    works.iter().find_map(|work| match work {
         StorageWork::Rewrite { table, from, .. } if after.tables.get(table)?.id == storage => Some(*from),
         StorageWork::FillIndex { table, index } if after.tables.get(table)?.indexes.get(*index)?.id == storage => {
             rewritten_from(table).or(Some(after.tables.get(table)?.id))
         }
         _ => None,
-    });
-    let Some(source) = source else { return false };
-    let base = transaction.base_catalog.as_ref().unwrap_or(&partition.catalog);
-    let was_there = base.tables.values().any(|table| table.id == source);
+    })
+}
+
+/// Whether rows can be laid out of the source: none of them is pending.
+fn is_left_alone(source: TableId, works: &[StorageWork], transaction: &OpenTransaction, partition: &Partition) -> bool {
     let changes_rows = works.iter().any(|work| matches!(work, StorageWork::FillColumn { .. }));
-    was_there && !changes_rows && !partition.database.written_tables(transaction.id).contains(&source)
+    !changes_rows && !partition.database.written_tables(transaction.id).contains(&source)
+}
+
+/// Whether the source was there before this transaction, so that recovery can lay rows out of it again.
+fn was_there(source: TableId, transaction: &OpenTransaction, partition: &Partition) -> bool {
+    let base = transaction.base_catalog.as_ref().unwrap_or(&partition.catalog);
+    base.tables.values().any(|table| table.id == source)
 }
 
 /// Gives the new catalog and every table that it changed a version that no other catalog has, not even one that was rolled back:

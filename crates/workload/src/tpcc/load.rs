@@ -10,6 +10,8 @@ use crate::random::Random;
 /// COPY data are handed over in pieces of about this many bytes: large enough that a call costs nothing, small enough
 /// to stay in the processor's cache.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Rows after which a COPY ends and the next one begins.
+const PIECE_ROWS: u64 = 30_000;
 
 /// 2026-01-01 00:00:00 UTC: the load's "current time" is fixed so that the data depend on the seed alone.
 const LOAD_TIME: &str = "2026-01-01 00:00:00";
@@ -71,17 +73,24 @@ impl LoadJob {
         rows as u64
     }
 
-    /// Runs the COPY; `progress` is told the rows handed over since its last call. Returns the rows loaded.
+    /// Runs the COPY, in pieces that each fit a server with little memory; `progress` is told the rows handed over since its last
+    /// call. Returns the rows loaded.
     ///
     /// # Errors
-    /// What the client reported; nothing is loaded then.
+    /// What the client reported; nothing of that piece is loaded then.
     pub fn run<C: Client>(&self, client: &mut C, progress: &dyn Fn(u64)) -> Result<u64, ClientError> {
         let mut rows = RowWriter::new(*self);
-        client.copy_in(self.table.copy(), &mut |chunk| {
-            let written = rows.fill(chunk);
-            progress(written);
-            written > 0
-        })
+        let mut loaded = 0;
+        while !rows.is_at_end() {
+            let mut in_piece = 0;
+            loaded += client.copy_in(self.table.copy(), &mut |chunk| {
+                let written = if in_piece < PIECE_ROWS { rows.fill(chunk) } else { 0 };
+                in_piece += written;
+                progress(written);
+                written > 0
+            })?;
+        }
+        Ok(loaded)
     }
 }
 
@@ -141,6 +150,10 @@ impl RowWriter {
             }
         }
         rows
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.district > self.districts()
     }
 
     fn districts(&self) -> i64 {

@@ -6,15 +6,16 @@ use super::fields::{Fields, LineEnd, Record, bad_format};
 use super::packed::{PackedRows, Packer, shown};
 use super::place_of;
 use super::text::TextParser;
+use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::constraints::unique_violation;
 use crate::executor::keys::new_row_key;
 use crate::executor::referential::Effects;
-use crate::executor::rows::insert_row;
+use crate::executor::rows::{insert_row, lay_row};
 use crate::statement::{CopyFormat, CopyStatement};
-use rubato_base::{Error, Key, Result, SqlState};
+use rubato_base::{Error, Key, Result, SqlState, TableId};
 use rubato_formula::EvalContext;
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 
 /// The longest record taken.
 const RECORD_BYTES_MAX: usize = 256 << 20;
@@ -32,6 +33,8 @@ pub struct CopyReader {
     skips_header: bool,
     is_volatile: bool,
     is_self_referring: bool,
+    /// Rows are laid in storage that nobody else knows, instead of being inserted.
+    lays_rows: bool,
     buffer: Vec<u8>,
     fields: Fields,
     waiting: PackedRows,
@@ -86,6 +89,7 @@ impl CopyReader {
             parser: Parser::new(statement),
             skips_header: statement.header && !is_binary,
             is_self_referring,
+            lays_rows: false,
             buffer: Vec::new(),
             fields: Fields::default(),
             waiting: PackedRows::default(),
@@ -105,6 +109,14 @@ impl CopyReader {
     /// Whether [`CopyReader::pack`] must be called by whoever holds the partition: a default takes numbers from a sequence.
     pub fn packs_in_partition(&self) -> bool {
         self.is_volatile
+    }
+
+    /// Rows are to be laid (see `FormulaDatabase::lay_row`) in the table's storage and that of its indexes, if these are empty storage that
+    /// only this transaction knows, so that there may be more of them than memory holds. Before the first data. The table must have
+    /// no foreign keys, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
+    pub fn lay_rows(&mut self, database: &mut FormulaDatabase) {
+        let table = &self.packer.table;
+        self.lays_rows = table.foreign_keys.is_empty() && database.lay_down(&storage_of(table));
     }
 
     /// Takes the next piece of data, which may end anywhere, and packs its rows. Keeps what is not a whole record yet. What is
@@ -132,6 +144,9 @@ impl CopyReader {
                 "COPY file signature not recognized"
             };
             return Err(Stop::Fail(bad_format(message)));
+        }
+        if self.lays_rows {
+            context.database.finish_laying(&storage_of(&self.packer.table))?;
         }
         self.effects.settle_all(context)?;
         Ok(self.rows)
@@ -220,7 +235,12 @@ impl CopyReader {
         } else {
             Key::from_bytes(first.key)
         };
-        match insert_row(table, &key, first.row.to_row(), &first.row, None, context) {
+        let placed = if self.lays_rows {
+            lay_row(table, &key, &first.row, context)
+        } else {
+            insert_row(table, &key, first.row.to_row(), &first.row, None, context)
+        };
+        match placed {
             Ok(None) => {}
             Ok(Some(conflict)) => {
                 let error = unique_violation(table, conflict.index, &first.row, context.evaluation.text);
@@ -243,4 +263,10 @@ impl CopyReader {
         }
         Ok(true)
     }
+}
+
+/// The storage of a table and of its indexes.
+fn storage_of(table: &Table) -> Vec<TableId> {
+    let indexes = table.indexes.iter().map(|index| index.id);
+    std::iter::once(table.id).chain(indexes).collect()
 }

@@ -1,0 +1,193 @@
+//! Storage that only one transaction knows, in which rows are laid without being pending first.
+//!
+//! Private storage is read by nobody else before its transaction has committed, so that its rows need no places and no intents:
+//! they are there as soon as they are laid. The log does not have them. Of two ways that make them outlive a crash, the caller
+//! takes one:
+//! - They stay in memory until the transaction has committed, and the commit says what they were made of: recovery makes them again.
+//! - They are *laid down*: they go to the store while they are laid, may leave memory, and are forced before the commit. However
+//!   many they are, they take no more memory than others do. A transaction that does not commit leaves rows in the store under a
+//!   number that no catalog has; whoever owns the store drops them.
+
+use crate::api::{Outcome, Stop};
+use crate::database::{FormulaDatabase, table_of};
+use crate::item::Item;
+use crate::memory::DirtyRow;
+use crate::table::row_bytes;
+use rubato_base::{Error, Key, Row, TableId, Timestamp, TransactionId};
+
+/// Rows that are laid down together, ...
+const LAID_DOWN_ROWS: usize = 2048;
+/// Storage that has as many rows is laid down instead of staying in memory, if the store takes rows; ...
+const IN_MEMORY_ROWS_MAX: usize = 32 * 1024;
+/// ... either of them sooner if there is a row for each so many bytes of the memory: they take about one part in sixteen of it then.
+const MEMORY_BYTES_PER_ROW: usize = 4096;
+
+/// How the rows of private storage come there, and how they outlive a crash.
+#[derive(Clone, Debug)]
+pub(crate) enum Laying {
+    /// Like others: pending, and in the log.
+    None,
+    /// They are laid, and in memory only.
+    InMemory,
+    /// They are laid, and go to the store; these keys are still to go.
+    Down(Vec<Key>),
+}
+
+impl FormulaDatabase {
+    /// Declares new, empty storage that only its creator knows.
+    pub fn create_private_table(&mut self, table: TableId) {
+        self.create_table(table);
+        if let Ok(held) = table_of(&mut self.tables, table) {
+            held.private = Some(Laying::None);
+        }
+    }
+
+    /// Rows are to be laid in private storage that is empty. They stay in memory as long as they are few, or the store takes none.
+    pub fn lay_out(&mut self, table: TableId) {
+        if let Ok(held) = table_of(&mut self.tables, table)
+            && held.private.is_some()
+            && held.len() == 0
+        {
+            held.private = Some(Laying::InMemory);
+        }
+    }
+
+    /// Whether rows may be laid in the storage: it is known to its creator only, and not written to like others.
+    pub fn is_laid_out(&self, table: TableId) -> bool {
+        matches!(self.laying(table), Some(Laying::InMemory | Laying::Down(_)))
+    }
+
+    /// Whether the rows of private storage go to the store.
+    pub fn is_laid_down(&self, table: TableId) -> bool {
+        matches!(self.laying(table), Some(Laying::Down(_)))
+    }
+
+    /// The storage that is known to its creators only.
+    pub fn private_tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        let tables = (0..self.tables.len()).map(|index| TableId(index as u32));
+        tables.filter(|table| self.laying(*table).is_some())
+    }
+
+    /// Rows are to be laid in private storage, and to go to the store from the first one on; false, and nothing has changed, if the
+    /// store takes none, or rows have come there in another way.
+    pub fn lay_down(&mut self, tables: &[TableId]) -> bool {
+        let may_be = |table: &TableId| {
+            let is_empty = || {
+                self.tables[table.0 as usize]
+                    .as_ref()
+                    .is_some_and(|held| held.len() == 0)
+            };
+            self.is_laid_down(*table) || (self.laying(*table).is_some() && is_empty())
+        };
+        if !self.source.takes_rows() || !tables.iter().all(may_be) {
+            return false;
+        }
+        for table in tables {
+            if let Ok(held) = table_of(&mut self.tables, *table)
+                && !matches!(held.private, Some(Laying::Down(_)))
+            {
+                held.private = Some(Laying::Down(Vec::new()));
+            }
+        }
+        true
+    }
+
+    /// The creator of private storage has committed: others find it, and the next checkpoint stores what of its rows is not in the
+    /// store.
+    pub fn publish_table(&mut self, table: TableId) {
+        if let Ok(held) = table_of(&mut self.tables, table) {
+            held.private = None;
+        }
+    }
+
+    /// Puts a row into private storage; false if the key is taken. Nothing undoes it but dropping the storage.
+    pub fn lay_row(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<bool> {
+        let ts = self.active(transaction)?.ts;
+        let held = table_of(&mut self.tables, table)?;
+        if !matches!(held.private, Some(Laying::InMemory | Laying::Down(_))) {
+            let message = "rows are laid out in storage that others may read";
+            return Err(Stop::Fail(Error::internal(message)));
+        }
+        // Its creator may have looked for the key: then there is an item without a row.
+        let looked_for = held.find(key.as_bytes());
+        let is_taken = match looked_for {
+            Some(slot) => held.item(slot).row.is_some() || held.item(slot).hot.is_some(),
+            None => held.is_stored(table, key.as_bytes(), &*self.source)?,
+        };
+        if is_taken {
+            return Ok(false);
+        }
+        if let Some(Laying::Down(keys)) = &mut held.private {
+            keys.push(key.clone());
+        }
+        let slot = match looked_for {
+            Some(slot) => slot,
+            None => held.add(key, Item::default(), &mut self.memory_bytes),
+        };
+        let before = row_bytes(held.item(slot));
+        let item = held.item_mut(slot);
+        // Below every place that its own transaction may take.
+        (item.row, item.cts) = (Some(row), Timestamp(ts.0.saturating_sub(1)));
+        held.touched(slot, before, &mut self.memory_bytes);
+        held.last_cts = held.last_cts.max(ts);
+        self.put_laid_if_many(table)?;
+        Ok(true)
+    }
+
+    fn put_laid_if_many(&mut self, table: TableId) -> Outcome<()> {
+        let rows_max = self.memory_bytes_max / MEMORY_BYTES_PER_ROW;
+        let held = table_of(&mut self.tables, table)?;
+        match &held.private {
+            Some(Laying::Down(keys)) if keys.len() >= LAID_DOWN_ROWS.min(rows_max) => self.put_laid(table),
+            Some(Laying::InMemory) if held.len() >= IN_MEMORY_ROWS_MAX.min(rows_max) && self.source.takes_rows() => {
+                held.private = Some(Laying::Down(held.keys().map(|(key, _)| key.clone()).collect()));
+                self.put_laid(table)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All rows of private storage are laid. Whether they are in the store, durably, so that nobody has to make them again.
+    pub fn finish_laying(&mut self, tables: &[TableId]) -> Outcome<bool> {
+        let down: Vec<TableId> = tables.iter().copied().filter(|id| self.is_laid_down(*id)).collect();
+        for table in &down {
+            self.put_laid(*table)?;
+        }
+        if !down.is_empty() {
+            self.source.make_durable()?;
+        }
+        Ok(!tables.is_empty() && down.len() == tables.len())
+    }
+
+    fn laying(&self, table: TableId) -> Option<&Laying> {
+        let held = self.tables.get(table.0 as usize)?.as_ref()?;
+        held.private.as_ref()
+    }
+
+    /// Gives the store the rows that it is to have.
+    fn put_laid(&mut self, table: TableId) -> Outcome<()> {
+        let held = table_of(&mut self.tables, table)?;
+        let Some(Laying::Down(keys)) = &mut held.private else {
+            return Ok(());
+        };
+        let keys = std::mem::take(keys);
+        for some in keys.chunks(LAID_DOWN_ROWS) {
+            let slots: Vec<_> = some.iter().filter_map(|key| held.find(key.as_bytes())).collect();
+            let rows: Vec<DirtyRow> = slots.iter().map(|slot| dirty_row(table, held.item(*slot))).collect();
+            self.source.lay_down(&rows)?;
+            for slot in slots {
+                held.dirty -= usize::from(std::mem::take(&mut held.item_mut(slot).dirty));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn dirty_row(table: TableId, item: &Item) -> DirtyRow {
+    DirtyRow {
+        table,
+        key: item.key.clone(),
+        cts: item.cts,
+        row: item.row.clone(),
+    }
+}

@@ -236,6 +236,7 @@ fn loosened(text: &str) -> String {
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let rest = types.iter().find_map(|name| part.strip_prefix(name)).unwrap_or(part);
+        let rest = rest.strip_prefix("[]").unwrap_or(rest);
         let modifier = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         match modifier.filter(|(inner, _)| inner.chars().all(|letter| letter.is_ascii_digit() || letter == ',')) {
             Some((_, rest)) => out.push_str(rest),

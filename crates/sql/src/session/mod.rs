@@ -21,6 +21,7 @@ mod environment;
 mod execute;
 mod extended;
 mod finish;
+mod pause;
 mod plans;
 mod schema;
 mod script;
@@ -219,6 +220,7 @@ pub struct Session {
     cancelled: Option<Error>,
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
+    pauses: pause::Pauses,
 }
 
 impl Session {
@@ -259,6 +261,7 @@ impl Session {
             now_us: 0,
             cancelled: None,
             conflicts: 0,
+            pauses: pause::Pauses::default(),
         }
     }
 
@@ -314,6 +317,7 @@ impl Session {
         if let Some(current) = &mut self.current {
             current.started_us = current.started_us.saturating_add(by_us);
         }
+        self.shift_pause(by_us);
     }
 
     /// Whether a statement is under way.
@@ -497,6 +501,7 @@ impl Session {
     fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let mut error = error;
         let ends_block = self.is_committing();
+        self.end_pauses(partition);
         if let Some(current) = self.current.take()
             && !current.streamed
             && current.origin != Origin::Script

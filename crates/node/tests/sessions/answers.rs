@@ -55,6 +55,24 @@ fn a_portal_with_a_row_limit_goes_on_where_it_was() {
     assert_eq!(world.rows(0, "select n from t order by id"), ["10", "10", "10"]);
 }
 
+/// Sync is passed over while data comes in, as in PostgreSQL; any other statement ends the connection, and what was open with it.
+#[test]
+fn a_statement_in_the_midst_of_copy_ends_the_connection() {
+    let mut world = two_accounts(2);
+    world.must(0, "begin; update t set note = 'x' where id = 1");
+    let mut requests = Vec::from(unnamed("copy t (id, n) from stdin"));
+    requests.extend([Request::CopyData(b"7\t7\n".to_vec().into()), Request::Sync]);
+    assert_eq!(world.tell(0, requests), ["1", "2", "G"]);
+    assert!(!world.is_over(0));
+    let said = world.tell(0, [query("select 1"), query("select 2")]);
+    assert_eq!(said, ["E 08P01 unexpected message while COPY data is awaited"]);
+    assert!(world.is_over(0));
+    assert_eq!(
+        world.rows(1, "select id, note from t where id in (1, 7) for update nowait"),
+        ["1|a"]
+    );
+}
+
 /// As PostgreSQL 15 answers: only what has rows can be asked again.
 #[test]
 fn a_finished_portal_is_not_run_again() {

@@ -129,7 +129,12 @@ impl Session {
                         SqlState::PROTOCOL_VIOLATION,
                         "unexpected message while COPY data is awaited",
                     );
-                    return Some(self.fail(error, &mut lock.lock(), responder));
+                    let _ = self.fail(error, &mut lock.lock(), responder);
+                    // What else comes may be meant as data: as in PostgreSQL the connection ends.
+                    self.leave(&mut lock.lock());
+                    self.is_over = true;
+                    requests.clear();
+                    return Some(Next::Idle);
                 }
             }
         }

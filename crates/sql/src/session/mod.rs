@@ -221,6 +221,7 @@ pub struct Session {
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
     pauses: pause::Pauses,
+    is_over: bool,
 }
 
 impl Session {
@@ -262,6 +263,7 @@ impl Session {
             cancelled: None,
             conflicts: 0,
             pauses: pause::Pauses::default(),
+            is_over: false,
         }
     }
 
@@ -328,6 +330,11 @@ impl Session {
     /// Whether a COPY FROM STDIN is under way.
     pub fn awaits_data(&self) -> bool {
         self.copy_in.is_some()
+    }
+
+    /// Whether the client and the session no longer understand each other: it has ended, and its connection is to be closed.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The open transaction, 0 if there is none.

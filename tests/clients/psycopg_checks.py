@@ -69,6 +69,58 @@ def every_type_there_and_back_as_text_and_as_binary(connect):
 
 
 @check
+def lists_are_compared_with_any_and_all(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists listed")
+        conn.execute("create table listed (id int primary key, b bigint, v varchar(9), u uuid)")
+        one = uuid.UUID(int=1)
+        conn.execute("insert into listed select g, g * 10, 'v' || g, null from generate_series(1, 20) g")
+        conn.execute("update listed set u = %s where id = 3", [one])
+        for binary in (False, True):
+            cursor = conn.cursor(binary=binary)
+            for condition, values, wanted in [
+                ("id = any(%s)", [3, 1, None, 77], [1, 3]), ("b = any(%s)", [10, 20, 70000], [1, 2]),
+                ("v = any(%s)", ["v1", "v9"], [1, 9]), ("u = any(%s)", [one], [3]), ("id = any(%s)", [], []),
+                ("id <> all(%s)", list(range(3, 21)), [1, 2]), ("id > all(%s)", [], list(range(1, 21))),
+            ]:
+                rows = cursor.execute(f"select id from listed where {condition} order by id", [values]).fetchall()
+                expect([row[0] for row in rows], wanted)
+        prepared = conn.pgconn
+        prepared.prepare(b"listing", b"select 1 from listed where id = any($1) and b = any($2) and v <> all($3) and u = any($4)")
+        described = prepared.describe_prepared(b"listing")
+        expect([described.param_type(index) for index in range(described.nparams)], [1007, 1016, 1009, 2951])
+        error = fails(errors.InvalidTextRepresentation, conn.execute, "select id from listed where id = any('{1,2')")
+        expect(error.diag.message_primary, 'malformed array literal: "{1,2"')
+
+
+@check
+def advisory_locks_keep_migrations_apart(connect):
+    with connect() as first, connect() as second:
+        first.execute("select pg_advisory_lock(%s)", [72707369])
+        first.commit()
+        expect(second.execute("select pg_try_advisory_lock(72707369), pg_try_advisory_lock(1, 2)").fetchone(), (False, True))
+        second.commit()
+        done = []
+        waiter = threading.Thread(target=lambda: done.append(second.execute("select pg_advisory_xact_lock(72707369)")))
+        waiter.start()
+        time.sleep(0.3)
+        expect(done, [])
+        first.close()
+        waiter.join(10)
+        expect(len(done), 1)
+        with connect() as third:
+            third.execute("set lock_timeout = '200ms'")
+            fails(errors.LockNotAvailable, third.execute, "select pg_advisory_lock(72707369)")
+            third.rollback()
+            second.commit()
+            expect(third.execute("select pg_try_advisory_lock(72707369)").fetchone(), (True,))
+            begun = time.monotonic()
+            third.execute("select pg_sleep(0.3)")
+            if time.monotonic() - begun < 0.3:
+                raise AssertionError("pg_sleep did not sleep")
+
+
+@check
 def not_a_number_and_comparison_of_parameters(connect):
     with connect() as conn:
         conn.execute("drop table if exists typed")

@@ -2,7 +2,8 @@
 
 use crate::datetime::{self, DAY_US, Interval};
 use crate::text_format::{apply_modifier, parse_characters};
-use crate::{DataType, Error, Numeric, Result, SqlState, Value};
+use crate::{Array, DataType, Error, Numeric, Result, SqlState, Value};
+use std::sync::Arc;
 
 fn wrong_length() -> Error {
     Error::new(SqlState::INVALID_BINARY_REPRESENTATION, "incorrect binary data format")
@@ -36,6 +37,10 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
         DataType::Void if bytes.is_empty() => Value::Null,
         DataType::Void => return Err(wrong_length()),
+        array => {
+            let element = array.element().ok_or_else(wrong_length)?;
+            Value::Array(Arc::new(Array::parse_binary(element, bytes)?))
+        }
     };
     if modifier < 0 {
         Ok(value)
@@ -126,6 +131,7 @@ pub fn write_binary(value: &Value, data_type: DataType, out: &mut Vec<u8>) {
             out.extend_from_slice(&v.months.to_be_bytes());
         }
         Value::Uuid(v) => out.extend_from_slice(v),
+        Value::Array(v) => v.write_binary(out),
     }
 }
 

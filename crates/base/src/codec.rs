@@ -1,7 +1,8 @@
 //! A small byte reader and writer: lengths are LEB128, fixed numbers little-endian. Reading never panics.
 
-use crate::{DataType, Error, Numeric, Result, SqlState, Value, datetime::Interval};
+use crate::{Array, DataType, Error, Numeric, Result, SqlState, Value, datetime::Interval};
 use ecow::EcoString;
+use std::sync::Arc;
 
 /// Reads what the `put_` functions wrote. Every short or malformed input is an error with SQLSTATE XX001.
 #[derive(Clone, Debug)]
@@ -134,6 +135,7 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
             out.extend_from_slice(&v.microseconds.to_le_bytes());
         }
         Value::Uuid(v) => out.extend_from_slice(v),
+        Value::Array(v) => v.items.iter().for_each(|item| put_value(out, item)),
     }
 }
 
@@ -170,8 +172,20 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
             })
         }
         DataType::Uuid => Value::Uuid(fixed(payload)?),
-        _ => return Err(damaged("a value has a type that is never stored")),
+        other => match other.element() {
+            Some(element) => Value::Array(Arc::new(decode_array(element, payload)?)),
+            None => return Err(damaged("a value has a type that is never stored")),
+        },
     })
+}
+
+fn decode_array(element: DataType, payload: &[u8]) -> Result<Array> {
+    let mut reader = ByteReader::new(payload);
+    let mut items = Vec::new();
+    while !reader.rest().is_empty() {
+        items.push(reader.value()?);
+    }
+    Ok(Array { element, items })
 }
 
 /// Whether [`decode_value`] would take these bytes, without a copy of what is in them.

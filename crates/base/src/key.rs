@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+const END_OF_ARRAY: u8 = 0;
 const VALUE: u8 = 1;
 const NULL: u8 = 255;
 
@@ -212,6 +213,11 @@ impl KeyWriter {
                     .extend_from_slice(&(interval_order(v) ^ (1 << 127)).to_be_bytes());
             }
             Value::Uuid(v) => self.0.extend_from_slice(v),
+            // For grouping only: no column has such a type.
+            Value::Array(v) => {
+                v.items.iter().for_each(|item| self.push(item));
+                self.0.push(END_OF_ARRAY);
+            }
         }
     }
 
@@ -336,7 +342,7 @@ impl<'a> KeyReader<'a> {
                 })
             }
             DataType::Uuid => Value::Uuid(self.array()?),
-            DataType::Void => return Err(damaged("a key has a component of type void")),
+            other => return Err(damaged(&format!("a key has a component of type {other}"))),
         })
     }
 

@@ -10,6 +10,7 @@
 //!
 //! Start with [`Value`], then [`Row`] and [`Key`].
 
+mod array;
 pub mod binary_format;
 pub mod codec;
 pub mod datetime;
@@ -22,6 +23,7 @@ pub mod text_format;
 mod types;
 mod value;
 
+pub use array::Array;
 pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
 pub use key::{Key, KeyReader, KeyWriter, prefix_successor};

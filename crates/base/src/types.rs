@@ -48,10 +48,48 @@ pub enum DataType {
     Oid = 19,
     /// `name`, held as text of at most 63 bytes
     Name = 20,
+    /// `boolean[]`
+    BoolArray = 21,
+    /// `smallint[]`
+    Int2Array = 22,
+    /// `integer[]`
+    Int4Array = 23,
+    /// `bigint[]`
+    Int8Array = 24,
+    /// `real[]`
+    Float4Array = 25,
+    /// `double precision[]`
+    Float8Array = 26,
+    /// `numeric[]`
+    NumericArray = 27,
+    /// `text[]`
+    TextArray = 28,
+    /// `character varying[]`
+    VarcharArray = 29,
+    /// `character[]`
+    CharArray = 30,
+    /// `bytea[]`
+    ByteaArray = 31,
+    /// `date[]`
+    DateArray = 32,
+    /// `time without time zone[]`
+    TimeArray = 33,
+    /// `timestamp without time zone[]`
+    TimestampArray = 34,
+    /// `timestamp with time zone[]`
+    TimestampTzArray = 35,
+    /// `interval[]`
+    IntervalArray = 36,
+    /// `uuid[]`
+    UuidArray = 37,
+    /// `oid[]`
+    OidArray = 38,
+    /// `name[]`
+    NameArray = 39,
 }
 
 /// Name, object id, wire length of each type, in the order of the enum.
-const TYPES: [(DataType, &str, u32, i16); 21] = [
+const TYPES: [(DataType, &str, u32, i16); 40] = [
     (DataType::Unknown, "unknown", 705, -2),
     (DataType::Bool, "boolean", 16, 1),
     (DataType::Int2, "smallint", 21, 2),
@@ -73,6 +111,48 @@ const TYPES: [(DataType, &str, u32, i16); 21] = [
     (DataType::Void, "void", 2278, 4),
     (DataType::Oid, "oid", 26, 4),
     (DataType::Name, "name", 19, 64),
+    (DataType::BoolArray, "boolean[]", 1000, -1),
+    (DataType::Int2Array, "smallint[]", 1005, -1),
+    (DataType::Int4Array, "integer[]", 1007, -1),
+    (DataType::Int8Array, "bigint[]", 1016, -1),
+    (DataType::Float4Array, "real[]", 1021, -1),
+    (DataType::Float8Array, "double precision[]", 1022, -1),
+    (DataType::NumericArray, "numeric[]", 1231, -1),
+    (DataType::TextArray, "text[]", 1009, -1),
+    (DataType::VarcharArray, "character varying[]", 1015, -1),
+    (DataType::CharArray, "character[]", 1014, -1),
+    (DataType::ByteaArray, "bytea[]", 1001, -1),
+    (DataType::DateArray, "date[]", 1182, -1),
+    (DataType::TimeArray, "time without time zone[]", 1183, -1),
+    (DataType::TimestampArray, "timestamp without time zone[]", 1115, -1),
+    (DataType::TimestampTzArray, "timestamp with time zone[]", 1185, -1),
+    (DataType::IntervalArray, "interval[]", 1187, -1),
+    (DataType::UuidArray, "uuid[]", 2951, -1),
+    (DataType::OidArray, "oid[]", 1028, -1),
+    (DataType::NameArray, "name[]", 1003, -1),
+];
+
+/// Types and the types of arrays of them.
+const ARRAYS: [(DataType, DataType); 19] = [
+    (DataType::Bool, DataType::BoolArray),
+    (DataType::Int2, DataType::Int2Array),
+    (DataType::Int4, DataType::Int4Array),
+    (DataType::Int8, DataType::Int8Array),
+    (DataType::Float4, DataType::Float4Array),
+    (DataType::Float8, DataType::Float8Array),
+    (DataType::Numeric, DataType::NumericArray),
+    (DataType::Text, DataType::TextArray),
+    (DataType::Varchar, DataType::VarcharArray),
+    (DataType::Char, DataType::CharArray),
+    (DataType::Bytea, DataType::ByteaArray),
+    (DataType::Date, DataType::DateArray),
+    (DataType::Time, DataType::TimeArray),
+    (DataType::Timestamp, DataType::TimestampArray),
+    (DataType::TimestampTz, DataType::TimestampTzArray),
+    (DataType::Interval, DataType::IntervalArray),
+    (DataType::Uuid, DataType::UuidArray),
+    (DataType::Oid, DataType::OidArray),
+    (DataType::Name, DataType::NameArray),
 ];
 
 impl DataType {
@@ -102,6 +182,22 @@ impl DataType {
     /// The type with this number in the row and catalog codecs.
     pub fn from_tag(tag: u8) -> Option<DataType> {
         TYPES.get(tag as usize).map(|entry| entry.0)
+    }
+
+    /// The type of the elements, if this is an array type.
+    pub fn element(self) -> Option<DataType> {
+        ARRAYS
+            .iter()
+            .find(|(_, array)| *array == self)
+            .map(|(element, _)| *element)
+    }
+
+    /// The type of arrays of this type, if there is one.
+    pub fn array(self) -> Option<DataType> {
+        ARRAYS
+            .iter()
+            .find(|(element, _)| *element == self)
+            .map(|(_, array)| *array)
     }
 
     /// Whether values are character strings.

@@ -1,9 +1,10 @@
 //! One SQL value.
 
 use crate::datetime::Interval;
-use crate::{DataType, Numeric};
+use crate::{Array, DataType, Numeric};
 use ecow::{EcoString, EcoVec};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// One SQL value. 24 bytes; text of up to 15 bytes is held inline, longer text is shared by reference count.
 ///
@@ -44,6 +45,8 @@ pub enum Value {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
+    /// An array; never in a row or key.
+    Array(Arc<Array>),
 }
 
 impl Value {
@@ -83,6 +86,7 @@ impl Value {
             Value::TimestampTz(_) => DataType::TimestampTz,
             Value::Interval(_) => DataType::Interval,
             Value::Uuid(_) => DataType::Uuid,
+            Value::Array(array) => array.data_type(),
         }
     }
 
@@ -111,6 +115,7 @@ impl Value {
         match self {
             Value::Text(text) if text.len() > 15 => text.len() + 16,
             Value::Bytea(bytes) => bytes.len() + 16,
+            Value::Array(array) => array.heap_bytes(),
             _ => 0,
         }
     }
@@ -126,6 +131,7 @@ impl Value {
             (Time(a), Time(b)) | (Timestamp(a), Timestamp(b)) | (TimestampTz(a), TimestampTz(b)) => a.cmp(b),
             (Interval(a), Interval(b)) => a.cmp(b),
             (Uuid(a), Uuid(b)) => a.cmp(b),
+            (Value::Array(a), Value::Array(b)) => a.order(b),
             _ => return compare_numbers(self, other),
         })
     }

@@ -25,6 +25,10 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Folder> {
+        if path.exists() && !path.is_dir() {
+            let wrong = std::io::Error::from(std::io::ErrorKind::NotADirectory);
+            return Err(io_error("cannot use the data folder", path, &wrong));
+        }
         std::fs::create_dir_all(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
         let lock = lock(path)?;
         check_version(path)?;

@@ -26,6 +26,7 @@ const CASE: u8 = 11;
 const IN_LIST: u8 = 12;
 const COALESCE: u8 = 13;
 const CAST: u8 = 14;
+const COMPARE_ELEMENTS: u8 = 15;
 
 const SET: u8 = 1;
 const ADD: u8 = 2;
@@ -70,7 +71,7 @@ impl Expr {
             Expr::IsDistinct(left, right) => put_operands(out, IS_DISTINCT, &[left, right]),
             Expr::Compare(comparison, left, right) => {
                 out.push(COMPARE);
-                out.push(COMPARISONS.iter().position(|other| other == comparison).unwrap_or(0) as u8);
+                put_comparison(out, *comparison);
                 left.encode(out);
                 right.encode(out);
             }
@@ -86,6 +87,18 @@ impl Expr {
             Expr::InList(operand, list) => {
                 put_operands(out, IN_LIST, &[operand]);
                 put_list(out, list);
+            }
+            Expr::CompareElements {
+                operand,
+                comparison,
+                array,
+                all,
+            } => {
+                out.push(COMPARE_ELEMENTS);
+                put_comparison(out, *comparison);
+                out.push(u8::from(*all));
+                operand.encode(out);
+                array.encode(out);
             }
             Expr::Cast {
                 operand,
@@ -111,6 +124,10 @@ impl Expr {
 fn put_indexed(out: &mut Vec<u8>, tag: u8, index: usize) {
     out.push(tag);
     put_length(out, index);
+}
+
+fn put_comparison(out: &mut Vec<u8>, comparison: Comparison) {
+    out.push(COMPARISONS.iter().position(|other| *other == comparison).unwrap_or(0) as u8);
 }
 
 fn put_operands(out: &mut Vec<u8>, tag: u8, operands: &[&Expr]) {
@@ -168,8 +185,7 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
         IS_NULL => Expr::IsNull(boxed(reader)?),
         IS_DISTINCT => Expr::IsDistinct(boxed(reader)?, boxed(reader)?),
         COMPARE => {
-            let comparison = COMPARISONS.get(usize::from(reader.u8()?));
-            let comparison = *comparison.ok_or_else(|| damaged("an unknown comparison"))?;
+            let comparison = read_comparison(reader)?;
             Expr::Compare(comparison, boxed(reader)?, boxed(reader)?)
         }
         CASE => {
@@ -184,6 +200,16 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
             }
         }
         IN_LIST => Expr::InList(boxed(reader)?, read_list(reader, depth)?),
+        COMPARE_ELEMENTS => {
+            let comparison = read_comparison(reader)?;
+            let all = reader.u8()? != 0;
+            Expr::CompareElements {
+                operand: boxed(reader)?,
+                comparison,
+                array: boxed(reader)?,
+                all,
+            }
+        }
         CAST => {
             let from = read_data_type(reader)?;
             let to = read_column_type(reader)?;
@@ -197,6 +223,11 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
         }
         _ => return Err(damaged("an unknown kind of expression")),
     })
+}
+
+fn read_comparison(reader: &mut ByteReader<'_>) -> Result<Comparison> {
+    let comparison = COMPARISONS.get(usize::from(reader.u8()?));
+    comparison.copied().ok_or_else(|| damaged("an unknown comparison"))
 }
 
 fn read_list(reader: &mut ByteReader<'_>, depth: usize) -> Result<Vec<Expr>> {

@@ -73,6 +73,28 @@ pub trait Environment {
         Err(no_session(&format!("pg_xact_status({id})")))
     }
 
+    /// Takes an advisory lock; `false` if it is not to wait and others hold it.
+    fn advisory_lock(&self, request: AdvisoryRequest) -> Result<bool> {
+        let _ = request;
+        Err(no_session("an advisory lock"))
+    }
+
+    /// Gives an advisory lock of the session back; `false` if it does not hold it.
+    fn advisory_unlock(&self, key: AdvisoryKey, shared: bool) -> Result<bool> {
+        let _ = (key, shared);
+        Err(no_session("an advisory lock"))
+    }
+
+    /// Gives all advisory locks of the session back.
+    fn advisory_unlock_all(&self) -> Result<()> {
+        Err(no_session("an advisory lock"))
+    }
+
+    /// `pg_sleep`.
+    fn sleep(&self, seconds: f64) -> Result<()> {
+        Err(no_session(&format!("pg_sleep({seconds})")))
+    }
+
     /// What the session knows about itself.
     fn fact(&self, fact: SessionFact) -> Value {
         let _ = fact;
@@ -85,6 +107,37 @@ pub trait Environment {
         let _ = (name, arguments);
         Ok(Value::Null)
     }
+}
+
+/// The name of an advisory lock: the two kinds never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AdvisoryKey {
+    /// One `bigint`.
+    One(i64),
+    /// Two `integer`s.
+    Two(i32, i32),
+}
+
+/// How long an advisory lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdvisoryScope {
+    /// Until it is given back, or the session ends.
+    Session,
+    /// Until the transaction ends.
+    Transaction,
+}
+
+/// A wish for an advisory lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvisoryRequest {
+    /// Its name.
+    pub key: AdvisoryKey,
+    /// Whether others may hold it shared at the same time.
+    pub shared: bool,
+    /// How long.
+    pub scope: AdvisoryScope,
+    /// Whether to wait for it.
+    pub waits: bool,
 }
 
 /// A fact about the session.

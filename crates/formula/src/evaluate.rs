@@ -131,6 +131,15 @@ impl Expr {
                 otherwise.evaluate(tuple, context)
             }
             Expr::InList(operand, list) => in_list(operand, list, tuple, context),
+            Expr::CompareElements {
+                operand,
+                comparison,
+                array,
+                all,
+            } => {
+                let array = array.operand(tuple, context)?;
+                compare_elements(&*operand.operand(tuple, context)?, *comparison, &array, *all)
+            }
             Expr::Coalesce(arguments) => {
                 for argument in arguments {
                     let value = argument.evaluate(tuple, context)?;
@@ -246,6 +255,23 @@ fn in_list<T: Tuple + ?Sized>(operand: &Expr, list: &[Expr], tuple: &T, context:
         }
     }
     Ok(if unknown { Value::Null } else { Value::Bool(false) })
+}
+
+fn compare_elements(value: &Value, comparison: Comparison, array: &Value, all: bool) -> Result<Value> {
+    let array = match array {
+        Value::Null => return Ok(Value::Null),
+        Value::Array(array) => array,
+        other => return Err(Error::internal(format!("an array of type {}", other.data_type()))),
+    };
+    let mut unknown = false;
+    for element in &array.items {
+        match compare(comparison, value, element)? {
+            Value::Bool(holds) if holds != all => return Ok(Value::Bool(holds)),
+            Value::Null => unknown = true,
+            _ => {}
+        }
+    }
+    Ok(if unknown { Value::Null } else { Value::Bool(all) })
 }
 
 /// The result of a comparison: NULL if either value is.

@@ -44,6 +44,17 @@ pub enum Expr {
     },
     /// `expr IN (list)`, three-valued.
     InList(Box<Expr>, Vec<Expr>),
+    /// `operand comparison ANY (array)`, or with `all` `ALL (array)`; three-valued.
+    CompareElements {
+        /// What is compared.
+        operand: Box<Expr>,
+        /// With each element.
+        comparison: Comparison,
+        /// The array.
+        array: Box<Expr>,
+        /// Whether the comparison must hold for every element, in place of one.
+        all: bool,
+    },
     /// The first argument that is not NULL.
     Coalesce(Vec<Expr>),
     /// A conversion. `explicit` casts truncate text to its length, implicit (assignment) ones refuse.

@@ -120,6 +120,8 @@ fn may_be_null(expr: &Expr, not_null: &dyn Fn(usize) -> bool) -> bool {
         Expr::Case { branches, otherwise } => {
             branches.iter().any(|(_, result)| may_be_null(result, not_null)) || may_be_null(otherwise, not_null)
         }
+        // An element may be NULL.
+        Expr::CompareElements { .. } => true,
         Expr::InList(operand, list) => may_be_null(operand, not_null) || any(list),
     }
 }

@@ -30,9 +30,11 @@ mod visit;
 pub use aggregate::{Accumulator, AggregateKind, ResolvedAggregate, is_aggregate, resolve_aggregate};
 pub use analyse::{Addend, AssignmentShape, analyse_assignment};
 pub use bounds::{Bounds, Range, RowBounds, check_bounds, type_bounds};
-pub use cast::{build_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast};
+pub use cast::{
+    build_comparison, build_elements_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast,
+};
 pub use change::{Change, ColumnChange, Formula};
-pub use context::{Environment, EvalContext, NoEnvironment, SessionFact};
+pub use context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, SessionFact};
 pub use evaluate::{Tuple, compare};
 pub use expr::{Comparison, Expr};
 pub use functions::{

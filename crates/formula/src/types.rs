@@ -17,6 +17,8 @@ pub enum Category {
     TimeSpan,
     /// Types that stand alone.
     User,
+    /// Arrays.
+    Array,
     /// A literal or parameter without a type.
     Unknown,
 }
@@ -35,6 +37,7 @@ pub fn category(data_type: DataType) -> Category {
         Interval => Category::TimeSpan,
         Bytea | Uuid | Void => Category::User,
         Unknown => Category::Unknown,
+        _ => Category::Array,
     }
 }
 
@@ -72,6 +75,9 @@ fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
     if from == to || from == Unknown {
         return Some(Implicit);
     }
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return weakest_context(from, to);
+    }
     let context = match (from, to) {
         (Void, _) | (_, Void | Unknown) => return None,
         (Int2, Int4 | Int8 | Float4 | Float8 | Numeric | Oid)
@@ -98,6 +104,9 @@ fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
 
 /// Whether the conversion changes nothing in the value, so that no cast is needed (without a modifier).
 pub fn is_binary_coercible(from: DataType, to: DataType) -> bool {
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return is_binary_coercible(from, to);
+    }
     from == to
         || matches!(
             (from, to),

@@ -26,6 +26,10 @@ impl Expr {
                 }
                 visit(otherwise);
             }
+            Expr::CompareElements { operand, array, .. } => {
+                visit(operand);
+                visit(array);
+            }
             Expr::InList(operand, list) => {
                 visit(operand);
                 list.iter().for_each(visit);
@@ -51,6 +55,10 @@ impl Expr {
                     visit(result);
                 }
                 visit(otherwise);
+            }
+            Expr::CompareElements { operand, array, .. } => {
+                visit(operand);
+                visit(array);
             }
             Expr::InList(operand, list) => {
                 visit(operand);

@@ -2,12 +2,13 @@
 
 use rubato_base::codec::ByteReader;
 use rubato_base::text_format::TextContext;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     CastContext, Comparison, Environment, EvalContext, Expr, Function, SessionFact, Volatility, all_functions,
     cast_expr, comparable, resolve_function, resolve_operator,
 };
 use std::cell::Cell;
+use std::sync::Arc;
 
 fn literal(value: Value) -> Expr {
     Expr::Literal(value)
@@ -126,6 +127,31 @@ fn lists_nulls_and_distinctness() {
     assert_eq!(distinct(Value::Null, Value::Null), Value::Bool(false));
     assert_eq!(distinct(Value::Null, Value::Int4(1)), Value::Bool(true));
     assert_eq!(distinct(Value::Int8(1), Value::Int4(1)), Value::Bool(false));
+}
+
+#[test]
+fn comparisons_with_elements_survive_their_codec() {
+    let array = Array {
+        element: DataType::Int4,
+        items: vec![Value::Int4(1), Value::Null],
+    };
+    for (comparison, all, expected) in [
+        (Comparison::Equal, false, Value::Bool(true)),
+        (Comparison::NotEqual, true, Value::Bool(false)),
+        (Comparison::Greater, false, Value::Null),
+    ] {
+        let expr = Expr::CompareElements {
+            operand: Box::new(literal(Value::Int8(1))),
+            comparison,
+            array: Box::new(literal(Value::Array(Arc::new(array.clone())))),
+            all,
+        };
+        let mut bytes = Vec::new();
+        expr.encode(&mut bytes);
+        let read = Expr::decode(&mut ByteReader::new(&bytes)).unwrap();
+        assert_eq!(read, expr);
+        assert_eq!(evaluate(&read).unwrap(), expected);
+    }
 }
 
 #[test]

@@ -145,6 +145,19 @@ impl MemoryDirectory {
         file.unforced.clear();
     }
 
+    /// Takes the end of a file away, past all rules: damage.
+    ///
+    /// # Panics
+    /// When there is no such file.
+    pub fn cut(&self, name: &str, size_bytes: usize) {
+        let mut state = lock(&self.state);
+        let id = state.names[name];
+        let file = &mut state.files[id];
+        file.current.truncate(size_bytes);
+        file.durable.clone_from(&file.current);
+        file.unforced.clear();
+    }
+
     /// The contents of a file as a reader sees them.
     pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let state = lock(&self.state);

@@ -13,6 +13,8 @@ pub(crate) const SEGMENT_HEADER_BYTES: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"RUBATLOG";
 const ENCODED_BYTES: usize = 28;
+/// The size of the file and its checksum, behind the header: segments of older versions have zeros there.
+const SIZE_BYTES: usize = 12;
 const SUFFIX: &str = ".log";
 
 /// One file of the log.
@@ -54,6 +56,52 @@ pub(crate) fn encode_header(start: Lsn) -> [u8; ENCODED_BYTES] {
     bytes
 }
 
+/// What stands behind the header: the size that the file was made with. A file is filled to its end before it becomes a segment,
+/// so one that is shorter has lost bytes, and its end says nothing about where the log ends.
+pub(crate) fn encode_size(start: Lsn, size_bytes: u64) -> [u8; SIZE_BYTES] {
+    let mut bytes = [0; SIZE_BYTES];
+    bytes[0..8].copy_from_slice(&size_bytes.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..8]), &start.0.to_le_bytes());
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// The page before the first record of a segment of `size_bytes` that begins at `start`.
+pub(crate) fn encode_page(start: Lsn, size_bytes: u64) -> Vec<u8> {
+    let mut page = vec![0; SEGMENT_HEADER_BYTES as usize];
+    page[..ENCODED_BYTES].copy_from_slice(&encode_header(start));
+    page[ENCODED_BYTES..ENCODED_BYTES + SIZE_BYTES].copy_from_slice(&encode_size(start, size_bytes));
+    page
+}
+
+/// Refuses a file that became shorter since it was made.
+fn check_size(directory: &dyn LogDirectory, segment: &Segment, file: &dyn LogFile) -> Result<()> {
+    let sorted = |error: std::io::Error| io_error(directory, segment, &error);
+    let mut bytes = [0; SIZE_BYTES];
+    let found_bytes = file.size_bytes().map_err(sorted)?;
+    let count = file.read_at(ENCODED_BYTES as u64, &mut bytes).map_err(sorted)?;
+    let corrupt = |offset: u64, reason: String| Error::Corrupt {
+        file: directory.describe(&segment.name),
+        offset,
+        reason,
+    };
+    if count == SIZE_BYTES && bytes == [0; SIZE_BYTES] {
+        return Ok(());
+    }
+    let made_bytes = bytes.first_chunk().map_or(0, |size| u64::from_le_bytes(*size));
+    if count < SIZE_BYTES || bytes != encode_size(segment.start, made_bytes) {
+        return Err(corrupt(
+            ENCODED_BYTES as u64,
+            "the size in the segment header is damaged".to_owned(),
+        ));
+    }
+    if found_bytes < made_bytes {
+        let reason = format!("the file ends here, and was made with {made_bytes} bytes");
+        return Err(corrupt(found_bytes, reason));
+    }
+    Ok(())
+}
+
 /// Opens a segment for reading after checking its header.
 pub(crate) fn open(directory: &dyn LogDirectory, segment: &Segment) -> Result<Arc<dyn LogFile>> {
     let file = directory
@@ -90,6 +138,7 @@ pub(crate) fn open(directory: &dyn LogDirectory, segment: &Segment) -> Result<Ar
             "the segment header is damaged or belongs to another position",
         ));
     }
+    check_size(directory, segment, &*file)?;
     Ok(file)
 }
 

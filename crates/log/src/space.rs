@@ -155,9 +155,8 @@ impl Space {
     fn name_segment(&self, name: &str, file: &dyn LogFile, start: Lsn) -> Result<Segment> {
         let sorted = |error: std::io::Error| Error::from_io(&self.directory.describe(name), &error);
         // The header page, and zeros where the first record will stand (a used segment has old bytes there).
-        let mut page = vec![0; SEGMENT_HEADER_BYTES as usize + FRAME_HEADER_BYTES];
-        let header = segment::encode_header(start);
-        page[..header.len()].copy_from_slice(&header);
+        let mut page = segment::encode_page(start, file.size_bytes().map_err(sorted)?);
+        page.resize(page.len() + FRAME_HEADER_BYTES, 0);
         file.write_at(0, &page).map_err(sorted)?;
         file.force().map_err(sorted)?;
         let segment = Segment::new(start);

@@ -123,6 +123,34 @@ fn a_torn_last_record_is_cut_at_every_byte_and_the_log_goes_on() {
     }
 }
 
+/// A segment is filled to its end before it is used: one that is shorter is no torn write.
+#[test]
+fn a_segment_that_became_shorter_is_refused_at_every_length() {
+    let whole = MemoryDirectory::new();
+    let (mut appender, forcer, _) = open(Arc::new(whole.clone()), small()).expect("opens");
+    for number in 0..5 {
+        appender.append(&payload(number)).expect("appends");
+    }
+    forcer.force().expect("forces");
+    let name = format!("{}.log", Lsn::ZERO);
+    let size_bytes = whole.contents(&name).expect("a segment").len();
+    for kept in (0..4200).step_by(7).chain([size_bytes - 1]) {
+        let cut = whole.fork();
+        cut.cut(&name, kept);
+        let directory: Arc<dyn LogDirectory> = Arc::new(cut.clone());
+        for error in [check(Arc::clone(&directory)).err(), open(directory, small()).err()] {
+            let Some(Error::Corrupt { file, offset, .. }) = error else {
+                panic!("{kept}: {error:?}");
+            };
+            assert!(
+                file.ends_with(&name) && offset <= kept as u64,
+                "{kept}: {file} {offset}"
+            );
+        }
+        assert_eq!(cut.contents(&name).expect("a segment").len(), kept);
+    }
+}
+
 #[test]
 fn damage_before_forced_records_is_refused_at_every_byte() {
     let whole = MemoryDirectory::new();

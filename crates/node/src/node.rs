@@ -148,11 +148,12 @@ impl Shared {
     /// Tells the owners of transactions whose wait is over.
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
         let woken = partition.database.take_woken();
-        if woken.is_empty() {
+        let advised = partition.advisory.take_woken();
+        if woken.is_empty() && advised.is_empty() {
             return;
         }
         let inboxes = self.inboxes.lock();
-        for (_, session) in woken {
+        for session in woken.into_iter().map(|(_, session)| session).chain(advised) {
             let worker = (session.0 >> SESSION_BITS) as usize;
             let Some(inbox) = inboxes.get(worker) else { continue };
             inbox.woken.lock().push(session);

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Lsn, Result, SessionId, SqlState, TableId, Timestamp};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd};
+use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
@@ -98,6 +99,7 @@ pub(crate) fn recover(
         refuses_writes: None,
         insight: Arc::default(),
         schema_changes: SchemaChanges::default(),
+        advisory: AdvisoryLocks::default(),
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;

@@ -296,6 +296,10 @@ impl StatementWorker for NodeWorker {
         session.idle_timeout_us()
     }
 
+    fn is_over(&self, session: &Session) -> bool {
+        session.is_over()
+    }
+
     fn awaits_data(&self, session: &Session) -> bool {
         session.awaits_data()
     }

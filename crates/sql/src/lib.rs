@@ -14,6 +14,7 @@
 //!
 //! Start with [`plan`], which says what the stages can do.
 
+pub mod advisory;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;

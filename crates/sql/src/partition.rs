@@ -1,6 +1,7 @@
 //! What the statements of one partition work on: the formula database, the catalog, sequences and row numbers, and where
 //! commits are written.
 
+use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, Sequence};
 use crate::catalog_codec;
 use crate::executor::RowNumbers;
@@ -33,6 +34,8 @@ pub struct Partition {
     pub insight: Arc<Insight>,
     /// Open schema changes.
     pub schema_changes: SchemaChanges,
+    /// Locks that have nothing to do with rows.
+    pub advisory: AdvisoryLocks,
 }
 
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.

@@ -150,6 +150,8 @@ pub enum Access {
     /// At most one row each, by several whole primary keys (`IN`, `OR`, `= ANY`); equal keys count once. A key with a NULL
     /// gives no row.
     Points(Vec<Vec<Expr>>),
+    /// At most one row for each element of an array, by the whole primary key (`= ANY ($1)`); equal elements count once.
+    Elements(ElementsAccess),
     /// Rows by equality on the first columns of a key and at most one range on the next.
     Range(RangeAccess),
     /// Every row, in key order (`reverse` for ORDER BY ... DESC served by it).
@@ -157,6 +159,17 @@ pub enum Access {
         /// Whether from the last key to the first.
         reverse: bool,
     },
+}
+
+/// Whole primary keys, one for each element of an array.
+#[derive(Debug)]
+pub struct ElementsAccess {
+    /// The values of the key columns; that at `place` is NULL, and replaced by each element.
+    pub key: Vec<Expr>,
+    /// Which key column the elements are for.
+    pub place: usize,
+    /// The array. Its elements are compared with the column as they are; NULL among them gives no row.
+    pub array: Expr,
 }
 
 /// A range of a primary key or secondary index.

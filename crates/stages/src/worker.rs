@@ -119,6 +119,11 @@ pub trait StatementWorker: Send {
         false
     }
 
+    /// Whether the session has ended by itself: its answers are sent, and its connection is closed.
+    fn is_over(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// Gives up what a session does right now; its work comes back through [`StatementWorker::poll_completed`]. Nothing
     /// happens if the session has no work inside.
     fn cancel(&mut self, session: SessionId, reason: CancelReason);

@@ -1,5 +1,6 @@
 //! The engine, opened, and its errors sorted.
 
+use crate::layout::VERSION_MARKER;
 use fjall::Readable;
 use rubato_storage::Error;
 use std::ops::Bound;
@@ -114,6 +115,9 @@ impl Engine {
     }
 }
 
+/// Its journals; it does not say in which one there is damage.
+const JOURNALS: &str = "*.jnl";
+
 /// Sorts an error of the engine.
 pub(crate) fn sorted(path: &Path, error: &fjall::Error) -> Error {
     let file = path.display().to_string();
@@ -126,12 +130,15 @@ pub(crate) fn sorted(path: &Path, error: &fjall::Error) -> Error {
                 reason: format!("its engine's format is {found:?}"),
             },
             None => Error::Corrupt {
-                file,
+                file: path.join(VERSION_MARKER).display().to_string(),
                 reason: "the engine's format marker is damaged".to_string(),
             },
         },
+        fjall::Error::JournalRecovery(_) => Error::Corrupt {
+            file: path.join(JOURNALS).display().to_string(),
+            reason: format!("the engine says: {error:?}"),
+        },
         fjall::Error::Storage(_)
-        | fjall::Error::JournalRecovery(_)
         | fjall::Error::Decompress(_)
         | fjall::Error::InvalidTrailer
         | fjall::Error::InvalidTag(_)

@@ -3,13 +3,14 @@
 //! The engine takes some damage for what a crash has left half made, and clears it away: without its `current` file a whole tree
 //! of files is deleted, and an empty one begun. So what must be there is looked for first, and nothing is touched where it is not.
 
+use crate::tables::{self, Table};
 use rubato_storage::{Error, Result};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Written last when a store is made.
-const VERSION_MARKER: &str = "version";
+pub(crate) const VERSION_MARKER: &str = "version";
 const TREES: &str = "keyspaces";
 /// Names the newest manifest of a tree, and gives its checksum.
 const CURRENT: &str = "current";
@@ -38,22 +39,67 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     {
         return Err(damaged(path, "its journal (a file *.jnl) is missing"));
     }
-    for tree in list(&trees)? {
-        if tree.is_dir() {
-            check_tree(&tree)?;
+    if !exists(&trees)? {
+        return Err(damaged(&trees, "it is missing"));
+    }
+    for tree in self::trees(path)? {
+        for table in check_tree(&tree)? {
+            if !exists(&table.path)? {
+                return Err(damaged(&table.path, "it is missing"));
+            }
         }
     }
     Ok(())
 }
 
-fn check_tree(tree: &Path) -> Result<()> {
+/// Reads every table file through: the first that is not as it was written. For when the engine has found damage.
+pub(crate) fn find_damage(path: &Path) -> Result<()> {
+    loop {
+        // An engine at work merges tables meanwhile: what was listed may be gone then.
+        let before = manifests(path)?;
+        let found = verify_tables(path);
+        if found.is_ok() || manifests(path)? == before {
+            return found;
+        }
+    }
+}
+
+fn verify_tables(path: &Path) -> Result<()> {
+    check(path)?;
+    for tree in trees(path)? {
+        check_tree(&tree)?.iter().try_for_each(Table::verify)?;
+    }
+    Ok(())
+}
+
+/// Which manifest each tree goes by.
+fn manifests(path: &Path) -> Result<Vec<Option<Vec<u8>>>> {
+    trees(path)?.iter().map(|tree| read(&tree.join(CURRENT))).collect()
+}
+
+fn trees(path: &Path) -> Result<Vec<PathBuf>> {
+    let mut trees = list(&path.join(TREES))?;
+    trees.retain(|tree| tree.is_dir());
+    Ok(trees)
+}
+
+/// The file whose damage the engine tells of without its name, if it can be found.
+pub(crate) fn named(path: &Path, error: Error) -> Error {
+    match (&error, find_damage(path)) {
+        (Error::Corrupt { .. }, Err(found @ Error::Corrupt { .. })) => found,
+        _ => error,
+    }
+}
+
+/// The table files of a tree.
+fn check_tree(tree: &Path) -> Result<Vec<Table>> {
     let current = tree.join(CURRENT);
     let Some(bytes) = read(&current)? else {
         // A tree whose making was cut short has no tables, and nobody knows of it.
         let is_begun =
             !tree.ends_with(META_TREE) && (!exists(&tree.join(TABLES))? || list(&tree.join(TABLES))?.is_empty());
         return if is_begun {
-            Ok(())
+            Ok(Vec::new())
         } else {
             Err(damaged(&current, "it is missing"))
         };
@@ -75,7 +121,7 @@ fn check_tree(tree: &Path) -> Result<()> {
         let reason = format!("its checksum is not the one that {} gives at byte 8", current.display());
         return Err(damaged(&manifest, &reason));
     }
-    Ok(())
+    tables::listed(&manifest, &tree.join(TABLES))
 }
 
 fn exists(path: &Path) -> Result<bool> {

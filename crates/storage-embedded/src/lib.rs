@@ -11,11 +11,13 @@
 //! A second process on the same folder; a folder of a newer format; to go on over damage.
 //!
 //! # Where to start
-//! `store` for the calls, `layout` for what is looked at before the engine starts, `keys` for how tables share the tree, `engine` for how the engine is set up.
+//! `store` for the calls, `layout` for what is looked at before the engine starts, `tables` for
+//! which of its files is damaged, `keys` for how tables share the tree, `engine` for how the engine is set up.
 
 mod engine;
 mod keys;
 mod layout;
 mod store;
+mod tables;
 
 pub use store::EmbeddedStore;

@@ -54,7 +54,7 @@ impl EmbeddedStore {
         let path = path.into();
         std::fs::create_dir_all(&path).map_err(|error| Error::from_io(&path.display().to_string(), &error))?;
         layout::check(&path)?;
-        let engine = Engine::open(&path, cache_bytes).map_err(|error| sorted(&path, &error))?;
+        let engine = Engine::open(&path, cache_bytes).map_err(|error| layout::named(&path, sorted(&path, &error)))?;
         let store = EmbeddedStore {
             path,
             cache_bytes,
@@ -62,7 +62,7 @@ impl EmbeddedStore {
             spaces: RwLock::default(),
             writes: Mutex::default(),
         };
-        store.load(&engine)?;
+        store.load(&engine).map_err(|error| layout::named(&store.path, error))?;
         *store.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
         Ok(store)
     }
@@ -381,6 +381,7 @@ impl Store for EmbeddedStore {
             .iter()
             .map(|(table, space)| (*table, *space))
             .collect();
+        layout::find_damage(&self.path)?;
         let guard = self.read_engine()?;
         let Some(engine) = &*guard else {
             return Err(self.sorted(&fjall::Error::Poisoned));
@@ -452,6 +453,52 @@ mod tests {
             (store.get(2, &[3]), store.get(1, &[4])),
             (Ok(Some(vec![3])), Ok(Some(vec![4])))
         );
+    }
+
+    #[test]
+    fn damaged_and_missing_tables_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        for key in 0..=255 {
+            put(&store, key, key);
+        }
+        store.force().expect("forces");
+        let flush = |engine: &Engine| engine.rows.rotate_memtable_and_wait();
+        store.change(&mut store.lock_writes(), flush).expect("flushes");
+        store.check().expect("nothing is damaged");
+        drop(store);
+        let tables: Vec<PathBuf> = ["0", "1", "2"]
+            .iter()
+            .flat_map(|tree| std::fs::read_dir(folder.path().join("keyspaces").join(tree).join("tables")))
+            .flatten()
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        assert!(!tables.is_empty());
+        for table in tables {
+            let whole = std::fs::read(&table).expect("reads");
+            let refused = |why: &str| match EmbeddedStore::open(folder.path(), 8 << 20).and_then(|store| store.check())
+            {
+                Err(Error::Corrupt { file, .. }) => assert_eq!(file, table.display().to_string(), "{why}"),
+                other => panic!("{why}: {other:?}"),
+            };
+            for place in (0..whole.len()).step_by(whole.len() / 9) {
+                let mut damaged = whole.clone();
+                damaged[place] ^= 1;
+                std::fs::write(&table, damaged).expect("writes");
+                refused("a byte");
+            }
+            std::fs::write(&table, &whole[..whole.len() / 2]).expect("writes");
+            refused("its end");
+            std::fs::remove_file(&table).expect("removes");
+            refused("all of it");
+            std::fs::write(&table, whole).expect("writes");
+        }
+        let marker = folder.path().join("version");
+        std::fs::write(&marker, "no").expect("writes");
+        match EmbeddedStore::open(folder.path(), 8 << 20).err() {
+            Some(Error::Corrupt { file, .. }) => assert_eq!(file, marker.display().to_string()),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -176,6 +176,26 @@ def wrong_protocol_use(context, server):
             require(rows_of(wire.query("select 2")) == [["2"]], f"after {messages[0]} the session is of no use")
 
 
+def statement_within_copy(context, server):
+    with Wire(server.port, timeout=ANSWER_SECONDS_MAX) as wire:
+        wire.until_ready()
+        wire.query("create table if not exists midst (id int primary key)")
+        wire.send(b"Q", b"copy midst from stdin\0")
+        wire.send(b"d", b"1\n")
+        wire.send(b"Q", b"select 1\0")
+        try:
+            wire.until_ready()
+        except TimeoutError:
+            require(False, "a statement within COPY is not answered")
+        except (CheckFailed, OSError):
+            pass
+        else:
+            require(False, "the connection goes on after a statement within COPY")
+    with Wire(server.port) as wire:
+        wire.until_ready()
+        require(rows_of(wire.query("select count(*) from midst")) == [["0"]], "half a COPY was kept")
+
+
 def hostile_statements(context, server):
     deep = 50000
     statements = {
@@ -281,7 +301,7 @@ def connection_limit(context):
 ON_ONE_SERVER = [
     ("garbage on the port", garbage), ("garbage after login", garbage_after_login), ("lying length fields", lying_lengths),
     ("half-open sockets", half_open), ("a reader that does not read", slow_reader), ("wrong use of the protocol", wrong_protocol_use),
-    ("hostile statements", hostile_statements), ("broken COPY data loads nothing and names its place", broken_copy),
+    ("hostile statements", hostile_statements), ("a statement within COPY ends the connection", statement_within_copy), ("broken COPY data loads nothing and names its place", broken_copy),
 ]
 
 

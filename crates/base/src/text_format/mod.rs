@@ -1,8 +1,9 @@
 //! Values as text, in PostgreSQL's input and output forms.
 
 use crate::datetime::{self, TimeZone};
-use crate::{ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
+use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
+use std::sync::Arc;
 
 mod float_text;
 mod packed;
@@ -62,12 +63,18 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
         DataType::Interval => Value::Interval(datetime::parse_interval(text)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::Void => Value::Null,
+        array => parse_array(array, text, context)?,
     };
     if modifier < 0 {
         Ok(value)
     } else {
         apply_modifier(value, data_type, modifier)
     }
+}
+
+fn parse_array(data_type: DataType, text: &str, context: &TextContext) -> Result<Value> {
+    let element = data_type.element().ok_or_else(|| invalid_syntax(data_type, text))?;
+    Ok(Value::Array(Arc::new(Array::parse(element, text, context)?)))
 }
 
 /// Fits a value that already has the type to the type's modifier, as an assignment does: numbers and times are rounded, `char(n)` is
@@ -358,6 +365,7 @@ pub fn write_text(value: &Value, data_type: DataType, context: &TextContext, out
         Value::TimestampTz(v) => datetime::write_timestamptz(*v, &context.time_zone, out),
         Value::Interval(v) => datetime::write_interval(v, out),
         Value::Uuid(v) => write_uuid(v, out),
+        Value::Array(v) => v.write(context, out),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::functions::{Volatility, needs_no_cast, operator_error};
 use crate::types::{CastContext, can_cast, comparison_type};
 use rubato_base::datetime::{DAY_US, TimeZone};
 use rubato_base::text_format::{TextContext, parse_text};
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use std::sync::LazyLock;
+use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
+use std::sync::{Arc, LazyLock};
 
 /// Converts `value` of type `from` to the type and modifier `to`.
 ///
@@ -80,9 +80,19 @@ fn convert_form(value: &Value, from: DataType, to: ColumnType, context: &TextCon
         DataType::Date | DataType::Time | DataType::Timestamp | DataType::TimestampTz | DataType::Interval => {
             time::to_time(value, to, &context.time_zone)?
         }
-        _ => None,
+        array => match (array.element(), value) {
+            (Some(element), Value::Array(array)) => Some(convert_elements(array, element, context)?),
+            _ => None,
+        },
     };
     converted.ok_or_else(|| no_cast(from, to.data_type))
+}
+
+fn convert_elements(array: &Array, element: DataType, context: &TextContext) -> Result<Value> {
+    let to = ColumnType::plain(element);
+    let convert = |item: &Value| cast_value(item.clone(), array.element, to, true, context);
+    let items = array.items.iter().map(convert).collect::<Result<_>>()?;
+    Ok(Value::Array(Arc::new(Array { element, items })))
 }
 
 /// 42846: there is no such conversion.
@@ -95,6 +105,8 @@ pub fn no_cast(from: DataType, to: DataType) -> Error {
 pub fn cast_volatility(from: DataType, to: DataType) -> Volatility {
     use DataType::{Bytea, Date, Interval, Time, Timestamp, TimestampTz};
     let is_time = |data_type| matches!(data_type, Date | Time | Timestamp | TimestampTz | Interval);
+    // An array is converted as its elements are.
+    let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     match (from, to) {
         (from, to) if from == to => Volatility::Immutable,
         (TimestampTz, _) | (_, TimestampTz) => Volatility::Stable,
@@ -168,20 +180,55 @@ pub fn comparable(symbol: &str, left: (Expr, DataType), right: (Expr, DataType))
             right.1,
         ));
     };
-    let prepare = |(operand, data_type): (Expr, DataType)| {
-        if common.is_number() && data_type.is_number() {
-            return Ok(operand);
-        }
-        let cast = cast_expr(operand, data_type, ColumnType::plain(common), CastContext::Implicit)?;
-        if common == DataType::Char {
-            return cast_expr(
-                cast,
-                DataType::Char,
-                ColumnType::plain(DataType::Text),
-                CastContext::Implicit,
-            );
-        }
-        Ok(cast)
-    };
+    let prepare = |operand: (Expr, DataType)| prepared(operand, common);
     Ok([prepare(left)?, prepare(right)?])
+}
+
+/// An operand as values of `common` are compared; an array of them likewise.
+fn prepared((operand, data_type): (Expr, DataType), common: DataType) -> Result<Expr> {
+    let own = data_type.element().unwrap_or(data_type);
+    if common.is_number() && own.is_number() {
+        return Ok(operand);
+    }
+    let shaped = |element: DataType| match data_type.element() {
+        Some(_) => element.array().unwrap_or(element),
+        None => element,
+    };
+    let implicitly = |operand: Expr, from: DataType, to: DataType| {
+        cast_expr(
+            operand,
+            shaped(from),
+            ColumnType::plain(shaped(to)),
+            CastContext::Implicit,
+        )
+    };
+    let cast = implicitly(operand, own, common)?;
+    if common == DataType::Char {
+        return implicitly(cast, DataType::Char, DataType::Text);
+    }
+    Ok(cast)
+}
+
+/// `operand comparison ANY (array)` or, with `all`, `ALL (array)`, with the casts it needs. 42883 if the types do not compare.
+pub fn build_elements_comparison(
+    operand: (Expr, DataType),
+    comparison: Comparison,
+    (array, element): (Expr, DataType),
+    all: bool,
+) -> Result<Expr> {
+    let common = comparison_type(operand.1, element).ok_or_else(|| {
+        operator_error(
+            SqlState::UNDEFINED_FUNCTION,
+            comparison.symbol(),
+            Some(operand.1),
+            element,
+        )
+    })?;
+    let array_type = element.array().unwrap_or(element);
+    Ok(Expr::CompareElements {
+        operand: Box::new(prepared(operand, common)?),
+        comparison,
+        array: Box::new(prepared((array, array_type), common)?),
+        all,
+    })
 }

@@ -3,6 +3,7 @@
 //! An operator is a function whose name is its symbol; with one argument it stands before it. Comparisons are not here: they are
 //! nodes of the expression itself.
 
+mod advisory;
 mod argument;
 mod arithmetic;
 mod bits;
@@ -220,6 +221,8 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     numeric_math::NUMERIC_MATH,
     regular::REGULAR,
     system::SYSTEM,
+    advisory::ADVISORY,
+    advisory::PAUSES,
     system::TYPES,
     text::TEXT,
     text_edit::TEXT_EDIT,

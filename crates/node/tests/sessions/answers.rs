@@ -50,9 +50,82 @@ fn a_portal_with_a_row_limit_goes_on_where_it_was() {
     let said = world.tell(0, requests);
     assert_eq!(
         said,
-        ["1", "2", "D 1", "D 2", "s", "D 3", "C UPDATE 3", "C UPDATE 0", "Z I"]
+        ["1", "2", "D 1", "D 2", "s", "D 3", "C UPDATE 1", "C UPDATE 0", "Z I"]
     );
     assert_eq!(world.rows(0, "select n from t order by id"), ["10", "10", "10"]);
+}
+
+/// Sync is passed over while data comes in, as in PostgreSQL; any other statement ends the connection, and what was open with it.
+#[test]
+fn a_statement_in_the_midst_of_copy_ends_the_connection() {
+    let mut world = two_accounts(2);
+    world.must(0, "begin; update t set note = 'x' where id = 1");
+    let mut requests = Vec::from(unnamed("copy t (id, n) from stdin"));
+    requests.extend([Request::CopyData(b"7\t7\n".to_vec().into()), Request::Sync]);
+    assert_eq!(world.tell(0, requests), ["1", "2", "G"]);
+    assert!(!world.is_over(0));
+    let said = world.tell(0, [query("select 1"), query("select 2")]);
+    assert_eq!(said, ["E 08P01 unexpected message while COPY data is awaited"]);
+    assert!(world.is_over(0));
+    assert_eq!(
+        world.rows(1, "select id, note from t where id in (1, 7) for update nowait"),
+        ["1|a"]
+    );
+}
+
+/// As PostgreSQL 15 answers: only what has rows can be asked again.
+#[test]
+fn a_finished_portal_is_not_run_again() {
+    let mut world = two_accounts(1);
+    for (sql, first, second) in [
+        (
+            "insert into t values (9, 9)",
+            "C INSERT 0 1",
+            "E 55000 portal \"p\" cannot be run",
+        ),
+        (
+            "update t set n = n + 1",
+            "C UPDATE 3",
+            "E 55000 portal \"p\" cannot be run",
+        ),
+        (
+            "set extra_float_digits = 1",
+            "C SET",
+            "E 55000 portal \"p\" cannot be run",
+        ),
+        (
+            "create table u (a int)",
+            "C CREATE TABLE",
+            "E 55000 portal \"p\" cannot be run",
+        ),
+        ("show extra_float_digits", "C SHOW", "C SHOW"),
+        (
+            "insert into t values (10, 0) returning id",
+            "C INSERT 0 1",
+            "C INSERT 0 0",
+        ),
+        ("select id from t where id < 3", "C SELECT 2", "C SELECT 0"),
+    ] {
+        let requests = [
+            parse("", sql),
+            bind("p", ""),
+            execute("p", 0),
+            execute("p", 0),
+            Request::Sync,
+        ];
+        let said = world.tell(0, requests);
+        let answers: Vec<&str> = said
+            .iter()
+            .map(String::as_str)
+            .filter(|line| line.starts_with("C ") || line.starts_with("E "))
+            .collect();
+        assert_eq!(answers, [first, second], "{sql}");
+    }
+    // The refused repetition has taken the first run's change with it.
+    assert_eq!(
+        world.rows(0, "select id, n from t order by id"),
+        ["1|0", "2|0", "3|0", "10|0"]
+    );
 }
 
 #[test]

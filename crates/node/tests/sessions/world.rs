@@ -242,6 +242,11 @@ impl World {
         panic!("a session neither ends nor waits; said {:?}", self.said);
     }
 
+    /// Whether the session has ended by itself.
+    pub fn is_over(&self, session: usize) -> bool {
+        self.idle[session].as_ref().is_some_and(|session| session.is_over())
+    }
+
     /// The client has gone: its owner puts an end to its session as soon as it has it back.
     pub fn client_leaves(&mut self, session: usize) {
         self.gone[session] = true;

@@ -161,8 +161,41 @@ pub(super) struct SqlArguments {
 }
 
 impl StartArguments {
-    /// Lays these settings over those of the configuration file, if one is named. The error names the file.
+    /// Lays these settings over those of the configuration file, if one is named. The error names the file, or a setting beyond
+    /// its bounds.
     pub fn with_file(self) -> Result<StartArguments, String> {
+        let all = self.over_file()?;
+        all.check_bounds()?;
+        Ok(all)
+    }
+
+    fn check_bounds(&self) -> Result<(), String> {
+        let too_small = self.memory.filter(|memory| memory.bytes < MEMORY_BYTES_MIN);
+        if let Some(memory) = too_small {
+            let least = MEMORY_BYTES_MIN >> 20;
+            return Err(format!(
+                "--memory is {} bytes, and must be at least {least}MiB",
+                memory.bytes
+            ));
+        }
+        let counts = [
+            ("--workers", self.workers, 0..=WORKERS_MAX),
+            ("--stage-threads", self.stage_threads, 0..=STAGE_THREADS_MAX),
+            ("--max-connections", self.max_connections, 1..=usize::MAX),
+        ];
+        for (name, count, bounds) in counts {
+            if let Some(count) = count.filter(|count| !bounds.contains(count)) {
+                let (least, most) = (bounds.start(), bounds.end());
+                return Err(match *most {
+                    usize::MAX => format!("{name} is {count}, and must be at least {least}"),
+                    _ => format!("{name} is {count}, and must be between {least} and {most}"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn over_file(self) -> Result<StartArguments, String> {
         let Some(path) = &self.config else { return Ok(self) };
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|wrong| format!("cannot read {shown}: {wrong}"))?;
@@ -196,6 +229,12 @@ impl StartArguments {
     }
 }
 
+/// Below this the program's own parts leave no room for rows.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// More threads than any machine has cores; each takes memory and open files.
+const WORKERS_MAX: usize = 1024;
+const STAGE_THREADS_MAX: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +261,32 @@ mod tests {
             (Some(CommitPolicy::Pessimistic), Some(AdmissionPolicy::Off))
         );
         assert!(Arguments::try_parse_from(["rubato", "start", "--memory", "much"]).is_err());
+    }
+
+    #[test]
+    fn settings_beyond_their_bounds_are_refused() {
+        for (flags, named) in [
+            (
+                ["--memory", "1MB"],
+                "--memory is 1000000 bytes, and must be at least 32MiB",
+            ),
+            (
+                ["--workers", "100000"],
+                "--workers is 100000, and must be between 0 and 1024",
+            ),
+            (["--stage-threads", "1000"], "--stage-threads"),
+            (
+                ["--max-connections", "0"],
+                "--max-connections is 0, and must be at least 1",
+            ),
+        ] {
+            let words = ["rubato", "start"].into_iter().chain(flags);
+            let Some(Command::Start(start)) = Arguments::try_parse_from(words).unwrap().command else {
+                panic!()
+            };
+            let refused = start.with_file().unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 
     #[test]

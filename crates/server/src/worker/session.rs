@@ -254,7 +254,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
-        let is_over = connection.terminating && work.requests.is_empty();
+        let is_over = (connection.terminating && work.requests.is_empty()) || self.engine.is_over(&work.session);
         if work.requests.is_empty()
             && let Some(timeout_us) = self.engine.idle_timeout_us(&work.session)
         {

@@ -3,8 +3,11 @@
 use super::expression::{ExpressionBinder, and, boolean, not_if, or};
 use super::located;
 use super::typed::Typed;
-use rubato_base::{DataType, Error, Result, SqlState};
-use rubato_formula::{CastContext, Comparison, Expr, build_comparison, comparable, comparison_type};
+use super::types::bind_type;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_formula::{
+    CastContext, Comparison, Expr, build_comparison, build_elements_comparison, comparable, comparison_type,
+};
 use sqlparser::ast::{self, BinaryOperator, Spanned};
 
 impl ExpressionBinder<'_> {
@@ -147,30 +150,80 @@ impl ExpressionBinder<'_> {
 
     pub(super) fn any_all(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, any: bool) -> Result<Typed> {
         let word = if any { "ANY" } else { "ALL" };
-        let mut array = right;
-        while let ast::Expr::Nested(inner) = array {
-            array = inner;
-        }
-        let ast::Expr::Array(ast::Array { elem, .. }) = array else {
-            return Err(
-                Error::unsupported(format!("{word} over anything but ARRAY[...]")).with_hint("Use IN with a list.")
-            );
-        };
         let Some(comparison) = comparison_of(op) else {
             return Err(Error::unsupported(format!("{word} with operator {op}")));
         };
+        let position = self.operator_position(left);
+        let operand = self.bind(left)?;
+        let compared = match self.listed_elements(right)? {
+            Some(items) => self.compare_items(comparison, operand, items, any),
+            None => self.compare_elements(comparison, operand, self.bind(right)?, any),
+        };
+        compared.map_err(|error| error.with_position(position))
+    }
+
+    /// The items of `ARRAY[...]`, also where it is cast to an array type.
+    fn listed_elements(&self, array: &ast::Expr) -> Result<Option<Vec<Typed>>> {
+        match array {
+            ast::Expr::Nested(inner) => self.listed_elements(inner),
+            ast::Expr::Array(ast::Array { elem, .. }) => {
+                let items = elem.iter().map(|item| self.bind(item));
+                items.collect::<Result<Vec<_>>>().map(Some)
+            }
+            ast::Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
+                let to = bind_type(data_type)?.data_type.element().map(ColumnType::plain);
+                let (Some(to), Some(items)) = (to, self.listed_elements(expr)?) else {
+                    return Ok(None);
+                };
+                let items = items.into_iter().map(|item| self.context.cast(item, to));
+                items.collect::<Result<Vec<_>>>().map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn compare_items(&self, comparison: Comparison, operand: Typed, items: Vec<Typed>, any: bool) -> Result<Typed> {
         match (any, comparison) {
-            (true, Comparison::Equal) => self.in_list(left, elem, false),
-            (false, Comparison::NotEqual) => self.in_list(left, elem, true),
+            (true, Comparison::Equal) => self.in_items(operand, items, false),
+            (false, Comparison::NotEqual) => self.in_items(operand, items, true),
             _ => {
-                let operand = self.bind(left)?;
-                let terms = elem
-                    .iter()
-                    .map(|item| Ok(self.compare(comparison, operand.clone(), self.bind(item)?)?.expr));
+                let terms = items
+                    .into_iter()
+                    .map(|item| Ok(self.compare(comparison, operand.clone(), item)?.expr));
                 let terms = terms.collect::<Result<Vec<_>>>()?;
                 Ok(boolean(if any { or(terms) } else { and(terms) }))
             }
         }
+    }
+
+    /// A comparison with the elements of an array that is known when the statement runs. A parameter or literal of unknown type is
+    /// an array of what is compared with it.
+    fn compare_elements(&self, comparison: Comparison, operand: Typed, array: Typed, any: bool) -> Result<Typed> {
+        let (own, given) = (self.context.type_of(&operand), self.context.type_of(&array));
+        let element = match given.element() {
+            Some(element) => element,
+            None if given == DataType::Unknown => comparison_type(own, given).unwrap_or(DataType::Text),
+            None => {
+                let message = "op ANY/ALL (array) requires array on right side";
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        let Some(array_type) = element.array() else {
+            return Err(Error::unsupported(format!("an array of type {element}")));
+        };
+        let array = self.context.coerce(array, array_type, CastContext::Implicit)?;
+        let known = comparison_type(own, element).filter(|_| own == DataType::Unknown);
+        let operand = match known {
+            Some(known) => (self.context.coerce(operand, known, CastContext::Implicit)?, known),
+            None => (operand.expr, own),
+        };
+        let compared = build_elements_comparison(operand, comparison, (array, element), !any)?;
+        Ok(boolean(compared))
     }
 }
 

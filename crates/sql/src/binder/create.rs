@@ -141,6 +141,10 @@ impl<'a, 'c> Definition<'a, 'c> {
                 format!("column \"{name}\" has pseudo-type void"),
             ));
         }
+        if column_type.data_type.element().is_some() {
+            let error = Error::unsupported("a column of an array type");
+            return located(self.context, definition.name.span, Err(error));
+        }
         let place = self.table.columns.len();
         let mut column = Column {
             name: name.clone(),

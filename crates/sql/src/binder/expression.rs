@@ -189,7 +189,14 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn value(&self, value: &ast::ValueWithSpan) -> Result<Typed> {
-        let text = |text: &str| Ok(Typed::new(Expr::Literal(Value::text(text)), DataType::Unknown).at(value.span));
+        let text = |text: &str| {
+            if text.contains('\0') {
+                let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+                let error = Error::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message);
+                return located(self.context, value.span, Err(error));
+            }
+            Ok(Typed::new(Expr::Literal(Value::text(text)), DataType::Unknown).at(value.span))
+        };
         match &value.value {
             ast::Value::Number(number, _) => located(self.context, value.span, number_value(number)),
             ast::Value::SingleQuotedString(content)

@@ -58,7 +58,7 @@ pub(crate) fn bind_type_name(name: &ast::DataType) -> Result<TypeName> {
         Ast::Uuid => plain(DataType::Uuid),
         Ast::Regclass => plain(DataType::Oid),
         Ast::Custom(name, modifiers) => custom(name, modifiers),
-        Ast::Array(_) => Err(Error::unsupported("an array type")),
+        Ast::Array(element) => array(element).map(TypeName::Plain),
         Ast::JSON => Err(Error::unsupported("type json")),
         Ast::JSONB => Err(Error::unsupported("type jsonb")),
         Ast::Bit(_) | Ast::BitVarying(_) | Ast::VarBit(_) => Err(Error::unsupported("type bit")),
@@ -94,9 +94,35 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "serial" | "serial4" => return Some(TypeName::Serial(DataType::Int4)),
         "bigserial" | "serial8" => return Some(TypeName::Serial(DataType::Int8)),
         "smallserial" | "serial2" => return Some(TypeName::Serial(DataType::Int2)),
-        _ => return None,
+        _ => return array_by_name(name),
     };
     Some(TypeName::Plain(ColumnType::plain(data_type)))
+}
+
+/// PostgreSQL's own name of an array type: `_int4`.
+fn array_by_name(name: &str) -> Option<TypeName> {
+    match type_by_name(name.strip_prefix('_').filter(|element| !element.starts_with('_'))?)? {
+        TypeName::Plain(element) => Some(TypeName::Plain(ColumnType::plain(element.data_type.array()?))),
+        TypeName::Serial(_) => None,
+    }
+}
+
+/// The array type of `int[]`, `int[3]`, `int ARRAY`: as in PostgreSQL a size says nothing.
+fn array(element: &ast::ArrayElemTypeDef) -> Result<ColumnType> {
+    use ast::ArrayElemTypeDef as Element;
+    let (Element::SquareBracket(element, _) | Element::AngleBracket(element) | Element::Parenthesis(element)) = element
+    else {
+        return Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "an array type without the type of its elements",
+        ));
+    };
+    let element = bind_type(element)?.data_type;
+    // However many dimensions a type names, it is the same type.
+    match element.array().or(element.element().map(|_| element)) {
+        Some(array) => Ok(ColumnType::plain(array)),
+        None => Err(Error::unsupported(format!("an array of type {element}"))),
+    }
 }
 
 fn custom(name: &ast::ObjectName, modifiers: &[String]) -> Result<TypeName> {

@@ -2,7 +2,9 @@
 
 use super::batch::Batch;
 use super::hashed::{HashedRows, Reading};
-use super::keys::{access_range, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range};
+use super::keys::{
+    access_range, element_keys, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range,
+};
 use super::lock::read_locked;
 use super::{BATCH_TUPLES, ExecutionContext};
 use crate::catalog::{Index, Table};
@@ -285,15 +287,18 @@ fn read_table(
             Ok(None)
         }
         Access::Points(points) => {
-            let (keys, mut next) = match position {
+            let (keys, next) = match position {
                 Position::Keys(keys, next) => (keys, next),
                 _ => (distinct_keys(table, points, reader.outer, context.evaluation)?, 0),
             };
-            while next < keys.len() && reader.output.len() < want {
-                read_row(table, &keys[next], reader, context)?;
-                next += 1;
-            }
-            Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
+            read_keys(table, (keys, next), reader, want, context)
+        }
+        Access::Elements(access) => {
+            let (keys, next) = match position {
+                Position::Keys(keys, next) => (keys, next),
+                _ => (element_keys(table, access, reader.outer, context.evaluation)?, 0),
+            };
+            read_keys(table, (keys, next), reader, want, context)
         }
         Access::Full { reverse } => {
             let range = match position {
@@ -314,6 +319,20 @@ fn read_table(
             }
         }
     }
+}
+
+fn read_keys(
+    table: &Table,
+    (keys, mut next): (Vec<Key>, usize),
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    while next < keys.len() && reader.output.len() < want {
+        read_row(table, &keys[next], reader, context)?;
+        next += 1;
+    }
+    Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
 }
 
 /// The keys of several points, each once, in key order.

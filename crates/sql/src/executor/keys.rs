@@ -6,7 +6,7 @@
 
 use super::ExecutionContext;
 use crate::catalog::{Index, Table};
-use crate::plan::RangeAccess;
+use crate::plan::{ElementsAccess, RangeAccess};
 use rubato_base::{
     ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value,
     prefix_successor,
@@ -168,6 +168,27 @@ pub(crate) fn point_key<T: Tuple + ?Sized>(
     }
     // No row has a key that is longer.
     Ok((writer.as_bytes().len() <= KEY_BYTES_MAX).then(|| writer.finish()))
+}
+
+/// The keys that an array gives, each once, in key order.
+pub(crate) fn element_keys<T: Tuple + ?Sized>(
+    table: &Table,
+    access: &ElementsAccess,
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Vec<Key>> {
+    let Value::Array(array) = access.array.evaluate(tuple, evaluation)? else {
+        return Ok(Vec::new());
+    };
+    let mut key = access.key.clone();
+    let mut keys = Vec::with_capacity(array.items.len());
+    for element in &array.items {
+        key[access.place] = Expr::Literal(element.clone());
+        keys.extend(point_key(table, &key, tuple, evaluation)?);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
 }
 
 /// Every key.

@@ -562,7 +562,7 @@ fn prepare_states(plan: &SelectPlan, states: &mut Vec<StepState>) -> usize {
 /// transaction can overwrite; but rows that a sort may throw away must not be locked.
 fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
     match &step.access {
-        Access::Point(_) | Access::Points(_) => true,
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) => true,
         Access::Range(access) => access.index.is_some() && plan.order_by.is_empty(),
         Access::Full { .. } => false,
     }

@@ -4,7 +4,7 @@
 
 use super::access::{distinct_keys, read_entries};
 use super::insert::Written;
-use super::keys::{access_range, point_key, rest_of_range, whole_range};
+use super::keys::{access_range, element_keys, point_key, rest_of_range, whole_range};
 use super::lock::still_reached;
 use super::referential::Effects;
 use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
@@ -146,6 +146,10 @@ impl<'a> Target<'a> {
             }
             Access::Points(points) => {
                 run.keys = distinct_keys(self.table, points, &(), context.evaluation)?.into();
+                Ok(None)
+            }
+            Access::Elements(access) => {
+                run.keys = element_keys(self.table, access, &(), context.evaluation)?.into();
                 Ok(None)
             }
             Access::Full { .. } => Ok(Some(whole_range())),

@@ -61,6 +61,16 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
             )
         }
         Expr::InList(tested, items) => format!("{} IN ({})", part(tested), list(items)),
+        Expr::CompareElements {
+            operand,
+            comparison,
+            array,
+            all,
+        } => {
+            let word = if *all { "ALL" } else { "ANY" };
+            let array = show(array, name, depth + 1);
+            format!("{} {} {word} ({array})", part(operand), comparison.symbol())
+        }
         Expr::Coalesce(items) => format!("COALESCE({})", list(items)),
         Expr::Cast {
             operand, to, explicit, ..

@@ -191,6 +191,17 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
                 shown.join(", ")
             )
         }
+        Access::Elements(access) => {
+            let term = |(place, (column, value)): (usize, (&usize, &Expr))| {
+                let column = table_column(table, *column);
+                if place == access.place {
+                    return format!("{column} = ANY ({})", show_expr(&access.array, name));
+                }
+                format!("{column} = {}", show_expr(value, name))
+            };
+            let columns = table.primary_key.iter().zip(&access.key).enumerate();
+            format!("by keys ({})", columns.map(term).collect::<Vec<_>>().join(", "))
+        }
         Access::Range(range) => {
             let (what, columns) = match range.index {
                 None => ("key range".to_owned(), &table.primary_key),

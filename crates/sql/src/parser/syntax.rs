@@ -5,7 +5,7 @@ use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
-use sqlparser::tokenizer::{Location, Span, Token};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 /// The largest statement text; larger loads go through COPY.
 pub(crate) const STATEMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -160,7 +160,10 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let mut overriding = None;
     let blanked = blank_unknown_clauses(source.text, &mut overriding);
     let text = blanked.as_deref().unwrap_or(source.text);
-    let statement = parse_with(Source { text, ..source }, |parser| parser.parse_statement())?;
+    let source = Source { text, ..source };
+    let statement = parse_tokens(source, table_as_select(tokens_of(source)?), |parser| {
+        parser.parse_statement()
+    })?;
     Ok(Parsed { statement, overriding })
 }
 
@@ -226,13 +229,74 @@ fn parse_with<T>(
     source: Source<'_>,
     parse: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
 ) -> Result<T> {
+    parse_tokens(source, tokens_of(source)?, parse)
+}
+
+fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
     check_size(source)?;
+    let mut tokenizer = Tokenizer::new(&PostgreSqlDialect {}, source.text).with_unescape(true);
+    let tokens = tokenizer
+        .tokenize_with_location()
+        .map_err(|error| source.library_error(error.into()))?;
+    let is_empty = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_some() && word.value.is_empty());
+    match tokens.iter().find(is_empty) {
+        Some(empty) => {
+            let message = "zero-length delimited identifier at or near \"\"\"\"";
+            Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(source.position(empty.span)))
+        }
+        None => Ok(tokens),
+    }
+}
+
+/// `TABLE name` is `SELECT * FROM name`; the library knows it only within other queries, and forgets how the name was written.
+fn table_as_select(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let first = tokens.iter().position(|token| !is_blank(token));
+    let is_table = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("table"));
+    let is_command = |first: &usize| is_table(&tokens[*first].token) && names_only(&tokens[*first + 1..]);
+    if let Some(first) = first.filter(is_command) {
+        let span = tokens[first].span;
+        let select = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+        let select = select.map(|token| TokenWithSpan { token, span });
+        tokens.splice(first..=first, select);
+    }
+    tokens
+}
+
+/// Whether nothing but a table's name, and clauses that any query may end with, follows.
+fn names_only(tokens: &[TokenWithSpan]) -> bool {
+    let tokens = tokens.iter().map(|token| &token.token);
+    let mut rest = tokens.filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut next = rest.next();
+    while let Some(Token::Word(_)) = next {
+        next = rest.next();
+        match next {
+            Some(Token::Period) => next = rest.next(),
+            _ => break,
+        }
+    }
+    match next {
+        Some(Token::Word(word)) => TABLE_CLAUSES
+            .iter()
+            .any(|clause| word.value.eq_ignore_ascii_case(clause)),
+        Some(token) => matches!(token, Token::SemiColon | Token::RParen | Token::EOF),
+        None => true,
+    }
+}
+
+/// What may follow `TABLE name`.
+const TABLE_CLAUSES: [&str; 5] = ["order", "limit", "offset", "fetch", "for"];
+
+fn parse_tokens<T>(
+    source: Source<'_>,
+    tokens: Vec<TokenWithSpan>,
+    parse: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
+) -> Result<T> {
     let dialect = PostgreSqlDialect {};
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(NESTING_MAX)
         .with_options(ParserOptions::new().with_unescape(true))
-        .try_with_sql(source.text)
-        .map_err(|error| source.library_error(error))?;
+        .with_tokens_with_locations(tokens);
     let parsed = parse(&mut parser).map_err(|error| source.library_error(error))?;
     while parser.consume_token(&Token::SemiColon) {}
     let rest = parser.peek_token();

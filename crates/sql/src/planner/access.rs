@@ -4,7 +4,8 @@ use super::ParameterTypes;
 use super::Query;
 use super::facts::{Branches, Fact, FactReader, Says};
 use crate::catalog::Table;
-use crate::plan::{Access, JoinKind, RangeAccess, Relation};
+use crate::plan::{Access, ElementsAccess, JoinKind, RangeAccess, Relation};
+use rubato_base::Value;
 use rubato_formula::Expr;
 
 /// Rows that a table is taken to have: only the order of costs matters.
@@ -15,6 +16,8 @@ const EQUAL_SHARE: f64 = 0.01;
 const RANGE_SHARE: [f64; 3] = [1.0, 0.3, 0.1];
 /// What a row found by a secondary index costs more than one found by the primary key.
 const INDEX_FACTOR: f64 = 1.2;
+/// Elements that an array is taken to have.
+const ELEMENTS: f64 = 10.0;
 /// At most this many keys are looked up one by one.
 const POINTS_MAX: usize = 10_000;
 
@@ -82,6 +85,7 @@ impl Terms<'_> {
             cost: TABLE_ROWS,
         }];
         candidates.extend(key_candidates(table, &facts, &branches));
+        candidates.extend(elements_candidate(table, &facts));
         candidates.extend(self.range(table, None, &table.primary_key, &facts));
         for (index, definition) in table.indexes.iter().enumerate() {
             candidates.extend(self.range(table, Some(index), &definition.columns, &facts));
@@ -232,6 +236,38 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
     candidates
 }
 
+/// Whole primary keys of which one column is compared with the elements of an array.
+fn elements_candidate(table: &Table, facts: &[Fact]) -> Option<Candidate> {
+    let mut satisfied = Vec::new();
+    let mut key = Vec::with_capacity(table.primary_key.len());
+    let mut array = None;
+    for (place, column) in table.primary_key.iter().enumerate() {
+        if let Some((value, term)) = equal(facts, *column) {
+            key.push(value.clone());
+            satisfied.extend(term);
+            continue;
+        }
+        let (elements, term) = elements_of(facts, *column).filter(|_| array.is_none())?;
+        key.push(Expr::Literal(Value::Null));
+        satisfied.extend(term);
+        array = Some((place, elements.clone()));
+    }
+    let (place, array) = array?;
+    Some(Candidate {
+        access: Access::Elements(ElementsAccess { key, place, array }),
+        satisfied,
+        cost: ELEMENTS,
+    })
+}
+
+fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
+    let own = facts.iter().filter(|fact| fact.column == column);
+    own.into_iter().find_map(|fact| match &fact.says {
+        Says::Elements(array) => Some((array, fact.term.filter(|_| fact.exact))),
+        _ => None,
+    })
+}
+
 fn value_of(branch: &[(usize, Expr)], column: usize) -> Option<Expr> {
     branch
         .iter()
@@ -256,6 +292,7 @@ pub(super) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr
     match access {
         Access::Point(key) => key.iter().for_each(visit),
         Access::Points(keys) => keys.iter().flatten().for_each(visit),
+        Access::Elements(access) => access.key.iter().chain([&access.array]).for_each(visit),
         Access::Range(range) => {
             range.prefix.iter().for_each(&mut *visit);
             range.low.iter().chain(&range.high).for_each(|(bound, _)| visit(bound));
@@ -269,6 +306,10 @@ pub(super) fn expressions_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Ex
     match access {
         Access::Point(key) => key.iter_mut().for_each(visit),
         Access::Points(keys) => keys.iter_mut().flatten().for_each(visit),
+        Access::Elements(access) => {
+            access.key.iter_mut().for_each(&mut *visit);
+            visit(&mut access.array);
+        }
         Access::Range(range) => {
             range.prefix.iter_mut().for_each(&mut *visit);
             range

@@ -22,6 +22,8 @@ pub(super) struct Fact {
 pub(super) enum Says {
     Equal(Expr),
     In(Vec<Expr>),
+    /// One of the elements of an array, which are compared with the column as they are.
+    Elements(Expr),
     /// Lower bound, and whether it is included.
     Low(Expr, bool),
     /// Upper bound, and whether it is included.
@@ -80,6 +82,12 @@ impl FactReader<'_> {
                     exact,
                 })
             }
+            Expr::CompareElements {
+                operand,
+                comparison: Comparison::Equal,
+                array,
+                all: false,
+            } => self.elements(operand, array),
             // A truth value stands for itself.
             Expr::Column(_) => {
                 let column = self.own_column(term)?;
@@ -103,6 +111,30 @@ impl FactReader<'_> {
             }
             _ => None,
         }
+    }
+
+    fn elements(&self, operand: &Expr, array: &Expr) -> Option<Fact> {
+        let column = self.own_column(operand)?;
+        let column_type = self.query.relations[self.relation].types[column].data_type;
+        let element = self.type_of(array)?.element()?;
+        // Whole numbers of any size find their key; so does text.
+        let fits = column_type == element
+            || (column_type.is_integer() && element.is_integer())
+            || (column_type == DataType::Numeric && element.is_integer())
+            || (column_type.is_text() && element.is_text());
+        (fits && self.is_bound(array)).then(|| Fact {
+            column,
+            says: Says::Elements(array.clone()),
+            term: None,
+            exact: column_type != DataType::Char,
+        })
+    }
+
+    /// Whether everything that `expr` reads is there before this relation is read, and stays as it is.
+    fn is_bound(&self, expr: &Expr) -> bool {
+        let mut bound = true;
+        expr.for_each_column(&mut |global| bound &= self.placed.contains(&self.query.relation_of(global)));
+        bound && expr.volatility() != Volatility::Volatile
     }
 
     fn comparison(&self, comparison: Comparison, operand: &Expr, other: &Expr) -> Option<Fact> {
@@ -179,9 +211,7 @@ impl FactReader<'_> {
     /// `expr` as a value of exactly the column's type, and whether comparing with it is as good as the term. `None` if it reads
     /// what is not bound yet, or where no such value exists.
     fn key_value(&self, column: usize, expr: &Expr, is_equality: bool) -> Option<(Expr, bool)> {
-        let mut bound = true;
-        expr.for_each_column(&mut |global| bound &= self.placed.contains(&self.query.relation_of(global)));
-        if !bound || expr.volatility() == Volatility::Volatile {
+        if !self.is_bound(expr) {
             return None;
         }
         let column_type = self.query.relations[self.relation].types[column];

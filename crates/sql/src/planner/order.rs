@@ -16,7 +16,7 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
     let (key, fixed, unique) = match access {
         // At most one row.
         Access::Point(_) => return Some(false),
-        Access::Points(_) => return None,
+        Access::Points(_) | Access::Elements(_) => return None,
         Access::Full { .. } => (table.primary_key.clone(), 0, true),
         Access::Range(range) => match range.index {
             None => (table.primary_key.clone(), range.prefix.len(), true),
@@ -67,6 +67,6 @@ pub(super) fn set_reverse(access: &mut Access, backwards: bool) {
     match access {
         Access::Range(range) => range.reverse = backwards,
         Access::Full { reverse } => *reverse = backwards,
-        Access::Point(_) | Access::Points(_) => {}
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) => {}
     }
 }

@@ -102,6 +102,7 @@ impl Session {
             self.raise_durable(lsn);
         }
         let Some(transaction) = &self.transaction else {
+            self.end_transaction_locks(partition);
             self.end_block(true, responder);
             return Ok(None);
         };
@@ -125,6 +126,7 @@ impl Session {
                 }
                 self.commit_waits_since_us = None;
                 self.deadline_us = None;
+                self.end_transaction_locks(partition);
                 self.end_block(true, responder);
                 Ok(None)
             }
@@ -155,6 +157,7 @@ impl Session {
             partition.sequences.outcomes.abort(id);
         }
         self.undo(partition);
+        self.end_transaction_locks(partition);
         self.began_us = None;
     }
 

@@ -1,7 +1,8 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
-use super::execute::with_evaluation;
+use super::execute::{Outside, with_evaluation};
 use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext};
+use crate::advisory::AdvisoryLocks;
 use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
@@ -113,18 +114,22 @@ impl Session {
         let mut copy = self.copy_in.take()?;
         if copy.reader.packs_in_partition() {
             let mut partition = lock.lock();
-            self.pack(&mut copy, data, &mut partition.sequences, context);
+            let Partition {
+                sequences, advisory, ..
+            } = &mut *partition;
+            self.pack(&mut copy, data, (sequences, advisory), context);
             self.copy_in = Some(copy);
             return self.place_copied(&mut partition, context, responder);
         }
-        self.pack(&mut copy, data, &mut SequenceValues::default(), context);
+        let outside = (&mut SequenceValues::default(), &mut AdvisoryLocks::default());
+        self.pack(&mut copy, data, outside, context);
         self.copy_in = Some(copy);
         self.place_copied(&mut lock.lock(), context, responder)
     }
 
-    fn pack(&mut self, copy: &mut CopyIn, data: &[u8], sequences: &mut SequenceValues, context: &SessionContext<'_>) {
+    fn pack(&mut self, copy: &mut CopyIn, data: &[u8], outside: Outside<'_>, context: &SessionContext<'_>) {
         let times_us = (copy.current.started_us, context.now_us);
-        with_evaluation(self, &copy.catalog, sequences, &[], times_us, |evaluation| {
+        with_evaluation(self, &copy.catalog, outside, &[], times_us, |evaluation| {
             copy.reader.pack(data, evaluation);
         });
     }
@@ -229,11 +234,12 @@ impl Session {
             sequences,
             row_numbers,
             insight,
+            advisory,
             ..
         } = partition;
         let times_us = (copy.current.started_us, context.now_us);
         let reader = &mut copy.reader;
-        with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+        with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction,
@@ -280,10 +286,11 @@ impl Session {
             sequences,
             row_numbers,
             insight,
+            advisory,
             ..
         } = partition;
         let times_us = (context.now_us, context.now_us);
-        let rows = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+        let rows = with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction,

@@ -1,10 +1,11 @@
 //! What expressions see of the session while a statement runs.
 
+use super::pause::PauseView;
 use super::settings::Settings;
 use crate::catalog::{Catalog, Sequence};
 use crate::partition::SequenceValues;
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
-use rubato_formula::{Environment, SessionFact};
+use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -39,6 +40,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) asked_id: Cell<Option<u64>>,
     /// Behind what the answer depends on beside rows.
     pub(crate) depends_on: Cell<Lsn>,
+    /// What it may wait for.
+    pub(crate) pauses: PauseView<'a>,
 }
 
 impl SessionEnvironment<'_> {
@@ -151,6 +154,23 @@ impl Environment for SessionEnvironment<'_> {
         self.depends_on
             .set(self.depends_on.get().max(sequences.outcomes.newest()));
         sequences.outcomes.status(u64::try_from(id).unwrap_or(u64::MAX))
+    }
+
+    fn advisory_lock(&self, request: AdvisoryRequest) -> Result<bool> {
+        self.pauses.lock(request)
+    }
+
+    fn advisory_unlock(&self, key: AdvisoryKey, shared: bool) -> Result<bool> {
+        Ok(self.pauses.unlock(key, shared))
+    }
+
+    fn advisory_unlock_all(&self) -> Result<()> {
+        self.pauses.unlock_all();
+        Ok(())
+    }
+
+    fn sleep(&self, seconds: f64) -> Result<()> {
+        self.pauses.sleep(seconds)
     }
 
     fn fact(&self, fact: SessionFact) -> Value {

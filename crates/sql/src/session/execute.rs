@@ -2,14 +2,16 @@
 
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
+use super::pause::PauseView;
 use super::{
     Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext,
     ToBind,
 };
+use crate::advisory::AdvisoryLocks;
 use crate::binder::BindSettings;
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
-use crate::executor::{Cursor, ExecutionContext, Limits, Progress};
+use crate::executor::{Completion, Cursor, ExecutionContext, Limits, Progress};
 use crate::partition::{Partition, SequenceValues};
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
@@ -28,11 +30,14 @@ impl BindSettings for Session {
     }
 }
 
+/// What functions change outside of transactions.
+pub(super) type Outside<'a> = (&'a mut SequenceValues, &'a mut AdvisoryLocks);
+
 /// Runs `work` with everything that expressions may see of the session.
 pub(super) fn with_evaluation<T>(
     session: &mut Session,
     catalog: &Catalog,
-    sequences: &mut SequenceValues,
+    (sequences, advisory): Outside<'_>,
     parameters: &[Value],
     times_us: (i64, i64),
     work: impl FnOnce(&EvalContext<'_>) -> T,
@@ -47,6 +52,7 @@ pub(super) fn with_evaluation<T>(
         clock_us: times_us.1,
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
+        pauses: PauseView::new(&mut session.pauses, advisory, session.id, session.now_us),
     };
     let evaluation = EvalContext {
         parameters,
@@ -228,9 +234,21 @@ impl Session {
         };
         let outcome = self.run_cursor(&mut current, transaction, partition, context.limits, responder);
         let parameters_hold_rows = current.rows;
+        let outcome = outcome.and_then(|progress| {
+            // Who has waited for a lock is to see what its last holder did.
+            if self.was_given_locks() && self.block != Block::None && !self.is_read_only() {
+                partition.database.catch_up(transaction)?;
+            }
+            Ok(progress)
+        });
         match outcome {
             Ok(Progress::Complete(completion)) => {
-                current.tag = Some(completion.to_string());
+                // A portal that was read with a row limit tells how many rows came last.
+                let rows = match (&current.origin, &current.statement) {
+                    (Origin::Portal(_), Statement::Planned(plan)) if !plan.output.is_empty() => current.rows as u64,
+                    _ => completion.rows,
+                };
+                current.tag = Some(Completion { rows, ..completion }.to_string());
                 self.current = Some(current);
                 self.deadline_us = None;
                 self.finish(partition, responder)
@@ -265,6 +283,11 @@ impl Session {
             Err(stop) => {
                 let savepoint = current.savepoint;
                 self.current = Some(current);
+                if matches!(stop, Stop::Fail(_))
+                    && let Some(next) = self.pause(partition)
+                {
+                    return next;
+                }
                 // What has to wait has undone what must wait, and goes on there.
                 if let Some(savepoint) = savepoint.filter(|_| !matches!(stop, Stop::Wait(_))) {
                     partition.database.undo_statement(transaction, savepoint);
@@ -296,6 +319,7 @@ impl Session {
             sequences,
             row_numbers,
             insight,
+            advisory,
             ..
         } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
@@ -305,34 +329,41 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
-        let outcome = with_evaluation(self, &catalog, sequences, &parameters, times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction,
-                catalog: &catalog,
-                evaluation,
-                row_numbers,
-                limits,
-                rows_left: SLICE_ROWS_MAX,
-                insight,
-            };
-            let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
-                *rows += 1;
-                if !silent {
-                    responder.packed_row(row, places, &columns, formats, &text);
+        let outcome = with_evaluation(
+            self,
+            &catalog,
+            (sequences, advisory),
+            &parameters,
+            times_us,
+            |evaluation| {
+                let mut execution = ExecutionContext {
+                    database,
+                    transaction,
+                    catalog: &catalog,
+                    evaluation,
+                    row_numbers,
+                    limits,
+                    rows_left: SLICE_ROWS_MAX,
+                    insight,
+                };
+                let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
+                    *rows += 1;
+                    if !silent {
+                        responder.packed_row(row, places, &columns, formats, &text);
+                    }
+                })?;
+                if let Some(progress) = packed {
+                    return Ok(progress);
                 }
-            })?;
-            if let Some(progress) = packed {
-                return Ok(progress);
-            }
-            cursor.run(&mut execution, left, &mut |values| {
-                *rows += 1;
-                if !silent {
-                    responder.data_row(values, &columns, formats, &text);
-                }
-                responder.buffered_bytes() < RESPONSE_BYTES_MAX
-            })
-        });
+                cursor.run(&mut execution, left, &mut |values| {
+                    *rows += 1;
+                    if !silent {
+                        responder.data_row(values, &columns, formats, &text);
+                    }
+                    responder.buffered_bytes() < RESPONSE_BYTES_MAX
+                })
+            },
+        );
         current.cursor = Some(cursor);
         outcome
     }
@@ -379,6 +410,9 @@ impl Session {
             && context.now_us >= deadline_us
         {
             self.deadline_us = None;
+            if self.wakes_up(context.now_us) {
+                return None;
+            }
             if std::mem::take(&mut self.waits_for_reader) {
                 if let Some(transaction) = &self.transaction {
                     partition.database.stop_waiting(transaction.id);

@@ -83,6 +83,14 @@ impl Portals {
     }
 }
 
+/// What a finished portal with rows answers when it is run again: its tag, with no rows.
+fn without_rows(tag: &str) -> String {
+    match tag.rsplit_once(' ') {
+        Some((verb, rows)) if rows.bytes().all(|digit| digit.is_ascii_digit()) => format!("{verb} 0"),
+        _ => tag.to_owned(),
+    }
+}
+
 /// A statement bound to values.
 pub(super) struct Portal {
     prepared: Arc<Prepared>,
@@ -121,7 +129,12 @@ impl Session {
                         SqlState::PROTOCOL_VIOLATION,
                         "unexpected message while COPY data is awaited",
                     );
-                    return Some(self.fail(error, &mut lock.lock(), responder));
+                    let _ = self.fail(error, &mut lock.lock(), responder);
+                    // What else comes may be meant as data: as in PostgreSQL the connection ends.
+                    self.leave(&mut lock.lock());
+                    self.is_over = true;
+                    requests.clear();
+                    return Some(Next::Idle);
                 }
             }
         }
@@ -191,6 +204,7 @@ impl Session {
         self.changing_schema = None;
         self.commit_waits_since_us = None;
         self.roll_back(partition);
+        partition.advisory.leave(self.id);
         self.block = Block::None;
         self.portals.clear();
     }
@@ -429,15 +443,13 @@ impl Session {
             .portals
             .get_mut(&name)
             .ok_or_else(|| Session::portal_missing(&name))?;
-        if let Some(tag) = &portal.done {
-            // A finished portal answers again that it is at its end, with no rows.
-            if matches!(portal.prepared.statement, Statement::Planned(_)) {
-                let tag = tag
-                    .split_once(' ')
-                    .map_or_else(|| tag.clone(), |(verb, _)| format!("{verb} 0"));
-                responder.command_complete(&tag);
-                return Ok(None);
+        if let Some(tag) = portal.done.as_ref().filter(|_| self.block != Block::Failed) {
+            if output_of(&portal.prepared.statement).is_empty() {
+                let message = format!("portal \"{name}\" cannot be run");
+                return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
             }
+            responder.command_complete(&without_rows(tag));
+            return Ok(None);
         }
         let alone = self.block == Block::None
             && self.transaction.is_none()

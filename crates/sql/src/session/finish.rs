@@ -40,6 +40,7 @@ impl Session {
         }
         self.retries = 0;
         self.deadline_us = None;
+        self.end_pauses(partition);
         if let Some(current) = self.current.take() {
             let tag = current.tag.unwrap_or_default();
             responder.command_complete(&tag);
@@ -83,6 +84,7 @@ impl Session {
         self.retries += 1;
         self.copy_out = None;
         self.changing_schema = None;
+        self.give_back_grants(partition);
         let Some(current) = &mut self.current else {
             return self.fail(error, partition, responder);
         };
@@ -160,7 +162,7 @@ impl Session {
 }
 
 /// Whether the statement is a SELECT without FROM.
-fn reads_no_row(statement: &Statement) -> bool {
+pub(super) fn reads_no_row(statement: &Statement) -> bool {
     match statement {
         Statement::Planned(plan) => matches!(&plan.body, PlanBody::Select(select) if select.steps.is_empty()),
         _ => false,
@@ -168,7 +170,7 @@ fn reads_no_row(statement: &Statement) -> bool {
 }
 
 /// Puts a statement back to its start.
-fn reset(current: &mut Current) {
+pub(super) fn reset(current: &mut Current) {
     current.rows = 0;
     current.tag = None;
     if let Statement::Planned(plan) = &current.statement {

@@ -21,6 +21,7 @@ mod environment;
 mod execute;
 mod extended;
 mod finish;
+mod pause;
 mod plans;
 mod schema;
 mod script;
@@ -219,6 +220,8 @@ pub struct Session {
     cancelled: Option<Error>,
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
+    pauses: pause::Pauses,
+    is_over: bool,
 }
 
 impl Session {
@@ -259,6 +262,8 @@ impl Session {
             now_us: 0,
             cancelled: None,
             conflicts: 0,
+            pauses: pause::Pauses::default(),
+            is_over: false,
         }
     }
 
@@ -314,6 +319,7 @@ impl Session {
         if let Some(current) = &mut self.current {
             current.started_us = current.started_us.saturating_add(by_us);
         }
+        self.shift_pause(by_us);
     }
 
     /// Whether a statement is under way.
@@ -324,6 +330,11 @@ impl Session {
     /// Whether a COPY FROM STDIN is under way.
     pub fn awaits_data(&self) -> bool {
         self.copy_in.is_some()
+    }
+
+    /// Whether the client and the session no longer understand each other: it has ended, and its connection is to be closed.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The open transaction, 0 if there is none.
@@ -497,6 +508,7 @@ impl Session {
     fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let mut error = error;
         let ends_block = self.is_committing();
+        self.end_pauses(partition);
         if let Some(current) = self.current.take()
             && !current.streamed
             && current.origin != Origin::Script

@@ -47,11 +47,12 @@ impl Session {
             sequences,
             row_numbers,
             insight,
+            advisory,
             ..
         } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
         let run = &mut changing.run;
-        let done = with_evaluation(self, &after, sequences, &[], times_us, |evaluation| {
+        let done = with_evaluation(self, &after, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction: id,

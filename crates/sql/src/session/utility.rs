@@ -93,7 +93,7 @@ impl Session {
                 return Ok(self.execute_prepared(name, arguments, partition, context)?);
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
-            Utility::Discard => self.discard(responder)?,
+            Utility::Discard => self.discard(partition, responder)?,
             Utility::Explain {
                 analyze,
                 json,
@@ -366,7 +366,8 @@ impl Session {
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
-        let values = with_evaluation(self, &catalog, &mut partition.sequences, &[], times_us, |evaluation| {
+        let outside = (&mut partition.sequences, &mut partition.advisory);
+        let values = with_evaluation(self, &catalog, outside, &[], times_us, |evaluation| {
             let values = arguments
                 .iter()
                 .zip(&prepared.types)
@@ -412,12 +413,13 @@ impl Session {
         }
     }
 
-    fn discard(&mut self, responder: &mut dyn Responder) -> Result<String> {
+    fn discard(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Result<String> {
         if self.block == Block::Explicit {
             let message = "DISCARD ALL cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.prepared.clear();
+        partition.advisory.unlock_all(self.id);
         self.reset("all", responder)?;
         Ok("DISCARD ALL".into())
     }
@@ -441,13 +443,14 @@ impl Session {
             sequences,
             row_numbers,
             insight,
+            advisory,
             ..
         } = &mut *partition;
         let mut cursor = Cursor::new(Arc::clone(plan));
         let started_us = (context.clock_us)();
         let times_us = (context.now_us, started_us);
         let limits = context.limits;
-        let outcome = with_evaluation(self, &catalog, sequences, &[], times_us, |evaluation| {
+        let outcome = with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction,

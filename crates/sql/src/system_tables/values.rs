@@ -227,58 +227,69 @@ pub(super) static TABLES: &[SystemTable] = &[
     },
 ];
 
-/// PostgreSQL's internal name, category and array type of each type.
-const TYPE_NAMES: [(DataType, &str, &str, u32); 19] = [
-    (DataType::Bool, "bool", "B", 1000),
-    (DataType::Bytea, "bytea", "U", 1001),
-    (DataType::Name, "name", "S", 1003),
-    (DataType::Int8, "int8", "N", 1016),
-    (DataType::Int2, "int2", "N", 1005),
-    (DataType::Int4, "int4", "N", 1007),
-    (DataType::Text, "text", "S", 1009),
-    (DataType::Oid, "oid", "N", 1028),
-    (DataType::Float4, "float4", "N", 1021),
-    (DataType::Float8, "float8", "N", 1022),
-    (DataType::Char, "bpchar", "S", 1014),
-    (DataType::Varchar, "varchar", "S", 1015),
-    (DataType::Date, "date", "D", 1182),
-    (DataType::Time, "time", "D", 1183),
-    (DataType::Timestamp, "timestamp", "D", 1115),
-    (DataType::TimestampTz, "timestamptz", "D", 1185),
-    (DataType::Interval, "interval", "T", 1187),
-    (DataType::Numeric, "numeric", "N", 1231),
-    (DataType::Uuid, "uuid", "U", 2951),
+/// PostgreSQL's internal name and category of each type that is not an array.
+const TYPE_NAMES: [(DataType, &str, &str); 19] = [
+    (DataType::Bool, "bool", "B"),
+    (DataType::Bytea, "bytea", "U"),
+    (DataType::Name, "name", "S"),
+    (DataType::Int8, "int8", "N"),
+    (DataType::Int2, "int2", "N"),
+    (DataType::Int4, "int4", "N"),
+    (DataType::Text, "text", "S"),
+    (DataType::Oid, "oid", "N"),
+    (DataType::Float4, "float4", "N"),
+    (DataType::Float8, "float8", "N"),
+    (DataType::Char, "bpchar", "S"),
+    (DataType::Varchar, "varchar", "S"),
+    (DataType::Date, "date", "D"),
+    (DataType::Time, "time", "D"),
+    (DataType::Timestamp, "timestamp", "D"),
+    (DataType::TimestampTz, "timestamptz", "D"),
+    (DataType::Interval, "interval", "T"),
+    (DataType::Numeric, "numeric", "N"),
+    (DataType::Uuid, "uuid", "U"),
 ];
 
 fn types(_: &Catalog) -> Vec<Vec<Value>> {
-    let by_value = |data_type: DataType| (1..=8).contains(&data_type.length());
-    let row = |(data_type, name, category, array): &(DataType, &str, &str, u32)| {
-        vec![
-            oid(data_type.oid()),
-            text(name),
-            oid(PG_CATALOG),
-            oid(OWNER),
-            Value::Int2(data_type.length()),
-            Value::Bool(by_value(*data_type)),
-            text("b"),
-            text(category),
-            Value::Bool(rubato_formula::is_preferred(*data_type)),
-            Value::Bool(true),
-            text(","),
-            oid(0),
-            oid(0),
-            oid(*array),
-            text(&format!("{name}in")),
-            text(&format!("{name}out")),
-            Value::Bool(false),
-            oid(0),
-            Value::Int4(-1),
-            Value::Int4(0),
-            oid(if data_type.is_text() { 100 } else { 0 }),
-            Value::Null,
-        ]
-    };
-    TYPE_NAMES.iter().map(row).collect()
+    let own = TYPE_NAMES
+        .iter()
+        .map(|(data_type, name, category)| type_row(*data_type, name, category));
+    let arrays = TYPE_NAMES.iter().filter_map(|(element, name, _)| {
+        let array = element.array()?;
+        Some(type_row(array, &format!("_{name}"), "A"))
+    });
+    own.chain(arrays).collect()
+}
+
+fn type_row(data_type: DataType, name: &str, category: &str) -> Vec<Value> {
+    let by_value = (1..=8).contains(&data_type.length());
+    let related = |other: Option<DataType>| oid(other.map_or(0, DataType::oid));
+    let functions = if data_type.element().is_some() { "array_" } else { name };
+    let is_text = data_type.element().unwrap_or(data_type).is_text();
+    vec![
+        oid(data_type.oid()),
+        text(name),
+        oid(PG_CATALOG),
+        oid(OWNER),
+        Value::Int2(data_type.length()),
+        Value::Bool(by_value),
+        text("b"),
+        text(category),
+        Value::Bool(rubato_formula::is_preferred(data_type)),
+        Value::Bool(true),
+        text(","),
+        oid(0),
+        related(data_type.element()),
+        related(data_type.array()),
+        text(&format!("{functions}in")),
+        text(&format!("{functions}out")),
+        Value::Bool(false),
+        oid(0),
+        Value::Int4(-1),
+        Value::Int4(0),
+        oid(if is_text { 100 } else { 0 }),
+        Value::Null,
+    ]
 }
 
 fn databases(_: &Catalog) -> Vec<Vec<Value>> {

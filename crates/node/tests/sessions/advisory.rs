@@ -1,0 +1,133 @@
+//! Advisory locks and `pg_sleep`: who waits, for how long, and that nobody else does.
+
+use crate::world::*;
+use rubato_sql::client::Request;
+use rubato_stages::worker::CancelReason;
+
+const LOCK: &str = "select pg_advisory_lock(7)";
+
+fn error_of(said: &[String]) -> Option<&str> {
+    said.iter().find_map(|line| line.strip_prefix("E "))
+}
+
+#[test]
+fn a_lock_is_waited_for_in_order_and_survives_its_transaction() {
+    let mut world = World::new(4);
+    world.must(0, "begin; select pg_advisory_lock(7); rollback");
+    world.begin(1, LOCK);
+    world.begin(2, LOCK);
+    assert!(!world.is_idle(1) && !world.is_idle(2));
+    assert_eq!(
+        world.rows(3, "select pg_try_advisory_lock(7), pg_try_advisory_lock(0, 7)"),
+        ["f|t"]
+    );
+    assert_eq!(
+        world.rows(0, "select pg_advisory_unlock(7), pg_advisory_unlock(7)"),
+        ["t|f"]
+    );
+    world.run();
+    assert!(world.is_idle(1) && !world.is_idle(2));
+    assert_eq!(world.said(1), ["T 1", "D ", "C SELECT 1", "Z I"]);
+    world.send(1, [Request::Terminate]);
+    world.run();
+    assert_eq!(world.said(2), ["T 1", "D ", "C SELECT 1", "Z I"]);
+}
+
+#[test]
+fn a_lock_of_a_transaction_ends_with_it() {
+    for end in ["commit", "rollback", "select 1 / 0"] {
+        let mut world = World::new(2);
+        world.must(0, "begin; select pg_advisory_xact_lock(1, 2)");
+        world.begin(1, "select pg_advisory_xact_lock_shared(1, 2)");
+        assert!(!world.is_idle(1));
+        assert_eq!(world.rows(0, "select pg_advisory_unlock(1, 2)"), ["f"]);
+        world.ask(0, end);
+        assert_eq!(world.said(1), ["T 1", "D ", "C SELECT 1", "Z I"], "{end}");
+        // Outside of a block it ends with its statement.
+        world.ask(0, "rollback");
+        assert_eq!(world.rows(0, "select pg_try_advisory_lock(1, 2)"), ["t"]);
+    }
+}
+
+/// What the last holder did is seen by who has waited for it, as if the transaction began then.
+#[test]
+fn who_has_waited_sees_what_the_holder_did() {
+    let mut world = World::new(2);
+    world.must(0, "create table done (version int primary key)");
+    world.must(0, "begin; select pg_advisory_xact_lock(1)");
+    world.begin(1, "begin; select pg_advisory_xact_lock(1)");
+    world.must(0, "insert into done values (1); commit");
+    assert_eq!(world.said(1).last().map(String::as_str), Some("Z T"));
+    assert_eq!(world.rows(1, "select version from done"), ["1"]);
+    world.must(1, "insert into done values (2); commit");
+}
+
+#[test]
+fn a_wait_is_cancelled_times_out_and_is_no_circle() {
+    let mut world = World::new(3);
+    world.must(0, LOCK);
+    world.begin(1, LOCK);
+    world.cancel(1, CancelReason::ClientRequest);
+    world.run();
+    let said = world.said(1);
+    assert_eq!(error_of(&said), Some("57014 canceling statement due to user request"));
+    for (setting, error) in [
+        ("lock_timeout", "55P03 canceling statement due to lock timeout"),
+        (
+            "statement_timeout",
+            "57014 canceling statement due to statement timeout",
+        ),
+    ] {
+        world.must(1, &format!("set {setting} = '200ms'"));
+        world.begin(1, LOCK);
+        world.pass(300_000);
+        world.run();
+        assert_eq!(error_of(&world.said(1)), Some(error));
+        world.must(1, &format!("reset {setting}"));
+    }
+    world.must(2, "select pg_advisory_lock(8)");
+    world.begin(2, LOCK);
+    let said = world.ask(0, "select pg_advisory_lock(8)");
+    assert_eq!(error_of(&said), Some("40P01 deadlock detected"));
+    world.must(0, "discard all");
+    assert_eq!(world.said(2).last().map(String::as_str), Some("Z I"));
+    // Nobody is left in a queue.
+    world.must(2, "select pg_advisory_unlock_all()");
+    assert_eq!(
+        world.rows(1, "select pg_try_advisory_lock(7), pg_try_advisory_lock(8)"),
+        ["t|t"]
+    );
+}
+
+#[test]
+fn a_sleep_ends_in_time_and_holds_nobody_up() {
+    let mut world = World::new(2);
+    world.begin(0, "select 1, pg_sleep(0.5), pg_sleep(0.25)");
+    assert!(!world.is_idle(0));
+    world.must(1, "create table t (id int primary key)");
+    world.pass(499_000);
+    world.run();
+    assert!(!world.is_idle(0));
+    world.pass(2_000);
+    world.run();
+    assert!(!world.is_idle(0));
+    world.pass(250_000);
+    world.run();
+    assert_eq!(world.said(0), ["T 3", "D 1||", "C SELECT 1", "Z I"]);
+    assert_eq!(world.rows(0, "select pg_sleep(-1), pg_sleep(0)"), ["|"]);
+    world.must(0, "set statement_timeout = '1s'");
+    world.begin(0, "select pg_sleep(1000)");
+    world.pass(1_000_001);
+    world.run();
+    let said = world.said(0);
+    assert_eq!(
+        error_of(&said),
+        Some("57014 canceling statement due to statement timeout")
+    );
+    world.must(0, "insert into t values (1)");
+    let said = world.ask(0, "select pg_sleep(1) from t");
+    assert!(
+        error_of(&said).is_some_and(|error| error.starts_with("0A000")),
+        "{said:?}"
+    );
+}

@@ -1,0 +1,298 @@
+//! Advisory locks: names that sessions agree upon, held by a session or up to the end of its transaction.
+//!
+//! They have nothing to do with rows, and are not in the log: after a restart nobody holds any.
+//!
+//! Invariants:
+//! - Two sessions hold a lock at once only if both hold it shared.
+//! - Who waits is served in order of arrival; whoever may go on is named by [`AdvisoryLocks::take_woken`].
+
+use rubato_base::{Error, Result, SessionId, SqlState};
+use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Locks that may be held or waited for at once, by all sessions together.
+const LOCKS_MAX: usize = 100_000;
+
+/// How often a session holds a lock.
+#[derive(Debug)]
+struct Holder {
+    session: SessionId,
+    shared: bool,
+    scope: AdvisoryScope,
+    count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    holders: Vec<Holder>,
+    /// Who waits, and whether for a shared lock.
+    queue: VecDeque<(SessionId, bool)>,
+}
+
+impl Lock {
+    /// Whether `session` may have it now, as far as those who hold it are concerned.
+    fn is_free_for(&self, session: SessionId, shared: bool) -> bool {
+        let mut others = self.holders.iter().filter(|holder| holder.session != session);
+        others.all(|holder| shared && holder.shared)
+    }
+
+    /// Whether someone waits in front of `session` whose lock excludes this one.
+    fn is_behind_others(&self, session: SessionId, shared: bool) -> bool {
+        let before = self.queue.iter().take_while(|(waiter, _)| *waiter != session);
+        before.into_iter().any(|(_, other_shared)| !(shared && *other_shared))
+    }
+
+    fn is_held_by(&self, session: SessionId) -> bool {
+        self.holders.iter().any(|holder| holder.session == session)
+    }
+
+    fn may_have(&self, session: SessionId, shared: bool) -> bool {
+        self.is_free_for(session, shared) && (self.is_held_by(session) || !self.is_behind_others(session, shared))
+    }
+}
+
+/// The advisory locks of a partition.
+#[derive(Debug, Default)]
+pub struct AdvisoryLocks {
+    locks: BTreeMap<AdvisoryKey, Lock>,
+    /// What each session holds or waits for.
+    of_session: BTreeMap<SessionId, BTreeSet<AdvisoryKey>>,
+    woken: Vec<SessionId>,
+}
+
+impl AdvisoryLocks {
+    /// Takes a lock: `false` if others hold it. Who wants to wait then waits in its queue, and asks again when woken. 40P01 if
+    /// those who wait would wait for one another.
+    pub fn lock(&mut self, session: SessionId, request: AdvisoryRequest) -> Result<bool> {
+        let AdvisoryRequest {
+            key,
+            shared,
+            scope,
+            waits,
+        } = request;
+        if self.locks.len() >= LOCKS_MAX && !self.locks.contains_key(&key) {
+            let error = Error::new(SqlState::OUT_OF_MEMORY, "too many advisory locks are held");
+            return Err(error.with_hint("Release locks that are no longer needed."));
+        }
+        let lock = self.locks.entry(key).or_default();
+        if lock.may_have(session, shared) {
+            lock.queue.retain(|(waiter, _)| *waiter != session);
+            let held = lock
+                .holders
+                .iter_mut()
+                .find(|holder| holder.session == session && holder.shared == shared && holder.scope == scope);
+            match held {
+                Some(holder) => holder.count += 1,
+                None => lock.holders.push(Holder {
+                    session,
+                    shared,
+                    scope,
+                    count: 1,
+                }),
+            }
+            self.of_session.entry(session).or_default().insert(key);
+            return Ok(true);
+        }
+        if waits {
+            if !lock.queue.iter().any(|(waiter, _)| *waiter == session) {
+                lock.queue.push_back((session, shared));
+            }
+            self.of_session.entry(session).or_default().insert(key);
+            if self.waits_for_itself(session) {
+                self.stop_waiting(session);
+                return Err(Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected"));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives one hold of a session's lock back; `false` if it has none.
+    pub fn unlock(&mut self, session: SessionId, key: AdvisoryKey, shared: bool, scope: AdvisoryScope) -> bool {
+        let Some(lock) = self.locks.get_mut(&key) else {
+            return false;
+        };
+        let found = lock
+            .holders
+            .iter()
+            .position(|holder| holder.session == session && holder.shared == shared && holder.scope == scope);
+        let Some(place) = found else { return false };
+        lock.holders[place].count -= 1;
+        if lock.holders[place].count == 0 {
+            lock.holders.remove(place);
+            self.settle(session, key);
+        }
+        true
+    }
+
+    /// The session's transaction has ended.
+    pub fn end_transaction(&mut self, session: SessionId) {
+        self.release(session, |holder| holder.scope == AdvisoryScope::Transaction);
+    }
+
+    /// `pg_advisory_unlock_all`.
+    pub fn unlock_all(&mut self, session: SessionId) {
+        self.release(session, |holder| holder.scope == AdvisoryScope::Session);
+    }
+
+    /// The session has ended.
+    pub fn leave(&mut self, session: SessionId) {
+        self.stop_waiting(session);
+        self.release(session, |_| true);
+    }
+
+    /// The session waits no longer.
+    pub fn stop_waiting(&mut self, session: SessionId) {
+        let keys: Vec<AdvisoryKey> = self.of_session.get(&session).into_iter().flatten().copied().collect();
+        for key in keys {
+            let Some(lock) = self.locks.get_mut(&key) else { continue };
+            let before = lock.queue.len();
+            lock.queue.retain(|(waiter, _)| *waiter != session);
+            if lock.queue.len() != before {
+                self.settle(session, key);
+            }
+        }
+    }
+
+    /// Sessions that may have got what they wait for: they ask again.
+    pub fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    fn release(&mut self, session: SessionId, which: impl Fn(&Holder) -> bool) {
+        let keys: Vec<AdvisoryKey> = self.of_session.get(&session).into_iter().flatten().copied().collect();
+        for key in keys {
+            let Some(lock) = self.locks.get_mut(&key) else { continue };
+            let before = lock.holders.len();
+            lock.holders
+                .retain(|holder| holder.session != session || !which(holder));
+            if lock.holders.len() != before {
+                self.settle(session, key);
+            }
+        }
+    }
+
+    /// What `session` has to do with a lock has become less: wakes who may go on, and forgets what nobody needs.
+    fn settle(&mut self, session: SessionId, key: AdvisoryKey) {
+        let Some(lock) = self.locks.get(&key) else { return };
+        let free = lock
+            .queue
+            .iter()
+            .filter(|(waiter, shared)| lock.may_have(*waiter, *shared));
+        self.woken.extend(free.map(|(waiter, _)| *waiter));
+        let is_waiting = lock.queue.iter().any(|(waiter, _)| *waiter == session);
+        if !lock.is_held_by(session)
+            && !is_waiting
+            && let Some(keys) = self.of_session.get_mut(&session)
+        {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.of_session.remove(&session);
+            }
+        }
+        if lock.holders.is_empty() && lock.queue.is_empty() {
+            self.locks.remove(&key);
+        }
+    }
+
+    /// Whether a circle of waiting sessions goes through `session`.
+    fn waits_for_itself(&self, session: SessionId) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![session];
+        while let Some(waiter) = open.pop() {
+            for other in self.blockers(waiter) {
+                if other == session {
+                    return true;
+                }
+                if seen.insert(other) {
+                    open.push(other);
+                }
+            }
+        }
+        false
+    }
+
+    /// For whom a session waits.
+    fn blockers(&self, session: SessionId) -> Vec<SessionId> {
+        let mut blockers = Vec::new();
+        for key in self.of_session.get(&session).into_iter().flatten() {
+            let Some(lock) = self.locks.get(key) else { continue };
+            let Some(place) = lock.queue.iter().position(|(waiter, _)| *waiter == session) else {
+                continue;
+            };
+            let shared = lock.queue[place].1;
+            let holders = lock.holders.iter().map(|holder| (holder.session, holder.shared));
+            let before = lock.queue.iter().take(place).copied();
+            let excluding = holders
+                .chain(before)
+                .filter(|(other, other_shared)| *other != session && !(shared && *other_shared));
+            blockers.extend(excluding.map(|(other, _)| other));
+        }
+        blockers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SessionId = SessionId(1);
+    const B: SessionId = SessionId(2);
+    const C: SessionId = SessionId(3);
+
+    fn request(number: i64, shared: bool) -> AdvisoryRequest {
+        AdvisoryRequest {
+            key: AdvisoryKey::One(number),
+            shared,
+            scope: AdvisoryScope::Session,
+            waits: true,
+        }
+    }
+
+    #[test]
+    fn who_waits_is_served_in_order_and_shared_locks_are_shared() {
+        let mut locks = AdvisoryLocks::default();
+        assert!(locks.lock(A, request(1, true)).unwrap());
+        assert!(locks.lock(B, request(1, true)).unwrap());
+        assert!(!locks.lock(C, request(1, false)).unwrap());
+        // Behind one who waits for it alone, unless it is held already.
+        assert!(!locks.lock(SessionId(4), request(1, true)).unwrap());
+        assert!(locks.lock(A, request(1, true)).unwrap());
+        locks.leave(A);
+        assert!(locks.take_woken().is_empty());
+        assert!(locks.unlock(B, AdvisoryKey::One(1), true, AdvisoryScope::Session));
+        assert_eq!(locks.take_woken(), vec![C]);
+        assert!(locks.lock(C, request(1, false)).unwrap());
+        locks.leave(C);
+        assert_eq!(locks.take_woken(), vec![SessionId(4)]);
+        locks.leave(SessionId(4));
+        assert!(locks.locks.is_empty() && locks.of_session.is_empty());
+    }
+
+    #[test]
+    fn holds_are_counted_and_keys_of_two_numbers_are_others() {
+        let mut locks = AdvisoryLocks::default();
+        let two = AdvisoryRequest {
+            key: AdvisoryKey::Two(0, 1),
+            ..request(1, false)
+        };
+        assert!(locks.lock(A, request(1, false)).unwrap() && locks.lock(B, two).unwrap());
+        assert!(locks.lock(A, request(1, false)).unwrap());
+        assert!(locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
+        assert!(!locks.lock(B, request(1, false)).unwrap());
+        assert!(!locks.unlock(A, AdvisoryKey::One(1), true, AdvisoryScope::Session));
+        assert!(locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
+        assert!(!locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
+        assert_eq!(locks.take_woken(), vec![B]);
+    }
+
+    #[test]
+    fn a_circle_of_waits_is_refused() {
+        let mut locks = AdvisoryLocks::default();
+        assert!(locks.lock(A, request(1, false)).unwrap() && locks.lock(B, request(2, false)).unwrap());
+        assert!(!locks.lock(A, request(2, false)).unwrap());
+        let error = locks.lock(B, request(1, false)).unwrap_err();
+        assert_eq!(error.code(), SqlState::DEADLOCK_DETECTED);
+        locks.leave(B);
+        assert_eq!(locks.take_woken(), vec![A]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Statements that wait for something other than rows: an advisory lock, or the time of `pg_sleep`.
+//!
+//! A function cannot wait where it is called. It says what it waits for and gives an error; the statement is put back to its
+//! start, and runs again when the session is woken. So only a SELECT without FROM can wait, which has given nothing by then; what
+//! it had locked it gives back while it waits.
+
+use super::finish::{reads_no_row, reset};
+use super::{Next, Session};
+use crate::advisory::AdvisoryLocks;
+use crate::partition::Partition;
+use rubato_base::{Error, Result, SessionId};
+use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
+use std::cell::{Cell, RefCell};
+
+/// The longest sleep, in seconds: more than any server runs.
+const SLEEP_S_MAX: f64 = 1e10;
+
+/// What a statement waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// The time at which it goes on.
+    Until(i64),
+    /// An advisory lock.
+    Lock,
+}
+
+/// A lock that the statement under way was given.
+type Grant = (AdvisoryKey, bool, AdvisoryScope);
+
+/// Pauses of the statement under way.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    /// What it waits for now.
+    pub(super) pause: Option<Pause>,
+    /// Calls of `pg_sleep` that are over.
+    slept: u32,
+    /// Locks that it has been given.
+    grants: Vec<Grant>,
+    /// Whether the session has ever taken a lock.
+    has_locked: bool,
+}
+
+/// The session's part of an evaluation.
+pub(crate) struct PauseView<'a> {
+    pauses: RefCell<&'a mut Pauses>,
+    locks: RefCell<&'a mut AdvisoryLocks>,
+    session: SessionId,
+    now_us: i64,
+    sleeps: Cell<u32>,
+}
+
+impl<'a> PauseView<'a> {
+    pub(super) fn new(
+        pauses: &'a mut Pauses,
+        locks: &'a mut AdvisoryLocks,
+        session: SessionId,
+        now_us: i64,
+    ) -> PauseView<'a> {
+        PauseView {
+            pauses: RefCell::new(pauses),
+            locks: RefCell::new(locks),
+            session,
+            now_us,
+            sleeps: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn lock(&self, request: AdvisoryRequest) -> Result<bool> {
+        let mut pauses = self.pauses.borrow_mut();
+        pauses.has_locked = true;
+        if self.locks.borrow_mut().lock(self.session, request)? {
+            pauses.grants.push((request.key, request.shared, request.scope));
+            pauses.pause = None;
+            return Ok(true);
+        }
+        if !request.waits {
+            return Ok(false);
+        }
+        pauses.pause = Some(Pause::Lock);
+        Err(cannot_wait("an advisory lock that others hold"))
+    }
+
+    pub(crate) fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {
+        let mut locks = self.locks.borrow_mut();
+        locks.unlock(self.session, key, shared, AdvisoryScope::Session)
+    }
+
+    pub(crate) fn unlock_all(&self) {
+        self.locks.borrow_mut().unlock_all(self.session);
+    }
+
+    pub(crate) fn sleep(&self, seconds: f64) -> Result<()> {
+        let mut pauses = self.pauses.borrow_mut();
+        let call = self.sleeps.replace(self.sleeps.get() + 1);
+        if call < pauses.slept || seconds.is_nan() || seconds <= 0.0 {
+            // One that did not wait counts like one that has.
+            pauses.slept = pauses.slept.max(call + 1);
+            return Ok(());
+        }
+        let sleep_us = (seconds.min(SLEEP_S_MAX) * 1e6).round() as i64;
+        let end_us = match pauses.pause {
+            // It was woken before its time.
+            Some(Pause::Until(end_us)) => end_us,
+            _ => self.now_us.saturating_add(sleep_us),
+        };
+        pauses.pause = Some(Pause::Until(end_us));
+        Err(cannot_wait("pg_sleep()"))
+    }
+}
+
+/// What is told where the statement cannot wait.
+fn cannot_wait(what: &str) -> Error {
+    Error::unsupported(format!(
+        "waiting for {what} in a statement with tables or within another"
+    ))
+    .with_hint("Call the function in a SELECT of its own, without FROM.")
+}
+
+impl Session {
+    /// The statement under way has failed because it has to wait: puts it back to its start until then. `None` where it cannot.
+    pub(super) fn pause(&mut self, partition: &mut Partition) -> Option<Next> {
+        let pause = self.pauses.pause?;
+        let can_wait = self
+            .current
+            .as_ref()
+            .is_some_and(|current| reads_no_row(&current.statement) && current.rows == 0);
+        if !can_wait {
+            self.pauses.pause = None;
+            partition.advisory.stop_waiting(self.id);
+            return None;
+        }
+        self.give_back_grants(partition);
+        self.current.iter_mut().for_each(reset);
+        let pause_us = match pause {
+            Pause::Until(end_us) => Some(end_us),
+            Pause::Lock => self
+                .settings
+                .timeout_us("lock_timeout")
+                .map(|limit_us| self.now_us + limit_us),
+        };
+        self.deadline_us = [self.statement_deadline_us(), pause_us].into_iter().flatten().min();
+        Some(Next::Park(self.execution_stage()))
+    }
+
+    /// The statement under way is woken: what it has slept is over, if that is so. True if it goes on although its deadline has come.
+    pub(super) fn wakes_up(&mut self, now_us: i64) -> bool {
+        match self.pauses.pause {
+            Some(Pause::Until(end_us)) if now_us >= end_us => {
+                self.pauses.pause = None;
+                self.pauses.slept += 1;
+                // Its time may be up as well.
+                self.statement_deadline_us()
+                    .is_none_or(|deadline_us| end_us < deadline_us)
+            }
+            _ => false,
+        }
+    }
+
+    /// What the statement under way has locked it locks again when it is run again.
+    pub(super) fn give_back_grants(&mut self, partition: &mut Partition) {
+        for (key, shared, scope) in std::mem::take(&mut self.pauses.grants) {
+            partition.advisory.unlock(self.id, key, shared, scope);
+        }
+    }
+
+    /// Whether the statement under way was given locks that it may have waited for.
+    pub(super) fn was_given_locks(&self) -> bool {
+        !self.pauses.grants.is_empty()
+    }
+
+    /// The statement under way has ended: it keeps what it has locked, and waits no longer.
+    pub(super) fn end_pauses(&mut self, partition: &mut Partition) {
+        if self.pauses.pause.take() == Some(Pause::Lock) {
+            partition.advisory.stop_waiting(self.id);
+        }
+        self.pauses.slept = 0;
+        self.pauses.grants.clear();
+    }
+
+    /// The transaction has ended, and with it its locks.
+    pub(super) fn end_transaction_locks(&mut self, partition: &mut Partition) {
+        if self.pauses.has_locked {
+            partition.advisory.end_transaction(self.id);
+        }
+    }
+
+    /// The wall clock was set by so much.
+    pub(super) fn shift_pause(&mut self, by_us: i64) {
+        if let Some(Pause::Until(end_us)) = &mut self.pauses.pause {
+            *end_us = end_us.saturating_add(by_us);
+        }
+    }
+}

@@ -189,6 +189,10 @@ impl Reader {
                 ))
             }
             None => {
+                if let Some(next) = segment::following(&*self.directory, &segment)? {
+                    let missing = self.directory.describe(&next.name);
+                    return Err(self.corrupt(&segment, format!("the log goes on in {missing}, which is missing")));
+                }
                 let window = self.window.as_mut().expect("opened above");
                 match tail::examine(window, &segment, self.position)? {
                     tail::Verdict::Cut { dropped_bytes } => self.finish(Some(segment), dropped_bytes),

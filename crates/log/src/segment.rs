@@ -15,6 +15,9 @@ const MAGIC: [u8; 8] = *b"RUBATLOG";
 const ENCODED_BYTES: usize = 28;
 /// The size of the file and its checksum, behind the header: segments of older versions have zeros there.
 const SIZE_BYTES: usize = 12;
+/// Where the segment that follows is named, in another sector than the header: a write of it that is torn harms nothing.
+const FOLLOWING_OFFSET: u64 = 512;
+const FOLLOWING_BYTES: usize = 12;
 const SUFFIX: &str = ".log";
 
 /// One file of the log.
@@ -100,6 +103,31 @@ fn check_size(directory: &dyn LogDirectory, segment: &Segment, file: &dyn LogFil
         return Err(corrupt(found_bytes, reason));
     }
     Ok(())
+}
+
+/// Notes in a segment that the log goes on in another one, which begins at `following`, durably.
+pub(crate) fn note_following(segment: &Segment, file: &dyn LogFile, following: Lsn) -> std::io::Result<()> {
+    file.write_at(FOLLOWING_OFFSET, &encode_following(segment.start, following))?;
+    file.force()
+}
+
+fn encode_following(start: Lsn, following: Lsn) -> [u8; FOLLOWING_BYTES] {
+    let mut bytes = [0; FOLLOWING_BYTES];
+    bytes[0..8].copy_from_slice(&following.0.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..8]), &start.0.to_le_bytes());
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// Where the segment says that the log goes on; `None` if it was the last one, or that was not noted.
+pub(crate) fn following(directory: &dyn LogDirectory, segment: &Segment) -> Result<Option<Segment>> {
+    let sorted = |error: std::io::Error| io_error(directory, segment, &error);
+    let file = directory.open(&segment.name, false).map_err(sorted)?;
+    let mut bytes = [0; FOLLOWING_BYTES];
+    let count = file.read_at(FOLLOWING_OFFSET, &mut bytes).map_err(sorted)?;
+    let start = Lsn(bytes.first_chunk().map_or(0, |start| u64::from_le_bytes(*start)));
+    let is_noted = count == FOLLOWING_BYTES && bytes == encode_following(segment.start, start);
+    Ok((is_noted && start > segment.start).then(|| Segment::new(start)))
 }
 
 /// Opens a segment for reading after checking its header.

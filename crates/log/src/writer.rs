@@ -187,11 +187,16 @@ impl Writer {
         };
         let needed = first_frame_bytes + TERMINATOR_BYTES as u64;
         let (segment, file, size_bytes) = self.space.begin_segment(start, size_bytes, needed)?;
-        self.active = Some(Active {
+        let left = self.active.replace(Active {
             segment,
             file,
             size_bytes,
         });
+        if let Some(left) = left {
+            // Before the first record goes to the new one: should that file go missing, the log must not seem to end here. Where
+            // the old one cannot be written any more, that is not noticed; nothing else depends on it.
+            let _ = segment::note_following(&left.segment, &*left.file, start);
+        }
         self.abandoned = false;
         self.publish_room(start);
         if self.options.prepare_in_background {

@@ -196,6 +196,32 @@ fn damage_in_an_earlier_segment_is_refused_even_at_its_end() {
 }
 
 #[test]
+fn a_missing_newest_segment_is_refused_by_name() {
+    let directory = MemoryDirectory::new();
+    let count = 400;
+    let (mut appender, forcer, _) = open(Arc::new(directory.clone()), small()).expect("opens");
+    for number in 0..count {
+        appender.append(&payload(number)).expect("appends");
+        forcer.force().expect("forces");
+    }
+    drop((appender, forcer));
+    let mut names = directory.list().expect("lists");
+    names.retain(|name| name.ends_with(".log"));
+    names.sort();
+    assert!(names.len() > 2, "{names:?}");
+    let newest = names.pop().expect("a segment");
+    directory.remove(&newest).expect("removes");
+    let wrong = open(Arc::new(directory.clone()), small())
+        .map(|_| ())
+        .expect_err("is refused");
+    assert!(
+        matches!(&wrong, Error::Corrupt { reason, .. } if reason.contains(&newest)),
+        "{wrong}"
+    );
+    assert!(matches!(check(Arc::new(directory)), Err(Error::Corrupt { .. })));
+}
+
+#[test]
 fn a_missing_segment_is_refused() {
     let directory = MemoryDirectory::new();
     let (mut appender, forcer, _) = open(Arc::new(directory.clone()), small()).expect("opens");

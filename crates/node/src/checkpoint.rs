@@ -11,7 +11,7 @@ use crate::record::damaged;
 use crate::source::put_rows;
 use rubato_base::codec::ByteReader;
 use rubato_base::{Result, TableId, Timestamp};
-use rubato_protocol::{DirtyRow, FormulaDatabase};
+use rubato_protocol::{CommitLog, DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::Attachment;
@@ -97,16 +97,21 @@ pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
         .collect()
 }
 
+/// Appends what a checkpoint has to keep of the log before it.
+pub(crate) type CarryOver<'a> = &'a mut dyn FnMut(&mut dyn CommitLog) -> Result<()>;
+
 impl Shared {
-    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
-    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. What `carry_over` appends stays in the log:
+    /// whatever of the log before is needed still and is in no row.
+    pub(crate) fn checkpoint(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
         let mut mark = {
             let mut partition = self.partition.lock();
             partition.drop_storage([]);
-            partition.database.begin_checkpoint();
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
             let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);
+            carry_over(&mut *partition.log)?;
+            partition.database.begin_checkpoint();
             Mark {
                 log_start: appended.min(undecided),
                 clock: partition.database.clock(),

@@ -106,7 +106,7 @@ fn operate(number: u32, operation: Operation) -> Request {
 }
 
 /// A participant with its log, born at tick 2, with the rows 1 and 2.
-struct Site(Participant, CountingLog);
+struct Site(Participant, CountingLog, FormulaDatabase);
 
 impl Site {
     fn new() -> Site {
@@ -118,11 +118,12 @@ impl Site {
                 .replay(Timestamp(1), TABLE, &key(x), Change::Insert(row))
                 .unwrap();
         }
-        Site(Participant::new(HERE, database, tick(2)), CountingLog::default())
+        let participant = Participant::new(HERE, &mut database, tick(2));
+        Site(participant, CountingLog::default(), database)
     }
 
     fn send(&mut self, from: NodeId, message: Message) -> Vec<Reply> {
-        self.0.on_message(from, message, &mut self.1);
+        self.0.on_message(&mut self.2, from, message, &mut self.1);
         let outgoing = self.0.poll_outgoing();
         let body = |outgoing: Outgoing| match outgoing.message.body {
             Body::Reply(reply) => reply,
@@ -138,6 +139,7 @@ impl Site {
     fn state(&self) -> (Vec<u8>, u64) {
         let mut sketch = Sketch::new(true);
         self.0.sketch(&mut sketch);
+        self.2.sketch(&mut sketch);
         (sketch.finish(), self.1.0)
     }
 
@@ -217,9 +219,9 @@ fn what_is_repeated_is_answered_again_and_done_once() {
     );
     let decide = || Request::Decide(Some(tick(3)));
     // As long as it is undecided the log has to be kept from before its record.
-    assert_eq!(site.0.database.undecided_since(), Some(Lsn(0)));
+    assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
     assert_eq!(site.ask(t, decide()), [Reply::Done]);
-    assert_eq!(site.0.database.undecided_since(), None);
+    assert_eq!(site.2.undecided_since(), None);
     assert_eq!(site.refuse(HOME, request(t, decide())), [Reply::Done]);
     // Late ones of a transaction that has committed: a prepare must not be answered by a refusal, a rollback must not undo it.
     for late in [

@@ -25,7 +25,8 @@ use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use clients::Clients;
 use outbox::Held;
-use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
+use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp};
+use rubato_formula::RowBounds;
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::grid::{
     Body, Coordinator, Heard, Outgoing, Participant, RESERVED_TICKS, StageMessage, TickAsker, TickFor, TickSource,
@@ -249,6 +250,13 @@ impl GridNode {
     /// As [`Node::look_after_log`].
     pub fn look_after_log(&self) {
         self.node.look_after_log();
+    }
+
+    /// Where the rows of a table are, and the limits of its columns.
+    pub fn storage_of(&self, table: &str) -> Option<(TableId, RowBounds)> {
+        let catalog = Arc::clone(&self.node.0.partition.lock().catalog);
+        let table = catalog.tables.get(table)?;
+        Some((table.id, table.row_bounds()))
     }
 
     /// Figures of the moment.

@@ -10,7 +10,7 @@ use crate::node::Shared;
 use crate::record::damaged;
 use crate::source::put_rows;
 use rubato_base::codec::ByteReader;
-use rubato_base::{Result, TableId, Timestamp};
+use rubato_base::{Lsn, Result, TableId, Timestamp};
 use rubato_protocol::{CommitLog, DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::outcomes::OutcomeRecord;
@@ -110,6 +110,9 @@ impl Shared {
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
             let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);
+            // The log before goes: whoever is prepared from now on must not ask for it, although some of the log's last records
+            // may be none of the database's.
+            partition.database.note_log_position(Lsn(appended));
             carry_over(&mut *partition.log)?;
             partition.database.begin_checkpoint();
             Mark {

@@ -80,6 +80,8 @@ struct Run {
     members: Vec<Member>,
     /// Its commit is in the log, which has to know when everybody has carried it out.
     is_logged: bool,
+    /// Behind the record of the commit, if there is one.
+    decided_at: Lsn,
     /// Timers since somebody answered.
     silent_rounds: u32,
 }
@@ -394,14 +396,14 @@ impl Coordinator {
         }
     }
 
-    /// Rule D-4: of whom nothing is known here was rolled back.
+    /// Rule D-4: of whom nothing is known here was rolled back. Rule D-3: who asks hears of a commit no sooner than others.
     fn on_inquiry(&mut self, from: NodeId, global: GlobalId) {
-        let outcome = match self.runs.get(&global).map(|run| run.phase) {
-            None => None,
-            Some(Phase::Committed(place)) => Some(place),
+        let (outcome, durable_at) = match self.runs.get(&global).map(|run| (run.phase, run.decided_at)) {
+            None => (None, Lsn(0)),
+            Some((Phase::Committed(place), decided_at)) => (Some(place), decided_at),
             Some(_) => return,
         };
-        self.send(global, from, Request::Decide(outcome), Lsn(0));
+        self.send(global, from, Request::Decide(outcome), durable_at);
     }
 
     /// A participant cannot go on: nobody does, unless it was decided before.
@@ -481,14 +483,11 @@ impl Coordinator {
         if !is_kept(Rule::D3) {
             durable_at = Lsn(0);
         }
-        run.phase = Phase::Committed(place);
+        (run.phase, run.decided_at) = (Phase::Committed(place), durable_at);
         for member in &mut run.members {
             member.asked = Some(Request::Decide(Some(place)));
         }
-        let members = run.members.clone();
-        for member in members {
-            self.send(global, member.node, Request::Decide(Some(place)), durable_at);
-        }
+        self.send_asked(global);
         self.tell(global, Told::Ended(Ending::Committed(place)), durable_at);
         // Rule D-9: it is remembered until everybody has carried it out, durably.
         if !is_kept(Rule::D9) {
@@ -522,13 +521,15 @@ impl Coordinator {
         let Some(run) = self.runs.get(&global) else {
             return;
         };
+        // Nothing but a decision has to wait.
+        let durable_at = run.decided_at;
         let asked: Vec<(NodeId, Request)> = run
             .members
             .iter()
             .filter_map(|member| Some((member.node, member.asked.clone()?)))
             .collect();
         for (to, request) in asked {
-            self.send(global, to, request, Lsn(0));
+            self.send(global, to, request, durable_at);
         }
     }
 
@@ -561,6 +562,7 @@ impl Run {
             phase,
             members: Vec::new(),
             is_logged: false,
+            decided_at: Lsn(0),
             silent_rounds: 0,
         }
     }

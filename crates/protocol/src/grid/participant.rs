@@ -210,7 +210,7 @@ impl Participant {
                 }
                 return;
             }
-            _ if !known => return self.on_unknown(global, &request),
+            _ if !known => return self.on_unknown(database, global, &request),
             _ => {}
         }
         if self.is_expected(database, global, &request) {
@@ -305,11 +305,11 @@ impl Participant {
         }
     }
 
-    fn on_unknown(&mut self, global: GlobalId, request: &Request) {
+    fn on_unknown(&mut self, database: &FormulaDatabase, global: GlobalId, request: &Request) {
         self.refused += 1;
         match request {
-            // A prepared branch is never forgotten before it is decided: so this one has been.
-            Request::Decide(Some(_)) => self.reply(global, Reply::Done, Lsn(0)),
+            // A prepared branch is never forgotten before it is decided: so this one has been, somewhere in the log so far.
+            Request::Decide(Some(_)) => self.reply(global, Reply::Done, database.log_position()),
             Request::CommitAlone { .. } if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
             // What overtook the operation that begins the branch comes again.
             _ if global.tick >= self.birth => {}

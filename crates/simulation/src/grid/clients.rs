@@ -34,8 +34,10 @@ pub(super) struct Client {
     inbox: VecDeque<ClientTold>,
     /// Since when it waits to be told something.
     pub(super) waits_since_us: Option<i64>,
-    /// What was meant for an earlier one comes too late.
+    /// Counts its moves: an earlier one that is still to come comes to nothing.
     pub(super) generation: u64,
+    /// Counts its transactions: what was told to an earlier one comes too late.
+    pub(super) epoch: u64,
 }
 
 impl Client {
@@ -48,6 +50,7 @@ impl Client {
             inbox: VecDeque::new(),
             waits_since_us: None,
             generation: 0,
+            epoch: 0,
         }
     }
 
@@ -204,8 +207,8 @@ impl World<'_> {
         }
         self.clients[client].inbox.push_back(told);
         let delay_us = self.random.uniform(5, 200);
-        let generation = self.clients[client].generation;
-        self.at(delay_us, Event::Hears(client, generation));
+        let epoch = self.clients[client].epoch;
+        self.at(delay_us, Event::Hears(client, epoch));
     }
 
     /// A client hears the next thing that it was told.
@@ -256,6 +259,7 @@ impl World<'_> {
             return;
         };
         self.clients[client].waits_since_us = None;
+        self.clients[client].epoch += 1;
         self.clients[client].inbox.clear();
         self.coverage.count(match fate {
             Fate::Committed => "transactions committed",

@@ -25,7 +25,7 @@ const TROUBLES_MAX: usize = 40;
 /// How often somebody looks for clients that hang.
 const WATCH_US: i64 = 1_000_000;
 
-/// Something that happens. Events of an earlier life of a node, or generation of a client, come to nothing.
+/// Something that happens. Events of an earlier life of a node, or generation or epoch of a client, come to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// A client goes on.
@@ -163,7 +163,7 @@ impl<'p> World<'p> {
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
         match event {
             Event::Acts(client, generation) if self.clients[client].generation == generation => self.act(client),
-            Event::Hears(client, generation) if self.clients[client].generation == generation => self.hear(client),
+            Event::Hears(client, epoch) if self.clients[client].epoch == epoch => self.hear(client),
             Event::Arrives(number) => {
                 if let Some(packet) = self.network.take(number) {
                     self.arrive(packet);

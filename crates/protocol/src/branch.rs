@@ -434,6 +434,33 @@ impl FormulaDatabase {
         if let Some(t) = self.transactions.get(transaction) {
             self.live.insert(t.ts);
         }
+        self.keep_log_of_retained(transaction, cts, &touched);
+    }
+
+    /// Rule D-5: the changes of a branch that has committed above the floor of another are in the record of its preparation, which
+    /// the log keeps until they are folded: as long as whoever holds them up is undecided.
+    fn keep_log_of_retained(&mut self, transaction: TransactionId, cts: Timestamp, touched: &[(TableId, Slot)]) {
+        let Some(since) = self.transactions.get(transaction).map(|t| t.prepared_since) else {
+            return;
+        };
+        for (table, slot) in touched {
+            let Ok(held) = table_of(&mut self.tables, *table) else {
+                continue;
+            };
+            let item = held.item(*slot);
+            if item.above().iter().all(|kept| kept.cts != cts) {
+                continue;
+            }
+            let in_the_way = item
+                .intents()
+                .iter()
+                .filter(|intent| intent.floor.is_some_and(|floor| floor <= cts));
+            for intent in in_the_way {
+                if let Some(other) = self.transactions.get_mut(intent.transaction) {
+                    other.prepared_since = other.prepared_since.min(since);
+                }
+            }
+        }
     }
 
     fn settle_items(&mut self, touched: &[(TableId, Slot)]) {

@@ -7,6 +7,7 @@
 //!
 //! Start with [`plan`], then [`run`].
 
+pub mod broken;
 mod clients;
 mod end;
 mod network;

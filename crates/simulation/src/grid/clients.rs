@@ -170,7 +170,7 @@ impl World<'_> {
             },
             Question::Operate(to, operation) => {
                 // If not, the transaction has ended, and the client is about to hear of it.
-                node.operate(ticket, to, operation);
+                node.operate(ticket, to, *operation);
                 self.coverage.count("operations");
             }
             Question::Commit => {

@@ -36,7 +36,7 @@ impl Layout {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Question {
     Begin { read_only: bool },
-    Operate(NodeId, Operation),
+    Operate(NodeId, Box<Operation>),
     Commit,
     RollBack,
     Pause(i64),
@@ -103,7 +103,7 @@ impl<'a> GridTalk<'a> {
     }
 
     fn operate(&mut self, node: NodeId, operation: impl FnOnce() -> Operation) -> Result<&'a Answer, Stop> {
-        match self.question(|| Question::Operate(node, operation()))? {
+        match self.question(|| Question::Operate(node, Box::new(operation())))? {
             Heard::Answer(answer) => Ok(answer),
             other => Err(Stop::Absurd(format!("an operation was answered by {other:?}"))),
         }

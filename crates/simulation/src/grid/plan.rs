@@ -145,11 +145,7 @@ impl GridPlan {
             crashes: random.uniform(1, 6) as usize,
             is_pessimistic: random.uniform(0, 3) == 0,
             is_pipeline: random.uniform(0, 1) == 0,
-            memory_bytes: if small {
-                12_000 << random.uniform(0, 3)
-            } else {
-                64 << 20
-            },
+            memory_bytes: if small { 1_000 << random.uniform(0, 2) } else { 64 << 20 },
             reserved_ticks: 4 << random.uniform(0, 8),
             weakness: None,
         }

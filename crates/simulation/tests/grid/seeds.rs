@@ -132,4 +132,13 @@ fn a_rule_of_the_grid_that_is_broken_is_noticed() {
 }
 
 /// Rules whose breaking the first seeds show; `rubato-simulation broken --grid` tells of all.
-const CAUGHT: [Rule; 4] = [Rule::P4, Rule::D9, Rule::P2, Rule::F2];
+const CAUGHT: [Rule; 8] = [
+    Rule::P8,
+    Rule::F2,
+    Rule::P1,
+    Rule::P2,
+    Rule::P3,
+    Rule::P4,
+    Rule::P5,
+    Rule::D9,
+];

@@ -70,7 +70,7 @@ impl Timestamp {
     }
 
     /// The first whole tick above this timestamp.
-    pub fn next_tick(self) -> Timestamp {
+    pub const fn next_tick(self) -> Timestamp {
         Timestamp(((self.0 >> Self::LOGICAL_BITS) + 1) << Self::LOGICAL_BITS)
     }
 }

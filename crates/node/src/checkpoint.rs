@@ -10,8 +10,8 @@ use crate::node::Shared;
 use crate::record::damaged;
 use crate::source::put_rows;
 use rubato_base::codec::ByteReader;
-use rubato_base::{Result, TableId, Timestamp};
-use rubato_protocol::{DirtyRow, FormulaDatabase};
+use rubato_base::{Lsn, Result, TableId, Timestamp};
+use rubato_protocol::{CommitLog, DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
@@ -98,16 +98,24 @@ pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
         .collect()
 }
 
+/// Appends what a checkpoint has to keep of the log before it.
+pub(crate) type CarryOver<'a> = &'a mut dyn FnMut(&mut dyn CommitLog) -> Result<()>;
+
 impl Shared {
-    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
-    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. What `carry_over` appends stays in the log:
+    /// whatever of the log before is needed still and is in no row.
+    pub(crate) fn checkpoint(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
         let (mut mark, unused) = {
             let mut partition = self.partition.lock();
             partition.drop_storage([]);
-            partition.database.begin_checkpoint();
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
             let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);
+            // The log before goes: whoever is prepared from now on must not ask for it, although some of the log's last records
+            // may be none of the database's.
+            partition.database.note_log_position(Lsn(appended));
+            carry_over(&mut *partition.log)?;
+            partition.database.begin_checkpoint();
             let mark = Mark {
                 log_start: appended.min(undecided),
                 clock: partition.database.clock(),

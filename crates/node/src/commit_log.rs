@@ -1,11 +1,13 @@
 //! Commits into the formula log.
 
 use crate::errors::{log_error, write_refusal};
-use crate::record::{PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_change, put_decision};
+use crate::record::{
+    PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_change, put_decision, put_end, put_standing,
+};
 use parking_lot::Mutex;
-use rubato_base::{Error, Lsn, Result, SqlState};
+use rubato_base::{Error, GlobalId, Lsn, Result, SqlState};
 use rubato_log::{AppendError, Appender, Forcer};
-use rubato_protocol::{Changes, CommitLog, CommitRecord, DecisionRecord, PrepareRecord};
+use rubato_protocol::{Changes, CommitLog, CommitRecord, DecisionRecord, PrepareRecord, StandingRecord};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -105,6 +107,16 @@ impl CommitLog for LogWriter {
 
     fn append_decision(&mut self, record: &DecisionRecord<'_>) -> Result<Lsn> {
         put_decision(record, &mut self.scratch);
+        self.put()
+    }
+
+    fn append_end(&mut self, transaction: GlobalId) -> Result<Lsn> {
+        put_end(transaction, &mut self.scratch);
+        self.put()
+    }
+
+    fn append_standing(&mut self, record: &StandingRecord) -> Result<Lsn> {
+        put_standing(record, &mut self.scratch);
         self.put()
     }
 }

@@ -12,13 +12,14 @@
 //! - Answers leave with the log position that they wait for; nobody sends them before it is forced.
 //! - A parked session is woken exactly by the end of the transaction that it waits for, by its deadline, or by a cancel.
 //!
-//! Start with [`Node`], then `worker`.
+//! Start with [`Node`], then `worker`; a node of a grid is [`grid::GridNode`].
 
 mod checkpoint;
 mod commit_log;
 mod door;
 mod driver;
 mod errors;
+pub mod grid;
 mod node;
 mod read_ahead;
 mod record;

@@ -1,14 +1,14 @@
 //! The node: what its workers share.
 
-use crate::checkpoint::CheckpointReport;
+use crate::checkpoint::{CarryOver, CheckpointReport};
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::read_ahead::Helper;
-use crate::recovery::{RecoveryProgress, RecoveryReport, recover};
+use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
 use crate::source::StoredTables;
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
-use rubato_base::{Error, Lsn, Result, SessionId};
+use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::executor::Limits;
@@ -308,6 +308,21 @@ impl Node {
         options: Options,
         settings: NodeSettings,
     ) -> Result<(Node, RecoveryReport)> {
+        let (node, report, past) = Node::open_with_past(store, directory, options, settings)?;
+        if past.standing.is_some() {
+            let message = "the folder is that of a node of a grid: it cannot be opened by itself";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok((node, report))
+    }
+
+    /// The same for a node of a grid, with what its log says beside its rows.
+    pub(crate) fn open_with_past(
+        store: Arc<dyn Store>,
+        directory: Arc<dyn LogDirectory>,
+        options: Options,
+        settings: NodeSettings,
+    ) -> Result<(Node, RecoveryReport, GridPast)> {
         let recovered = recover(&store, directory, options, &settings)?;
         let (forcer, report) = (recovered.forcer, recovered.report);
         let shared = Shared {
@@ -336,7 +351,7 @@ impl Node {
         let counted = Arc::downgrade(&shared);
         let counters = move || counted.upgrade().map_or(Vec::new(), |shared| shared.counters());
         shared.partition.lock().insight.set_counters(Box::new(counters));
-        Ok((Node(shared), report))
+        Ok((Node(shared), report, recovered.grid))
     }
 
     /// The engine of worker `index`; `wake` reaches its thread. Workers are made in order, starting with 0. 53200 if the threads
@@ -383,7 +398,12 @@ impl Node {
     ///
     /// Errors: nothing is lost by a failure; the next attempt begins anew.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let made = self.0.checkpoint();
+        self.checkpoint_with(&mut |_| Ok(()))
+    }
+
+    /// The same, with what has to stay in the log.
+    pub(crate) fn checkpoint_with(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
+        let made = self.0.checkpoint(carry_over);
         *self.0.checkpoint_failure.lock() = made.as_ref().err().cloned();
         let mut partition = self.0.partition.lock();
         let report = match made {

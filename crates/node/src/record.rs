@@ -7,7 +7,7 @@
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, NodeId, Result, Row, SqlState, TableId, Timestamp};
 use rubato_formula::Formula;
-use rubato_protocol::{Change, DecisionRecord, PrepareRecord};
+use rubato_protocol::{Change, DecisionRecord, PrepareRecord, StandingRecord};
 
 /// A change of one item as the log has it.
 pub(crate) type LoggedChange = (TableId, Key, Change);
@@ -21,6 +21,8 @@ const FIRST_PART: u8 = 3;
 const COMMIT_PARTS: u8 = 4;
 const PREPARE: u8 = 5;
 const DECISION: u8 = 6;
+const END: u8 = 7;
+const STANDING: u8 = 8;
 /// Format of the records of transactions over several partitions. A newer one is refused by name and left untouched.
 const GRID_VERSION: u8 = 1;
 
@@ -56,6 +58,10 @@ pub(crate) enum Record {
         cts: Option<Timestamp>,
         participants: Vec<NodeId>,
     },
+    /// Everybody has carried out the decision of this transaction.
+    End { transaction: GlobalId },
+    /// What a node of a grid knows of itself.
+    Standing(StandingRecord),
 }
 
 impl Record {
@@ -63,7 +69,7 @@ impl Record {
     pub(crate) fn changes(&self) -> &[LoggedChange] {
         match self {
             Record::Part { changes, .. } | Record::Commit { changes, .. } | Record::Prepare { changes, .. } => changes,
-            Record::Decision { .. } => &[],
+            Record::Decision { .. } | Record::End { .. } | Record::Standing(_) => &[],
         }
     }
 }
@@ -117,6 +123,21 @@ pub(crate) fn put_decision(record: &DecisionRecord<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// A whole record that a decision is carried out.
+pub(crate) fn put_end(transaction: GlobalId, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[END, GRID_VERSION]);
+    put_global(transaction, out);
+}
+
+/// A whole record of what a node of a grid knows of itself.
+pub(crate) fn put_standing(record: &StandingRecord, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[STANDING, GRID_VERSION]);
+    out.extend_from_slice(&record.life.to_le_bytes());
+    out.extend_from_slice(&record.tick_bound.0.to_le_bytes());
+}
+
 fn put_global(global: GlobalId, out: &mut Vec<u8>) {
     out.extend_from_slice(&global.tick.0.to_le_bytes());
     out.extend_from_slice(&global.coordinator.0.to_le_bytes());
@@ -167,6 +188,18 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
         }
         PREPARE => prepare(&mut reader),
         DECISION => decision(&mut reader),
+        END => {
+            check_version(&mut reader)?;
+            let transaction = global(&mut reader)?;
+            Ok(Record::End { transaction })
+        }
+        STANDING => {
+            check_version(&mut reader)?;
+            Ok(Record::Standing(StandingRecord {
+                life: reader.u64()?,
+                tick_bound: Timestamp(reader.u64()?),
+            }))
+        }
         kind => Err(damaged(&format!("a log record of unknown kind {kind}"))),
     }
 }
@@ -347,5 +380,16 @@ mod tests {
             };
             assert_eq!(decode(&out).unwrap(), expected);
         }
+        put_end(transaction, &mut out);
+        assert_eq!(decode(&out).unwrap(), Record::End { transaction });
+        let standing = StandingRecord {
+            life: 3,
+            tick_bound: Timestamp(9 << 16),
+        };
+        put_standing(&standing, &mut out);
+        assert_eq!(decode(&out).unwrap(), Record::Standing(standing));
+        assert!(decode(&out[..out.len() - 1]).is_err());
+        out[1] = GRID_VERSION + 1;
+        assert_eq!(decode(&out).unwrap_err().code(), SqlState::FEATURE_NOT_SUPPORTED);
     }
 }

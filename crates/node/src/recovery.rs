@@ -8,15 +8,17 @@ use crate::read_ahead::LogSource;
 use crate::record::{LoggedChange, Record, damaged};
 use crate::source::{StoreSource, StoredTables};
 use parking_lot::Mutex;
-use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Lsn, Result, SessionId, SqlState, TableId, Timestamp};
+use rubato_base::{
+    ColumnSet, DataType, Error, GlobalId, Key, KeyReader, Lsn, NodeId, Result, SessionId, SqlState, TableId, Timestamp,
+};
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
-use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd};
+use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
 use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
 use rubato_storage::Store;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -55,6 +57,16 @@ pub(crate) struct Recovery<'a> {
     parts: Vec<LoggedChange>,
     stored: StoredTables,
     store: &'a dyn Store,
+    grid: GridPast,
+}
+
+/// What the log of a node of a grid says beside its rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GridPast {
+    /// What the node knew of itself; none if it was never started in a grid.
+    pub(crate) standing: Option<StandingRecord>,
+    /// Decisions of its coordinator that not everybody is known to have carried out.
+    pub(crate) decisions: BTreeMap<GlobalId, (Timestamp, Vec<NodeId>)>,
 }
 
 /// A node's parts, recovered.
@@ -65,6 +77,7 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// What of it no later catalog has is dropped with the next mark.
     pub(crate) stored: StoredTables,
+    pub(crate) grid: GridPast,
 }
 
 /// Opens what is there, or an empty database.
@@ -109,6 +122,7 @@ pub(crate) fn recover(
         log_end,
         report,
         stored,
+        grid: recovery.grid,
     })
 }
 
@@ -197,6 +211,7 @@ impl<'a> Recovery<'a> {
             parts: Vec::new(),
             stored,
             store: &**store,
+            grid: GridPast::default(),
         }
     }
 
@@ -253,10 +268,20 @@ impl<'a> Recovery<'a> {
                 cts,
                 participants,
             } => {
-                // What a coordinator has decided is for itself to read; its own partition has a record as a participant.
-                if participants.is_empty() {
-                    self.database.recover_decision(transaction, cts);
+                match cts {
+                    // A participant's record; a coordinator's names those who have to be told.
+                    _ if participants.is_empty() => self.database.recover_decision(transaction, cts),
+                    Some(cts) => drop(self.grid.decisions.insert(transaction, (cts, participants))),
+                    None => {}
                 }
+                Ok(())
+            }
+            Record::End { transaction } => {
+                self.grid.decisions.remove(&transaction);
+                Ok(())
+            }
+            Record::Standing(standing) => {
+                self.grid.standing = Some(standing);
                 Ok(())
             }
         }

@@ -64,6 +64,16 @@ pub trait CommitLog {
     fn append_decision(&mut self, _record: &DecisionRecord<'_>) -> Result<Lsn> {
         Err(Error::internal("this log keeps no decisions over several partitions"))
     }
+
+    /// Appends that everybody has carried out a decision that was appended before. A log that cannot keep it may leave it out.
+    fn append_end(&mut self, _transaction: GlobalId) -> Result<Lsn> {
+        Ok(Lsn(0))
+    }
+
+    /// Appends what a node of a grid has to know of itself after a restart.
+    fn append_standing(&mut self, _record: &StandingRecord) -> Result<Lsn> {
+        Err(Error::internal("this log belongs to no node of a grid"))
+    }
 }
 
 /// A prepared branch as the log sees it: enough to commit it after a crash, and to keep others from what it holds meanwhile.
@@ -87,6 +97,15 @@ pub struct DecisionRecord<'a> {
     pub cts: Option<Timestamp>,
     /// At the coordinator: the nodes that have to be told. Empty at a participant, which has been told.
     pub participants: &'a [NodeId],
+}
+
+/// What a node of a grid knows of itself after a restart. The last one counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StandingRecord {
+    /// Counts its starts: what was meant for an earlier life comes too late.
+    pub life: u64,
+    /// Where the timestamp stage is: below this ticks may have been handed out (rule T-2).
+    pub tick_bound: Timestamp,
 }
 
 /// A committed transaction as the log sees it.

@@ -58,9 +58,11 @@ impl FormulaDatabase {
         self.transactions.get(transaction).and_then(|t| t.doomed.as_ref())
     }
 
-    /// Whether the snapshot is still the tick at which the transaction began.
+    /// Whether the transaction can be placed at the tick at which it began, as far as its reads go: the snapshot is still that tick,
+    /// and whoever's formulas it has read through has not committed above it (rule Q-3).
     pub fn reads_where_it_began(&self, transaction: TransactionId) -> bool {
-        self.transactions.get(transaction).is_some_and(|t| t.ts == t.begun)
+        let stays = |t: &Transaction| t.ts == t.begun && t.after_cts <= t.begun;
+        self.transactions.get(transaction).is_some_and(stays)
     }
 
     /// Whether the transaction would have to wait if it were prepared now.
@@ -197,6 +199,11 @@ impl FormulaDatabase {
     /// The log is known to have everything up to here: before each record that is read back, and behind the last.
     pub fn note_log_position(&mut self, position: Lsn) {
         self.last_lsn = self.last_lsn.max(position);
+    }
+
+    /// Behind the last record that is known to be in the log.
+    pub fn log_position(&self) -> Lsn {
+        self.last_lsn
     }
 
     /// Where the log has to be kept from, for branches whose outcome is not known: what they are, and what has committed above
@@ -426,6 +433,33 @@ impl FormulaDatabase {
         }
         if let Some(t) = self.transactions.get(transaction) {
             self.live.insert(t.ts);
+        }
+        self.keep_log_of_retained(transaction, cts, &touched);
+    }
+
+    /// Rule D-5: the changes of a branch that has committed above the floor of another are in the record of its preparation, which
+    /// the log keeps until they are folded: as long as whoever holds them up is undecided.
+    fn keep_log_of_retained(&mut self, transaction: TransactionId, cts: Timestamp, touched: &[(TableId, Slot)]) {
+        let Some(since) = self.transactions.get(transaction).map(|t| t.prepared_since) else {
+            return;
+        };
+        for (table, slot) in touched {
+            let Ok(held) = table_of(&mut self.tables, *table) else {
+                continue;
+            };
+            let item = held.item(*slot);
+            if item.above().iter().all(|kept| kept.cts != cts) {
+                continue;
+            }
+            let in_the_way = item
+                .intents()
+                .iter()
+                .filter(|intent| intent.floor.is_some_and(|floor| floor <= cts));
+            for intent in in_the_way {
+                if let Some(other) = self.transactions.get_mut(intent.transaction) {
+                    other.prepared_since = other.prepared_since.min(since);
+                }
+            }
         }
     }
 

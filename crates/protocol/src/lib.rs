@@ -42,7 +42,7 @@ pub use admission::{Admission, Potential};
 pub use api::{
     BeginOptions, BlindUpdate, Change, Changes, CommitLog, CommitPolicy, CommitRecord, Committed, DecisionRecord,
     Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource, Savepoint,
-    ScanEnd, Stop, StoredRow, Wait, WaitReason,
+    ScanEnd, StandingRecord, Stop, StoredRow, Wait, WaitReason,
 };
 pub use branch::Prepared;
 pub use contention::{HotItem, ItemCounts, Place, Waiting};

@@ -6,11 +6,11 @@ use rubato_base::{
 use rubato_formula::{Change as ColumnFormula, Formula};
 use rubato_protocol::grid::{
     Answer, Body, ClientEvent, Coordinator, Ending, Message, Notes, Operation, Outgoing, Participant, Reply, Request,
-    TickSource, Told,
+    SILENT_ROUNDS_MAX, TickSource, Told,
 };
 use rubato_protocol::{
-    BlindUpdate, Change, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Policies, PrepareRecord, RowSource,
-    Sketch, StoredRow,
+    BlindUpdate, Change, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Policies, PrepareRecord,
+    QueuePolicy, RowSource, Sketch, StoredRow,
 };
 use std::ops::Bound;
 
@@ -106,11 +106,15 @@ fn operate(number: u32, operation: Operation) -> Request {
 }
 
 /// A participant with its log, born at tick 2, with the rows 1 and 2.
-struct Site(Participant, CountingLog);
+struct Site(Participant, CountingLog, FormulaDatabase);
 
 impl Site {
     fn new() -> Site {
-        let mut database = FormulaDatabase::new(Box::new(NoRows), Policies::default(), Timestamp::ZERO);
+        Site::with(Policies::default())
+    }
+
+    fn with(policies: Policies) -> Site {
+        let mut database = FormulaDatabase::new(Box::new(NoRows), policies, Timestamp::ZERO);
         database.create_table(TABLE);
         for x in [1, 2] {
             let row = Row::from_values(&[Value::Int8(100)]);
@@ -118,11 +122,12 @@ impl Site {
                 .replay(Timestamp(1), TABLE, &key(x), Change::Insert(row))
                 .unwrap();
         }
-        Site(Participant::new(HERE, database, tick(2)), CountingLog::default())
+        let participant = Participant::new(HERE, &mut database, tick(2));
+        Site(participant, CountingLog::default(), database)
     }
 
     fn send(&mut self, from: NodeId, message: Message) -> Vec<Reply> {
-        self.0.on_message(from, message, &mut self.1);
+        self.0.on_message(&mut self.2, from, message, &mut self.1);
         let outgoing = self.0.poll_outgoing();
         let body = |outgoing: Outgoing| match outgoing.message.body {
             Body::Reply(reply) => reply,
@@ -138,6 +143,7 @@ impl Site {
     fn state(&self) -> (Vec<u8>, u64) {
         let mut sketch = Sketch::new(true);
         self.0.sketch(&mut sketch);
+        self.2.sketch(&mut sketch);
         (sketch.finish(), self.1.0)
     }
 
@@ -217,9 +223,9 @@ fn what_is_repeated_is_answered_again_and_done_once() {
     );
     let decide = || Request::Decide(Some(tick(3)));
     // As long as it is undecided the log has to be kept from before its record.
-    assert_eq!(site.0.database.undecided_since(), Some(Lsn(0)));
+    assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
     assert_eq!(site.ask(t, decide()), [Reply::Done]);
-    assert_eq!(site.0.database.undecided_since(), None);
+    assert_eq!(site.2.undecided_since(), None);
     assert_eq!(site.refuse(HOME, request(t, decide())), [Reply::Done]);
     // Late ones of a transaction that has committed: a prepare must not be answered by a refusal, a rollback must not undo it.
     for late in [
@@ -309,4 +315,168 @@ fn strangers_and_nonsense_change_nothing_at_a_coordinator() {
     let ended = |event: &ClientEvent| event.told == Told::Ended(Ending::Committed(tick(1)));
     assert!(coordinator.poll_events().iter().all(ended));
     assert_eq!(coordinator.open_transactions().count(), 0);
+}
+
+/// A coordinator that has asked two participants to prepare a transaction, with its ticks and log.
+struct Deciding {
+    coordinator: Coordinator,
+    ticks: TickSource,
+    log: CountingLog,
+    transaction: GlobalId,
+}
+
+impl Deciding {
+    fn new() -> Deciding {
+        let mut ticks = TickSource::default();
+        ticks.on_bound_durable(ticks.next_bound());
+        let mut coordinator = Coordinator::new(HOME);
+        let transaction = coordinator.begin(ticks.next_tick().unwrap(), false);
+        let mut deciding = Deciding {
+            coordinator,
+            ticks,
+            log: CountingLog::default(),
+            transaction,
+        };
+        for node in [HERE, NodeId(2)] {
+            assert!(deciding.coordinator.operate(transaction, node, blind(1, 7)));
+            let answer = Reply::Answer {
+                number: 0,
+                answer: Answer::Blind(BlindUpdate::Pending),
+                notes: Notes {
+                    writes: true,
+                    ..Notes::default()
+                },
+            };
+            deciding.hear(node, answer);
+        }
+        let Deciding {
+            coordinator,
+            ticks,
+            log,
+            ..
+        } = &mut deciding;
+        coordinator.commit(transaction, ticks, log);
+        coordinator.poll_outgoing();
+        deciding
+    }
+
+    fn hear(&mut self, from: NodeId, heard: Reply) {
+        let message = reply(self.transaction, heard);
+        self.coordinator
+            .on_message(from, message, &mut self.ticks, &mut self.log);
+    }
+
+    fn prepared(&mut self, floor: Timestamp) {
+        for node in [HERE, NodeId(2)] {
+            let check_above = false;
+            self.hear(node, Reply::Prepared { floor, check_above });
+        }
+    }
+}
+
+/// The simulated grid found that it was told at once to who asked, and by whoever repeated it.
+#[test]
+fn a_decision_is_told_to_nobody_before_it_is_durable() {
+    let mut deciding = Deciding::new();
+    deciding.prepared(deciding.transaction.tick);
+    let told = |coordinator: &mut Coordinator| {
+        let outgoing = coordinator.poll_outgoing();
+        assert!(!outgoing.is_empty());
+        for message in outgoing {
+            assert!(matches!(message.message.body, Body::Request(Request::Decide(Some(_)))));
+            assert_eq!(message.durable_at, Lsn(1), "{message:?}");
+        }
+    };
+    told(&mut deciding.coordinator);
+    deciding.coordinator.on_timer();
+    told(&mut deciding.coordinator);
+    deciding.hear(HERE, Reply::Inquire);
+    told(&mut deciding.coordinator);
+}
+
+#[test]
+fn a_place_is_asked_for_where_the_stage_is_elsewhere_and_decisions_are_owed_until_all_have_carried_them_out() {
+    let mut deciding = Deciding::new();
+    let transaction = deciding.transaction;
+    deciding.ticks = TickSource::default();
+    deciding.prepared(tick(5).next());
+    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
+    assert_eq!(deciding.coordinator.poll_outgoing(), []);
+    deciding.coordinator.on_tick(transaction, tick(6), &mut deciding.log);
+    deciding.coordinator.on_tick(transaction, tick(7), &mut deciding.log);
+    assert_eq!(
+        deciding.coordinator.undone_decisions(),
+        [(transaction, tick(6), vec![HERE, NodeId(2)])]
+    );
+    deciding.hear(HERE, Reply::Done);
+    let left = deciding.coordinator.undone_decisions();
+    assert_eq!(left, [(transaction, tick(6), vec![NodeId(2)])]);
+    // A restart with what the log has tells the rest.
+    let recovered = Coordinator::recovered(HOME, left.clone());
+    assert_eq!(recovered.undone_decisions(), left);
+    deciding.hear(NodeId(2), Reply::Done);
+    assert_eq!(deciding.coordinator.undone_decisions(), []);
+    assert_eq!(deciding.coordinator.open_transactions().count(), 0);
+}
+
+#[test]
+fn a_transaction_that_gets_no_answer_is_given_up_after_a_bounded_time_unless_it_is_decided() {
+    let mut deciding = Deciding::new();
+    (0..SILENT_ROUNDS_MAX).for_each(|_| deciding.coordinator.on_timer());
+    assert_eq!(deciding.coordinator.open_transactions().count(), 1);
+    deciding.coordinator.on_timer();
+    assert_eq!(deciding.coordinator.open_transactions().count(), 0);
+    let ended = |event: &ClientEvent| matches!(event.told, Told::Ended(Ending::RolledBack(_)));
+    assert!(deciding.coordinator.poll_events().iter().any(ended));
+    let mut decided = Deciding::new();
+    decided.prepared(decided.transaction.tick);
+    (0..=SILENT_ROUNDS_MAX).for_each(|_| decided.coordinator.on_timer());
+    assert_eq!(decided.coordinator.undone_decisions().len(), 1);
+}
+
+/// The simulated grid found that it committed where it began, below what it had seen.
+#[test]
+fn who_has_read_through_and_writes_nothing_is_placed_above_as_well() {
+    let mut site = Site::with(Policies {
+        queue: QueuePolicy::Pipeline,
+        ..Policies::default()
+    });
+    let insert = || Operation::Insert {
+        table: TABLE,
+        key: key(5),
+        row: Row::from_values(&[Value::Int8(1)]),
+    };
+    let (first, second) = (global(3), global(4));
+    site.ask(first, operate(0, insert()));
+    let seen = site.ask(second, operate(0, insert()));
+    let notes = |replies: &[Reply]| match replies {
+        [Reply::Answer { notes, .. }] => *notes,
+        other => panic!("{other:?}"),
+    };
+    assert!(notes(&seen).behind && !notes(&seen).writes);
+    site.ask(first, Request::Prepare { operations: 1 });
+    site.ask(first, Request::Decide(Some(tick(9))));
+    let settled = site.ask(second, operate(1, Operation::Settle));
+    assert!(
+        notes(&settled).moved,
+        "its place is above {}, not where it began",
+        tick(9)
+    );
+}
+
+/// The simulated grid found that a checkpoint let the log go that still had the only record of a commit.
+#[test]
+fn the_log_keeps_a_commit_that_cannot_be_folded_because_of_an_older_promise() {
+    let mut site = Site::new();
+    let (first, second) = (global(3), global(4));
+    for transaction in [first, second] {
+        site.ask(transaction, operate(0, blind(1, 7)));
+        site.ask(transaction, Request::Prepare { operations: 1 });
+    }
+    assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
+    // It commits above the floor of the second, whose record stands behind that of the first.
+    site.ask(first, Request::Decide(Some(tick(9))));
+    assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
+    site.ask(second, Request::Decide(None));
+    assert_eq!(site.2.undecided_since(), None);
 }

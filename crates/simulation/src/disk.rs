@@ -2,6 +2,7 @@
 
 use rubato_log::{LogDirectory, LogFile, MemoryDirectory, PowerLoss};
 use rubato_storage::{Batch, CheckReport, Error, KeyValue, MemoryStore, Result, Store};
+use rubato_workload::Random;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -91,6 +92,21 @@ impl Disk {
         self.power.stays();
         self.log.lose_power(loss);
         self.rows.lose_power(surviving_calls);
+    }
+
+    /// The same with a loss drawn at random: nothing survives, or all as after a mere kill, or some. Says which.
+    pub fn goes_off_and_on(&self, random: &mut Random) -> String {
+        let unforced = self.rows.unforced_calls();
+        let (loss, surviving_calls) = match random.uniform(0, 5) {
+            0 => (PowerLoss::DropAll, 0),
+            1 => (PowerLoss::KeepAll, unforced),
+            _ => {
+                let surviving = random.uniform(0, unforced as i64) as usize;
+                (PowerLoss::Torn(random.next_u64()), surviving)
+            }
+        };
+        self.power_comes_back(loss, surviving_calls);
+        format!("unforced writes: {loss:?}, {surviving_calls} of {unforced}")
     }
 
     /// The log's folder, as a node opens it.

@@ -2,6 +2,7 @@
 //! find the smallest that still fails.
 
 use crate::programs::Workload;
+use crate::world::{self, Report};
 use rubato_node::{Admission, CommitPolicy, Policies, QueuePolicy};
 use rubato_workload::Random;
 use std::collections::BTreeSet;
@@ -61,6 +62,15 @@ impl Trouble {
         let found = Trouble::ALL.iter().find(|(_, known)| *known == name);
         found.map(|(trouble, _)| *trouble)
     }
+}
+
+/// A run that is settled before it starts, and can be made smaller.
+pub trait Planned: Clone + fmt::Display {
+    /// Runs it. The trace keeps its text if asked to.
+    fn run(&self, keeps_text: bool) -> Report;
+
+    /// Smaller plans, the smallest first.
+    fn smaller(&self) -> Vec<Self>;
 }
 
 /// A weakness put into the node on purpose: the checkers have to find it.
@@ -151,9 +161,14 @@ impl Plan {
     pub fn has(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }
+}
 
-    /// Smaller plans, the smallest first.
-    pub fn smaller(&self) -> Vec<Plan> {
+impl Planned for Plan {
+    fn run(&self, keeps_text: bool) -> Report {
+        world::run(self, keeps_text)
+    }
+
+    fn smaller(&self) -> Vec<Plan> {
         let mut plans = Vec::new();
         for trouble in &self.troubles {
             let mut plan = self.clone();

@@ -5,7 +5,7 @@ use super::ticks::TickSource;
 use crate::api::{CommitLog, DecisionRecord};
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, Result, SqlState, Timestamp};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp};
 use std::collections::BTreeMap;
 
 /// How a transaction ended, as its client is told.
@@ -63,6 +63,8 @@ enum Phase {
     Settling,
     /// Those that wrote prepare; those that only read make durable what they have read.
     Preparing,
+    /// It cannot commit where it began, and the timestamp stage was asked for a fresh tick.
+    Placing,
     /// Reads are checked at the place.
     Checking(Timestamp),
     /// Its only participant commits it.
@@ -76,12 +78,23 @@ struct Run {
     read_only: bool,
     phase: Phase,
     members: Vec<Member>,
+    /// Its commit is in the log, which has to know when everybody has carried it out.
+    is_logged: bool,
+    /// Behind the record of the commit, if there is one.
+    decided_at: Lsn,
+    /// Timers since somebody answered.
+    silent_rounds: u32,
 }
+
+/// Timers without an answer after which a transaction that is not decided is given up: a node that it needs is gone, or who holds
+/// what it needs is. A decision is told for as long as it takes.
+pub const SILENT_ROUNDS_MAX: u32 = 100;
 
 /// The state machine of a node's coordinator.
 ///
 /// Commands (`begin`, `operate`, `commit`, `roll_back`) come from clients, `on_message` takes replies, `on_timer` says again
-/// what was not answered, `poll_outgoing` and `poll_events` give what is to be sent and told.
+/// what was not answered, `poll_outgoing` and `poll_events` give what is to be sent and told. Where the timestamp stage is on
+/// another node the [`TickSource`] handed in has nothing: `poll_tick_requests` says who wants a tick, and `on_tick` brings it.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     node: NodeId,
@@ -89,6 +102,8 @@ pub struct Coordinator {
     refused: u64,
     outgoing: Vec<Outgoing>,
     events: Vec<ClientEvent>,
+    /// Those that came to [`Phase::Placing`].
+    wanting_ticks: Vec<GlobalId>,
 }
 
 impl Coordinator {
@@ -100,6 +115,7 @@ impl Coordinator {
             refused: 0,
             outgoing: Vec::new(),
             events: Vec::new(),
+            wanting_ticks: Vec::new(),
         }
     }
 
@@ -111,15 +127,18 @@ impl Coordinator {
             let member = |node| Member {
                 node,
                 sent: 0,
-                notes: Notes::default(),
+                notes: Notes {
+                    writes: true,
+                    ..Notes::default()
+                },
                 check_above: false,
                 floor: None,
                 asked: Some(Request::Decide(Some(place))),
             };
             let run = Run {
-                read_only: false,
-                phase: Phase::Committed(place),
                 members: participants.into_iter().map(member).collect(),
+                is_logged: true,
+                ..Run::new(false, Phase::Committed(place))
             };
             coordinator.runs.insert(global, run);
         }
@@ -135,6 +154,47 @@ impl Coordinator {
     /// Transactions that have not ended, or of which somebody has not carried out the decision.
     pub fn open_transactions(&self) -> impl Iterator<Item = GlobalId> + '_ {
         self.runs.keys().copied()
+    }
+
+    /// The decisions that somebody has not carried out yet, with those who have not. A checkpoint takes them along, since the log
+    /// before it goes (rule D-9).
+    pub fn undone_decisions(&self) -> Vec<Recovered> {
+        let logged = self.runs.iter().filter(|(_, run)| run.is_logged);
+        let undone = logged.filter_map(|(global, run)| {
+            let Phase::Committed(place) = run.phase else {
+                return None;
+            };
+            let owing = run
+                .members
+                .iter()
+                .filter(|member| member.notes.writes && member.asked.is_some());
+            Some((*global, place, owing.map(|member| member.node).collect()))
+        });
+        undone
+            .filter(|(_, _, participants): &Recovered| !participants.is_empty())
+            .collect()
+    }
+
+    /// Transactions that want a fresh tick of the timestamp stage, each once.
+    pub fn poll_tick_requests(&mut self) -> Vec<GlobalId> {
+        std::mem::take(&mut self.wanting_ticks)
+    }
+
+    /// A tick for a transaction that wanted one. It was handed out after it was wanted, so it is above all floors.
+    pub fn on_tick(&mut self, global: GlobalId, tick: Timestamp, log: &mut dyn CommitLog) {
+        let Some(run) = self.runs.get_mut(&global).filter(|run| run.phase == Phase::Placing) else {
+            return;
+        };
+        if run
+            .members
+            .iter()
+            .any(|member| member.floor.is_some_and(|floor| floor >= tick))
+        {
+            return self.on_refused(global, Error::internal("a fresh tick is not above what was prepared"));
+        }
+        run.check(tick);
+        self.send_asked(global);
+        self.go_on(global, &mut TickSource::default(), log);
     }
 
     /// What to send.
@@ -153,12 +213,7 @@ impl Coordinator {
             tick,
             coordinator: self.node,
         };
-        let run = Run {
-            read_only,
-            phase: Phase::Running,
-            members: Vec::new(),
-        };
-        self.runs.insert(global, run);
+        self.runs.insert(global, Run::new(read_only, Phase::Running));
         global
     }
 
@@ -243,11 +298,19 @@ impl Coordinator {
             self.on_inquiry(from, global);
             return;
         }
-        let member = self.runs.get_mut(&global).and_then(|run| run.member(from));
-        let Some(member) = member.filter(|member| answers(&reply, member.asked.as_ref())) else {
+        let Some(run) = self.runs.get_mut(&global) else {
             self.refused += 1;
             return;
         };
+        let Some(at) = run
+            .place_of(from)
+            .filter(|at| answers(&reply, run.members[*at].asked.as_ref()))
+        else {
+            self.refused += 1;
+            return;
+        };
+        run.silent_rounds = 0;
+        let member = &mut run.members[at];
         match reply {
             Reply::Refused(error) => return self.on_refused(global, error),
             Reply::Forgotten => {
@@ -281,10 +344,21 @@ impl Coordinator {
         self.go_on(global, ticks, log);
     }
 
-    /// Says again what was not answered.
+    /// Says again what was not answered, and gives up who has waited too long.
     pub fn on_timer(&mut self) {
         let open: Vec<GlobalId> = self.runs.keys().copied().collect();
-        open.into_iter().for_each(|global| self.send_asked(global));
+        for global in open {
+            match self.runs.get_mut(&global).map(Run::on_silence) {
+                Some(Silence::Bearable) => self.send_asked(global),
+                Some(Silence::Undecided) => {
+                    let message =
+                        "a node of the grid, or a transaction that stands before, did not answer for too long";
+                    self.on_refused(global, Error::serialization(message, format!("transaction {global}")));
+                }
+                Some(Silence::Unknown) => self.end(global, Ending::Unknown, Lsn(0)),
+                None => {}
+            }
+        }
     }
 
     /// Writes down what distinguishes this state. How many messages were refused does not.
@@ -299,6 +373,7 @@ impl Coordinator {
                 Phase::Checking(_) => 3,
                 Phase::Alone => 4,
                 Phase::Committed(_) => 5,
+                Phase::Placing => 6,
             });
             if let Phase::Checking(place) | Phase::Committed(place) = run.phase {
                 sketch.stamp(place);
@@ -321,14 +396,14 @@ impl Coordinator {
         }
     }
 
-    /// Rule D-4: of whom nothing is known here was rolled back.
+    /// Rule D-4: of whom nothing is known here was rolled back. Rule D-3: who asks hears of a commit no sooner than others.
     fn on_inquiry(&mut self, from: NodeId, global: GlobalId) {
-        let outcome = match self.runs.get(&global).map(|run| run.phase) {
-            None => None,
-            Some(Phase::Committed(place)) => Some(place),
+        let (outcome, durable_at) = match self.runs.get(&global).map(|run| (run.phase, run.decided_at)) {
+            None => (None, Lsn(0)),
+            Some((Phase::Committed(place), decided_at)) => (Some(place), decided_at),
             Some(_) => return,
         };
-        self.send(global, from, Request::Decide(outcome), Lsn(0));
+        self.send(global, from, Request::Decide(outcome), durable_at);
     }
 
     /// A participant cannot go on: nobody does, unless it was decided before.
@@ -352,15 +427,23 @@ impl Coordinator {
                 return;
             }
             match run.phase {
-                Phase::Running | Phase::Alone => return,
+                Phase::Running | Phase::Alone | Phase::Placing => return,
                 Phase::Settling => run.prepare(global.tick),
-                Phase::Preparing => match run.place(global, ticks) {
-                    Ok(place) if place == global.tick => return self.decide(global, place, log),
-                    Ok(place) => run.check(place),
-                    Err(error) => return self.on_refused(global, error),
+                Phase::Preparing => match run.place(global).or_else(|| ticks.next_tick()) {
+                    Some(place) if place == global.tick => return self.decide(global, place, log),
+                    Some(place) => run.check(place),
+                    None => {
+                        run.phase = Phase::Placing;
+                        self.wanting_ticks.push(global);
+                        return;
+                    }
                 },
                 Phase::Checking(place) => return self.decide(global, place, log),
                 Phase::Committed(_) => {
+                    // Without this record it is only told once more after a restart.
+                    if run.is_logged {
+                        let _ = log.append_end(global);
+                    }
                     self.runs.remove(&global);
                     return;
                 }
@@ -389,7 +472,10 @@ impl Coordinator {
                 participants: &writers,
             });
             durable_at = match appended {
-                Ok(lsn) => lsn,
+                Ok(lsn) => {
+                    run.is_logged = true;
+                    lsn
+                }
                 // What was not written down was not decided.
                 Err(error) => return self.on_refused(global, error),
             };
@@ -397,14 +483,11 @@ impl Coordinator {
         if !is_kept(Rule::D3) {
             durable_at = Lsn(0);
         }
-        run.phase = Phase::Committed(place);
+        (run.phase, run.decided_at) = (Phase::Committed(place), durable_at);
         for member in &mut run.members {
             member.asked = Some(Request::Decide(Some(place)));
         }
-        let members = run.members.clone();
-        for member in members {
-            self.send(global, member.node, Request::Decide(Some(place)), durable_at);
-        }
+        self.send_asked(global);
         self.tell(global, Told::Ended(Ending::Committed(place)), durable_at);
         // Rule D-9: it is remembered until everybody has carried it out, durably.
         if !is_kept(Rule::D9) {
@@ -438,13 +521,15 @@ impl Coordinator {
         let Some(run) = self.runs.get(&global) else {
             return;
         };
+        // Nothing but a decision has to wait.
+        let durable_at = run.decided_at;
         let asked: Vec<(NodeId, Request)> = run
             .members
             .iter()
             .filter_map(|member| Some((member.node, member.asked.clone()?)))
             .collect();
         for (to, request) in asked {
-            self.send(global, to, request, Lsn(0));
+            self.send(global, to, request, durable_at);
         }
     }
 
@@ -460,14 +545,47 @@ impl Coordinator {
     }
 }
 
+/// What the silence of others means for a transaction.
+enum Silence {
+    /// It is asked again.
+    Bearable,
+    /// It is not decided, and is given up.
+    Undecided,
+    /// It may have committed.
+    Unknown,
+}
+
 impl Run {
-    fn member(&mut self, node: NodeId) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.node == node)
+    fn new(read_only: bool, phase: Phase) -> Run {
+        Run {
+            read_only,
+            phase,
+            members: Vec::new(),
+            is_logged: false,
+            decided_at: Lsn(0),
+            silent_rounds: 0,
+        }
+    }
+
+    fn on_silence(&mut self) -> Silence {
+        if self.members.iter().all(|member| member.asked.is_none()) {
+            return Silence::Bearable;
+        }
+        self.silent_rounds = self.silent_rounds.saturating_add(1);
+        match self.phase {
+            _ if self.silent_rounds <= SILENT_ROUNDS_MAX => Silence::Bearable,
+            Phase::Committed(_) => Silence::Bearable,
+            Phase::Alone => Silence::Unknown,
+            _ => Silence::Undecided,
+        }
+    }
+
+    fn place_of(&self, node: NodeId) -> Option<usize> {
+        self.members.iter().position(|member| member.node == node)
     }
 
     fn member_or_new(&mut self, node: NodeId) -> &mut Member {
-        let at = self.members.iter().position(|member| member.node == node);
-        let at = at.unwrap_or_else(|| {
+        let at = self.place_of(node).unwrap_or_else(|| {
             self.members.push(Member {
                 node,
                 sent: 0,
@@ -497,21 +615,18 @@ impl Run {
         }
     }
 
-    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else a fresh tick, which is above
-    /// all floors. Rule T-4: so nobody else has this place.
-    fn place(&self, global: GlobalId, ticks: &mut TickSource) -> Result<Timestamp> {
+    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else nothing: it needs a fresh tick,
+    /// which is above all floors. Rule T-4: so nobody else has this place.
+    fn place(&self, global: GlobalId) -> Option<Timestamp> {
         let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
         if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
-            return Ok(global.tick);
+            return Some(global.tick);
         }
         if !is_kept(Rule::T4) {
             let floors = self.members.iter().filter_map(|member| member.floor);
-            return Ok(floors.max().unwrap_or(global.tick));
+            return Some(floors.max().unwrap_or(global.tick));
         }
-        ticks.next_tick().ok_or_else(|| {
-            let message = "the timestamp stage has no durable bound for another tick";
-            Error::new(SqlState::SERIALIZATION_FAILURE, message)
-        })
+        None
     }
 
     fn check(&mut self, place: Timestamp) {

@@ -20,13 +20,19 @@
 //! fresh one, or (on one partition) some logical steps above something that has a tick that was handed out, never leaving
 //! that tick. So whatever was acknowledged when a transaction begins has a place below its tick (promise 1 over all nodes),
 //! whichever node's clock says what.
+//!
+//! The ticks come from the [`TimestampStage`] of one node; the others ask it ([`TickAsker`]).
 
+mod asker;
 mod coordinator;
 mod message;
 mod participant;
+mod stage;
 mod ticks;
 
-pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
+pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
+pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, SILENT_ROUNDS_MAX, Told};
 pub use message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
 pub use participant::Participant;
-pub use ticks::TickSource;
+pub use stage::{StageMessage, TICKS_MAX, TimestampStage};
+pub use ticks::{RESERVED_TICKS, TickSource};

@@ -1,7 +1,7 @@
 //! One partition's part in the transactions of the grid.
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
-use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, RowSource, Stop};
+use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
@@ -32,15 +32,15 @@ struct Branch {
     prepared: Option<(Reply, Lsn)>,
 }
 
-/// The state machine of one partition: holds the branches, and does what coordinators ask.
+/// The state machine of one partition: holds the branches, and does what coordinators ask. The partition's rows are the caller's,
+/// who hands in the same database each time.
 ///
 /// Invariants:
 /// - A message that is repeated, late, or from somebody who does not coordinate the transaction changes nothing (rule P-8).
 /// - A branch that is not prepared can be given up at any time; one that is prepared only on its coordinator's word.
+#[derive(Clone)]
 pub struct Participant {
     node: NodeId,
-    /// The partition.
-    pub database: FormulaDatabase,
     /// Handed out by the timestamp stage when this participant was started.
     birth: Timestamp,
     branches: BTreeMap<GlobalId, Branch>,
@@ -53,18 +53,18 @@ pub struct Participant {
 impl Participant {
     /// A participant that is the whole database: waits end by finding circles (rule Q-4), and old versions are kept for the
     /// snapshots that are live here.
-    pub fn alone(node: NodeId, database: FormulaDatabase, birth: Timestamp) -> Participant {
+    pub fn alone(node: NodeId, database: &mut FormulaDatabase, birth: Timestamp) -> Participant {
         Participant::start(node, database, birth)
     }
 
     /// A participant over an empty or recovered partition. `birth` is a fresh tick of the timestamp stage: nothing that began
     /// before it can still be served, except what was prepared.
-    pub fn new(node: NodeId, mut database: FormulaDatabase, birth: Timestamp) -> Participant {
+    pub fn new(node: NodeId, database: &mut FormulaDatabase, birth: Timestamp) -> Participant {
         database.join_grid();
         Participant::start(node, database, birth)
     }
 
-    fn start(node: NodeId, mut database: FormulaDatabase, birth: Timestamp) -> Participant {
+    fn start(node: NodeId, database: &mut FormulaDatabase, birth: Timestamp) -> Participant {
         database.raise_clock(birth);
         database.raise_low_water(birth);
         let mut participant = Participant {
@@ -75,12 +75,11 @@ impl Participant {
             by_transaction: BTreeMap::new(),
             refused: 0,
             outgoing: Vec::new(),
-            database,
         };
-        let prepared: Vec<_> = participant.database.prepared_branches().collect();
+        let prepared: Vec<_> = database.prepared_branches().collect();
         for (global, transaction) in prepared {
             participant.hold(global, transaction);
-            let floor = participant.database.floor_of(transaction).unwrap_or(birth);
+            let floor = database.floor_of(transaction).unwrap_or(birth);
             if let Some(branch) = participant.branches.get_mut(&global) {
                 let check_above = true;
                 branch.prepared = Some((Reply::Prepared { floor, check_above }, Lsn(0)));
@@ -110,7 +109,13 @@ impl Participant {
     }
 
     /// Takes in a message.
-    pub fn on_message(&mut self, from: NodeId, message: Message, log: &mut dyn CommitLog) {
+    pub fn on_message(
+        &mut self,
+        database: &mut FormulaDatabase,
+        from: NodeId,
+        message: Message,
+        log: &mut dyn CommitLog,
+    ) {
         let global = message.transaction;
         let Body::Request(request) = message.body else {
             self.refused += 1;
@@ -120,8 +125,8 @@ impl Participant {
             self.refused += 1;
             return;
         }
-        self.on_request(global, request, log);
-        self.go_on(log);
+        self.on_request(database, global, request, log);
+        self.go_on(database, log);
     }
 
     /// Asks again for the outcome of every branch that is open.
@@ -134,33 +139,18 @@ impl Participant {
 
     /// The transactions of the grid that are still live below `open_from`: what is known of older ones can be forgotten, and
     /// the versions that only they could read.
-    pub fn on_live_transactions(&mut self, live: &[Timestamp], open_from: Timestamp) {
+    pub fn on_live_transactions(&mut self, database: &mut FormulaDatabase, live: &[Timestamp], open_from: Timestamp) {
         self.ended
             .retain(|global, _| global.tick >= open_from || live.contains(&global.tick));
         self.birth = self
             .birth
             .max(live.first().copied().unwrap_or(open_from).min(open_from));
-        self.database.expect_snapshots(live.to_vec(), open_from);
-    }
-
-    /// A copy of the whole state over another source of rows.
-    pub fn fork(&self, source: Box<dyn RowSource>) -> Participant {
-        Participant {
-            node: self.node,
-            database: self.database.fork(source),
-            birth: self.birth,
-            branches: self.branches.clone(),
-            ended: self.ended.clone(),
-            by_transaction: self.by_transaction.clone(),
-            refused: self.refused,
-            outgoing: self.outgoing.clone(),
-        }
+        database.expect_snapshots(live.to_vec(), open_from);
     }
 
     /// Writes down what distinguishes this state. How many messages were refused does not.
     pub fn sketch(&self, sketch: &mut Sketch) {
         sketch.stamp(self.birth);
-        self.database.sketch(sketch);
         sketch.number(self.branches.len() as u64);
         for (global, branch) in &self.branches {
             sketch.stamp(global.tick);
@@ -190,7 +180,13 @@ impl Participant {
         }
     }
 
-    fn on_request(&mut self, global: GlobalId, request: Request, log: &mut dyn CommitLog) {
+    fn on_request(
+        &mut self,
+        database: &mut FormulaDatabase,
+        global: GlobalId,
+        request: Request,
+        log: &mut dyn CommitLog,
+    ) {
         if let Some(ended) = self.ended.get(&global) {
             return self.on_late(global, request, ended.clone());
         }
@@ -203,7 +199,7 @@ impl Participant {
                     session: SessionId(0),
                     read_only,
                 };
-                let transaction = self.database.begin_at(global.tick, options);
+                let transaction = database.begin_at(global.tick, options);
                 self.hold(global, transaction);
             }
             Request::Decide(None) if !known => {
@@ -214,11 +210,11 @@ impl Participant {
                 }
                 return;
             }
-            _ if !known => return self.on_unknown(global, &request),
+            _ if !known => return self.on_unknown(database, global, &request),
             _ => {}
         }
-        if self.is_expected(global, &request) {
-            self.attempt(global, request, log);
+        if self.is_expected(database, global, &request) {
+            self.attempt(database, global, request, log);
         }
     }
 
@@ -228,7 +224,7 @@ impl Participant {
     }
 
     /// Rule P-8: whether the request is the next one of a branch that is open; what is repeated is answered again.
-    fn is_expected(&mut self, global: GlobalId, request: &Request) -> bool {
+    fn is_expected(&mut self, database: &mut FormulaDatabase, global: GlobalId, request: &Request) -> bool {
         let Some(branch) = self.branches.get(&global) else {
             return false;
         };
@@ -272,7 +268,7 @@ impl Participant {
                 self.refused += 1;
                 false
             }
-            Request::Decide(Some(_)) if prepared.is_none() && self.database.has_written(branch.transaction) => {
+            Request::Decide(Some(_)) if prepared.is_none() && database.has_written(branch.transaction) => {
                 self.refused += 1;
                 false
             }
@@ -309,11 +305,11 @@ impl Participant {
         }
     }
 
-    fn on_unknown(&mut self, global: GlobalId, request: &Request) {
+    fn on_unknown(&mut self, database: &FormulaDatabase, global: GlobalId, request: &Request) {
         self.refused += 1;
         match request {
-            // A prepared branch is never forgotten before it is decided: so this one has been.
-            Request::Decide(Some(_)) => self.reply(global, Reply::Done, Lsn(0)),
+            // A prepared branch is never forgotten before it is decided: so this one has been, somewhere in the log so far.
+            Request::Decide(Some(_)) => self.reply(global, Reply::Done, database.log_position()),
             Request::CommitAlone { .. } if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
             // What overtook the operation that begins the branch comes again.
             _ if global.tick >= self.birth => {}
@@ -326,34 +322,35 @@ impl Participant {
     }
 
     /// Does what was asked, or keeps it until whom it waits for has ended.
-    fn attempt(&mut self, global: GlobalId, request: Request, log: &mut dyn CommitLog) {
+    fn attempt(&mut self, database: &mut FormulaDatabase, global: GlobalId, request: Request, log: &mut dyn CommitLog) {
         let Some(branch) = self.branches.get_mut(&global) else {
             return;
         };
         let transaction = branch.transaction;
         branch.waiting = None;
-        let savepoint = self.database.savepoint(transaction);
-        match self.perform(global, transaction, &request, log) {
+        let savepoint = database.savepoint(transaction);
+        match self.perform(database, global, transaction, &request, log) {
             Ok(()) => {}
             Err(Stop::Wait(_)) => {
-                self.database.undo_statement(transaction, savepoint);
+                database.undo_statement(transaction, savepoint);
                 if let Some(branch) = self.branches.get_mut(&global) {
                     branch.waiting = Some(request);
                 }
             }
             Err(Stop::Fail(error)) => {
-                self.database.undo_statement(transaction, savepoint);
+                database.undo_statement(transaction, savepoint);
                 match request {
-                    Request::Operate { number, .. } => self.answer(global, number, Answer::Failed(error)),
-                    _ => self.give_up(global, error, log),
+                    Request::Operate { number, .. } => self.answer(database, global, number, Answer::Failed(error)),
+                    _ => self.give_up(database, global, error, log),
                 }
             }
-            Err(Stop::Abort(error)) => self.give_up(global, error, log),
+            Err(Stop::Abort(error)) => self.give_up(database, global, error, log),
         }
     }
 
     fn perform(
         &mut self,
+        database: &mut FormulaDatabase,
         global: GlobalId,
         transaction: TransactionId,
         request: &Request,
@@ -361,11 +358,11 @@ impl Participant {
     ) -> Outcome<()> {
         match request {
             Request::Operate { number, operation, .. } => {
-                let answer = self.operate(transaction, operation)?;
-                self.answer(global, *number, answer);
+                let answer = self.operate(database, transaction, operation)?;
+                self.answer(database, global, *number, answer);
             }
             Request::Prepare { .. } => {
-                let prepared = self.database.prepare(transaction, global, log)?;
+                let prepared = database.prepare(transaction, global, log)?;
                 let reply = Reply::Prepared {
                     floor: prepared.floor,
                     check_above: prepared.check_above,
@@ -378,11 +375,11 @@ impl Participant {
                 self.reply(global, reply, durable_at);
             }
             Request::Check { place, .. } => {
-                let durable_at = self.database.check_at(transaction, *place)?;
+                let durable_at = database.check_at(transaction, *place)?;
                 self.reply(global, Reply::Holds { place: *place }, durable_at);
             }
             Request::CommitAlone { .. } => {
-                let committed = self.database.commit(transaction, None, log)?;
+                let committed = database.commit(transaction, None, log)?;
                 // Rule D-1: the acknowledgement waits for the log.
                 let durable_at = if is_kept(Rule::D1) {
                     committed.durable_at
@@ -393,21 +390,25 @@ impl Participant {
                 self.reply(global, Reply::Committed { cts: committed.cts }, durable_at);
             }
             Request::Decide(Some(cts)) => {
-                if let Some(lsn) = self.database.commit_at(transaction, global, *cts, log)? {
+                if let Some(lsn) = database.commit_at(transaction, global, *cts, log)? {
                     self.end(global, Ended::Committed(*cts, lsn));
                     self.reply(global, Reply::Done, lsn);
                 }
             }
             Request::Decide(None) => {
-                self.database.roll_back_branch(transaction, global, log);
+                database.roll_back_branch(transaction, global, log);
                 self.end(global, Ended::RolledBack);
             }
         }
         Ok(())
     }
 
-    fn operate(&mut self, transaction: TransactionId, operation: &Operation) -> Outcome<Answer> {
-        let database = &mut self.database;
+    fn operate(
+        &mut self,
+        database: &mut FormulaDatabase,
+        transaction: TransactionId,
+        operation: &Operation,
+    ) -> Outcome<Answer> {
         Ok(match operation {
             Operation::Read { table, key, columns } => {
                 let row = database.read(transaction, *table, key.as_bytes(), *columns)?;
@@ -466,14 +467,14 @@ impl Participant {
         })
     }
 
-    fn answer(&mut self, global: GlobalId, number: u32, answer: Answer) {
+    fn answer(&mut self, database: &mut FormulaDatabase, global: GlobalId, number: u32, answer: Answer) {
         let Some(transaction) = self.branches.get(&global).map(|branch| branch.transaction) else {
             return;
         };
         let notes = Notes {
-            writes: self.database.has_written(transaction),
-            moved: !self.database.reads_where_it_began(transaction),
-            behind: self.database.follows_anybody(transaction).unwrap_or(true),
+            writes: database.has_written(transaction),
+            moved: !database.reads_where_it_began(transaction),
+            behind: database.follows_anybody(transaction).unwrap_or(true),
         };
         let reply = Reply::Answer { number, answer, notes };
         if let Some(branch) = self.branches.get_mut(&global) {
@@ -484,13 +485,13 @@ impl Participant {
     }
 
     /// Rolls back a branch that cannot go on, and says so.
-    fn give_up(&mut self, global: GlobalId, error: Error, log: &mut dyn CommitLog) {
+    fn give_up(&mut self, database: &mut FormulaDatabase, global: GlobalId, error: Error, log: &mut dyn CommitLog) {
         if let Some(branch) = self.branches.get(&global) {
             if branch.prepared.is_some() {
                 // Only its coordinator ends it, now that it is prepared.
                 return self.reply(global, Reply::Refused(error), Lsn(0));
             }
-            self.database.roll_back_branch(branch.transaction, global, log);
+            database.roll_back_branch(branch.transaction, global, log);
         }
         self.end(global, Ended::GivenUp(error.clone()));
         self.reply(global, Reply::Refused(error), Lsn(0));
@@ -504,17 +505,17 @@ impl Participant {
     }
 
     /// Rolls back those that an older one needs out of its way, and goes on with those whose wait is over.
-    fn go_on(&mut self, log: &mut dyn CommitLog) {
+    fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
         loop {
-            let doomed = self.database.take_doomed();
-            let woken = self.database.take_woken();
+            let doomed = database.take_doomed();
+            let woken = database.take_woken();
             if doomed.is_empty() && woken.is_empty() {
                 return;
             }
             for transaction in doomed {
-                let error = self.database.doom_of(transaction).cloned();
+                let error = database.doom_of(transaction).cloned();
                 if let (Some(global), Some(error)) = (self.by_transaction.get(&transaction).copied(), error) {
-                    self.give_up(global, error, log);
+                    self.give_up(database, global, error, log);
                 }
             }
             for (transaction, _) in woken {
@@ -523,7 +524,7 @@ impl Participant {
                 };
                 let waiting = self.branches.get_mut(&global).and_then(|branch| branch.waiting.take());
                 if let Some(request) = waiting {
-                    self.attempt(global, request, log);
+                    self.attempt(database, global, request, log);
                 }
             }
         }

@@ -10,30 +10,79 @@ use rubato_base::Timestamp;
 pub struct TickSource {
     last: Timestamp,
     bound: Timestamp,
+    reserved: u64,
 }
 
 /// Ticks that are reserved by one durable write.
-const RESERVED_TICKS: u64 = 1 << 16;
+pub const RESERVED_TICKS: u64 = 1 << 16;
+
+/// One tick, as a distance.
+const TICK: u64 = Timestamp::ZERO.next_tick().0;
+
+/// A source that has nothing to hand out: that of a node which asks another one for ticks.
+impl Default for TickSource {
+    fn default() -> TickSource {
+        TickSource::resume(Timestamp::ZERO)
+    }
+}
 
 impl TickSource {
     /// A source that goes on at the durable bound, or begins at zero. Nothing is handed out before a bound is reserved.
     pub fn resume(bound: Timestamp) -> TickSource {
-        TickSource { last: bound, bound }
+        TickSource {
+            last: bound,
+            bound,
+            reserved: RESERVED_TICKS,
+        }
+    }
+
+    /// Reserves so many ticks by one durable write.
+    #[must_use]
+    pub fn reserving(self, reserved: u64) -> TickSource {
+        TickSource {
+            reserved: reserved.max(1),
+            ..self
+        }
     }
 
     /// The next tick; `None` if a new bound has to be made durable first (see [`TickSource::next_bound`]).
     pub fn next_tick(&mut self) -> Option<Timestamp> {
-        let next = self.last.next_tick();
-        if next > self.bound {
+        self.take(1)
+    }
+
+    /// The first of so many ticks, which stand one behind the other; `None` if not all of them are below the durable bound.
+    pub fn take(&mut self, count: u64) -> Option<Timestamp> {
+        if count == 0 || count > self.left() {
             return None;
         }
-        self.last = next;
-        Some(next)
+        let first = self.last.next_tick();
+        self.last = Timestamp(self.last.0 + count * TICK);
+        Some(first)
+    }
+
+    /// Hands out nothing any more up to here.
+    pub fn skip_to(&mut self, tick: Timestamp) {
+        self.last = self.last.max(tick.tick());
+    }
+
+    /// The last tick that was handed out, or skipped.
+    pub fn last(&self) -> Timestamp {
+        self.last
+    }
+
+    /// How many can be handed out before another bound is needed.
+    pub fn left(&self) -> u64 {
+        self.bound.0.saturating_sub(self.last.0) / TICK
+    }
+
+    /// Whether it is time for the next bound.
+    pub fn is_low(&self) -> bool {
+        self.left() < self.reserved.div_ceil(2)
     }
 
     /// The bound to make durable next.
     pub fn next_bound(&self) -> Timestamp {
-        Timestamp(self.bound.tick().0 + RESERVED_TICKS * Timestamp::ZERO.next_tick().0)
+        Timestamp(self.bound.max(self.last).tick().0 + self.reserved * TICK)
     }
 
     /// The bound is durable.

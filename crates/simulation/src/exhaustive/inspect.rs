@@ -15,7 +15,7 @@ impl World {
             && self
                 .participants
                 .iter()
-                .all(|participant| participant.value.open_branches() == 0)
+                .all(|site| site.value.participant.open_branches() == 0)
     }
 
     /// Whether the transaction has begun.
@@ -57,7 +57,11 @@ impl World {
         }
         if !self.is_finished() {
             let ends: Vec<Option<End>> = self.clients.iter().map(|client| client.end).collect();
-            let open: Vec<usize> = self.participants.iter().map(|p| p.value.open_branches()).collect();
+            let open: Vec<usize> = self
+                .participants
+                .iter()
+                .map(|site| site.value.participant.open_branches())
+                .collect();
             let held: Vec<GlobalId> = self.coordinator.value.open_transactions().collect();
             return Some(format!(
                 "somebody waits for ever: clients {ends:?}, branches {open:?}, coordinator {held:?}"

@@ -120,6 +120,21 @@ pub(super) struct Client {
     pub(super) before: u8,
 }
 
+/// One node: its part in transactions, and its rows.
+pub(super) struct Site {
+    pub(super) participant: Participant,
+    pub(super) database: FormulaDatabase,
+}
+
+impl Site {
+    fn fork(&self) -> Site {
+        Site {
+            participant: self.participant.clone(),
+            database: self.database.fork(Box::new(NoRows)),
+        }
+    }
+}
+
 /// A process with what is written of its state for comparison.
 pub(super) struct Sketched<T> {
     pub(super) value: T,
@@ -132,7 +147,7 @@ pub struct World {
     pub(super) configuration: Rc<Configuration>,
     pub(super) ticks: TickSource,
     pub(super) coordinator: Rc<Sketched<Coordinator>>,
-    pub(super) participants: Vec<Rc<Sketched<Participant>>>,
+    pub(super) participants: Vec<Rc<Sketched<Site>>>,
     /// The participants' logs, and the coordinator's at the end.
     pub(super) logs: Vec<Rc<RecordLog>>,
     pub(super) packets: Vec<Rc<(Packet, Sketch)>>,
@@ -305,10 +320,11 @@ impl World {
             }
             Content::Message(message) => {
                 let process = packet.to.0 as usize;
-                let mut participant = self.participants[process].value.fork(Box::new(NoRows));
+                let mut site = self.participants[process].value.fork();
                 let log = Rc::make_mut(&mut self.logs[process]);
-                participant.on_message(packet.from, message.clone(), log);
-                self.put_participant(process, participant);
+                site.participant
+                    .on_message(&mut site.database, packet.from, message.clone(), log);
+                self.put_participant(process, site);
             }
         }
     }
@@ -347,9 +363,9 @@ impl World {
         coordinator.on_timer();
         self.put_coordinator(coordinator);
         for process in 0..self.participants.len() {
-            let mut participant = self.participants[process].value.fork(Box::new(NoRows));
-            participant.on_timer();
-            self.put_participant(process, participant);
+            let mut site = self.participants[process].value.fork();
+            site.participant.on_timer();
+            self.put_participant(process, site);
         }
     }
 
@@ -395,7 +411,7 @@ impl World {
     }
 
     /// Starts a participant on its log.
-    fn start(&mut self, process: usize) -> Rc<Sketched<Participant>> {
+    fn start(&mut self, process: usize) -> Rc<Sketched<Site>> {
         let mut database = FormulaDatabase::new(Box::new(NoRows), self.configuration.policies, Timestamp::ZERO);
         database.create_table(TABLE);
         for record in &self.logs[process].records {
@@ -418,29 +434,27 @@ impl World {
         let birth = self.next_tick();
         let node = NodeId(process as u32);
         let participant = if self.configuration.alone {
-            Participant::alone(node, database, birth)
+            Participant::alone(node, &mut database, birth)
         } else {
-            Participant::new(node, database, birth)
+            Participant::new(node, &mut database, birth)
         };
-        self.sketched(participant)
+        self.sketched(Site { participant, database })
     }
 
-    fn sketched(&self, participant: Participant) -> Rc<Sketched<Participant>> {
+    fn sketched(&self, site: Site) -> Rc<Sketched<Site>> {
         let mut sketch = Sketch::new(self.crashes > 0);
-        participant.sketch(&mut sketch);
-        Rc::new(Sketched {
-            value: participant,
-            sketch,
-        })
+        site.participant.sketch(&mut sketch);
+        site.database.sketch(&mut sketch);
+        Rc::new(Sketched { value: site, sketch })
     }
 
-    fn put_participant(&mut self, process: usize, mut participant: Participant) {
-        let from = participant.node();
-        for outgoing in participant.poll_outgoing() {
+    fn put_participant(&mut self, process: usize, mut site: Site) {
+        let from = site.participant.node();
+        for outgoing in site.participant.poll_outgoing() {
             let content = Content::Message(outgoing.message);
             self.send(from, outgoing.to, content, outgoing.durable_at);
         }
-        self.participants[process] = self.sketched(participant);
+        self.participants[process] = self.sketched(site);
     }
 
     /// Takes over the coordinator's new state, what it sends, and what it tells clients, who go on at once: how long they think

@@ -1,6 +1,7 @@
 //! The subcommands of the explorer.
 
 use crate::exhaustive::{Limits, report};
+use crate::grid::broken;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -24,6 +25,12 @@ pub struct Broken {
     /// Only the rule of this number, such as P-4.
     #[arg(long, default_value = "")]
     rule: String,
+    /// By seeds of the simulated grid, not by the explorer
+    #[arg(long)]
+    grid: bool,
+    /// Seeds of the grid for one rule
+    #[arg(long, default_value_t = 300)]
+    seeds: u64,
 }
 
 /// Runs every configuration.
@@ -46,6 +53,10 @@ pub fn broken(arguments: &Broken) -> ExitCode {
         say("The switches that break a rule are not built in. Run:");
         say("  cargo run --release -p rubato-simulation --features broken-rules -- broken");
         return ExitCode::from(2);
+    }
+    if arguments.grid {
+        broken::report(rule, arguments.seeds, &mut say);
+        return ExitCode::SUCCESS;
     }
     code(report::broken(Limits { states_max }, rule, &mut say))
 }

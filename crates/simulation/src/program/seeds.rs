@@ -1,7 +1,8 @@
 //! Runs seeds, one after the other or on several threads, and tells what failed.
 
 use crate::check::Violation;
-use crate::plan::{Load, Plan, Trouble, Weakness};
+use crate::grid::plan::{GridPlan, GridTrouble, GridWeakness, WORKLOADS};
+use crate::plan::{Load, Plan, Planned, Trouble, Weakness};
 use crate::programs::Workload;
 use crate::seeds;
 use crate::trace::Coverage;
@@ -11,6 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// More nodes than this are not simulated.
+const GRID_NODES_MAX: u32 = 16;
 /// How often the progress line is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,6 +41,12 @@ pub(super) struct SeedArguments {
     /// Threads that run seeds
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Run grids of two to five nodes, not one node
+    #[arg(long)]
+    grid: bool,
+    /// Nodes of the grid
+    #[arg(long)]
+    nodes: Option<u32>,
     /// Workers of the node
     #[arg(long)]
     workers: Option<usize>,
@@ -68,6 +77,8 @@ pub(super) struct SeedArguments {
 enum WeaknessArgument {
     /// Answers leave before the log is forced
     EarlyAnswers,
+    /// Messages of a grid, and its answers, leave before the log is forced
+    EarlyMessages,
     /// The disk says that it has forced what it has not
     LyingDisk,
 }
@@ -83,51 +94,93 @@ impl SeedArguments {
             plan.admission = None;
         }
         if !self.workloads.is_empty() {
-            let named = |name: &String| {
-                let found = Workload::ALL.into_iter().find(|workload| workload.name() == name);
-                found.ok_or_else(|| format!("there is no workload `{name}`"))
-            };
             plan.load = match self.workloads[..] {
                 [ref name] if name == "tpcc" => Load::Tpcc,
-                _ => Load::Tables(self.workloads.iter().map(named).collect::<Result<_, _>>()?),
+                _ => Load::Tables(self.named_workloads(&Workload::ALL)?),
             };
         }
         for name in &self.without {
             let trouble = Trouble::named(name).ok_or_else(|| format!("there is no trouble `{name}`"))?;
             plan.troubles.remove(&trouble);
         }
-        plan.weakness = self.weakness.map(|weakness| match weakness {
-            WeaknessArgument::EarlyAnswers => Weakness::EarlyAnswers,
-            WeaknessArgument::LyingDisk => Weakness::LyingDisk,
-        });
+        plan.weakness = match self.weakness {
+            Some(WeaknessArgument::EarlyAnswers) => Some(Weakness::EarlyAnswers),
+            Some(WeaknessArgument::LyingDisk) => Some(Weakness::LyingDisk),
+            Some(WeaknessArgument::EarlyMessages) => return Err("one node sends no messages".into()),
+            None => None,
+        };
         Ok(plan)
+    }
+
+    fn grid_plan(&self, seed: u64) -> Result<GridPlan, String> {
+        let mut plan = GridPlan::of(seed);
+        plan.nodes = self.nodes.unwrap_or(plan.nodes).clamp(1, GRID_NODES_MAX);
+        plan.clients = self.clients.unwrap_or(plan.clients).max(1);
+        plan.transactions = self.transactions.unwrap_or(plan.transactions).max(1);
+        plan.crashes = self.crashes.unwrap_or(plan.crashes);
+        if !self.workloads.is_empty() {
+            plan.workloads = self.named_workloads(&WORKLOADS)?;
+        }
+        for name in &self.without {
+            let trouble = GridTrouble::named(name).ok_or_else(|| format!("there is no trouble `{name}` in a grid"))?;
+            plan.troubles.remove(&trouble);
+        }
+        plan.weakness = match self.weakness {
+            Some(WeaknessArgument::EarlyMessages) => Some(GridWeakness::EarlyMessages),
+            Some(WeaknessArgument::LyingDisk) => Some(GridWeakness::LyingDisk),
+            Some(WeaknessArgument::EarlyAnswers) => return Err("of a grid it is `early-messages`".into()),
+            None => None,
+        };
+        Ok(plan)
+    }
+
+    fn named_workloads(&self, known: &[Workload]) -> Result<Vec<Workload>, String> {
+        let named = |name: &String| {
+            let found = known.iter().find(|workload| workload.name() == name);
+            found.copied().ok_or_else(|| format!("there is no workload `{name}`"))
+        };
+        self.workloads.iter().map(named).collect()
     }
 }
 
 /// What many seeds came to.
-#[derive(Default)]
-struct Totals {
+struct Totals<P> {
     coverage: Coverage,
     undecided: u64,
-    failing: Vec<Plan>,
+    failing: Vec<P>,
 }
 
 /// Runs what was asked for.
 pub(super) fn run(arguments: &SeedArguments) -> ExitCode {
-    if let Err(wrong) = arguments.plan(0) {
+    if arguments.grid {
+        run_plans(arguments, &|seed| arguments.grid_plan(seed))
+    } else {
+        run_plans(arguments, &|seed| arguments.plan(seed))
+    }
+}
+
+/// The plan of a seed, or what is wrong with the arguments.
+type PlanOf<'a, P> = &'a (dyn Fn(u64) -> Result<P, String> + Sync);
+
+fn run_plans<P: Planned + Send>(arguments: &SeedArguments, plan_of: PlanOf<'_, P>) -> ExitCode {
+    if let Err(wrong) = plan_of(0) {
         eprintln!("rubato-simulation: {wrong}");
         return ExitCode::from(2);
     }
     if let Some(seed) = arguments.seed {
-        return run_one(arguments, seed);
+        return run_one(arguments, seed, plan_of);
     }
     let begun = Instant::now();
     let next = AtomicU64::new(arguments.from);
     let done = AtomicU64::new(0);
-    let totals = Mutex::new(Totals::default());
+    let totals = Mutex::new(Totals {
+        coverage: Coverage::default(),
+        undecided: 0,
+        failing: Vec::new(),
+    });
     std::thread::scope(|scope| {
         for _ in 0..arguments.threads.max(1) {
-            scope.spawn(|| run_many(arguments, &next, &done, &totals));
+            scope.spawn(|| run_many(arguments, plan_of, &next, &done, &totals));
         }
         let mut printed = Instant::now();
         loop {
@@ -161,13 +214,19 @@ pub(super) fn run(arguments: &SeedArguments) -> ExitCode {
     }
 }
 
-fn run_many(arguments: &SeedArguments, next: &AtomicU64, done: &AtomicU64, totals: &Mutex<Totals>) {
+fn run_many<P: Planned>(
+    arguments: &SeedArguments,
+    plan_of: PlanOf<'_, P>,
+    next: &AtomicU64,
+    done: &AtomicU64,
+    totals: &Mutex<Totals<P>>,
+) {
     loop {
         let seed = next.fetch_add(1, Ordering::SeqCst);
         if seed >= arguments.from + arguments.seeds {
             return;
         }
-        let Ok(plan) = arguments.plan(seed) else { return };
+        let Ok(plan) = plan_of(seed) else { return };
         let report = seeds::run(&plan, false);
         let failing = (!report.violations.is_empty()).then(|| {
             tell(&format!("seed {seed} fails"), &report.violations);
@@ -193,8 +252,8 @@ fn run_many(arguments: &SeedArguments, next: &AtomicU64, done: &AtomicU64, total
     }
 }
 
-fn run_one(arguments: &SeedArguments, seed: u64) -> ExitCode {
-    let Ok(plan) = arguments.plan(seed) else {
+fn run_one<P: Planned>(arguments: &SeedArguments, seed: u64, plan_of: PlanOf<'_, P>) -> ExitCode {
+    let Ok(plan) = plan_of(seed) else {
         return ExitCode::from(2);
     };
     let report = seeds::run(&plan, arguments.trace);
@@ -223,6 +282,6 @@ fn tell(head: &str, violations: &[Violation]) {
     }
 }
 
-fn replay_command(plan: &Plan) {
+fn replay_command(plan: &impl Planned) {
     println!("  again: cargo run --release -p rubato-simulation -- {plan} --trace");
 }

@@ -1,17 +1,16 @@
 //! What clients do: one transaction each time, drawn from the workloads of the run.
 
+mod conversation;
 mod statements;
 mod tables;
 pub mod tpcc;
 pub(crate) mod values;
 
-pub use statements::Ending;
-pub use tables::{contents, schema};
+pub use conversation::{Ending, Statements};
+pub use tables::{contents, schema, schema_of};
 
-use crate::talk::{Stop, Talk};
-use tables::{
-    ACCOUNT_BALANCE, ACCOUNTS, COUNTERS, GROUPS, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK,
-};
+pub(crate) use tables::COUNTERS;
+use tables::{ACCOUNT_BALANCE, ACCOUNTS, GROUPS, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK};
 
 /// A workload over the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +76,7 @@ impl Workload {
     ///
     /// # Errors
     /// The question under way, or why the transaction failed.
-    pub fn run(self, talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+    pub fn run<S: Statements>(self, talk: &mut S) -> Result<Ending, S::Stop> {
         match self {
             Workload::Bank => bank(talk),
             Workload::Register => register(talk),
@@ -94,11 +93,11 @@ impl Workload {
     }
 }
 
-fn bank(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn bank<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     let from = ACCOUNTS.draw(talk);
     let to = ACCOUNTS.draw_other(talk, from);
-    let amount = talk.random.uniform(1, 9);
-    match talk.random.uniform(0, 5) {
+    let amount = talk.random().uniform(1, 9);
+    match talk.random().uniform(0, 5) {
         0 => {
             talk.alone()?;
             talk.total(ACCOUNTS.table, ACCOUNTS.first, ACCOUNTS.last())?;
@@ -137,9 +136,9 @@ fn bank(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     }
 }
 
-fn register(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn register<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     let key = REGISTERS.draw(talk);
-    match talk.random.uniform(0, 4) {
+    match talk.random().uniform(0, 4) {
         0 => {
             talk.alone()?;
             talk.read_number(key, false)?;
@@ -147,7 +146,7 @@ fn register(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
         }
         1 => {
             talk.alone()?;
-            talk.set(key, talk.number * 10)?;
+            talk.set(key, talk.number() * 10)?;
             talk.done()
         }
         _ => {
@@ -155,26 +154,26 @@ fn register(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
             let lock = talk.chance(40);
             talk.read_number(key, lock)?;
             talk.think()?;
-            talk.set(key, talk.number * 10)?;
+            talk.set(key, talk.number() * 10)?;
             if talk.chance(30) {
                 let other = REGISTERS.draw_other(talk, key);
                 talk.read_number(other, false)?;
-                talk.set(other, talk.number * 10 + 1)?;
+                talk.set(other, talk.number() * 10 + 1)?;
             }
             talk.commit()
         }
     }
 }
 
-fn list_append(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
-    let steps = talk.random.uniform(1, 4);
+fn list_append<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+    let steps = talk.random().uniform(1, 4);
     if steps == 1 && talk.chance(50) {
         talk.alone()?;
         let key = LISTS.draw(talk);
         if talk.chance(50) {
             talk.read_text(key)?;
         } else {
-            talk.append(key, talk.number * 10)?;
+            talk.append(key, talk.number() * 10)?;
         }
         return talk.done();
     }
@@ -183,7 +182,7 @@ fn list_append(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
         let key = LISTS.draw(talk);
         match talk.chance(45) {
             true => drop(talk.read_text(key)?),
-            false => talk.append(key, talk.number * 10 + step)?,
+            false => talk.append(key, talk.number() * 10 + step)?,
         }
         talk.think()?;
     }
@@ -194,32 +193,32 @@ fn list_append(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     }
 }
 
-fn set(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn set<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     if talk.chance(35) {
         talk.alone()?;
         talk.range(MEMBERS.table, MEMBERS.first, MEMBERS.last())?;
         return talk.done();
     }
-    let (key, group) = (MEMBERS.draw(talk), talk.random.uniform(0, GROUPS - 1));
+    let (key, group) = (MEMBERS.draw(talk), talk.random().uniform(0, GROUPS - 1));
     talk.alone()?;
-    talk.insert(key, group, talk.number)?;
+    talk.insert(key, group, talk.number())?;
     talk.done()
 }
 
-fn cycle(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
-    let at = talk.random.uniform(0, REGISTERS.count - 1);
+fn cycle<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+    let at = talk.random().uniform(0, REGISTERS.count - 1);
     let next = (REGISTERS.table, REGISTER_FIRST + (at + 1) % REGISTERS.count);
     let list = (LISTS.table, LIST_FIRST + at % LISTS.count);
     talk.begin(false)?;
     talk.read_number((REGISTERS.table, REGISTER_FIRST + at), false)?;
     talk.read_text(list)?;
     talk.think()?;
-    talk.set(next, talk.number * 10)?;
-    talk.append((LISTS.table, LIST_FIRST + (at + 1) % LISTS.count), talk.number * 10)?;
+    talk.set(next, talk.number() * 10)?;
+    talk.append((LISTS.table, LIST_FIRST + (at + 1) % LISTS.count), talk.number() * 10)?;
     talk.commit()
 }
 
-fn write_skew(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn write_skew<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     let one = STOCK.draw(talk);
     let other = STOCK.draw_other(talk, one);
     talk.begin(false)?;
@@ -233,9 +232,9 @@ fn write_skew(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     talk.commit()
 }
 
-fn hot_counters(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn hot_counters<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     let key = COUNTERS.draw(talk);
-    match talk.random.uniform(0, 6) {
+    match talk.random().uniform(0, 6) {
         0 => {
             talk.alone()?;
             talk.read_number(key, false)?;
@@ -264,20 +263,20 @@ fn hot_counters(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
         }
         _ => {
             talk.alone()?;
-            talk.add(key, talk.number % 7)?;
+            talk.add(key, talk.number() % 7)?;
             talk.done()
         }
     }
 }
 
-fn range_counts(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
-    let group = talk.random.uniform(0, GROUPS - 1);
+fn range_counts<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+    let group = talk.random().uniform(0, GROUPS - 1);
     let key = MEMBERS.draw(talk);
     talk.begin(false)?;
     let count = if talk.chance(50) {
         talk.group(MEMBERS.table, group)?.len() as i64
     } else {
-        let from = key.1 - talk.random.uniform(0, 4);
+        let from = key.1 - talk.random().uniform(0, 4);
         talk.total(MEMBERS.table, from, from + 6)?.0
     };
     talk.think()?;
@@ -293,10 +292,10 @@ fn range_counts(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     talk.commit()
 }
 
-fn escrow(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn escrow<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     let key = STOCK.draw(talk);
-    let amount = talk.random.uniform(1, 6);
-    match talk.random.uniform(0, 5) {
+    let amount = talk.random().uniform(1, 6);
+    match talk.random().uniform(0, 5) {
         0 => {
             talk.alone()?;
             talk.add(key, amount * 3)?;
@@ -334,16 +333,16 @@ fn escrow(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     }
 }
 
-fn savepoints(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
+fn savepoints<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     talk.begin(false)?;
     let list = LISTS.draw(talk);
     let key = COUNTERS.draw(talk);
     let member = MEMBERS.draw(talk);
-    talk.append(list, talk.number * 10)?;
+    talk.append(list, talk.number() * 10)?;
     talk.save()?;
     talk.add(key, 5)?;
-    talk.append(list, talk.number * 10 + 1)?;
-    talk.insert(member, 1, talk.number)?;
+    talk.append(list, talk.number() * 10 + 1)?;
+    talk.insert(member, 1, talk.number())?;
     talk.think()?;
     if talk.chance(60) {
         talk.back()?;
@@ -353,7 +352,7 @@ fn savepoints(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
         talk.read_number(key, false)?;
         talk.read_text(list)?;
     }
-    talk.append(list, talk.number * 10 + 2)?;
+    talk.append(list, talk.number() * 10 + 2)?;
     if talk.chance(10) {
         talk.roll_back()
     } else {
@@ -361,14 +360,14 @@ fn savepoints(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
     }
 }
 
-fn anything(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
-    let steps = talk.random.uniform(1, 6);
+fn anything<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+    let steps = talk.random().uniform(1, 6);
     talk.begin(false)?;
     let mut saved = false;
     for step in 0..steps {
         let (stock, counter, member) = (STOCK.draw(talk), COUNTERS.draw(talk), MEMBERS.draw(talk));
         let (list, register) = (LISTS.draw(talk), REGISTERS.draw(talk));
-        match talk.random.uniform(0, 17) {
+        match talk.random().uniform(0, 17) {
             0 => drop(talk.read_number(stock, false)?),
             1 => drop(talk.read_number(counter, true)?),
             2 => drop(talk.read_text(list)?),
@@ -377,9 +376,9 @@ fn anything(talk: &mut Talk<'_>) -> Result<Ending, Stop> {
             5 => drop(talk.range(ACCOUNTS.table, ACCOUNTS.first, ACCOUNTS.last())?),
             6 => talk.add(counter, 1)?,
             7 => talk.negate(counter)?,
-            8 => talk.append(list, talk.number * 10 + step)?,
-            9 => talk.set(register, talk.number * 10 + step)?,
-            10 => talk.insert(member, step % GROUPS, talk.number)?,
+            8 => talk.append(list, talk.number() * 10 + step)?,
+            9 => talk.set(register, talk.number() * 10 + step)?,
+            10 => talk.insert(member, step % GROUPS, talk.number())?,
             11 => talk.delete(member)?,
             12 => talk.regroup(member, step % GROUPS)?,
             13 => talk.add_returning(counter, 3)?,

@@ -1,18 +1,11 @@
 //! Statements of workloads: each asks the node in SQL and writes down what it was told.
 
+use super::conversation::{Ending, Statements};
 use crate::answer::Answer;
 use crate::history::{Change, Key, Row, Step, Table};
 use crate::talk::{Question, Stop, Talk};
 use rubato_base::Value;
-
-/// How a program wants its transaction to have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Its commit was acknowledged.
-    Committed,
-    /// It was rolled back, as the program asked.
-    RolledBack,
-}
+use rubato_workload::Random;
 
 fn absurd(what: &str, answer: &Answer) -> Stop {
     Stop::Absurd(format!("{what}: {answer:?}"))
@@ -44,24 +37,36 @@ fn row_count(answer: &Answer) -> u64 {
     answer.outputs.last().map_or(0, |output| output.affected())
 }
 
-impl Talk<'_> {
-    /// The next statement is a transaction of its own.
-    pub(super) fn alone(&mut self) -> Result<(), Stop> {
+impl Statements for Talk<'_> {
+    type Stop = Stop;
+
+    fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    fn number(&self) -> i64 {
+        self.number
+    }
+
+    fn think(&mut self) -> Result<(), Stop> {
+        Talk::think(self)
+    }
+
+    fn alone(&mut self) -> Result<(), Stop> {
         self.commits = true;
         Ok(())
     }
 
-    /// The end of a transaction that was one statement.
-    pub(super) fn done(&mut self) -> Result<Ending, Stop> {
+    fn done(&mut self) -> Result<Ending, Stop> {
         Ok(Ending::Committed)
     }
 
-    pub(super) fn begin(&mut self, read_only: bool) -> Result<(), Stop> {
+    fn begin(&mut self, read_only: bool) -> Result<(), Stop> {
         let text = if read_only { "begin read only" } else { "begin" };
         self.sql(text).map(drop)
     }
 
-    pub(super) fn commit(&mut self) -> Result<Ending, Stop> {
+    fn commit(&mut self) -> Result<Ending, Stop> {
         self.commits = true;
         let answer = self.sql("commit")?;
         let tag = answer.outputs.last().map_or("", |output| &output.tag);
@@ -72,24 +77,24 @@ impl Talk<'_> {
         }
     }
 
-    pub(super) fn roll_back(&mut self) -> Result<Ending, Stop> {
+    fn roll_back(&mut self) -> Result<Ending, Stop> {
         self.sql("rollback")?;
         Ok(Ending::RolledBack)
     }
 
-    pub(super) fn save(&mut self) -> Result<(), Stop> {
+    fn save(&mut self) -> Result<(), Stop> {
         self.sql("savepoint s")?;
         self.steps.push(Step::Save);
         Ok(())
     }
 
-    pub(super) fn back(&mut self) -> Result<(), Stop> {
+    fn back(&mut self) -> Result<(), Stop> {
         self.sql("rollback to savepoint s")?;
         self.steps.push(Step::Back);
         Ok(())
     }
 
-    pub(super) fn read_number(&mut self, key: Key, for_update: bool) -> Result<Option<i64>, Stop> {
+    fn read_number(&mut self, key: Key, for_update: bool) -> Result<Option<i64>, Stop> {
         let lock = if for_update { " for update" } else { "" };
         let answer = self.sql(format!("select n from {} where id = {}{lock}", key.0.name(), key.1))?;
         let seen = numbers(answer)?.first().and_then(|row| row.first().copied());
@@ -97,7 +102,7 @@ impl Talk<'_> {
         Ok(seen)
     }
 
-    pub(super) fn read_text(&mut self, key: Key) -> Result<(), Stop> {
+    fn read_text(&mut self, key: Key) -> Result<(), Stop> {
         let answer = self.sql(format!("select t from {} where id = {}", key.0.name(), key.1))?;
         let seen = answer.rows().first().and_then(|row| row.first());
         let seen = seen.and_then(|value| value.as_str()).map(str::to_owned);
@@ -105,7 +110,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    pub(super) fn range(&mut self, table: Table, from: i64, to: i64) -> Result<(), Stop> {
+    fn range(&mut self, table: Table, from: i64, to: i64) -> Result<(), Stop> {
         let answer = self.sql(format!(
             "select id, n from {} where id between {from} and {to} order by id",
             table.name()
@@ -115,7 +120,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    pub(super) fn group(&mut self, table: Table, group: i64) -> Result<Vec<i64>, Stop> {
+    fn group(&mut self, table: Table, group: i64) -> Result<Vec<i64>, Stop> {
         let answer = self.sql(format!(
             "select id from {} where grp = {group} order by id",
             table.name()
@@ -125,7 +130,7 @@ impl Talk<'_> {
         Ok(seen)
     }
 
-    pub(super) fn total(&mut self, table: Table, from: i64, to: i64) -> Result<(i64, i64), Stop> {
+    fn total(&mut self, table: Table, from: i64, to: i64) -> Result<(i64, i64), Stop> {
         let answer = self.sql(format!(
             "select count(*), coalesce(sum(n), 0) from {} where id between {from} and {to}",
             table.name()
@@ -135,35 +140,27 @@ impl Talk<'_> {
         Ok((count, sum))
     }
 
-    fn change(&mut self, key: Key, assignment: &str, change: Change) -> Result<(), Stop> {
-        let (table, id) = (key.0.name(), key.1);
-        self.attempts.push(Step::Attempt(key, change.clone()));
-        let answer = self.sql(format!("update {table} set {assignment} where id = {id}"))?;
-        self.steps.push(Step::Change(key, change, row_count(answer) == 1));
-        Ok(())
-    }
-
-    pub(super) fn add(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
+    fn add(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
         self.change(key, &format!("n = n + {amount}"), Change::Add(amount))
     }
 
-    pub(super) fn negate(&mut self, key: Key) -> Result<(), Stop> {
+    fn negate(&mut self, key: Key) -> Result<(), Stop> {
         self.change(key, "n = - n", Change::Negate)
     }
 
-    pub(super) fn set(&mut self, key: Key, number: i64) -> Result<(), Stop> {
+    fn set(&mut self, key: Key, number: i64) -> Result<(), Stop> {
         self.change(key, &format!("n = {number}"), Change::Set(number))
     }
 
-    pub(super) fn append(&mut self, key: Key, element: i64) -> Result<(), Stop> {
+    fn append(&mut self, key: Key, element: i64) -> Result<(), Stop> {
         self.change(key, &format!("t = t || ' {element}'"), Change::Append(element))
     }
 
-    pub(super) fn regroup(&mut self, key: Key, group: i64) -> Result<(), Stop> {
+    fn regroup(&mut self, key: Key, group: i64) -> Result<(), Stop> {
         self.change(key, &format!("grp = {group}"), Change::Regroup(group))
     }
 
-    pub(super) fn add_returning(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
+    fn add_returning(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
         let (table, id) = (key.0.name(), key.1);
         self.attempts.push(Step::Attempt(key, Change::Add(amount)));
         let answer = self.sql(format!(
@@ -175,8 +172,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Adds where the number is positive: an update that reads.
-    pub(super) fn add_where_positive(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
+    fn add_where_positive(&mut self, key: Key, amount: i64) -> Result<(), Stop> {
         let (table, id) = (key.0.name(), key.1);
         let condition = format!("id = {id} and n > 0");
         let answer = self.sql(format!(
@@ -190,8 +186,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Adds; false if the constraint refused it.
-    pub(super) fn try_add(&mut self, key: Key, amount: i64) -> Result<bool, Stop> {
+    fn try_add(&mut self, key: Key, amount: i64) -> Result<bool, Stop> {
         let (table, id) = (key.0.name(), key.1);
         let answer = self.try_sql(format!("update {table} set n = n + {amount} where id = {id}"))?;
         match &answer.error {
@@ -208,7 +203,7 @@ impl Talk<'_> {
         }
     }
 
-    pub(super) fn insert(&mut self, key: Key, group: i64, number: i64) -> Result<(), Stop> {
+    fn insert(&mut self, key: Key, group: i64, number: i64) -> Result<(), Stop> {
         let (table, id) = (key.0.name(), key.1);
         let row = Row {
             group,
@@ -223,7 +218,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    pub(super) fn delete(&mut self, key: Key) -> Result<(), Stop> {
+    fn delete(&mut self, key: Key) -> Result<(), Stop> {
         self.attempts.push(Step::Attempt(key, Change::Delete));
         let answer = self.sql(format!("delete from {} where id = {}", key.0.name(), key.1))?;
         self.steps
@@ -231,8 +226,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Additions in one request: a block that comes whole.
-    pub(super) fn script(&mut self, additions: &[(Key, i64)]) -> Result<Ending, Stop> {
+    fn script(&mut self, additions: &[(Key, i64)]) -> Result<Ending, Stop> {
         let update =
             |(key, amount): &(Key, i64)| format!("update {} set n = n + {amount} where id = {}; ", key.0.name(), key.1);
         let updates: String = additions.iter().map(update).collect();
@@ -249,6 +243,16 @@ impl Talk<'_> {
                 .push(Step::Change(*key, Change::Add(*amount), *tag == "UPDATE 1"));
         }
         Ok(Ending::Committed)
+    }
+}
+
+impl Talk<'_> {
+    fn change(&mut self, key: Key, assignment: &str, change: Change) -> Result<(), Stop> {
+        let (table, id) = (key.0.name(), key.1);
+        self.attempts.push(Step::Attempt(key, change.clone()));
+        let answer = self.sql(format!("update {table} set {assignment} where id = {id}"))?;
+        self.steps.push(Step::Change(key, change, row_count(answer) == 1));
+        Ok(())
     }
 
     /// Reads all tables in one transaction.

@@ -1,8 +1,8 @@
 //! The tables of the workloads and what they begin with.
 
+use super::conversation::Statements;
 use crate::check::Contents;
 use crate::history::{Key, Row, Table};
-use crate::talk::Talk;
 
 /// Keys that one workload works on.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +22,13 @@ impl Keys {
     }
 
     /// Any of them.
-    pub fn draw(self, talk: &mut Talk<'_>) -> Key {
-        (self.table, talk.random.uniform(self.first, self.last()))
+    pub fn draw(self, talk: &mut impl Statements) -> Key {
+        (self.table, talk.random().uniform(self.first, self.last()))
     }
 
     /// Any but this one.
-    pub fn draw_other(self, talk: &mut Talk<'_>, not: Key) -> Key {
-        let steps = talk.random.uniform(1, self.count - 1);
+    pub fn draw_other(self, talk: &mut impl Statements, not: Key) -> Key {
+        let steps = talk.random().uniform(1, self.count - 1);
         (self.table, self.first + (not.1 - self.first + steps) % self.count)
     }
 
@@ -82,6 +82,11 @@ pub fn contents() -> Contents {
 
 /// The script that makes them.
 pub fn schema() -> String {
+    schema_of(&contents(), true)
+}
+
+/// The script that makes the tables with these rows, with or without the index.
+pub fn schema_of(contents: &Contents, has_index: bool) -> String {
     let mut script = String::new();
     for table in Table::ALL {
         let check = if table == Table::Bounded { " check (n >= 0)" } else { "" };
@@ -90,9 +95,10 @@ pub fn schema() -> String {
             table.name()
         ));
     }
-    script.push_str("create index member_by_group on member (grp, id); ");
+    if has_index {
+        script.push_str("create index member_by_group on member (grp, id); ");
+    }
     for table in Table::ALL {
-        let contents = contents();
         let rows: Vec<String> = (contents.iter().filter(|((of, _), _)| *of == table))
             .map(|((_, id), row)| format!("({id}, {}, {}, '{}')", row.group, row.number, row.text))
             .collect();

@@ -8,7 +8,7 @@ use crate::direct::Direct;
 use crate::history::Fate;
 use crate::plan::{Load, Plan, Trouble, Weakness};
 use crate::programs::{schema, tpcc};
-use rubato_log::{Faults, Options, PowerLoss};
+use rubato_log::{Faults, Options};
 use rubato_node::{Node, NodeSettings, verify};
 use rubato_storage::Faults as StoreFaults;
 use rubato_workload::tpcc as population;
@@ -18,7 +18,8 @@ const LOADING_BYTES: usize = 64 << 20;
 /// Attempts to recover that are disturbed.
 const DISTURBED_MAX: i64 = 3;
 
-fn log_options() -> Options {
+/// A log of small segments.
+pub(crate) fn log_options() -> Options {
     Options {
         segment_bytes: 32 * 1024,
         segment_bytes_first: 12 * 1024,
@@ -139,20 +140,8 @@ impl World<'_> {
     }
 
     fn lose_power(&mut self) {
-        let unforced = self.disk.rows.unforced_calls();
-        let (loss, surviving_calls) = match self.random.uniform(0, 5) {
-            0 => (PowerLoss::DropAll, 0),
-            // A mere kill: what was written is there.
-            1 => (PowerLoss::KeepAll, unforced),
-            _ => {
-                let surviving = self.random.uniform(0, unforced as i64) as usize;
-                (PowerLoss::Torn(self.random.next_u64()), surviving)
-            }
-        };
-        self.note(format_args!(
-            "unforced writes: {loss:?}, {surviving_calls} of {unforced}"
-        ));
-        self.disk.power_comes_back(loss, surviving_calls);
+        let loss = self.disk.goes_off_and_on(&mut self.random);
+        self.note(format_args!("{loss}"));
     }
 
     /// Crashes and errors of reading while the node recovers.

@@ -5,6 +5,8 @@ mod clients;
 mod life;
 mod troubles;
 
+pub(crate) use life::log_options;
+
 use crate::check::{self, Violation};
 use crate::client::Client;
 use crate::clock;

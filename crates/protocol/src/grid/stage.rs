@@ -1,0 +1,405 @@
+//! The timestamp stage as a node of the grid: hands out ticks to those who ask, and says which snapshots may still be read.
+//!
+//! **Ticks and real time.** A node asks for the ticks of those who wait for one when it asks ([`super::TickAsker`]): a tick is handed
+//! out after its transaction began, and so is above whatever was acknowledged before that. A tick that comes too late for its
+//! question, or that an earlier life of the node or of the stage is concerned with, is never used: it could be below a commit that
+//! was acknowledged meanwhile.
+//!
+//! **Snapshots.** Each node says from time to time which of its transactions are live and which of its questions have been
+//! answered. What was handed out to it for later questions counts as live too. So no transaction can come any more that is
+//! neither among the live ones nor from the oldest unaccounted tick on; that is what the stage tells everybody (rule F-3). It is
+//! true for ever once it is true, so that a late word does no harm.
+
+use super::ticks::TickSource;
+use rubato_base::{NodeId, Timestamp};
+use std::collections::BTreeMap;
+
+/// Ticks handed out by one answer.
+pub const TICKS_MAX: u16 = 64;
+/// Stretches of ticks kept apart for one node until it says that it has had them.
+const STRETCHES_MAX: usize = 256;
+/// How far a node that joins may have the stage skip: it has rows up to there.
+const SKIPPED_TICKS_MAX: u64 = 1 << 40;
+
+/// What nodes and the timestamp stage say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StageMessage {
+    /// A node wants ticks.
+    Wanted {
+        /// Its life.
+        life: u64,
+        /// Counts its questions; it has one at a time.
+        number: u64,
+        /// How many, at most [`TICKS_MAX`].
+        count: u16,
+        /// They must be above this.
+        above: Timestamp,
+    },
+    /// The ticks that were wanted.
+    Handed {
+        /// The life of the stage.
+        stage_life: u64,
+        /// The life of the node that asked.
+        life: u64,
+        /// Its question.
+        number: u64,
+        /// The first; the others stand behind it.
+        first: Timestamp,
+        /// How many.
+        count: u16,
+    },
+    /// Which transactions of a node are live.
+    LiveHere {
+        /// Its life.
+        life: u64,
+        /// Counts what it says of this.
+        report: u64,
+        /// The life of the stage that it says it to. It takes no ticks of an earlier one any more.
+        stage_life: u64,
+        /// Its questions up to this one are answered.
+        answered: u64,
+        /// Where its live transactions began, in order.
+        live: Vec<Timestamp>,
+    },
+    /// Which transactions of the grid are live.
+    LiveEverywhere {
+        /// The life of the stage.
+        stage_life: u64,
+        /// Counts what it says of this.
+        report: u64,
+        /// Where those below `open_from` began, in order.
+        live: Vec<Timestamp>,
+        /// From here on any may come.
+        open_from: Timestamp,
+    },
+    /// The stage is in this life.
+    Alive {
+        /// The life of the stage.
+        stage_life: u64,
+    },
+}
+
+/// What the stage knows of a node.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    life: u64,
+    /// Its last question.
+    number: u64,
+    /// The number of its last report, and who is live.
+    report: Option<(u64, Vec<Timestamp>)>,
+    /// What was handed out and is not in a report: up to which question, and the first tick.
+    handed: Vec<(u64, Timestamp)>,
+}
+
+/// A question that waits for a bound.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    number: u64,
+    count: u16,
+    above: Timestamp,
+}
+
+/// The state machine of the timestamp stage.
+///
+/// `on_message` takes what nodes say, `poll_outgoing` gives what is to be sent; `wanted_bound` says which bound has to be made
+/// durable next, `on_bound_durable` that it is; `on_timer` tells everybody which transactions are live.
+#[derive(Clone, Debug)]
+pub struct TimestampStage {
+    life: u64,
+    ticks: TickSource,
+    nodes: BTreeMap<NodeId, Known>,
+    /// The last question of each node that could not be answered yet.
+    waiting: BTreeMap<NodeId, Question>,
+    reports: u64,
+    refused: u64,
+    outgoing: Vec<(NodeId, StageMessage)>,
+}
+
+impl TimestampStage {
+    /// The stage of a grid of these nodes, in a life of its own.
+    pub fn new(life: u64, ticks: TickSource, nodes: impl IntoIterator<Item = NodeId>) -> TimestampStage {
+        TimestampStage {
+            life,
+            ticks,
+            nodes: nodes.into_iter().map(|node| (node, Known::default())).collect(),
+            waiting: BTreeMap::new(),
+            reports: 0,
+            refused: 0,
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// Messages that changed nothing since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// What to send.
+    pub fn poll_outgoing(&mut self) -> Vec<(NodeId, StageMessage)> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// The bound to make durable next, if one is needed.
+    pub fn wanted_bound(&self) -> Option<Timestamp> {
+        (self.ticks.is_low() || !self.waiting.is_empty()).then(|| self.ticks.next_bound())
+    }
+
+    /// The bound is durable: who waited for it gets ticks.
+    pub fn on_bound_durable(&mut self, bound: Timestamp) {
+        self.ticks.on_bound_durable(bound);
+        for (node, question) in std::mem::take(&mut self.waiting) {
+            self.hand_out(node, question);
+        }
+    }
+
+    /// Takes in what a node says.
+    pub fn on_message(&mut self, from: NodeId, message: StageMessage) {
+        let taken = match message {
+            StageMessage::Wanted {
+                life,
+                number,
+                count,
+                above,
+            } => self.on_wanted(from, life, Question { number, count, above }),
+            StageMessage::LiveHere {
+                life,
+                report,
+                stage_life,
+                answered,
+                live,
+            } => self.knows(from, life) && self.on_report(from, report, stage_life, answered, live),
+            _ => false,
+        };
+        self.refused += u64::from(!taken);
+    }
+
+    /// Tells everybody which transactions are live, once every node has said which of its are.
+    pub fn on_timer(&mut self) {
+        let mut open_from = self.ticks.last().next_tick();
+        let mut live = Vec::new();
+        for known in self.nodes.values() {
+            let Some((_, reported)) = &known.report else { return };
+            open_from = known.handed.first().map_or(open_from, |handed| open_from.min(handed.1));
+            live.extend_from_slice(reported);
+        }
+        live.retain(|tick| *tick < open_from);
+        live.sort_unstable();
+        live.dedup();
+        self.reports += 1;
+        let message = StageMessage::LiveEverywhere {
+            stage_life: self.life,
+            report: self.reports,
+            live,
+            open_from,
+        };
+        let told = self.nodes.keys().map(|node| (*node, message.clone()));
+        self.outgoing.extend(told);
+    }
+
+    /// Whether this is the present life of a node of the grid. A new life knows nothing of the questions of the one before, and its
+    /// transactions have ended.
+    fn knows(&mut self, from: NodeId, life: u64) -> bool {
+        let Some(known) = self.nodes.get_mut(&from) else {
+            return false;
+        };
+        if life > known.life {
+            *known = Known {
+                life,
+                ..Known::default()
+            };
+            self.waiting.remove(&from);
+        }
+        life == known.life
+    }
+
+    fn on_wanted(&mut self, from: NodeId, life: u64, question: Question) -> bool {
+        let far = question.above.0.saturating_sub(self.ticks.last().0) / Timestamp::ZERO.next_tick().0;
+        let sensible = (1..=TICKS_MAX).contains(&question.count) && far < SKIPPED_TICKS_MAX;
+        if !sensible || !self.knows(from, life) {
+            return false;
+        }
+        let is_late = |known: &Known| question.number < known.number || question.number == 0;
+        if self.nodes.get(&from).is_none_or(is_late) {
+            return false;
+        }
+        self.hand_out(from, question);
+        true
+    }
+
+    fn hand_out(&mut self, node: NodeId, question: Question) {
+        let Some(known) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        known.number = question.number;
+        self.ticks.skip_to(question.above);
+        let Some(first) = self.ticks.take(u64::from(question.count)) else {
+            self.waiting.insert(node, question);
+            return;
+        };
+        let is_full = known.handed.len() >= STRETCHES_MAX;
+        match known.handed.last_mut() {
+            // Counted as handed out earlier than it was: then more is kept, never less.
+            Some(last) if last.0 == question.number || is_full => last.0 = question.number,
+            _ => known.handed.push((question.number, first)),
+        }
+        let message = StageMessage::Handed {
+            stage_life: self.life,
+            life: known.life,
+            number: question.number,
+            first,
+            count: question.count,
+        };
+        self.outgoing.push((node, message));
+    }
+
+    fn on_report(&mut self, from: NodeId, report: u64, stage_life: u64, answered: u64, live: Vec<Timestamp>) -> bool {
+        if stage_life < self.life {
+            // It may still take ticks of the life before.
+            let stage_life = self.life;
+            self.outgoing.push((from, StageMessage::Alive { stage_life }));
+            return false;
+        }
+        let Some(known) = self.nodes.get_mut(&from) else {
+            return false;
+        };
+        if known.report.as_ref().is_some_and(|(last, _)| *last >= report) {
+            return false;
+        }
+        known.handed.retain(|(number, _)| *number > answered);
+        known.report = Some((report, live));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: NodeId = NodeId(0);
+    const THERE: NodeId = NodeId(1);
+
+    fn tick(n: u64) -> Timestamp {
+        (0..n).fold(Timestamp::ZERO, |tick, _| tick.next_tick())
+    }
+
+    fn stage() -> TimestampStage {
+        let mut stage = TimestampStage::new(7, TickSource::default().reserving(8), [HERE, THERE]);
+        stage.on_bound_durable(tick(8));
+        stage
+    }
+
+    fn wanted(number: u64, count: u16) -> StageMessage {
+        StageMessage::Wanted {
+            life: 1,
+            number,
+            count,
+            above: Timestamp::ZERO,
+        }
+    }
+
+    fn report(life: u64, report: u64, answered: u64, live: &[u64]) -> StageMessage {
+        StageMessage::LiveHere {
+            life,
+            report,
+            stage_life: 7,
+            answered,
+            live: live.iter().map(|n| tick(*n)).collect(),
+        }
+    }
+
+    /// What everybody is told to be live.
+    fn told(stage: &mut TimestampStage) -> Option<(Vec<Timestamp>, Timestamp)> {
+        stage.poll_outgoing();
+        stage.on_timer();
+        let told = stage.poll_outgoing().into_iter().next_back();
+        told.map(|(_, message)| match message {
+            StageMessage::LiveEverywhere { live, open_from, .. } => (live, open_from),
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn ticks_are_handed_out_below_a_durable_bound_only() {
+        let mut stage = stage();
+        stage.on_message(THERE, wanted(1, 6));
+        assert_eq!(stage.poll_outgoing().len(), 1);
+        assert_eq!(stage.wanted_bound(), Some(tick(16)));
+        stage.on_message(THERE, wanted(2, 4));
+        assert_eq!(stage.poll_outgoing(), []);
+        stage.on_bound_durable(tick(16));
+        let handed = StageMessage::Handed {
+            stage_life: 7,
+            life: 1,
+            number: 2,
+            first: tick(7),
+            count: 4,
+        };
+        assert_eq!(stage.poll_outgoing(), [(THERE, handed)]);
+        assert_eq!(stage.refused(), 0);
+    }
+
+    #[test]
+    fn what_is_late_repeated_senseless_or_from_a_stranger_is_refused() {
+        let mut stage = stage();
+        stage.on_message(THERE, wanted(2, 1));
+        stage.poll_outgoing();
+        let far = StageMessage::Wanted {
+            life: 1,
+            number: 3,
+            count: 1,
+            above: Timestamp::MAX,
+        };
+        let alive = StageMessage::Alive { stage_life: 9 };
+        let refused = [wanted(1, 1), wanted(3, 0), wanted(3, TICKS_MAX + 1), far, alive];
+        for (count, message) in refused.into_iter().enumerate() {
+            stage.on_message(THERE, message.clone());
+            assert_eq!(stage.refused(), count as u64 + 1, "{message:?}");
+        }
+        stage.on_message(NodeId(9), wanted(3, 1));
+        assert_eq!((stage.refused(), stage.poll_outgoing().len()), (6, 0));
+        // A new life of the node: the one before is late.
+        stage.on_message(THERE, report(2, 1, 0, &[]));
+        stage.on_message(THERE, wanted(4, 1));
+        assert_eq!(stage.refused(), 7);
+    }
+
+    #[test]
+    fn what_was_handed_out_and_is_not_accounted_for_counts_as_live() {
+        let mut stage = stage();
+        assert_eq!(told(&mut stage), None, "nobody has said anything");
+        stage.on_message(HERE, report(1, 1, 0, &[]));
+        stage.on_message(THERE, wanted(1, 1));
+        stage.on_message(THERE, wanted(2, 1));
+        stage.on_message(THERE, report(1, 1, 1, &[1]));
+        assert_eq!(told(&mut stage), Some((vec![tick(1)], tick(2))));
+        stage.on_message(THERE, report(1, 2, 2, &[2]));
+        assert_eq!(told(&mut stage), Some((vec![tick(2)], tick(3))));
+        // A late report brings nothing back.
+        stage.on_message(THERE, report(1, 1, 1, &[1]));
+        assert_eq!(told(&mut stage), Some((vec![tick(2)], tick(3))));
+        // A node that was started anew has not said yet what is live.
+        stage.on_message(THERE, report(2, 1, 0, &[]));
+        assert_eq!(told(&mut stage), Some((vec![], tick(3))));
+        stage.on_message(
+            THERE,
+            StageMessage::Wanted {
+                life: 3,
+                number: 1,
+                count: 1,
+                above: Timestamp::ZERO,
+            },
+        );
+        assert_eq!(told(&mut stage), None);
+    }
+
+    #[test]
+    fn a_node_that_may_still_take_ticks_of_an_earlier_life_of_the_stage_is_told_first() {
+        let mut stage = stage();
+        let mut early = report(1, 1, 0, &[]);
+        if let StageMessage::LiveHere { stage_life, .. } = &mut early {
+            *stage_life = 6;
+        }
+        stage.on_message(THERE, early);
+        assert_eq!(stage.poll_outgoing(), [(THERE, StageMessage::Alive { stage_life: 7 })]);
+    }
+}

@@ -1,0 +1,4 @@
+//! The grid: whole nodes by hand, and from seeds.
+
+mod restarts;
+mod seeds;

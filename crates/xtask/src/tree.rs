@@ -26,10 +26,17 @@ impl TextFile {
     }
 }
 
-/// The root of the checkout this program was built from.
+/// The folder of this room. As cargo says when it runs the program: several checkouts may share one folder of build output, and then
+/// the program may have been built from another one.
+pub fn own_room() -> PathBuf {
+    let built_from = || PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_from, PathBuf::from)
+}
+
+/// The root of the checkout.
 pub fn workspace_root() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.ancestors()
+    own_room()
+        .ancestors()
         .nth(2)
         .expect("crates/xtask lies two folders below the root")
         .to_path_buf()

@@ -1,6 +1,5 @@
 //! The rules of the house over the real checkout, and proof that the typed list of the pure rooms refuses what it names.
 
-use std::path::Path;
 use std::process::Command;
 
 use rubato_xtask::{check, tree};
@@ -30,7 +29,7 @@ fn refused(text: &str) -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("lib.rs");
     std::fs::write(&file, text).expect("the folder is writable");
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("pure-rooms");
+    let list = tree::own_room().join("pure-rooms");
     let mut clippy = Command::new("clippy-driver");
     clippy
         .args([

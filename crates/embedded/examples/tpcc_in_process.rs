@@ -6,19 +6,15 @@
 //!
 //! Pin it to one core (`taskset -c 0`) for the figure of one core.
 
-use rubato_base::{DataType, Numeric, Value};
 use rubato_bench::tpcc;
 use rubato_bench::{BenchError, RunSettings};
 use rubato_embedded::{Database, Output, Session, Statement};
 use rubato_workload::tpcc::{Scale, Settings};
-use rubato_workload::{Batch, Client, ClientError, Decimal, Param, Rows};
+use rubato_workload::{Batch, Client, ClientError, Param, Rows, values};
 use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Between 1970 and 2000, in microseconds.
-const EPOCH_2000_US: i64 = 946_684_800_000_000;
 
 /// A session as the workload's client.
 struct InProcess {
@@ -30,53 +26,8 @@ fn client_error(error: rubato_base::Error) -> ClientError {
     ClientError::server(error.code().as_str(), error.message())
 }
 
-fn value(param: &Param<'_>, data_type: DataType) -> Value {
-    match (param, data_type) {
-        (Param::Null, _) => Value::Null,
-        (Param::Int(number), DataType::Int2) => Value::Int2(*number as i16),
-        (Param::Int(number), DataType::Int4) => Value::Int4(*number as i32),
-        (Param::Int(number), DataType::Numeric) => Value::Numeric(Numeric::from_i64(*number)),
-        (Param::Int(number), _) => Value::Int8(*number),
-        (Param::Decimal(decimal), _) => {
-            let number = Numeric::from_parts(i128::from(decimal.unscaled), u32::from(decimal.scale));
-            number.map_or(Value::Null, Value::Numeric)
-        }
-        (Param::Text(text), _) => Value::text(text),
-        (Param::Timestamp(unix_us), _) => Value::Timestamp(unix_us - EPOCH_2000_US),
-    }
-}
-
 fn rows(output: &Output) -> Rows {
-    let mut rows = Rows::new(output.rows.first().map_or(0, Vec::len));
-    for cell in output.rows.iter().flatten() {
-        match cell {
-            Value::Null => rows.push_null(),
-            Value::Numeric(number) => match Decimal::parse(&number.to_string()) {
-                Some(decimal) => rows.push_decimal(decimal),
-                None => rows.push_float(number.to_f64()),
-            },
-            Value::Float8(number) => rows.push_float(*number),
-            Value::Text(text) => rows.push_text(text),
-            Value::Timestamp(us) => rows.push_timestamp(us + EPOCH_2000_US),
-            other => match other.as_i64() {
-                Some(number) => rows.push_int(number),
-                None => rows.push_text(&format!("{other:?}")),
-            },
-        }
-    }
-    rows.set_affected(output.affected());
-    rows
-}
-
-impl InProcess {
-    fn values(statement: &Statement, params: &[Param<'_>]) -> Vec<Value> {
-        let types = statement.parameter_types();
-        params
-            .iter()
-            .zip(types)
-            .map(|(param, data_type)| value(param, *data_type))
-            .collect()
-    }
+    values::rows(&output.rows, output.affected())
 }
 
 impl Client for InProcess {
@@ -92,7 +43,7 @@ impl Client for InProcess {
         let statement = &self.statements[statement];
         let output = self
             .session
-            .run(statement, &InProcess::values(statement, params))
+            .run(statement, &values::values(params, statement.parameter_types()))
             .map_err(client_error)?;
         Ok(rows(&output))
     }
@@ -101,7 +52,7 @@ impl Client for InProcess {
         let statements = &self.statements;
         let call = |(statement, params): (usize, &[Param<'_>])| {
             let statement = &statements[statement];
-            (statement, InProcess::values(statement, params))
+            (statement, values::values(params, statement.parameter_types()))
         };
         let outputs = self.session.run_all(batch.calls().map(call)).map_err(client_error)?;
         Ok(outputs.iter().map(rows).collect())

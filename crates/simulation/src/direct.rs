@@ -4,13 +4,12 @@ use crate::answer::{Answer, Output};
 use crate::client::requests;
 use crate::clock;
 use crate::connections::{Connections, Outcome};
-use crate::programs::values;
 use crate::talk::Question;
 use bytes::Bytes;
 use rubato_base::{DataType, Error, Result, SqlState};
 use rubato_node::Node;
 use rubato_sql::client::Request;
-use rubato_workload::{Batch, Client, ClientError, Param, Rows};
+use rubato_workload::{Batch, Client, ClientError, Param, Rows, values};
 use std::collections::VecDeque;
 
 /// Rounds in which an answer has to come.
@@ -116,13 +115,13 @@ impl Client for Direct {
 
     fn execute(&mut self, statement: usize, params: &[Param<'_>]) -> std::result::Result<Rows, ClientError> {
         let call = self.call(statement, params);
-        Ok(self.run(vec![call])?.last().map(values::rows).unwrap_or_default())
+        Ok(self.run(vec![call])?.last().map(rows).unwrap_or_default())
     }
 
     fn execute_batch(&mut self, batch: &Batch<'_, usize>) -> std::result::Result<Vec<Rows>, ClientError> {
         let calls = batch.calls().map(|(statement, params)| self.call(statement, params));
         let calls = calls.collect();
-        Ok(self.run(calls)?.iter().map(values::rows).collect())
+        Ok(self.run(calls)?.iter().map(rows).collect())
     }
 
     fn simple(&mut self, sql: &str) -> std::result::Result<(), ClientError> {
@@ -147,4 +146,9 @@ impl Client for Direct {
     fn in_transaction(&self) -> bool {
         self.in_block
     }
+}
+
+/// What a statement answered, for the workload.
+pub(crate) fn rows(output: &Output) -> Rows {
+    values::rows(&output.rows, output.affected())
 }

@@ -20,6 +20,7 @@ pub mod hotspot;
 pub mod random;
 pub mod terminal;
 pub mod tpcc;
+pub mod values;
 pub mod ycsb;
 
 pub use client::{Batch, Client, ClientError, Decimal, Param, Rows};

@@ -131,6 +131,14 @@ impl Numeric {
         }
     }
 
+    /// `mantissa * 10^-scale` where the mantissa is that small; `None` for longer numbers, NaN and the infinities.
+    pub fn to_parts(&self) -> Option<(i64, u32)> {
+        match &self.0 {
+            Form::Small { mantissa, scale } => Some((*mantissa, u32::from(*scale))),
+            _ => None,
+        }
+    }
+
     /// The number of digits kept after the decimal point; 0 for NaN and the infinities.
     pub fn scale(&self) -> u32 {
         match &self.0 {

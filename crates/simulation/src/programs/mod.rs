@@ -4,7 +4,6 @@ mod conversation;
 mod statements;
 mod tables;
 pub mod tpcc;
-pub(crate) mod values;
 
 pub use conversation::{Ending, Statements};
 pub use tables::{contents, schema, schema_of};

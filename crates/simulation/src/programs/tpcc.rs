@@ -2,11 +2,11 @@
 
 use super::Ending;
 use crate::answer::Answer;
-use crate::programs::values;
+use crate::direct::rows;
 use crate::talk::{Question, Stop, Talk};
 use rubato_base::{DataType, Error, SqlState, Value};
 use rubato_workload::tpcc::{Scale, Settings, TpccTerminal};
-use rubato_workload::{Batch, Client, ClientError, Param, Rows, Terminal};
+use rubato_workload::{Batch, Client, ClientError, Param, Rows, Terminal, values};
 
 /// The population: small, with every rule and proportion kept.
 pub const SCALE: Scale = Scale {
@@ -155,14 +155,14 @@ impl Client for Asking<'_, '_> {
     fn execute(&mut self, statement: usize, params: &[Param<'_>]) -> Result<Rows, ClientError> {
         let call = self.call(statement, params);
         let answer = self.ask(vec![call])?;
-        Ok(answer.outputs.last().map(values::rows).unwrap_or_default())
+        Ok(answer.outputs.last().map(rows).unwrap_or_default())
     }
 
     fn execute_batch(&mut self, batch: &Batch<'_, usize>) -> Result<Vec<Rows>, ClientError> {
         let calls = batch.calls().map(|(statement, params)| self.call(statement, params));
         let calls = calls.collect();
         let answer = self.ask(calls)?;
-        Ok(answer.outputs.iter().map(values::rows).collect())
+        Ok(answer.outputs.iter().map(rows).collect())
     }
 
     fn simple(&mut self, _: &str) -> Result<(), ClientError> {

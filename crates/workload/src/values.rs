@@ -1,14 +1,13 @@
-//! Values of the workload's client and of the node, one as the other.
+//! Values of the workload's client and of a node in the same process, one as the other.
 
-use crate::answer::Output;
+use crate::client::{Decimal, Param, Rows};
 use rubato_base::{DataType, Numeric, Value};
-use rubato_workload::{Decimal, Param, Rows};
 
 /// Between 1970 and 2000, in microseconds.
 const EPOCH_2000_US: i64 = 946_684_800_000_000;
 
 /// Parameters as values of these types.
-pub(crate) fn values(params: &[Param<'_>], types: &[DataType]) -> Vec<Value> {
+pub fn values(params: &[Param<'_>], types: &[DataType]) -> Vec<Value> {
     let pairs = params.iter().zip(types);
     pairs.map(|(param, data_type)| value(param, *data_type)).collect()
 }
@@ -29,13 +28,13 @@ fn value(param: &Param<'_>, data_type: DataType) -> Value {
     }
 }
 
-/// What a statement answered, for the workload.
-pub(crate) fn rows(output: &Output) -> Rows {
-    let mut rows = Rows::new(output.rows.first().map_or(0, Vec::len));
-    for cell in output.rows.iter().flatten() {
+/// What a statement answered, for the workload: its rows, and how many rows it affected.
+pub fn rows(answered: &[Vec<Value>], affected: u64) -> Rows {
+    let mut rows = Rows::new(answered.first().map_or(0, Vec::len));
+    for cell in answered.iter().flatten() {
         match cell {
             Value::Null => rows.push_null(),
-            Value::Numeric(number) => match Decimal::parse(&number.to_string()) {
+            Value::Numeric(number) => match decimal(number) {
                 Some(decimal) => rows.push_decimal(decimal),
                 None => rows.push_float(number.to_f64()),
             },
@@ -48,6 +47,12 @@ pub(crate) fn rows(output: &Output) -> Rows {
             },
         }
     }
-    rows.set_affected(output.affected());
+    rows.set_affected(affected);
     rows
+}
+
+fn decimal(number: &Numeric) -> Option<Decimal> {
+    let (unscaled, scale) = number.to_parts()?;
+    let scale = scale.try_into().ok()?;
+    Some(Decimal { unscaled, scale })
 }

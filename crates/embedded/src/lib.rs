@@ -54,7 +54,7 @@ const LOG_BUFFER_SHARE: usize = 32;
 const LOG_BUFFER_BYTES: (usize, usize) = (2 << 20, 64 << 20);
 /// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans,
 /// threads, and what the allocator has not given back yet.
-const FIXED_BYTES: usize = 112 << 20;
+const FIXED_BYTES: usize = 136 << 20;
 /// Rows cost more than they are counted for (measured: about half as much again), because they come and go in all sizes and
 /// the allocator cannot fill every gap. One part in so many of what is left is kept for that.
 const ALLOCATOR_SHARE: usize = 3;

@@ -17,10 +17,10 @@ use rubato_base::{Error, Key, Row, TableId, Timestamp, TransactionId};
 
 /// Rows that are laid down together, ...
 const LAID_DOWN_ROWS: usize = 2048;
-/// Storage that has as many rows is laid down instead of staying in memory, if the store takes rows; ...
-const IN_MEMORY_ROWS_MAX: usize = 32 * 1024;
-/// ... either of them sooner if there is a row for each so many bytes of the memory: they take about one part in sixteen of it then.
+/// ... or sooner if there is a row for each so many bytes of the memory: they take about one part in sixteen of it then.
 const MEMORY_BYTES_PER_ROW: usize = 4096;
+/// Storage that has a row for each so many bytes of the memory is laid down instead of staying in memory, if the store takes rows.
+const MEMORY_BYTES_PER_KEPT_ROW: usize = 2048;
 
 /// How the rows of private storage come there, and how they outlive a crash.
 #[derive(Clone, Debug)]
@@ -135,11 +135,12 @@ impl FormulaDatabase {
     }
 
     fn put_laid_if_many(&mut self, table: TableId) -> Outcome<()> {
-        let rows_max = self.memory_bytes_max / MEMORY_BYTES_PER_ROW;
+        let rows_max = LAID_DOWN_ROWS.min(self.memory_bytes_max / MEMORY_BYTES_PER_ROW);
+        let kept_rows_max = self.memory_bytes_max / MEMORY_BYTES_PER_KEPT_ROW;
         let held = table_of(&mut self.tables, table)?;
         match &held.private {
-            Some(Laying::Down(keys)) if keys.len() >= LAID_DOWN_ROWS.min(rows_max) => self.put_laid(table),
-            Some(Laying::InMemory) if held.len() >= IN_MEMORY_ROWS_MAX.min(rows_max) && self.source.takes_rows() => {
+            Some(Laying::Down(keys)) if keys.len() >= rows_max => self.put_laid(table),
+            Some(Laying::InMemory) if held.len() >= kept_rows_max && self.source.takes_rows() => {
                 held.private = Some(Laying::Down(held.keys().map(|(key, _)| key.clone()).collect()));
                 self.put_laid(table)
             }

@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_millis(1);
 /// Size at which a memory table is closed and flushed; a quarter of the cache within these limits. In memory it takes
 /// half as much again.
 const MEMORY_TABLE_BYTES_MIN: u64 = 4 << 20;
-const MEMORY_TABLE_BYTES_MAX: u64 = 16 << 20;
+const MEMORY_TABLE_BYTES_MAX: u64 = 32 << 20;
 
 /// Files the engine keeps open.
 const OPEN_FILES_MAX: usize = 128;

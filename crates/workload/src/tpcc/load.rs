@@ -11,7 +11,7 @@ use crate::random::Random;
 /// to stay in the processor's cache.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Rows after which a COPY ends and the next one begins.
-const PIECE_ROWS: u64 = 30_000;
+const PIECE_ROWS: u64 = 10_000;
 
 /// 2026-01-01 00:00:00 UTC: the load's "current time" is fixed so that the data depend on the seed alone.
 const LOAD_TIME: &str = "2026-01-01 00:00:00";

@@ -118,7 +118,7 @@ fn the_power_goes_after(operations: u64, states: &[Vec<String>]) -> bool {
     let is_over = !disk.power.is_gone();
     let survivors = disk.rows.unforced_calls() / (1 + operations as usize % 3);
     disk.power_comes_back(
-        if operations % 2 == 0 {
+        if operations.is_multiple_of(2) {
             PowerLoss::DropAll
         } else {
             PowerLoss::Torn(operations)

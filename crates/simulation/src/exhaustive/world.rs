@@ -4,8 +4,10 @@ use super::definition::{End, NEW_ROW, Op, Program, Seen, State};
 use super::log::{Record, RecordLog};
 use super::operations::{key, operation, row, shown};
 use rubato_base::{GlobalId, Key, Lsn, NodeId, TableId, Timestamp};
-use rubato_protocol::grid::{Coordinator, Ending, Message, Participant, TickSource, Told};
-use rubato_protocol::{Change, CommitPolicy, FormulaDatabase, Policies, QueuePolicy, RowSource, Sketch, StoredRow};
+use rubato_protocol::grid::{Answer, Coordinator, Ending, Message, Participant, TickSource, Told};
+use rubato_protocol::{
+    BlindUpdate, Change, CommitPolicy, FormulaDatabase, Policies, QueuePolicy, RowSource, Sketch, StoredRow,
+};
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -337,6 +339,11 @@ impl World {
             return;
         }
         match told {
+            // A participant that was restarted does not know what its prepared branches were let through for: the client gives up.
+            Told::Answer(Answer::Blind(BlindUpdate::MustBeOrdered)) if self.configuration.crash.is_some() => {
+                coordinator.roll_back(global);
+                self.clients[i].end = Some(End::RolledBack);
+            }
             Told::Answer(answer) => {
                 let op = self.configuration.programs[i][self.clients[i].at];
                 let shown = shown(op, answer);

@@ -31,11 +31,12 @@ pub use session::{Session, Statement};
 
 use background::Background;
 use folder::Folder;
-use rubato_base::{Error, Result};
+use rubato_base::{Error, Lsn, Result};
 use rubato_node::{Node, NodeSettings, RecoveryReport};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// How a folder is opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +45,8 @@ pub struct Options {
     pub node: NodeSettings,
 }
 
+/// Pause before a log that could not be forced is tried again.
+const FORCE_PAUSE: Duration = Duration::from_millis(250);
 /// One part in so many of the memory is the store's cache, ...
 const STORE_CACHE_SHARE: usize = 8;
 /// ... which is never smaller or larger than this.
@@ -122,6 +125,25 @@ impl Database {
     pub fn session(&self) -> Result<Session> {
         let number = self.inner.next_session.fetch_add(1, Ordering::Relaxed);
         Session::new(self.clone(), number)
+    }
+
+    /// Waits until the log is on the disk up to `durable_at` (see [`Session::durable_at`]); forces it, together with whoever else
+    /// waits.
+    ///
+    /// A commit that is in the log can be neither undone nor acknowledged before it is durable: should the disk fail, this waits
+    /// until it does not any more. Meanwhile no statement that writes is begun.
+    pub fn wait_until_durable(&self, durable_at: Lsn) {
+        while !self.is_durable(durable_at) {
+            if let Err(error) = self.inner.node.force_to(durable_at) {
+                tracing::warn!(%error, "a commit waits for the log");
+                std::thread::sleep(FORCE_PAUSE);
+            }
+        }
+    }
+
+    /// Whether the log is on the disk up to `durable_at`.
+    pub fn is_durable(&self, durable_at: Lsn) -> bool {
+        durable_at <= self.inner.node.forced_lsn()
     }
 
     /// The node inside, for a server's workers. Sessions of [`Database::session`] must not be used beside them.

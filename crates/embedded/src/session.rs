@@ -13,8 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a session that waits for another one sleeps before it looks for itself, should nobody wake it.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// Pause before a log that could not be forced is tried again.
-const FORCE_PAUSE: Duration = Duration::from_millis(250);
 
 /// One session: statements one after the other, on whichever thread holds it.
 pub struct Session {
@@ -24,6 +22,8 @@ pub struct Session {
     requests: VecDeque<Request>,
     bell: Arc<Bell>,
     prepared: u64,
+    waits_for_disk: bool,
+    durable_at: Lsn,
     // Last: the folder stays open as long as a session is.
     database: Database,
 }
@@ -96,6 +96,8 @@ impl Session {
             requests: VecDeque::new(),
             bell,
             prepared: 0,
+            waits_for_disk: true,
+            durable_at: Lsn(0),
             database,
         })
     }
@@ -164,20 +166,24 @@ impl Session {
         self.round(|collector| collector.outputs.pop().unwrap_or_default().affected())
     }
 
+    /// Whether answers wait until what they depend on is on the disk, as they do unless this is switched off: for a thread that
+    /// serves many clients, and goes on with the next one's transaction while the log is being forced for the last ones'.
+    ///
+    /// Without waiting, whoever is given an answer has to wait for [`Session::durable_at`] first: what it tells may be of a
+    /// commit that a crash would still undo.
+    pub fn set_waits_for_disk(&mut self, waits: bool) {
+        self.waits_for_disk = waits;
+    }
+
+    /// How far the log has to be on the disk for everything that this session has answered so far
+    /// (see [`Database::wait_until_durable`]).
+    pub fn durable_at(&self) -> Lsn {
+        self.durable_at
+    }
+
     /// Whether a transaction block is open.
     pub fn in_transaction(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.in_transaction())
-    }
-
-    /// A commit that is in the log can be neither undone nor acknowledged before it is durable: should the disk fail, this
-    /// waits until it does not any more. Meanwhile no statement that writes is begun.
-    fn wait_until_durable(&self, durable_at: Lsn) {
-        while durable_at > self.worker.forced_lsn() {
-            if let Err(error) = self.database.node().force_to(durable_at) {
-                tracing::warn!(%error, "a commit waits for the log");
-                std::thread::sleep(FORCE_PAUSE);
-            }
-        }
     }
 
     /// Hands the requests in, runs until they are answered, and waits until the answers are durable.
@@ -208,7 +214,10 @@ impl Session {
             self.session = Some(work.session);
             self.requests = work.requests;
             let mut responder = work.responder;
-            self.wait_until_durable(work.durable_at);
+            self.durable_at = self.durable_at.max(work.durable_at);
+            if self.waits_for_disk {
+                self.database.wait_until_durable(work.durable_at);
+            }
             let Some(collector) = responder.as_any().downcast_mut::<Collector>() else {
                 return Err(Error::internal("the answers were lost"));
             };

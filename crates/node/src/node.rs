@@ -201,6 +201,12 @@ impl Shared {
         !(1..=FORCE_PAUSE_US).contains(&left_us)
     }
 
+    /// Log bytes since the one that the last checkpoint made unnecessary.
+    pub(crate) fn log_since_mark(&self) -> u64 {
+        let mark = self.last_mark.load(Ordering::Relaxed);
+        self.forcer.appended_lsn().0.saturating_sub(mark)
+    }
+
     fn wake_those_who_wait(&self) {
         for inbox in self.inboxes.lock().iter() {
             if inbox.waits_for_log.swap(false, Ordering::AcqRel) {
@@ -370,12 +376,7 @@ impl Node {
 
     /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
     pub fn checkpoint_is_due(&self) -> bool {
-        let gathered = self
-            .0
-            .forcer
-            .appended_lsn()
-            .0
-            .saturating_sub(self.0.last_mark.load(Ordering::Relaxed));
+        let gathered = self.0.log_since_mark();
         if gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
             return true;
         }
@@ -484,6 +485,11 @@ impl Node {
         let _wanted = self.0.log_thread.wanted.lock();
         self.0.log_thread.serves.store(false, Ordering::Release);
         self.0.log_thread.changed.notify_all();
+    }
+
+    /// Up to where the log is on the disk.
+    pub fn forced_lsn(&self) -> Lsn {
+        Lsn(self.0.forcer.forced_lsn().0)
     }
 
     /// Forces the log up to `lsn`, together with everybody who asks at the same time.

@@ -72,6 +72,7 @@ fn decode(bytes: &[u8]) -> Result<StoredRow> {
 
 /// Puts rows of a checkpoint into a batch.
 pub(crate) fn put_rows(rows: &[DirtyRow], batch: &mut Batch) {
+    batch.reserve(rows.len());
     for row in rows {
         let key = row.key.as_bytes().to_vec();
         match &row.row {

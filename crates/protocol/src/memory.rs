@@ -27,7 +27,7 @@ const EVICTION_STEPS_MAX: usize = 8192;
 /// Items of one table that the hand goes over at once.
 const HAND_STEPS: usize = 1024;
 /// Items that one call of [`FormulaDatabase::take_dirty`] looks at, for the same reason.
-const FLUSH_STEPS_MAX: usize = 8192;
+const FLUSH_STEPS_MAX: usize = 1024;
 
 /// The pending changes and reads of one transaction may take one part in so many of the memory.
 pub const TRANSACTION_SHARE: usize = 2;

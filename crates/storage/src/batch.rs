@@ -25,6 +25,11 @@ impl Batch {
         Batch::default()
     }
 
+    /// Makes room for so many more changes.
+    pub fn reserve(&mut self, changes: usize) {
+        self.changes.reserve(changes);
+    }
+
     /// Sets a key to a value. Of several changes of one key the last one counts.
     pub fn put(&mut self, table: u32, key: Vec<u8>, value: Vec<u8>) {
         self.push(Change {

@@ -68,7 +68,8 @@ pub struct StartArguments {
     /// allocator's gaps. Data may be larger; what memory cannot hold is read from the disk [default: a quarter of the machine's]
     #[arg(long, env = "RUBATO_MEMORY", value_name = "SIZE")]
     pub memory: Option<Size>,
-    /// Threads that serve connections and run statements [default: one per core]
+    /// Threads that serve connections and run statements; the rows of one partition serve one of them at a time
+    /// [default: one for every two cores, at most 4]
     #[arg(long, env = "RUBATO_WORKERS", value_name = "N")]
     pub workers: Option<usize>,
     /// Threads per stage, for comparison; 0 runs all stages on the workers [default: 0]

@@ -197,7 +197,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
                 self.vain_looks = self.vain_looks.wrapping_add(1);
                 return Ok(());
             }
-            std::thread::yield_now();
+            // Not yielding: where other threads are busy the system would give them whole slices of time.
+            std::hint::spin_loop();
         }
     }
 

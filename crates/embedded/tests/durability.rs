@@ -1,0 +1,47 @@
+//! When a session's answers are durable.
+
+use rubato_embedded::{Database, Options, Session};
+
+fn small() -> Options {
+    let mut options = Options::default();
+    options.node.memory_bytes = 64 << 20;
+    options
+}
+
+fn count(session: &mut Session) -> usize {
+    session.query("SELECT id FROM t").expect("reads").rows.len()
+}
+
+#[test]
+fn what_a_session_answers_is_on_the_disk_unless_it_was_told_not_to_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::open(folder.path(), small()).expect("opens");
+    let mut session = database.session().expect("a session");
+    session
+        .execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+        .expect("runs");
+    assert!(database.is_durable(session.durable_at()));
+
+    session.set_waits_for_disk(false);
+    session.execute("INSERT INTO t VALUES (2)").expect("runs");
+    let second = session.durable_at();
+    assert!(!database.is_durable(second), "nobody has forced the log");
+    // Others see it at once, and what they are told depends on it: they wait.
+    let mut other = database.session().expect("a session");
+    assert_eq!(count(&mut other), 2);
+    assert!(other.durable_at() >= second && database.is_durable(second));
+
+    session.execute("INSERT INTO t VALUES (3)").expect("runs");
+    let third = session.durable_at();
+    assert!(third > second && !database.is_durable(third));
+    // A read that depends on nothing newer does not take the position back.
+    assert_eq!(count(&mut session), 3);
+    assert!(session.durable_at() >= third);
+    database.wait_until_durable(third);
+    assert!(database.is_durable(session.durable_at()));
+    drop((session, other));
+    database.close().expect("closes");
+
+    let database = Database::open(folder.path(), small()).expect("opens again");
+    assert_eq!(count(&mut database.session().expect("a session")), 3);
+}

@@ -56,9 +56,7 @@ impl InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        self.waiting
-            .drain(..)
-            .for_each(|last| self.database.wait_until_durable(last));
+        self.database.wait_until_durable(self.session.durable_at());
     }
 }
 

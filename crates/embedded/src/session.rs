@@ -186,7 +186,7 @@ impl Session {
         self.session.as_ref().is_some_and(|session| session.in_transaction())
     }
 
-    /// Hands the requests in, runs until they are answered, and waits until the answers are durable.
+    /// Hands the requests in, runs until they are answered, and waits until the answers are durable, if it is to.
     fn round<T>(&mut self, take: impl FnOnce(&mut Collector) -> T) -> Result<T> {
         let (Some(session), Some(responder)) = (self.session.take(), self.responder.take()) else {
             return Err(Error::internal("the session was lost"));
@@ -216,7 +216,7 @@ impl Session {
             let mut responder = work.responder;
             self.durable_at = self.durable_at.max(work.durable_at);
             if self.waits_for_disk {
-                self.database.wait_until_durable(work.durable_at);
+                self.database.wait_until_durable(self.durable_at);
             }
             let Some(collector) = responder.as_any().downcast_mut::<Collector>() else {
                 return Err(Error::internal("the answers were lost"));

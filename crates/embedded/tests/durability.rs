@@ -2,12 +2,6 @@
 
 use rubato_embedded::{Database, Options, Session};
 
-fn small() -> Options {
-    let mut options = Options::default();
-    options.node.memory_bytes = 64 << 20;
-    options
-}
-
 fn count(session: &mut Session) -> usize {
     session.query("SELECT id FROM t").expect("reads").rows.len()
 }
@@ -15,7 +9,7 @@ fn count(session: &mut Session) -> usize {
 #[test]
 fn what_a_session_answers_is_on_the_disk_unless_it_was_told_not_to_wait() {
     let folder = tempfile::tempdir().expect("a folder");
-    let database = Database::open(folder.path(), small()).expect("opens");
+    let database = Database::open(folder.path(), Options::default()).expect("opens");
     let mut session = database.session().expect("a session");
     session
         .execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
@@ -37,11 +31,17 @@ fn what_a_session_answers_is_on_the_disk_unless_it_was_told_not_to_wait() {
     // A read that depends on nothing newer does not take the position back.
     assert_eq!(count(&mut session), 3);
     assert!(session.durable_at() >= third);
-    database.wait_until_durable(third);
+    // Told to wait again, it waits for all that it has answered.
+    session.set_waits_for_disk(true);
+    assert_eq!(count(&mut session), 3);
+    assert!(database.is_durable(third));
+    session.set_waits_for_disk(false);
+    session.execute("INSERT INTO t VALUES (4)").expect("runs");
+    database.wait_until_durable(session.durable_at());
     assert!(database.is_durable(session.durable_at()));
     drop((session, other));
     database.close().expect("closes");
 
-    let database = Database::open(folder.path(), small()).expect("opens again");
-    assert_eq!(count(&mut database.session().expect("a session")), 3);
+    let database = Database::open(folder.path(), Options::default()).expect("opens again");
+    assert_eq!(count(&mut database.session().expect("a session")), 4);
 }

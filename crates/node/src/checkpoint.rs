@@ -19,7 +19,8 @@ use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
 use std::collections::BTreeSet;
 
-/// Rows taken while the partition is held: a pause of about a tenth of a millisecond, since each is a look at cold memory.
+/// Rows taken while the partition is held. Each is a look at cold memory: with four times as many, and without handing
+/// the partition over, the worker slept for it five times as long (decision 0018).
 const TAKE_ROWS: usize = 256;
 /// Bytes of one batch of the store.
 const BATCH_BYTES: usize = 2 << 20;

@@ -166,7 +166,7 @@ impl Shared {
     /// Between two statements: deletions that are durable leave the ordered keys, who waited for what has ended is told, and
     /// memory is kept within its bounds.
     pub(crate) fn settle(&self, partition: &mut Partition, worker: usize) {
-        partition.database.set_durable(Lsn(self.forcer.forced_lsn().0));
+        partition.database.set_durable(self.forced_lsn());
         self.deliver_woken(partition, worker);
         self.keep_within_memory(partition);
         self.keep_admission(partition);
@@ -201,10 +201,9 @@ impl Shared {
         !(1..=FORCE_PAUSE_US).contains(&left_us)
     }
 
-    /// Log bytes since the one that the last checkpoint made unnecessary.
-    pub(crate) fn log_since_mark(&self) -> u64 {
-        let mark = self.last_mark.load(Ordering::Relaxed);
-        self.forcer.appended_lsn().0.saturating_sub(mark)
+    /// Up to where the log is on the disk.
+    pub(crate) fn forced_lsn(&self) -> Lsn {
+        Lsn(self.forcer.forced_lsn().0)
     }
 
     fn wake_those_who_wait(&self) {
@@ -376,7 +375,8 @@ impl Node {
 
     /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
     pub fn checkpoint_is_due(&self) -> bool {
-        let gathered = self.0.log_since_mark();
+        let mark = self.0.last_mark.load(Ordering::Relaxed);
+        let gathered = self.0.forcer.appended_lsn().0.saturating_sub(mark);
         if gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
             return true;
         }
@@ -489,7 +489,7 @@ impl Node {
 
     /// Up to where the log is on the disk.
     pub fn forced_lsn(&self) -> Lsn {
-        Lsn(self.0.forcer.forced_lsn().0)
+        self.0.forced_lsn()
     }
 
     /// Forces the log up to `lsn`, together with everybody who asks at the same time.

@@ -266,7 +266,7 @@ impl StatementWorker for NodeWorker {
     }
 
     fn forced_lsn(&self) -> Lsn {
-        Lsn(self.shared.forcer.forced_lsn().0)
+        self.shared.forced_lsn()
     }
 
     fn force_if_idle(&mut self) -> bool {

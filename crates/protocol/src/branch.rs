@@ -301,12 +301,15 @@ impl FormulaDatabase {
         owners.iter().filter(|_| self.in_grid).find(is_younger).copied()
     }
 
-    /// The next logical step above a timestamp.
+    /// The smallest place above `floor` that is not below `at_least`.
     ///
-    /// Rule T-3: in a grid it does not leave the tick, since the next tick may be handed out to somebody who begins after this
-    /// was acknowledged.
-    pub(crate) fn step_above(&mut self, timestamp: Timestamp) -> Outcome<Timestamp> {
-        let next = timestamp.next();
+    /// Rule T-3: in a grid a step above the floor does not leave its tick, since the next tick may be handed out to somebody who
+    /// begins after this was acknowledged.
+    pub(crate) fn first_above(&mut self, floor: Timestamp, at_least: Timestamp) -> Outcome<Timestamp> {
+        if at_least > floor {
+            return Ok(at_least);
+        }
+        let next = floor.next();
         if self.in_grid && next.is_tick() {
             return Err(self.refused(
                 "too many transactions have committed just above one reader",
@@ -330,7 +333,7 @@ impl FormulaDatabase {
         if (unmoved && above <= ts) || !is_kept(Rule::P1) {
             return Ok(ts);
         }
-        Ok(ts.max(self.step_above(above)?))
+        self.first_above(above, ts)
     }
 
     fn check_formulas(&mut self, transaction: TransactionId) -> Outcome<()> {

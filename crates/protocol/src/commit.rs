@@ -114,9 +114,8 @@ impl FormulaDatabase {
         if cts > ts || read_through {
             // Where its reads do not hold at the smallest place, they may again hold at the newest.
             // Rule C-7: so the newest place is tried.
-            let newest = self.step_above(self.last_cts)?.max(cts);
             if !self.holds(transaction, cts)? {
-                cts = newest;
+                cts = self.first_above(self.last_cts, cts)?;
                 self.validate(transaction, cts)?;
             }
         }
@@ -213,7 +212,7 @@ impl FormulaDatabase {
     /// Just above everything that the transaction has to stand above.
     fn place_above(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
         let (ts, floor) = self.must_stand_above(transaction)?;
-        Ok(ts.max(self.step_above(floor)?))
+        self.first_above(floor, ts)
     }
 
     /// The snapshot, and the largest timestamp that the place has to be above: the place of every transaction that this one

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SEEDS: u64 = 200;
 const TIME_MAX: Duration = Duration::from_secs(25);
 
-/// Seeds that once found a mistake, with what it was. (Each mistake has a direct test in `crates/protocol/tests/grid_messages.rs` or in
+/// Seeds that once found a mistake, with what it was. (Each mistake has a direct test in `crates/protocol/tests/grid/messages.rs` or in
 /// `restarts.rs` beside this file.)
 const FOUND: [(u64, &str); 5] = [
     (146, "a branch prepared behind a checkpoint asked for the log before it"),

@@ -1,0 +1,5 @@
+//! The parts of a grid by themselves: messages that do not belong, and the rules of places.
+
+mod messages;
+mod places;
+mod site;

@@ -20,6 +20,8 @@ struct Holder {
     shared: bool,
     scope: AdvisoryScope,
     count: u64,
+    /// When it came to hold it, in holds taken by anybody.
+    since: u64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,8 @@ pub struct AdvisoryLocks {
     /// What each session holds or waits for.
     of_session: BTreeMap<SessionId, BTreeSet<AdvisoryKey>>,
     woken: Vec<SessionId>,
+    /// How many holds have been taken.
+    taken: u64,
 }
 
 impl AdvisoryLocks {
@@ -83,12 +87,16 @@ impl AdvisoryLocks {
                 .find(|holder| holder.session == session && holder.shared == shared && holder.scope == scope);
             match held {
                 Some(holder) => holder.count += 1,
-                None => lock.holders.push(Holder {
-                    session,
-                    shared,
-                    scope,
-                    count: 1,
-                }),
+                None => {
+                    self.taken += 1;
+                    lock.holders.push(Holder {
+                        session,
+                        shared,
+                        scope,
+                        count: 1,
+                        since: self.taken,
+                    });
+                }
             }
             self.of_session.entry(session).or_default().insert(key);
             return Ok(true);
@@ -122,6 +130,19 @@ impl AdvisoryLocks {
             self.settle(session, key);
         }
         true
+    }
+
+    /// For a savepoint: what [`AdvisoryLocks::roll_back_to`] takes.
+    pub fn mark(&self) -> u64 {
+        self.taken
+    }
+
+    /// The session's transaction goes back to a savepoint: locks that it took for itself since then are free again; those that the
+    /// session took stay, as they do when the transaction ends.
+    pub fn roll_back_to(&mut self, session: SessionId, mark: u64) {
+        self.release(session, |holder| {
+            holder.scope == AdvisoryScope::Transaction && holder.since > mark
+        });
     }
 
     /// The session's transaction has ended.

@@ -49,6 +49,24 @@ fn a_lock_of_a_transaction_ends_with_it() {
     }
 }
 
+#[test]
+fn a_transaction_that_goes_back_to_a_savepoint_gives_back_what_it_took_since() {
+    let mut world = World::new(2);
+    world.must(0, "begin; select pg_advisory_xact_lock(1); savepoint a");
+    world.must(
+        0,
+        "select pg_advisory_xact_lock(1), pg_advisory_xact_lock_shared(2), pg_advisory_lock(3)",
+    );
+    world.begin(1, "select pg_advisory_xact_lock(2)");
+    assert!(!world.is_idle(1));
+    world.must(0, "rollback to savepoint a");
+    assert_eq!(world.said(1), ["T 1", "D ", "C SELECT 1", "Z I"]);
+    let others = "select pg_try_advisory_lock(1), pg_try_advisory_lock(2), pg_try_advisory_lock(3)";
+    assert_eq!(world.rows(1, others), ["f|t|f"]);
+    world.must(0, "commit");
+    assert_eq!(world.rows(1, others), ["t|t|f"]);
+}
+
 /// What the last holder did is seen by who has waited for it, as if the transaction began then.
 #[test]
 fn who_has_waited_sees_what_the_holder_did() {

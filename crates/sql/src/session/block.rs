@@ -43,6 +43,7 @@ pub(super) struct NamedSavepoint {
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
     derived: usize,
+    advisory: u64,
 }
 
 impl Session {
@@ -235,6 +236,7 @@ impl Session {
             catalog: transaction.catalog.clone(),
             dropped_storage: transaction.dropped_storage.len(),
             derived: transaction.derived.len(),
+            advisory: partition.advisory.mark(),
         });
         self.replay = None;
         Ok(())
@@ -261,6 +263,7 @@ impl Session {
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);
+            partition.advisory.roll_back_to(self.id, savepoint.advisory);
         }
         self.block = Block::Explicit;
         Ok(())

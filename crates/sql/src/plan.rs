@@ -19,12 +19,19 @@ pub struct Plan {
     pub body: PlanBody,
     /// The type of each parameter, in order.
     pub parameter_types: Vec<DataType>,
-    /// The columns of the result; empty if there is none.
+    /// The columns of the result; see [`Plan::returns_rows`] where there are none.
     pub output: Vec<OutputColumn>,
     /// The versions of the tables it was planned for: (name, version). If one differs, plan again.
     pub table_versions: Vec<(String, u64)>,
     /// Whether the statement cannot write (not even by `nextval`).
     pub read_only: bool,
+}
+
+impl Plan {
+    /// Whether there is a result: a SELECT may have one without columns.
+    pub fn returns_rows(&self) -> bool {
+        matches!(self.body, PlanBody::Select(_)) || !self.output.is_empty()
+    }
 }
 
 /// The kinds of planned statements.

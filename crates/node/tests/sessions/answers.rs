@@ -285,3 +285,65 @@ fn a_commit_at_sync_that_waits_can_be_cancelled_and_times_out() {
         assert_eq!(world.rows(1, "select note from t where id = 2"), ["b"]);
     }
 }
+
+#[test]
+fn a_result_without_columns_has_rows() {
+    let mut world = two_accounts(1);
+    assert_eq!(
+        world.ask(0, "select from t where id < 3"),
+        ["T 0", "D ", "D ", "C SELECT 2", "Z I"]
+    );
+    let described = [
+        parse("s", "select from t"),
+        Request::DescribeStatement("s".into()),
+        Request::Sync,
+    ];
+    assert!(world.tell(0, described).contains(&"T 0".to_owned()));
+}
+
+/// The second text differs from the first in a literal only, and has its plan.
+#[test]
+fn what_a_literal_or_a_parameter_says_of_today_is_said_of_the_statement_s_own_day() {
+    const DAY_US: i64 = 86_400_000_000;
+    let mut world = World::new(1);
+    for _ in 0..3 {
+        assert_eq!(
+            world.rows(0, "select 'today'::date = current_date, 'now'::timestamptz = now()"),
+            ["t|t"]
+        );
+        world.pass(DAY_US);
+    }
+    world.must(0, "create table seen (id int primary key, d date)");
+    for id in 0..3 {
+        world.pass(DAY_US);
+        world.must(0, &format!("insert into seen values ({id}, 'today')"));
+        assert_eq!(
+            world.rows(0, &format!("select d = current_date from seen where id = {id}")),
+            ["t"]
+        );
+    }
+    world.must(0, "begin");
+    world.pass(DAY_US);
+    assert_eq!(world.rows(0, "select 'now'::timestamptz = now()"), ["t"]);
+}
+
+#[test]
+fn settings_go_back_with_their_savepoint() {
+    let mut world = World::new(1);
+    world.must(0, "begin; set timezone = 'Asia/Tokyo'; savepoint a");
+    world.must(
+        0,
+        "set timezone = 'Europe/Berlin'; set local statement_timeout = '3s'; set application_name = 'x'",
+    );
+    world.ask(0, "select 1 / 0");
+    world.must(0, "rollback to a");
+    assert_eq!(world.rows(0, "show timezone"), ["Asia/Tokyo"]);
+    assert_eq!(
+        world.rows(0, "select '2024-07-01 00:00+00'::timestamptz"),
+        ["2024-07-01 09:00:00+09"]
+    );
+    assert_eq!(world.rows(0, "show statement_timeout"), ["0"]);
+    assert_eq!(world.rows(0, "show application_name"), [""]);
+    world.must(0, "commit");
+    assert_eq!(world.rows(0, "show timezone"), ["Asia/Tokyo"]);
+}

@@ -596,6 +596,7 @@ fn name_of(expr: &ast::Expr) -> Option<String> {
             inner.or_else(|| fixed("case"))
         }
         Ast::Extract { .. } => fixed("extract"),
+        Ast::Substring { shorthand: true, .. } => fixed("substr"),
         Ast::Substring { .. } => fixed("substring"),
         Ast::Position { .. } => fixed("position"),
         Ast::Overlay { .. } => fixed("overlay"),

@@ -44,6 +44,7 @@ pub(super) struct NamedSavepoint {
     dropped_storage: usize,
     derived: usize,
     advisory: u64,
+    settings: usize,
 }
 
 impl Session {
@@ -209,9 +210,17 @@ impl Session {
         self.block = Block::None;
         self.modes = Default::default();
         self.replay = None;
-        for (name, value) in self.settings.end_transaction(committed) {
-            if name == "TimeZone" {
-                self.text.time_zone = self.settings.time_zone();
+        let reports = self.settings.end_transaction(committed);
+        self.after_settings(reports, responder);
+    }
+
+    /// Settings were put back.
+    fn after_settings(&mut self, reports: Vec<(String, String)>, responder: &mut dyn Responder) {
+        for (name, value) in reports {
+            match name.as_str() {
+                "TimeZone" => self.text.time_zone = self.settings.time_zone(),
+                "application_name" => self.tell_application(),
+                _ => {}
             }
             responder.parameter_status(&name, &value);
         }
@@ -237,6 +246,7 @@ impl Session {
             dropped_storage: transaction.dropped_storage.len(),
             derived: transaction.derived.len(),
             advisory: partition.advisory.mark(),
+            settings: self.settings.mark(),
         });
         self.replay = None;
         Ok(())
@@ -251,7 +261,12 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn rollback_to_savepoint(&mut self, name: &str, partition: &mut Partition) -> Result<()> {
+    pub(super) fn rollback_to_savepoint(
+        &mut self,
+        name: &str,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Result<()> {
         self.require_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_at(name)?;
         let Some(transaction) = &mut self.transaction else {
@@ -264,6 +279,8 @@ impl Session {
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);
             partition.advisory.roll_back_to(self.id, savepoint.advisory);
+            let reports = self.settings.roll_back_to(savepoint.settings);
+            self.after_settings(reports, responder);
         }
         self.block = Block::Explicit;
         Ok(())

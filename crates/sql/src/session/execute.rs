@@ -156,7 +156,7 @@ impl Session {
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };
-        if current.describe && !plan.output.is_empty() && current.cursor.is_none() {
+        if current.describe && plan.returns_rows() && current.cursor.is_none() {
             current.describe = false;
             current.mark = responder.buffered_bytes();
             responder.row_description(&plan.output, &current.formats);

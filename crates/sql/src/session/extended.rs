@@ -415,19 +415,13 @@ impl Session {
         let prepared = Arc::clone(self.prepared(name)?);
         let types: Vec<DataType> = prepared.types.iter().map(|t| known_type(*t)).collect();
         responder.parameter_description(&types);
-        match &*output_of(&prepared.statement) {
-            [] => responder.no_data(),
-            columns => responder.row_description(columns, &[]),
-        }
+        describe(&prepared.statement, &[], responder);
         Ok(None)
     }
 
     fn describe_portal(&mut self, name: &str, responder: &mut dyn Responder) -> Result<Option<Next>> {
         let portal = self.portals.get(name).ok_or_else(|| Session::portal_missing(name))?;
-        match &*output_of(&portal.prepared.statement) {
-            [] => responder.no_data(),
-            columns => responder.row_description(columns, &portal.formats),
-        }
+        describe(&portal.prepared.statement, &portal.formats, responder);
         Ok(None)
     }
 
@@ -444,7 +438,7 @@ impl Session {
             .get_mut(&name)
             .ok_or_else(|| Session::portal_missing(&name))?;
         if let Some(tag) = portal.done.as_ref().filter(|_| self.block != Block::Failed) {
-            if output_of(&portal.prepared.statement).is_empty() {
+            if !returns_rows(&portal.prepared.statement) {
                 let message = format!("portal \"{name}\" cannot be run");
                 return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
             }
@@ -556,6 +550,21 @@ pub(super) fn output_of(statement: &Statement) -> Cow<'_, [OutputColumn]> {
         Statement::Planned(plan) => Cow::Borrowed(&plan.output),
         Statement::Utility(utility) => Cow::Owned(super::utility::output(utility)),
         Statement::Empty => Cow::Borrowed(&[]),
+    }
+}
+
+fn returns_rows(statement: &Statement) -> bool {
+    match statement {
+        Statement::Planned(plan) => plan.returns_rows(),
+        other => !output_of(other).is_empty(),
+    }
+}
+
+fn describe(statement: &Statement, formats: &[Format], responder: &mut dyn Responder) {
+    if returns_rows(statement) {
+        responder.row_description(&output_of(statement), formats);
+    } else {
+        responder.no_data();
     }
 }
 

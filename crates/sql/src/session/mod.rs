@@ -418,6 +418,8 @@ impl Session {
             if self.current.is_some() {
                 return Next::To(self.execution_stage());
             }
+            // A parameter may say 'today'.
+            self.text.now_us = self.transaction_time_us(context.now_us);
             if let Some(next) = self.resume_copy(lock, context, responder) {
                 return next;
             }

@@ -2,7 +2,7 @@
 
 use rubato_base::datetime::TimeZone;
 use rubato_base::{Error, Result, SqlState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who may change a setting, and what its values are.
 #[derive(Clone, Copy, PartialEq)]
@@ -182,22 +182,43 @@ impl Settings {
             .collect()
     }
 
-    /// The transaction ends: what is LOCAL, and after a rollback everything changed within it, is put back.
+    /// The transaction ends: what is LOCAL, and after a rollback everything changed within it, is put back. Gives what the client is
+    /// told of.
     pub fn end_transaction(&mut self, committed: bool) -> Vec<(String, String)> {
         let mut reports = Vec::new();
+        let mut lasting = BTreeSet::new();
         while let Some((name, before, local)) = self.undo.pop() {
             if committed && !local {
-                continue;
-            }
-            match before {
-                Some(value) => self.changed.insert(name.clone(), value),
-                None => self.changed.remove(&name),
-            };
-            if known(&name).is_some_and(|setting| setting.3) {
-                reports.push((name.clone(), self.get(&name).unwrap_or_default()));
+                lasting.insert(name);
+            } else if !lasting.contains(&name) {
+                // A LOCAL value that another SET has replaced since is gone already.
+                reports.extend(self.put_back(name, before));
             }
         }
         reports
+    }
+
+    /// For a savepoint: what [`Settings::roll_back_to`] takes.
+    pub fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// The transaction goes back to a savepoint. Gives what the client is told of.
+    pub fn roll_back_to(&mut self, mark: usize) -> Vec<(String, String)> {
+        let changed = self.undo.split_off(mark.min(self.undo.len()));
+        let put_back = changed.into_iter().rev();
+        put_back
+            .filter_map(|(name, before, _)| self.put_back(name, before))
+            .collect()
+    }
+
+    fn put_back(&mut self, name: String, before: Option<String>) -> Report {
+        match before {
+            Some(value) => self.changed.insert(name.clone(), value),
+            None => self.changed.remove(&name),
+        };
+        let value = self.get(&name).unwrap_or_default();
+        known(&name).is_some_and(|setting| setting.3).then_some((name, value))
     }
 
     /// A setting in milliseconds, as microseconds; `None` for 0, which is "no limit".
@@ -370,6 +391,26 @@ mod tests {
             vec![("application_name".to_owned(), String::new())]
         );
         assert_eq!(settings.get("TimeZone").as_deref(), Some("Europe/Berlin"));
+    }
+
+    #[test]
+    fn a_savepoint_puts_settings_back_and_the_last_lasting_value_lasts() {
+        let mut settings = Settings::default();
+        let set = |settings: &mut Settings, value, local| drop(settings.set("my.x", Some(value), local).unwrap());
+        set(&mut settings, "1", false);
+        let mark = settings.mark();
+        set(&mut settings, "2", false);
+        set(&mut settings, "3", true);
+        settings.set("application_name", Some("x"), false).unwrap();
+        let told = vec![("application_name".to_owned(), String::new())];
+        assert_eq!(settings.roll_back_to(mark), told);
+        assert_eq!(settings.get("my.x").as_deref(), Some("1"));
+        settings.end_transaction(true);
+        for (local, value) in [(true, "4"), (false, "5"), (true, "6")] {
+            set(&mut settings, value, local);
+        }
+        settings.end_transaction(true);
+        assert_eq!(settings.get("my.x").as_deref(), Some("5"));
     }
 
     #[test]

@@ -50,6 +50,11 @@ pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
     }
 }
 
+fn warn_without_block(command: &str, responder: &mut dyn Responder) {
+    let message = format!("{command} can only be used in transaction blocks");
+    responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+}
+
 fn shown_name(name: &str) -> &str {
     match name.to_ascii_lowercase().as_str() {
         "timezone" | "time zone" => "TimeZone",
@@ -81,7 +86,7 @@ impl Session {
                 "RELEASE".into()
             }
             Utility::RollbackTo(name) => {
-                self.rollback_to_savepoint(name, partition)?;
+                self.rollback_to_savepoint(name, partition, responder)?;
                 "ROLLBACK".into()
             }
             Utility::SetTransaction { modes, session } => self.set_transaction(modes, *session, responder)?,
@@ -232,8 +237,7 @@ impl Session {
                 self.set("default_transaction_isolation", Some(level), false, responder)?;
             }
         } else if self.block == Block::None {
-            let message = "SET TRANSACTION can only be used in transaction blocks";
-            responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+            warn_without_block("SET TRANSACTION", responder);
         } else {
             if modes.isolation.is_some() && self.transaction.is_some() {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
@@ -255,6 +259,9 @@ impl Session {
             }
             "transaction_isolation" if self.block == Block::Explicit => self.modes.isolation = value.map(str::to_owned),
             _ => {
+                if local && self.block == Block::None && self.current.as_ref().is_none_or(|current| current.alone) {
+                    warn_without_block("SET LOCAL", responder);
+                }
                 let report = self.settings.set(name, value, local)?;
                 if let Some((name, value)) = report {
                     responder.parameter_status(&name, &value);

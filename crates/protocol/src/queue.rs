@@ -29,6 +29,17 @@ enum Before {
 }
 
 impl FormulaDatabase {
+    /// Waits until those have ended whose formulas the transaction has read through; [`Stop::Abort`] if one of them was rolled back.
+    ///
+    /// Rule Q-7: so a statement's refusal is told only when what it was drawn from is committed.
+    pub fn settle_read_through(&mut self, transaction: TransactionId) -> Outcome<()> {
+        let after = self.active(transaction)?.after.clone();
+        match after.iter().find(|owner| self.transactions.is_live(**owner)) {
+            Some(owner) => self.wait(transaction, *owner, TableId(0), WaitReason::After),
+            None => Ok(()),
+        }
+    }
+
     /// Reads a row in order to write it: takes a place in the item's queue and gives the newest value of the row, with this
     /// transaction's own changes. Waits for its turn ([`Stop::Wait`]), or tells with [`OnBusy::Tell`].
     ///

@@ -75,6 +75,8 @@ rules! {
         "In a grid waits go from the younger to the older only: a younger one that is not prepared and stands in the way is rolled back."
     Q6 "Q-6" false "branch.rs"
         "A branch is prepared when it follows nobody any more, so that who is prepared never waits for who is not."
+    Q7 "Q-7" false "queue.rs"
+        "What refuses a statement is told when those have committed whose formulas the transaction has read through."
     C1 "C-1" true "commit.rs"
         "Commit waits for those whose formulas were read through."
     C2 "C-2" true "commit.rs"

@@ -113,6 +113,13 @@ fn good_histories_pass() {
         ),
         everything(3, 4, &[1], &[]),
     ]);
+    // Behind what others appended, who go on.
+    assert_good(vec![
+        committed(1, 2, vec![append(X, 1)]),
+        committed(3, 4, vec![Step::Save, append(X, 2), list(X, &[1, 2]), Step::Back]),
+        committed(5, 6, vec![append(X, 3)]),
+        everything(7, 8, &[1, 3], &[]),
+    ]);
     // Unknown outcomes: there, and not there.
     for there in [&[7][..], &[]] {
         assert_good(vec![
@@ -154,6 +161,12 @@ fn g1b_something_unfinished_was_read() {
         committed(2, 9, vec![list(X, &[1])]),
     ];
     assert_eq!(self::kinds(taken_back), ["G1b: intermediate read"]);
+    let by_itself = vec![committed(
+        1,
+        10,
+        vec![Step::Save, append(X, 1), Step::Back, list(X, &[1])],
+    )];
+    assert!(self::kinds(by_itself).contains(&"taken back and seen"));
 }
 
 #[test]

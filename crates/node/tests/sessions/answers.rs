@@ -347,3 +347,33 @@ fn settings_go_back_with_their_savepoint() {
     world.must(0, "commit");
     assert_eq!(world.rows(0, "show timezone"), ["Asia/Tokyo"]);
 }
+
+/// The simulation found a duplicate key told because of a row that was never committed.
+#[test]
+fn an_error_is_told_when_what_it_was_drawn_from_has_committed() {
+    for (end, told) in [("commit", "E 22012"), ("rollback", "D ")] {
+        let mut world = two_accounts(3);
+        world.must(0, "begin; update t set n = n - 5 where id = 1");
+        world.must(1, "begin; update t set n = n + 5 where id = 1");
+        // It reads what it has added to, through the other's formula: 0 - 5 + 5.
+        world.begin(1, "select 1 / n from t where id = 1");
+        assert!(!world.is_idle(1), "{end}");
+        world.must(0, end);
+        let said = world.said(1);
+        assert!(
+            said.iter()
+                .any(|line| line.starts_with(told) || line.starts_with("E 40001")),
+            "{end}: {said:?}"
+        );
+        assert_eq!(
+            end == "commit",
+            said.iter().any(|line| line.starts_with("E 22012")),
+            "{end}: {said:?}"
+        );
+        world.ask(1, "rollback");
+        assert_eq!(
+            world.rows(2, "select n from t where id = 1"),
+            [if end == "commit" { "-5" } else { "0" }]
+        );
+    }
+}

@@ -329,7 +329,16 @@ impl Participant {
         let transaction = branch.transaction;
         branch.waiting = None;
         let savepoint = database.savepoint(transaction);
-        match self.perform(database, global, transaction, &request, log) {
+        let performed = self.perform(database, global, transaction, &request, log);
+        // Rule Q-7: otherwise it waits, and is done anew.
+        let performed = match performed {
+            Err(Stop::Fail(error)) => Err(database
+                .settle_read_through(transaction)
+                .err()
+                .unwrap_or(Stop::Fail(error))),
+            other => other,
+        };
+        match performed {
             Ok(()) => {}
             Err(Stop::Wait(_)) => {
                 database.undo_statement(transaction, savepoint);

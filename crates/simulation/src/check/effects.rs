@@ -61,6 +61,7 @@ pub fn check(history: &History) -> Vec<Violation> {
             let foreign: Vec<i64> = elements.into_iter().filter(foreign).collect();
             violations.extend(judge_reading(reader, key, &foreign, &writers));
         }
+        violations.extend(sees_what_it_took_back(reader));
     }
     for reader in committed().filter(|reader| reads_everything(reader)) {
         let read: BTreeSet<(Key, i64)> = (texts_read(reader).into_iter())
@@ -71,7 +72,41 @@ pub fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-fn appended_at_all(transaction: &Transaction) -> Vec<(Key, i64)> {
+/// Whether a transaction saw an element of its own after it had gone back to a savepoint before that.
+fn sees_what_it_took_back(transaction: &Transaction) -> Option<Violation> {
+    let (mut standing, mut taken_back, mut saved) = (Vec::new(), BTreeSet::new(), 0);
+    for step in &transaction.steps {
+        let seen = match step {
+            Step::Change(key, Change::Append(element), true) => {
+                standing.push((*key, *element));
+                continue;
+            }
+            Step::Save => {
+                saved = standing.len();
+                continue;
+            }
+            Step::Back => {
+                taken_back.extend(standing.drain(saved..));
+                continue;
+            }
+            Step::ReadText(key, Some(text)) => vec![(*key, elements(text))],
+            Step::ReadAll(table, rows) => {
+                let texts = rows.iter().map(|(id, row)| ((*table, *id), elements(&row.text)));
+                texts.collect()
+            }
+            _ => continue,
+        };
+        let of_key = |(key, elements): (Key, Vec<i64>)| elements.into_iter().map(move |element| (key, element));
+        if let Some((key, element)) = seen.into_iter().flat_map(of_key).find(|it| taken_back.contains(it)) {
+            let what = format!("{element} in {key:?} was seen after it had been taken back: {transaction}");
+            return Some(Violation::new("taken back and seen", what));
+        }
+    }
+    None
+}
+
+/// What a transaction appended, also if it took it back to a savepoint.
+pub(super) fn appended_at_all(transaction: &Transaction) -> Vec<(Key, i64)> {
     let append = |step: &Step| match step {
         Step::Change(key, Change::Append(element), true) | Step::Attempt(key, Change::Append(element)) => {
             Some((*key, *element))

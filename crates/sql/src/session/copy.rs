@@ -195,14 +195,22 @@ impl Session {
                 self.wait_until(&wait);
                 Some(Next::Park(StageKind::Parser))
             }
-            Err(Stop::Abort(error) | Stop::Fail(error)) => {
-                let savepoint = copy.current.savepoint;
-                self.current = Some(copy.current);
-                if let (Some(savepoint), Some(transaction)) = (savepoint, &self.transaction) {
-                    partition.database.undo_statement(transaction.id, savepoint);
-                }
+            Err(Stop::Abort(error)) => {
+                self.undo_copy(copy, partition);
                 Some(self.fail(error, partition, responder))
             }
+            Err(Stop::Fail(error)) => {
+                self.undo_copy(copy, partition);
+                Some(self.refuse(error, partition, responder))
+            }
+        }
+    }
+
+    fn undo_copy(&mut self, copy: CopyIn, partition: &mut Partition) {
+        let savepoint = copy.current.savepoint;
+        self.current = Some(copy.current);
+        if let (Some(savepoint), Some(transaction)) = (savepoint, &self.transaction) {
+            partition.database.undo_statement(transaction.id, savepoint);
         }
     }
 

@@ -97,6 +97,9 @@ impl Session {
         let Some(current) = &mut self.current else {
             return Next::To(StageKind::Parser);
         };
+        if let Some(error) = current.failure.take() {
+            return self.refuse(error, partition, responder);
+        }
         if current.tag.is_some() {
             return self.finish(partition, responder);
         }
@@ -232,6 +235,10 @@ impl Session {
             self.current = Some(current);
             return Next::To(StageKind::Transaction);
         };
+        if let Some(error) = current.failure.take() {
+            self.current = Some(current);
+            return self.refuse(error, partition, responder);
+        }
         let outcome = self.run_cursor(&mut current, transaction, partition, context.limits, responder);
         let parameters_hold_rows = current.rows;
         let outcome = outcome.and_then(|progress| {
@@ -245,7 +252,7 @@ impl Session {
             Ok(Progress::Complete(completion)) => {
                 // A portal that was read with a row limit tells how many rows came last.
                 let rows = match (&current.origin, &current.statement) {
-                    (Origin::Portal(_), Statement::Planned(plan)) if !plan.output.is_empty() => current.rows as u64,
+                    (Origin::Portal(_), Statement::Planned(plan)) if plan.returns_rows() => current.rows as u64,
                     _ => completion.rows,
                 };
                 current.tag = Some(Completion { rows, ..completion }.to_string());
@@ -295,8 +302,28 @@ impl Session {
                 match stop {
                     Stop::Wait(wait) => self.park(&wait),
                     Stop::Abort(error) => self.run_again(error, partition, responder),
-                    Stop::Fail(error) => self.fail(error, partition, responder),
+                    Stop::Fail(error) => self.refuse(error, partition, responder),
                 }
+            }
+        }
+    }
+
+    /// Tells an error of the current statement, which is undone: once those have committed whose formulas the transaction has read
+    /// through (rule Q-7 of the protocol). If one of them does not, it was never so.
+    pub(super) fn refuse(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let transaction = self.transaction.as_ref().map(|transaction| transaction.id);
+        let settled = transaction.map_or(Ok(()), |transaction| {
+            partition.database.settle_read_through(transaction)
+        });
+        match settled {
+            Ok(()) => self.fail(error, partition, responder),
+            Err(Stop::Fail(error)) => self.fail(error, partition, responder),
+            Err(Stop::Abort(error)) => self.run_again(error, partition, responder),
+            Err(Stop::Wait(wait)) => {
+                self.current
+                    .iter_mut()
+                    .for_each(|current| current.failure = Some(error.clone()));
+                self.park(&wait)
             }
         }
     }

@@ -465,6 +465,7 @@ impl Session {
             streamed: false,
             alone,
             tag: None,
+            failure: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,
         };

@@ -133,6 +133,7 @@ impl Session {
                     streamed: false,
                     alone: false,
                     tag: None,
+                    failure: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                 });
             }
@@ -173,6 +174,7 @@ pub(super) fn reads_no_row(statement: &Statement) -> bool {
 pub(super) fn reset(current: &mut Current) {
     current.rows = 0;
     current.tag = None;
+    current.failure = None;
     if let Statement::Planned(plan) = &current.statement {
         current.cursor = Some(Box::new(Cursor::new(Arc::clone(plan))));
     }

@@ -150,6 +150,8 @@ struct Current {
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
     tag: Option<String>,
+    /// What it failed with, while that is not certain: see [`Session::refuse`].
+    failure: Option<Error>,
     started_us: i64,
 }
 

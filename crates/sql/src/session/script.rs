@@ -185,6 +185,7 @@ impl Session {
             streamed: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
+            failure: None,
             started_us: now_us,
         }
     }

@@ -61,8 +61,9 @@ fn lists(transactions: &[&Transaction], graph: &mut Graph) -> Vec<Violation> {
     let mut readings: BTreeMap<Key, Vec<(usize, Vec<i64>)>> = BTreeMap::new();
     for (at, transaction) in transactions.iter().enumerate() {
         for (key, elements) in effects::texts_read(transaction) {
-            // What it had appended itself by then stands at the end, and says nothing of others.
-            let foreign = |element: &i64| writers.get(&(key, *element)) != Some(&at);
+            // What it had appended itself by then stands at the end, and says nothing of others; also what it has taken back since.
+            let own = effects::appended_at_all(transaction);
+            let foreign = |element: &i64| !own.contains(&(key, *element));
             let elements = elements.into_iter().take_while(foreign).collect();
             readings.entry(key).or_default().push((at, elements));
         }

@@ -313,9 +313,13 @@ impl Coordinator {
         let member = &mut run.members[at];
         match reply {
             Reply::Refused(error) => return self.on_refused(global, error),
-            Reply::Forgotten => {
+            Reply::Forgotten if run.phase == Phase::Alone => {
                 self.end(global, Ending::Unknown, Lsn(0));
                 return;
+            }
+            Reply::Forgotten => {
+                let message = "the node was started after the transaction had begun";
+                return self.on_refused(global, Error::serialization(message, format!("transaction {global}")));
             }
             Reply::Committed { cts } => {
                 self.end(global, Ending::Committed(cts), Lsn(0));
@@ -645,7 +649,8 @@ fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
         (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
         (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
         (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
-        (Reply::Committed { .. } | Reply::Forgotten, Some(Request::CommitAlone { .. })) => true,
+        (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,
+        (Reply::Forgotten, Some(asked)) => !matches!(asked, Request::Decide(_)),
         (Reply::Done, Some(Request::Decide(Some(_)))) => true,
         _ => false,
     }

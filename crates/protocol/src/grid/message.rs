@@ -80,14 +80,15 @@ pub enum Reply {
         /// The place.
         place: Timestamp,
     },
-    /// There is no such branch, or it cannot go on: the transaction must be rolled back. With the reason.
+    /// The branch cannot go on: the transaction must be rolled back. With the reason.
     Refused(Error),
     /// The transaction of this partition alone committed, durably.
     Committed {
         /// Its place.
         cts: Timestamp,
     },
-    /// Whether the transaction of this partition alone committed is not known here any more.
+    /// The transaction began before this participant, which has nothing of it: what was not prepared is lost, but whether it has
+    /// committed on this partition alone, if that was asked for, is not known here any more.
     Forgotten,
     /// The decision is carried out, durably.
     Done,

@@ -310,14 +310,10 @@ impl Participant {
         match request {
             // A prepared branch is never forgotten before it is decided: so this one has been, somewhere in the log so far.
             Request::Decide(Some(_)) => self.reply(global, Reply::Done, database.log_position()),
-            Request::CommitAlone { .. } if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
+            // Not a refusal: the request may be an old one that was repeated, and the branch may have committed alone since.
+            _ if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
             // What overtook the operation that begins the branch comes again.
-            _ if global.tick >= self.birth => {}
-            _ => {
-                let message = "the node was started after the transaction had begun";
-                let error = Error::serialization(message, format!("transaction {global}"));
-                self.reply(global, Reply::Refused(error), Lsn(0));
-            }
+            _ => {}
         }
     }
 

@@ -3,10 +3,10 @@
 use crate::site::*;
 use rubato_base::{GlobalId, Lsn, NodeId, Row, Timestamp, Value};
 use rubato_protocol::grid::{
-    Answer, Body, ClientEvent, Coordinator, Ending, Notes, Operation, Reply, Request, SILENT_ROUNDS_MAX, TickSource,
-    Told,
+    Answer, Body, ClientEvent, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, SILENT_ROUNDS_MAX,
+    TickSource, Told,
 };
-use rubato_protocol::{BlindUpdate, Policies, QueuePolicy, Sketch};
+use rubato_protocol::{BlindUpdate, FormulaDatabase, Policies, QueuePolicy, Sketch};
 
 #[test]
 fn strangers_and_nonsense_change_nothing_at_a_participant() {
@@ -35,7 +35,7 @@ fn strangers_and_nonsense_change_nothing_at_a_participant() {
     );
     // Transactions that nobody knows, older and younger than the participant.
     let unknown = site.refuse(HOME, request(global(1), operate(0, blind(1, 7))));
-    assert!(matches!(unknown[..], [Reply::Refused(_)]), "{unknown:?}");
+    assert_eq!(unknown, [Reply::Forgotten]);
     assert_eq!(
         site.refuse(HOME, request(global(1), Request::CommitAlone { operations: 1 })),
         [Reply::Forgotten]
@@ -136,7 +136,6 @@ fn strangers_and_nonsense_change_nothing_at_a_coordinator() {
         (HERE, reply(t, prepared)),
         (HERE, reply(t, Reply::Holds { place: tick(1) })),
         (HERE, reply(t, Reply::Committed { cts: tick(1) })),
-        (HERE, reply(t, Reply::Forgotten)),
         (HERE, reply(t, Reply::Done)),
         (HERE, reply(global(40), Reply::Done)),
         (HERE, reply(foreign, answer(0))),
@@ -272,4 +271,48 @@ fn the_log_keeps_a_commit_that_cannot_be_folded_because_of_an_older_promise() {
     assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
     site.ask(second, Request::Decide(None));
     assert_eq!(site.2.undecided_since(), None);
+}
+
+/// The simulated grid found a client that was told of a rollback, while its transaction had committed on the one node that it wrote:
+/// this node was started anew, and then came an operation that had been sent twice.
+#[test]
+fn a_node_that_was_started_anew_does_not_say_that_a_commit_alone_was_refused() {
+    let (mut log, mut ticks) = (CountingLog::default(), TickSource::default());
+    ticks.on_bound_durable(ticks.next_bound());
+    for commits in [false, true] {
+        let mut coordinator = Coordinator::new(HOME);
+        let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+        assert!(coordinator.operate(t, HERE, blind(1, 7)));
+        let operate = coordinator.poll_outgoing().remove(0).message;
+        if commits {
+            let notes = Notes {
+                writes: true,
+                ..Notes::default()
+            };
+            let answer = Answer::Blind(BlindUpdate::Pending);
+            let answered = reply(
+                t,
+                Reply::Answer {
+                    number: 0,
+                    answer,
+                    notes,
+                },
+            );
+            coordinator.on_message(HERE, answered, &mut ticks, &mut log);
+            coordinator.commit(t, &mut ticks, &mut log);
+            coordinator.poll_events();
+        }
+        let mut database = FormulaDatabase::new(Box::new(NoRows), Policies::default(), Timestamp::ZERO);
+        let mut anew = Participant::new(HERE, &mut database, t.tick.next_tick());
+        anew.on_message(&mut database, HOME, operate, &mut log);
+        for outgoing in anew.poll_outgoing() {
+            coordinator.on_message(HERE, outgoing.message, &mut ticks, &mut log);
+        }
+        let told: Vec<Told> = coordinator.poll_events().into_iter().map(|event| event.told).collect();
+        match &told[..] {
+            [Told::Ended(Ending::Unknown)] => assert!(commits),
+            [Told::Ended(Ending::RolledBack(_))] => assert!(!commits),
+            other => panic!("{other:?}"),
+        }
+    }
 }

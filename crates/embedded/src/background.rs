@@ -77,6 +77,7 @@ pub(crate) fn lend_thread(job: rubato_node::Job) -> bool {
 }
 
 fn run(node: &Node, signal: &Signal) {
+    node.serve_checkpoints();
     let mut log_looked_at = Instant::now();
     let mut not_before = Instant::now();
     let mut warming_up = true;

@@ -45,3 +45,26 @@ fn what_a_session_answers_is_on_the_disk_unless_it_was_told_not_to_wait() {
     let database = Database::open(folder.path(), Options::default()).expect("opens again");
     assert_eq!(count(&mut database.session().expect("a session")), 4);
 }
+
+#[test]
+fn checkpoint_waits_until_the_log_is_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::open(folder.path(), Options::default()).expect("opens");
+    let mut session = database.session().expect("a session");
+    let counters = "SELECT value FROM rubato.statistics WHERE name = 'checkpoints'";
+    let made = |session: &mut Session| session.query(counters).expect("reads").rows[0][0].clone();
+    session.execute("CREATE TABLE t (id int PRIMARY KEY)").expect("runs");
+    for round in 0..3 {
+        let before = made(&mut session);
+        session
+            .execute(&format!("INSERT INTO t VALUES ({round}); CHECKPOINT"))
+            .expect("runs");
+        assert_ne!(made(&mut session), before);
+    }
+    session
+        .execute("BEGIN; INSERT INTO t VALUES (7); CHECKPOINT; COMMIT")
+        .expect("runs");
+    session
+        .execute("SET statement_timeout = '10s'; CHECKPOINT")
+        .expect("runs");
+}

@@ -18,6 +18,7 @@ use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 /// Rows taken while the partition is held. Each is a look at cold memory: with four times as many, and without handing
 /// the partition over, the worker slept for it five times as long (decision 0018).
@@ -109,6 +110,8 @@ impl Shared {
     pub(crate) fn checkpoint(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
         let (mut mark, unused) = {
             let mut partition = self.partition.lock();
+            partition.checkpoints.begin();
+            self.checkpoint_asked.store(false, Ordering::Release);
             partition.drop_storage([]);
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;

@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     forcing: AtomicBool,
     log_thread: LogThread,
     checkpoints: AtomicU64,
+    /// A statement waits for a checkpoint that has not begun.
+    pub(crate) checkpoint_asked: AtomicBool,
     /// The node has more in memory than it may and nothing of it can leave before a checkpoint.
     pub(crate) crowded: AtomicBool,
     /// Transactions that were let in by load control although they are judged, and have not ended.
@@ -170,6 +172,9 @@ impl Shared {
         self.deliver_woken(partition, worker);
         self.keep_within_memory(partition);
         self.keep_admission(partition);
+        if partition.checkpoints.is_wanted() {
+            self.checkpoint_asked.store(true, Ordering::Release);
+        }
     }
 
     /// Forces the log unless another thread is at it; true if it was forced. Workers whose answers wait are woken. After a
@@ -342,6 +347,7 @@ impl Node {
             forcing: AtomicBool::new(false),
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),
+            checkpoint_asked: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             judged_inside: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
@@ -373,11 +379,17 @@ impl Node {
         NodeWorker::new(Arc::clone(&self.0), index, inbox)
     }
 
-    /// Whether enough log has gathered, or memory is so full, that a checkpoint is due.
+    /// Says that whoever calls this makes the checkpoints that are due: then CHECKPOINT waits for one.
+    pub fn serve_checkpoints(&self) {
+        self.0.partition.lock().checkpoints.serve();
+    }
+
+    /// Whether a statement has asked for one, enough log has gathered, or memory is so full, that a checkpoint is due.
     pub fn checkpoint_is_due(&self) -> bool {
         let mark = self.0.last_mark.load(Ordering::Relaxed);
         let gathered = self.0.forcer.appended_lsn().0.saturating_sub(mark);
-        if gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
+        let asked = self.0.checkpoint_asked.load(Ordering::Acquire);
+        if asked || gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
             return true;
         }
         if gathered == 0 {
@@ -407,6 +419,7 @@ impl Node {
         let made = self.0.checkpoint(carry_over);
         *self.0.checkpoint_failure.lock() = made.as_ref().err().cloned();
         let mut partition = self.0.partition.lock();
+        partition.checkpoints.end(made.as_ref().map(drop).map_err(Clone::clone));
         let report = match made {
             Ok(report) => report,
             Err(error) => {

@@ -15,6 +15,7 @@ use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
 use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
+use rubato_sql::checkpoints::Checkpoints;
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
 use rubato_storage::Store;
@@ -112,6 +113,7 @@ pub(crate) fn recover(
         refuses_writes: None,
         insight: Arc::default(),
         schema_changes: SchemaChanges::default(),
+        checkpoints: Checkpoints::default(),
         advisory: AdvisoryLocks::default(),
     };
     number_rows(&mut partition)?;

@@ -4,6 +4,7 @@
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, Sequence};
 use crate::catalog_codec;
+use crate::checkpoints::Checkpoints;
 use crate::executor::RowNumbers;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
@@ -36,6 +37,8 @@ pub struct Partition {
     pub schema_changes: SchemaChanges,
     /// Locks that have nothing to do with rows.
     pub advisory: AdvisoryLocks,
+    /// Checkpoints that statements ask for.
+    pub checkpoints: Checkpoints,
 }
 
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.

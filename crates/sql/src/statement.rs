@@ -103,7 +103,9 @@ pub enum Utility {
     Copy(CopyStatement),
     /// A schema change: the closure of decisions is [`SchemaChange`]; the executor moves the rows.
     Schema(SchemaChange),
-    /// VACUUM, ANALYZE, CHECKPOINT, CLUSTER and the like: nothing to do here but answer with the tag (CHECKPOINT does one).
+    /// CHECKPOINT.
+    Checkpoint,
+    /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
     Maintenance {
         /// The command tag.
         tag: &'static str,

@@ -92,7 +92,7 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("vacuum", |cursor| maintenance(cursor, "VACUUM")),
     ("analyze", |cursor| maintenance(cursor, "ANALYZE")),
     ("analyse", |cursor| maintenance(cursor, "ANALYZE")),
-    ("checkpoint", |cursor| maintenance(cursor, "CHECKPOINT")),
+    ("checkpoint", |cursor| done(cursor, Utility::Checkpoint)),
     ("cluster", |cursor| maintenance(cursor, "CLUSTER")),
     ("reindex", |cursor| maintenance(cursor, "REINDEX")),
     ("comment", |cursor| maintenance(cursor, "COMMENT")),

@@ -1,4 +1,4 @@
-//! Statements that wait for something other than rows: an advisory lock, or the time of `pg_sleep`.
+//! Statements that wait for something other than rows: an advisory lock, the time of `pg_sleep`, a checkpoint.
 //!
 //! A function cannot wait where it is called. It says what it waits for and gives an error; the statement is put back to its
 //! start, and runs again when the session is woken. So only a SELECT without FROM can wait, which has given nothing by then; what
@@ -7,13 +7,19 @@
 use super::finish::{reads_no_row, reset};
 use super::{Next, Session};
 use crate::advisory::AdvisoryLocks;
+use crate::checkpoints::Ticket;
+use crate::client::Responder;
 use crate::partition::Partition;
 use rubato_base::{Error, Result, SessionId};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
+use rubato_protocol::Outcome;
+use rubato_stages::StageKind;
 use std::cell::{Cell, RefCell};
 
 /// The longest sleep, in seconds: more than any server runs.
 const SLEEP_S_MAX: f64 = 1e10;
+/// How often CHECKPOINT looks whether it is done.
+const CHECKPOINT_LOOK_US: i64 = 5_000;
 
 /// What a statement waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(super) struct Pauses {
     pub(super) pause: Option<Pause>,
     /// Calls of `pg_sleep` that are over.
     slept: u32,
+    /// The checkpoint that it has asked for.
+    checkpoint: Option<Ticket>,
     /// Locks that it has been given.
     grants: Vec<Grant>,
     /// Whether the session has ever taken a lock.
@@ -156,6 +164,27 @@ impl Session {
         }
     }
 
+    /// CHECKPOINT: waits for one that begins now. Where nobody makes checkpoints there is nothing to do.
+    pub(super) fn checkpoint(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Outcome<Next> {
+        let asked = self.pauses.checkpoint.or_else(|| partition.checkpoints.ask());
+        self.pauses.checkpoint = asked;
+        match asked.map_or(Some(Ok(())), |ticket| partition.checkpoints.outcome(ticket)) {
+            Some(outcome) => {
+                outcome?;
+                Ok(self.answered("CHECKPOINT".to_owned(), partition, responder))
+            }
+            None => {
+                let look_us = self.now_us.saturating_add(CHECKPOINT_LOOK_US);
+                self.pauses.pause = Some(Pause::Until(look_us));
+                self.deadline_us = [self.statement_deadline_us(), Some(look_us)]
+                    .into_iter()
+                    .flatten()
+                    .min();
+                Ok(Next::Park(StageKind::Transaction))
+            }
+        }
+    }
+
     /// What the statement under way has locked it locks again when it is run again.
     pub(super) fn give_back_grants(&mut self, partition: &mut Partition) {
         for (key, shared, scope) in std::mem::take(&mut self.pauses.grants) {
@@ -174,6 +203,7 @@ impl Session {
             partition.advisory.stop_waiting(self.id);
         }
         self.pauses.slept = 0;
+        self.pauses.checkpoint = None;
         self.pauses.grants.clear();
     }
 

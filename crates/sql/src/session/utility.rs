@@ -108,6 +108,7 @@ impl Session {
             }
             Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
             Utility::Schema(change) => return self.change_schema(change, partition, context, responder),
+            Utility::Checkpoint => return self.checkpoint(partition, responder),
             Utility::Maintenance { tag } => (*tag).to_owned(),
             Utility::LockTable => {
                 self.require_block("LOCK TABLE")?;

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use rubato_workload::Client;
 
 use crate::arguments::{BenchCommand, CommonArguments};
 use crate::commands::{hotspot, tpcc, ycsb};
 use crate::error::BenchError;
+use crate::loading::LoadTimes;
 use crate::plot;
 use crate::report::{CheckReport, Comparison, Headline, RoundReport, TargetReport};
 use crate::url::Target;
@@ -21,7 +21,7 @@ pub(crate) trait Benchmark {
     /// Its settings in words.
     fn settings(&self) -> String;
     /// Creates and fills the tables; `None` if it is not to.
-    fn load(&mut self, sessions: &Sessions) -> Result<Option<Duration>, BenchError>;
+    fn load(&mut self, sessions: &Sessions) -> Result<Option<LoadTimes>, BenchError>;
     /// Runs one round (from 0).
     fn round(&mut self, sessions: &Sessions, round: u32) -> Result<RoundReport, BenchError>;
     /// Checks what must be true now.
@@ -112,7 +112,8 @@ fn compare<B: Benchmark>(
     }
     for (sessions, benchmark, report) in &mut runs {
         let loaded = benchmark.load(sessions)?;
-        report.load_s = loaded.map(|took| took.as_secs_f64());
+        report.load_s = loaded.map(|took| took.whole.as_secs_f64());
+        report.copy_s = loaded.map(|took| took.copied.as_secs_f64());
         if common.check && loaded.is_some() {
             report.checks.extend(benchmark.check(sessions, "after loading")?);
         }
@@ -187,18 +188,12 @@ fn describe(sessions: &Sessions) -> Result<TargetReport, BenchError> {
         server_version: connection.server_version().to_owned(),
         isolation: shown.unwrap_or_else(|_| "unknown".to_owned()),
         load_s: None,
+        copy_s: None,
         rounds: Vec::new(),
         headline: Headline { name: "", value: 0.0 },
         ratio_to_first: 0.0,
         checks: Vec::new(),
     })
-}
-
-/// Times something.
-pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T, BenchError>) -> Result<Duration, BenchError> {
-    let started = Instant::now();
-    work()?;
-    Ok(started.elapsed())
 }
 
 #[cfg(test)]

@@ -3,25 +3,46 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::error::BenchError;
 
+/// How long loading took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadTimes {
+    /// Copying the rows.
+    pub copied: Duration,
+    /// Everything: tables, rows, indexes, statistics, and a checkpoint.
+    pub whole: Duration,
+}
+
+/// Times a load that says itself how long copying the rows took.
+pub(crate) fn timed(load: impl FnOnce() -> Result<Duration, BenchError>) -> Result<LoadTimes, BenchError> {
+    let started = Instant::now();
+    let copied = load()?;
+    Ok(LoadTimes {
+        copied,
+        whole: started.elapsed(),
+    })
+}
+
 /// Runs the jobs in order over several sessions: `work` makes a session's worker, which is then given job after job
-/// and a function to report rows to. The first error stops all.
+/// and a function to report rows to. The first error stops all. Gives how long it took.
 pub(crate) fn load_in_parallel<J, W, M>(
     jobs: &[J],
     rows: u64,
     sessions: usize,
     show: bool,
     make_worker: M,
-) -> Result<(), BenchError>
+) -> Result<Duration, BenchError>
 where
     J: Sync,
     W: FnMut(&J, &dyn Fn(u64)) -> Result<(), BenchError>,
     M: Fn() -> Result<W, BenchError> + Sync,
 {
+    let started = Instant::now();
     let bar = bar(rows, show);
     let next = Mutex::new(jobs.iter());
     let failed = AtomicBool::new(false);
@@ -46,7 +67,7 @@ where
         results.by_ref().fold(Ok(()), Result::and)
     });
     bar.finish_and_clear();
-    result
+    result.map(|()| started.elapsed())
 }
 
 fn bar(rows: u64, show: bool) -> ProgressBar {

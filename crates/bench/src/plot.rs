@@ -219,6 +219,7 @@ mod tests {
             server_version: "15".to_owned(),
             isolation: "read committed".to_owned(),
             load_s: None,
+            copy_s: None,
             rounds: vec![round],
             headline: Headline {
                 name: "tpmC",

@@ -154,8 +154,10 @@ pub struct TargetReport {
     pub server_version: String,
     /// The isolation level of its sessions, as the server names it.
     pub isolation: String,
-    /// Time loading took in seconds, if it was loaded.
+    /// Time loading took in seconds, if it was loaded: with indexes, statistics and a checkpoint.
     pub load_s: Option<f64>,
+    /// The part of it in which rows were copied, in seconds.
+    pub copy_s: Option<f64>,
     /// Round by round.
     pub rounds: Vec<RoundReport>,
     /// The median of the rounds' headlines.

@@ -89,7 +89,9 @@ impl LogWriter {
         self.put()?;
         begin(true, &mut self.scratch);
         let end = self.put();
-        self.scratch = Vec::with_capacity(4096);
+        // What one large value has made of it is given back; the memory of usual parts is soon needed again.
+        self.scratch.clear();
+        self.scratch.shrink_to(2 * PART_BYTES_MAX);
         end
     }
 }

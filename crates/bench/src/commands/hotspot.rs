@@ -1,13 +1,12 @@
 //! The hot spot: running and checking over any client, and the command.
 
-use std::time::Duration;
-
 use rubato_workload::hotspot::{self, HotspotTerminal, Style, Tally};
 use rubato_workload::{Client, ClientError};
 
 use crate::arguments::HotspotArguments;
 use crate::compare::{Benchmark, Sessions, unchecked};
 use crate::error::BenchError;
+use crate::loading::LoadTimes;
 use crate::report::{CheckReport, RoundReport};
 use crate::runner::{RunSettings, run_terminals};
 
@@ -87,7 +86,7 @@ impl Benchmark for HotspotBenchmark {
     }
 
     /// The tables are small and created anew for each round.
-    fn load(&mut self, _: &Sessions) -> Result<Option<Duration>, BenchError> {
+    fn load(&mut self, _: &Sessions) -> Result<Option<LoadTimes>, BenchError> {
         Ok(None)
     }
 

@@ -8,17 +8,18 @@ use rubato_workload::tpcc::{
 use rubato_workload::{Client, ClientError};
 
 use crate::arguments::TpccArguments;
-use crate::compare::{Benchmark, Sessions, timed};
+use crate::compare::{Benchmark, Sessions};
 use crate::error::BenchError;
-use crate::loading::load_in_parallel;
+use crate::loading::{LoadTimes, load_in_parallel, timed};
 use crate::report::{CheckReport, Headline, RoundReport};
 use crate::runner::{RunSettings, run_terminals};
 
-/// Creates the tables and loads the population over several sessions at once, then indexes it.
+/// Creates the tables and loads the population over several sessions at once, then indexes it. Gives how long copying the rows
+/// took.
 ///
 /// # Errors
 /// A session could not be opened or a statement failed.
-pub fn load<C, F>(connect: F, scale: Scale, seed: u64, sessions: usize, progress: bool) -> Result<(), BenchError>
+pub fn load<C, F>(connect: F, scale: Scale, seed: u64, sessions: usize, progress: bool) -> Result<Duration, BenchError>
 where
     C: Client,
     F: Fn() -> Result<C, BenchError> + Sync,
@@ -27,7 +28,7 @@ where
     create_tables(&mut client).map_err(|error| BenchError::client("creating the tables of TPC-C", error))?;
     let jobs = load_jobs(scale, seed);
     let rows = jobs.iter().map(|job| job.rows()).sum();
-    load_in_parallel(&jobs, rows, sessions, progress, || {
+    let copied = load_in_parallel(&jobs, rows, sessions, progress, || {
         let mut client = connect()?;
         Ok(move |job: &rubato_workload::tpcc::LoadJob, progress: &dyn Fn(u64)| {
             let loaded = job.run(&mut client, progress);
@@ -37,7 +38,8 @@ where
         })
     })?;
     let indexed = create_indexes(&mut client).and_then(|()| settle(&mut client));
-    indexed.map_err(|error| BenchError::client("indexing TPC-C", error))
+    indexed.map_err(|error| BenchError::client("indexing TPC-C", error))?;
+    Ok(copied)
 }
 
 /// Runs the terminals; the headline is tpmC: committed New-Orders a minute, those rolled back by design not counted.
@@ -155,7 +157,7 @@ impl Benchmark for TpccBenchmark {
         format!("{warehouses} warehouse{plural}, {terminals} terminals, {pace}{trips}{hot}{locks}")
     }
 
-    fn load(&mut self, sessions: &Sessions) -> Result<Option<Duration>, BenchError> {
+    fn load(&mut self, sessions: &Sessions) -> Result<Option<LoadTimes>, BenchError> {
         if !self.is_loaded_anew {
             return Ok(None);
         }

@@ -9,9 +9,9 @@ use rubato_workload::ycsb::{
 };
 
 use crate::arguments::YcsbArguments;
-use crate::compare::{Benchmark, Sessions, timed};
+use crate::compare::{Benchmark, Sessions};
 use crate::error::BenchError;
-use crate::loading::load_in_parallel;
+use crate::loading::{LoadTimes, load_in_parallel, timed};
 use crate::report::{CheckReport, RoundReport};
 use crate::runner::{RunSettings, run_terminals};
 
@@ -28,18 +28,18 @@ pub struct YcsbSettings {
     pub seed: u64,
 }
 
-/// Creates the table and loads it over several sessions at once.
+/// Creates the table and loads it over several sessions at once. Gives how long copying the rows took.
 ///
 /// # Errors
 /// A session could not be opened or a statement failed.
-pub fn load<C, F>(connect: F, shape: Shape, seed: u64, sessions: usize, progress: bool) -> Result<(), BenchError>
+pub fn load<C, F>(connect: F, shape: Shape, seed: u64, sessions: usize, progress: bool) -> Result<Duration, BenchError>
 where
     C: Client,
     F: Fn() -> Result<C, BenchError> + Sync,
 {
     let mut client = connect()?;
     create_table(&mut client, shape).map_err(|error| BenchError::client("creating the table of YCSB", error))?;
-    load_in_parallel(&load_parts(shape, seed), shape.records, sessions, progress, || {
+    let copied = load_in_parallel(&load_parts(shape, seed), shape.records, sessions, progress, || {
         let mut client = connect()?;
         Ok(move |part: &ycsb::LoadPart, progress: &dyn Fn(u64)| {
             let loaded = part.run(&mut client, progress);
@@ -48,7 +48,8 @@ where
                 .map_err(|error| BenchError::client("loading YCSB", error))
         })
     })?;
-    ycsb::settle(&mut client).map_err(|error| BenchError::client("settling YCSB", error))
+    ycsb::settle(&mut client).map_err(|error| BenchError::client("settling YCSB", error))?;
+    Ok(copied)
 }
 
 /// Runs the clients; `records` is shared by all runs on the same table.
@@ -169,7 +170,7 @@ impl Benchmark for YcsbBenchmark {
         format!("{records} records in {columns} columns, {choice}, {clients} clients")
     }
 
-    fn load(&mut self, sessions: &Sessions) -> Result<Option<Duration>, BenchError> {
+    fn load(&mut self, sessions: &Sessions) -> Result<Option<LoadTimes>, BenchError> {
         if !self.is_loaded_anew {
             return Ok(None);
         }

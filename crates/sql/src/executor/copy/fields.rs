@@ -72,6 +72,20 @@ impl Fields {
             Place::Null => None,
         }
     }
+
+    /// The part of `text` that is field `index`; `None` where it does not stand in the data as it is.
+    pub(super) fn part_of<'a>(&self, index: usize, text: &'a str) -> Option<&'a str> {
+        match &self.places[index] {
+            Place::Data(range) => text.get(range.clone()),
+            Place::Scratch(_) | Place::Null => None,
+        }
+    }
+}
+
+/// The whole record as text, where all of it is UTF-8 without NUL: then its fields need not be looked at one by one.
+pub(super) fn whole_text(record: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(record).ok()?;
+    memchr::memchr(0, record).is_none().then_some(text)
 }
 
 /// 22P04.

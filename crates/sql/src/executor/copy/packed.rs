@@ -1,6 +1,6 @@
 //! Records turned into packed rows and keys, without the partition: what COPY has read and not placed yet.
 
-use super::fields::{Fields, bad_format, text_of};
+use super::fields::{Fields, bad_format, text_of, whole_text};
 use super::place_of;
 use crate::catalog::Table;
 use crate::executor::constraints::{check_conditions, check_row};
@@ -141,6 +141,7 @@ impl Packer {
             return Err(error.with_context(self.place_of_record(record, line)));
         }
         self.encoded.clear();
+        let text = if self.is_binary { None } else { whole_text(record) };
         for place in 0..self.columns.len() {
             let column = self.columns[place];
             if place >= fields.len() {
@@ -149,8 +150,9 @@ impl Packer {
                 return Err(error.with_context(self.place_of_record(record, line)));
             }
             let start = self.encoded.len();
+            let part = text.and_then(|text| fields.part_of(place, text));
             if let Some(bytes) = fields.get(place, record)
-                && let Err(error) = self.encode_field(column, bytes, evaluation)
+                && let Err(error) = self.encode_field(column, bytes, part, evaluation)
             {
                 return Err(error.with_context(self.place_of_field(column, bytes, line)));
             }
@@ -164,14 +166,22 @@ impl Packer {
         Ok(())
     }
 
-    fn encode_field(&mut self, column: usize, bytes: &[u8], evaluation: &EvalContext<'_>) -> Result<()> {
+    /// Encodes a field; `text` is the same if that is known to be text.
+    fn encode_field(
+        &mut self,
+        column: usize,
+        bytes: &[u8],
+        text: Option<&str>,
+        evaluation: &EvalContext<'_>,
+    ) -> Result<()> {
         let column_type = self.table.columns[column].column_type;
         if self.is_binary {
             let value = parse_binary(column_type.data_type, column_type.modifier, bytes)?;
             encode_value(&value, &mut self.encoded);
             return Ok(());
         }
-        encode_text(column_type, text_of(bytes)?, evaluation.text, &mut self.encoded)
+        let text = text.map_or_else(|| text_of(bytes), Ok)?;
+        encode_text(column_type, text, evaluation.text, &mut self.encoded)
     }
 
     fn place_of_record(&self, record: &[u8], line: u64) -> String {

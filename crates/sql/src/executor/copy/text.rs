@@ -55,13 +55,28 @@ impl TextParser {
     }
 
     fn split(&self, line: &[u8], has_escapes: bool, fields: &mut Fields) {
+        if has_escapes {
+            return self.split_escaped(line, fields);
+        }
+        let mut start = 0;
+        for end in memchr::memchr_iter(self.delimiter, line).chain([line.len()]) {
+            if line[start..end] == self.null {
+                fields.push_null();
+            } else {
+                fields.push_data(start..end);
+            }
+            start = end + 1;
+        }
+    }
+
+    fn split_escaped(&self, line: &[u8], fields: &mut Fields) {
         let mut start = 0;
         loop {
-            let end = find_delimiter(&line[start..], self.delimiter, has_escapes).map_or(line.len(), |at| start + at);
+            let end = find_delimiter(&line[start..], self.delimiter).map_or(line.len(), |at| start + at);
             let field = &line[start..end];
             if field == self.null {
                 fields.push_null();
-            } else if has_escapes && field.contains(&b'\\') {
+            } else if field.contains(&b'\\') {
                 let from = fields.scratch.len();
                 unescape(field, &mut fields.scratch);
                 fields.push_scratch(from);
@@ -89,10 +104,8 @@ fn find_line_end(data: &[u8]) -> Option<usize> {
     }
 }
 
-fn find_delimiter(rest: &[u8], delimiter: u8, has_escapes: bool) -> Option<usize> {
-    if !has_escapes {
-        return rest.iter().position(|byte| *byte == delimiter);
-    }
+/// The first delimiter that no backslash stands before.
+fn find_delimiter(rest: &[u8], delimiter: u8) -> Option<usize> {
     let mut at = 0;
     while at < rest.len() {
         match rest[at] {

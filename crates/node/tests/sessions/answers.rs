@@ -377,3 +377,13 @@ fn an_error_is_told_when_what_it_was_drawn_from_has_committed() {
         );
     }
 }
+
+#[test]
+fn a_string_is_no_alias() {
+    let mut world = World::new(1);
+    for wrong in ["select 1 'b'", "select 1 as 'b'", "select 'a' 'b'", "select $$a$$ 'b'"] {
+        let said = world.ask(0, wrong);
+        assert!(said.iter().any(|line| line.starts_with("E 42601")), "{wrong}: {said:?}");
+    }
+    assert_eq!(world.rows(0, "select 'a'\n  'b', date '2024-02-01'"), ["ab|2024-02-01"]);
+}

@@ -140,6 +140,10 @@ impl Context<'_> {
             match entry {
                 ast::SelectItem::UnnamedExpr(expr) => items.push(self.item(&binder, expr, None)?),
                 ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    if alias.quote_style == Some('\'') {
+                        let message = format!("syntax error at or near \"'{}'\"", alias.value);
+                        return located(self, alias.span, Err(Error::new(SqlState::SYNTAX_ERROR, message)));
+                    }
                     items.push(self.item(&binder, expr, Some(fold(alias)))?);
                 }
                 ast::SelectItem::Wildcard(_) if scope.relations.is_empty() => {

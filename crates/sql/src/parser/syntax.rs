@@ -5,7 +5,7 @@ use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 /// The largest statement text; larger loads go through COPY.
 pub(crate) const STATEMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -244,8 +244,39 @@ fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
             let message = "zero-length delimited identifier at or near \"\"\"\"";
             Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(source.position(empty.span)))
         }
-        None => Ok(tokens),
+        None => join_strings(source, tokens),
     }
+}
+
+/// Strings with a line end between them are one, as the standard has it. On one line they are an error; the library would take the
+/// second for an alias.
+fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let ends_line = |token: &TokenWithSpan| {
+        matches!(
+            token.token,
+            Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. })
+        )
+    };
+    let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let before = joined.iter().rposition(|token| !is_blank(token));
+        if let (Token::SingleQuotedString(text), Some(at)) = (&token.token, before)
+            && matches!(joined[at].token, Token::SingleQuotedString(_))
+        {
+            if !joined[at + 1..].iter().any(ends_line) {
+                let offset = source.offset(token.span.start).unwrap_or_default();
+                return Err(source.syntax_error(offset));
+            }
+            joined.truncate(at + 1);
+            if let Token::SingleQuotedString(begun) = &mut joined[at].token {
+                begun.push_str(text);
+            }
+        } else {
+            joined.push(token);
+        }
+    }
+    Ok(joined)
 }
 
 /// `TABLE name` is `SELECT * FROM name`; the library knows it only within other queries, and forgets how the name was written.
@@ -412,6 +443,16 @@ mod tests {
     fn error(sql: &str) -> (String, Option<u32>) {
         let error = parse_statement(Source::new(sql)).unwrap_err();
         (error.message().to_owned(), error.fields().position)
+    }
+
+    #[test]
+    fn strings_on_several_lines_are_one() {
+        let joined = parse_statement(Source::new("select 'a' -- more\n 'b'\n\n'c', 'd'")).unwrap();
+        assert_eq!(joined.statement.to_string(), "SELECT 'abc', 'd'");
+        assert_eq!(
+            error("select 'a' 'b'"),
+            ("syntax error at or near \"'b'\"".into(), Some(12))
+        );
     }
 
     #[test]

@@ -256,7 +256,10 @@ fn one_byte(what: &str, given: Option<&str>, default: u8) -> Result<u8> {
     match given.map(str::as_bytes) {
         None => Ok(default),
         Some([byte]) => Ok(*byte),
-        Some(_) => Err(option_error(format!("COPY {what} must be a single one-byte character"))),
+        Some(_) => Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("COPY {what} must be a single one-byte character"),
+        )),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{ColumnType, DataType, Result};
 /// Appends the encoded form (see [`encode_value`]) of the value that [`parse_text`] reads from `text`, with the same errors. A
 /// string is copied once and never held in between. It must not hold a NUL.
 pub fn encode_text(column_type: ColumnType, text: &str, context: &TextContext, out: &mut Vec<u8>) -> Result<()> {
+    debug_assert!(!text.as_bytes().contains(&0), "whoever calls has looked");
     match missing_blanks(column_type, text) {
         Some(blanks) => {
             out.push(DataType::Text as u8);

@@ -387,3 +387,28 @@ fn a_string_is_no_alias() {
     }
     assert_eq!(world.rows(0, "select 'a'\n  'b', date '2024-02-01'"), ["ab|2024-02-01"]);
 }
+
+/// A record is looked at once as a whole, fields with escapes by themselves.
+#[test]
+fn copy_refuses_what_is_no_text() {
+    let mut world = World::new(1);
+    world.must(0, "create table t (id int primary key, note text, code char(3))");
+    for wrong in [
+        &b"1\ta\0b\tc\n"[..],
+        b"1\ta\\000b\tc\n",
+        b"1\ta\xffb\tc\n",
+        b"1\tab\t\0\n",
+    ] {
+        let requests = [
+            query("copy t from stdin"),
+            Request::CopyData(wrong.into()),
+            Request::CopyDone,
+        ];
+        let said = world.tell(0, requests);
+        assert!(
+            said.iter().any(|line| line.starts_with("E 22021")),
+            "{wrong:?}: {said:?}"
+        );
+        assert_eq!(world.rows(0, "select count(*) from t"), ["0"]);
+    }
+}

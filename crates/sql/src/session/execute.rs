@@ -320,9 +320,9 @@ impl Session {
             Err(Stop::Fail(error)) => self.fail(error, partition, responder),
             Err(Stop::Abort(error)) => self.run_again(error, partition, responder),
             Err(Stop::Wait(wait)) => {
-                self.current
-                    .iter_mut()
-                    .for_each(|current| current.failure = Some(error.clone()));
+                if let Some(current) = &mut self.current {
+                    current.failure = Some(error);
+                }
                 self.park(&wait)
             }
         }

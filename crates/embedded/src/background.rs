@@ -73,7 +73,7 @@ impl Drop for Background {
 
 /// A thread for a job that ends by itself; false if there is none.
 pub(crate) fn lend_thread(job: rubato_node::Job) -> bool {
-    std::thread::Builder::new().name("read-log".into()).spawn(job).is_ok()
+    std::thread::Builder::new().name("helper".into()).spawn(job).is_ok()
 }
 
 fn run(node: &Node, signal: &Signal) {

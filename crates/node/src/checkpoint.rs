@@ -8,7 +8,7 @@
 use crate::errors::{log_error, store_error};
 use crate::node::Shared;
 use crate::record::damaged;
-use crate::source::put_rows;
+use crate::source::batch_of;
 use parking_lot::MutexGuard;
 use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 /// the partition over, the worker slept for it five times as long (decision 0018).
 const TAKE_ROWS: usize = 256;
 /// Bytes of one batch of the store.
-const BATCH_BYTES: usize = 2 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 /// The table of the store that holds the mark.
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
@@ -159,7 +159,7 @@ impl Shared {
             partition.drop_storage([]);
         }
         let mut batch = Batch::new();
-        batch.put(MARK_TABLE, MARK_KEY.to_vec(), mark.encode());
+        batch.put(MARK_TABLE, MARK_KEY, mark.encode());
         self.forcer.force().map_err(|error| log_error(&error))?;
         self.store
             .apply(batch)
@@ -192,9 +192,10 @@ impl Shared {
     fn write_rows(&self, rows: &[DirtyRow]) -> Result<()> {
         // The log before the store: else a crash could keep one row of a transaction whose record is lost.
         self.forcer.force().map_err(|error| log_error(&error))?;
-        let mut batch = Batch::new();
-        put_rows(rows, &mut batch);
-        self.store.apply(batch).map_err(|error| store_error(&error))
+        let mut batches = in_order(rows).into_iter();
+        batches
+            .try_for_each(|batch| self.store.apply(batch))
+            .map_err(|error| store_error(&error))
     }
 
     /// Storage of which the store may hold rows, and that neither the catalog nor an open transaction has: once the mark with that
@@ -210,7 +211,12 @@ impl Shared {
     }
 
     fn drop_unused_storage(&self, unused: &[TableId]) -> Result<()> {
+        if !unused.is_empty() {
+            // Rows that are still on their way there would come after it was dropped.
+            self.laying.finish(&[])?;
+        }
         for gone in unused {
+            self.laying.forget(*gone);
             self.store.drop_table(gone.0).map_err(|error| store_error(&error))?;
             self.stored.lock().remove(gone);
         }
@@ -227,6 +233,17 @@ pub struct CheckpointReport {
     pub rows: u64,
 }
 
+/// Deletions apart: a batch without any need not go through the store's journal. They are first, since a key whose deletion was
+/// taken may have a row again that was taken later.
+fn in_order(rows: &[DirtyRow]) -> [Batch; 2] {
+    let is_deleted = |row: &&DirtyRow| row.row.is_none();
+    let (deleted, stored) = (
+        rows.iter().filter(is_deleted),
+        rows.iter().filter(|row| !is_deleted(row)),
+    );
+    [batch_of(deleted), batch_of(stored)]
+}
+
 fn row_cost(row: &DirtyRow) -> usize {
     size_of::<DirtyRow>() + row.key.heap_bytes() + row.row.as_ref().map_or(0, |row| row.as_bytes().len())
 }
@@ -241,11 +258,35 @@ pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_by
             bytes += taken.iter().map(row_cost).sum::<usize>();
             rows.extend(taken);
         }
-        let mut batch = Batch::new();
-        put_rows(&rows, &mut batch);
-        store.apply(batch).map_err(|error| store_error(&error))?;
+        store
+            .apply(batch_of(rows.iter()))
+            .map_err(|error| store_error(&error))?;
         database.flushed(&rows);
     }
     while !database.evict(target_bytes) && !database.nothing_may_leave() {}
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::{Key, Row, Value};
+    use rubato_storage::MemoryStore;
+
+    #[test]
+    fn a_key_that_was_deleted_and_has_a_row_again_keeps_it() {
+        let at = |cts: u64, row: Option<Row>| DirtyRow {
+            table: TableId(1),
+            key: Key::from_bytes(b"key"),
+            cts: Timestamp(cts),
+            row,
+        };
+        let row = Row::from_values(&[Value::Int4(7)]);
+        let store = MemoryStore::new();
+        for batch in in_order(&[at(1, None), at(2, Some(row.clone()))]) {
+            store.apply(batch).expect("applies");
+        }
+        let stored = store.get(1, b"key").expect("reads").expect("a row");
+        assert_eq!(&stored[8..], row.as_bytes());
+    }
 }

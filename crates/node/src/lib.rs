@@ -20,6 +20,7 @@ mod door;
 mod driver;
 mod errors;
 pub mod grid;
+mod laying;
 mod node;
 mod read_ahead;
 mod record;

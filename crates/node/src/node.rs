@@ -3,6 +3,7 @@
 use crate::checkpoint::{CarryOver, CheckpointReport};
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
+use crate::laying::Laying;
 use crate::read_ahead::Helper;
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
 use crate::source::StoredTables;
@@ -55,7 +56,8 @@ pub struct NodeSettings {
     /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
     /// stands still.
     pub clock_us: fn() -> i64,
-    /// Lends a thread to a recovery, to read the log ahead; without one it does everything itself.
+    /// Lends a thread to a recovery, to read the log ahead, and to a load, to write rows to the store; without one, whoever needs
+    /// it does everything itself.
     pub helper: Option<Helper>,
     /// Is told every second or so how far a recovery has come.
     pub on_recovery: fn(RecoveryProgress),
@@ -88,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
     /// Storage of which the store may hold rows.
     pub(crate) stored: StoredTables,
+    /// Rows on their way there.
+    pub(crate) laying: Arc<Laying>,
     /// Held by the thread that forces the log.
     forcing: AtomicBool,
     log_thread: LogThread,
@@ -344,6 +348,7 @@ impl Node {
             store,
             inboxes: Mutex::new(Vec::new()),
             stored: recovered.stored,
+            laying: recovered.laying,
             forcing: AtomicBool::new(false),
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),

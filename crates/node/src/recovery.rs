@@ -3,6 +3,7 @@
 use crate::checkpoint::{MARK_TABLE, Mark, spill, storage_ids};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
+use crate::laying::Laying;
 use crate::node::NodeSettings;
 use crate::read_ahead::LogSource;
 use crate::record::{LoggedChange, Record, damaged};
@@ -57,6 +58,7 @@ pub(crate) struct Recovery<'a> {
     next_storage_id: u32,
     parts: Vec<LoggedChange>,
     stored: StoredTables,
+    laying: Arc<Laying>,
     store: &'a dyn Store,
     grid: GridPast,
 }
@@ -78,6 +80,7 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// What of it no later catalog has is dropped with the next mark.
     pub(crate) stored: StoredTables,
+    pub(crate) laying: Arc<Laying>,
     pub(crate) grid: GridPast,
 }
 
@@ -100,7 +103,7 @@ pub(crate) fn recover(
     };
     let (recovery, mut report) = replay(store, directory, settings, Some(bounds))?;
     report.cut_bytes = tail.dropped_bytes;
-    let stored = Arc::clone(&recovery.stored);
+    let (stored, laying) = (Arc::clone(&recovery.stored), Arc::clone(&recovery.laying));
     drop_unknown(&**store, &stored.lock())?;
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
@@ -124,6 +127,7 @@ pub(crate) fn recover(
         log_end,
         report,
         stored,
+        laying,
         grid: recovery.grid,
     })
 }
@@ -191,9 +195,11 @@ impl<'a> Recovery<'a> {
         let tables: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
         let stored = StoredTables::default();
         stored.lock().clone_from(&tables);
+        let laying = Arc::new(Laying::new(Arc::clone(store), settings.helper, settings.memory_bytes));
         let source = Box::new(StoreSource {
             store: Arc::clone(store),
             stored: Arc::clone(&stored),
+            laying: Arc::clone(&laying),
         });
         let mut database = FormulaDatabase::new(source, settings.policies, mark.clock);
         tables.iter().for_each(|storage| database.open_table(*storage));
@@ -212,6 +218,7 @@ impl<'a> Recovery<'a> {
             next_storage_id: mark.next_storage_id,
             parts: Vec::new(),
             stored,
+            laying,
             store: &**store,
             grid: GridPast::default(),
         }

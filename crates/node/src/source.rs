@@ -1,10 +1,11 @@
 //! Rows of the store as the protocol reads them.
 
 use crate::errors::store_error;
+use crate::laying::Laying;
 use crate::record::damaged;
 use parking_lot::Mutex;
 use rubato_base::{Key, Result, Row, TableId, Timestamp};
-use rubato_protocol::{DirtyRow, RowSource, StoredRow};
+use rubato_protocol::{DirtyRow, LaidRow, RowSource, StoredRow};
 use rubato_storage::{Batch, Store};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -17,6 +18,7 @@ pub(crate) type StoredTables = Arc<Mutex<BTreeSet<TableId>>>;
 pub(crate) struct StoreSource {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) stored: StoredTables,
+    pub(crate) laying: Arc<Laying>,
 }
 
 impl RowSource for StoreSource {
@@ -46,15 +48,18 @@ impl RowSource for StoreSource {
         true
     }
 
-    fn lay_down(&self, rows: &[DirtyRow]) -> Result<()> {
+    fn lay_down(&self, table: TableId, rows: &mut dyn Iterator<Item = LaidRow<'_>>) -> Result<u64> {
         // Noted first: what was written by half is to be dropped as well.
-        self.stored.lock().extend(rows.iter().map(|row| row.table));
-        let mut batch = Batch::new();
-        put_rows(rows, &mut batch);
-        self.store.apply(batch).map_err(|error| store_error(&error))
+        self.stored.lock().insert(table);
+        self.laying.take(table, rows)
     }
 
-    fn make_durable(&self) -> Result<()> {
+    fn laid_down(&self) -> u64 {
+        self.laying.done()
+    }
+
+    fn make_durable(&self, tables: &[TableId]) -> Result<()> {
+        self.laying.finish(tables)?;
         self.store.force().map_err(|error| store_error(&error))
     }
 }
@@ -70,19 +75,22 @@ fn decode(bytes: &[u8]) -> Result<StoredRow> {
     })
 }
 
-/// Puts rows of a checkpoint into a batch.
-pub(crate) fn put_rows(rows: &[DirtyRow], batch: &mut Batch) {
-    batch.reserve(rows.len());
+/// A batch with rows of a checkpoint.
+pub(crate) fn batch_of<'a>(rows: impl Iterator<Item = &'a DirtyRow> + Clone) -> Batch {
+    let bytes = |row: &DirtyRow| {
+        let content = row
+            .row
+            .as_ref()
+            .map_or(0, |content| size_of::<u64>() + content.as_bytes().len());
+        row.key.as_bytes().len() + content
+    };
+    let mut batch = Batch::with_capacity(rows.clone().count(), rows.clone().map(bytes).sum());
     for row in rows {
-        let key = row.key.as_bytes().to_vec();
+        let key = row.key.as_bytes();
         match &row.row {
-            Some(content) => {
-                let mut value = Vec::with_capacity(8 + content.as_bytes().len());
-                value.extend_from_slice(&row.cts.0.to_le_bytes());
-                value.extend_from_slice(content.as_bytes());
-                batch.put(row.table.0, key, value);
-            }
+            Some(content) => batch.put_parts(row.table.0, key, &[&row.cts.0.to_le_bytes(), content.as_bytes()]),
             None => batch.delete(row.table.0, key),
         }
     }
+    batch
 }

@@ -1,6 +1,5 @@
 //! What the protocol is asked and how it answers.
 
-use crate::memory::DirtyRow;
 use rubato_base::{
     ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId,
 };
@@ -27,17 +26,27 @@ pub trait RowSource: Send {
         false
     }
 
-    /// Takes rows of storage that one open transaction knows, see `laying.rs`. They are durable after the next
-    /// [`RowSource::make_durable`].
-    fn lay_down(&self, _rows: &[DirtyRow]) -> Result<()> {
+    /// Takes rows of storage that one open transaction knows, see `laying.rs`, in the order of calls. They are on their way to the
+    /// store then, and readable there once [`RowSource::laid_down`] has reached what this returns. Waits where too many are.
+    ///
+    /// An error, of this call or of an earlier one's rows, is one of the whole storage: it will not hold what was laid there.
+    fn lay_down(&self, _table: TableId, _rows: &mut dyn Iterator<Item = LaidRow<'_>>) -> Result<u64> {
         Err(Error::internal("these rows are kept in memory only"))
     }
 
-    /// Makes durable what was laid down.
-    fn make_durable(&self) -> Result<()> {
+    /// How far what was laid down has come.
+    fn laid_down(&self) -> u64 {
+        0
+    }
+
+    /// Makes durable what was laid down in the storage `tables`, all of it.
+    fn make_durable(&self, _tables: &[TableId]) -> Result<()> {
         Ok(())
     }
 }
+
+/// A row that is laid down: its key, the timestamp below which it counts as committed, the row.
+pub type LaidRow<'a> = (&'a Key, Timestamp, &'a Row);
 
 /// A row of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]

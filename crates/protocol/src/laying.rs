@@ -11,9 +11,9 @@
 use crate::api::{Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::Item;
-use crate::memory::DirtyRow;
-use crate::table::row_bytes;
+use crate::table::{Slot, row_bytes};
 use rubato_base::{Error, Key, Row, TableId, Timestamp, TransactionId};
+use std::collections::VecDeque;
 
 /// Rows that are laid down together, ...
 const LAID_DOWN_ROWS: usize = 2048;
@@ -29,8 +29,17 @@ pub(crate) enum Laying {
     None,
     /// They are laid, and in memory only.
     InMemory,
-    /// They are laid, and go to the store; these keys are still to go.
-    Down(Vec<Key>),
+    /// They are laid, and go to the store.
+    Down(Down),
+}
+
+/// Where rows that are laid down have come. Until the store has them they are dirty, so that their slots do not move.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Down {
+    /// Not given to the store yet.
+    to_give: Vec<Slot>,
+    /// Given: they are in the store when it has come so far.
+    given: VecDeque<(u64, Vec<Slot>)>,
 }
 
 impl FormulaDatabase {
@@ -86,7 +95,7 @@ impl FormulaDatabase {
             if let Ok(held) = table_of(&mut self.tables, *table)
                 && !matches!(held.private, Some(Laying::Down(_)))
             {
-                held.private = Some(Laying::Down(Vec::new()));
+                held.private = Some(Laying::Down(Down::default()));
             }
         }
         true
@@ -117,9 +126,6 @@ impl FormulaDatabase {
         if is_taken {
             return Ok(false);
         }
-        if let Some(Laying::Down(keys)) = &mut held.private {
-            keys.push(key.clone());
-        }
         let slot = match looked_for {
             Some(slot) => slot,
             None => held.add(key, Item::default(), &mut self.memory_bytes),
@@ -130,6 +136,9 @@ impl FormulaDatabase {
         (item.row, item.cts) = (Some(row), Timestamp(ts.0.saturating_sub(1)));
         held.touched(slot, before, &mut self.memory_bytes);
         held.last_cts = held.last_cts.max(ts);
+        if let Some(Laying::Down(down)) = &mut held.private {
+            down.to_give.push(slot);
+        }
         self.put_laid_if_many(table)?;
         Ok(true)
     }
@@ -139,10 +148,14 @@ impl FormulaDatabase {
         let kept_rows_max = self.memory_bytes_max / MEMORY_BYTES_PER_KEPT_ROW;
         let held = table_of(&mut self.tables, table)?;
         match &held.private {
-            Some(Laying::Down(keys)) if keys.len() >= rows_max => self.put_laid(table),
+            Some(Laying::Down(down)) if down.to_give.len() >= rows_max => self.give_laid(table),
             Some(Laying::InMemory) if held.len() >= kept_rows_max && self.source.takes_rows() => {
-                held.private = Some(Laying::Down(held.keys().map(|(key, _)| key.clone()).collect()));
-                self.put_laid(table)
+                let to_give = held.keys().map(|(_, slot)| *slot).collect();
+                held.private = Some(Laying::Down(Down {
+                    to_give,
+                    given: VecDeque::new(),
+                }));
+                self.give_laid(table)
             }
             _ => Ok(()),
         }
@@ -152,10 +165,13 @@ impl FormulaDatabase {
     pub fn finish_laying(&mut self, tables: &[TableId]) -> Outcome<bool> {
         let down: Vec<TableId> = tables.iter().copied().filter(|id| self.is_laid_down(*id)).collect();
         for table in &down {
-            self.put_laid(*table)?;
+            self.give_laid(*table)?;
         }
         if !down.is_empty() {
-            self.source.make_durable()?;
+            self.source.make_durable(&down)?;
+        }
+        for table in &down {
+            self.note_laid(*table)?;
         }
         Ok(!tables.is_empty() && down.len() == tables.len())
     }
@@ -165,30 +181,40 @@ impl FormulaDatabase {
         held.private.as_ref()
     }
 
-    /// Gives the store the rows that it is to have.
-    fn put_laid(&mut self, table: TableId) -> Outcome<()> {
+    /// Gives the store the rows that it is to have, and notes which of those given before it has.
+    fn give_laid(&mut self, table: TableId) -> Outcome<()> {
         let held = table_of(&mut self.tables, table)?;
-        let Some(Laying::Down(keys)) = &mut held.private else {
+        let Some(Laying::Down(down)) = &mut held.private else {
             return Ok(());
         };
-        let keys = std::mem::take(keys);
-        for some in keys.chunks(LAID_DOWN_ROWS) {
-            let slots: Vec<_> = some.iter().filter_map(|key| held.find(key.as_bytes())).collect();
-            let rows: Vec<DirtyRow> = slots.iter().map(|slot| dirty_row(table, held.item(*slot))).collect();
-            self.source.lay_down(&rows)?;
+        let slots = std::mem::take(&mut down.to_give);
+        let mut given = Vec::new();
+        for some in slots.chunks(LAID_DOWN_ROWS) {
+            let items = some.iter().map(|slot| held.item(*slot));
+            let mut rows = items.filter_map(|item| Some((&item.key, item.cts, item.row.as_ref()?)));
+            given.push((self.source.lay_down(table, &mut rows)?, some.to_vec()));
+        }
+        if let Some(Laying::Down(down)) = &mut held.private {
+            down.given.extend(given);
+        }
+        self.note_laid(table)
+    }
+
+    /// What the store has may leave memory.
+    fn note_laid(&mut self, table: TableId) -> Outcome<()> {
+        let held = table_of(&mut self.tables, table)?;
+        let laid_down = self.source.laid_down();
+        loop {
+            let Some(Laying::Down(down)) = &mut held.private else {
+                return Ok(());
+            };
+            if down.given.front().is_none_or(|(place, _)| *place > laid_down) {
+                return Ok(());
+            }
+            let slots = down.given.pop_front().map(|(_, slots)| slots).unwrap_or_default();
             for slot in slots {
                 held.dirty -= usize::from(std::mem::take(&mut held.item_mut(slot).dirty));
             }
         }
-        Ok(())
-    }
-}
-
-fn dirty_row(table: TableId, item: &Item) -> DirtyRow {
-    DirtyRow {
-        table,
-        key: item.key.clone(),
-        cts: item.cts,
-        row: item.row.clone(),
     }
 }

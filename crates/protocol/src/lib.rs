@@ -41,8 +41,8 @@ mod write;
 pub use admission::{Admission, Potential};
 pub use api::{
     BeginOptions, BlindUpdate, Change, Changes, CommitLog, CommitPolicy, CommitRecord, Committed, DecisionRecord,
-    Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource, Savepoint,
-    ScanEnd, StandingRecord, Stop, StoredRow, Wait, WaitReason,
+    Insertion, KeyRange, LaidRow, OnBusy, OrderedRead, Outcome, Policies, PrepareRecord, QueuePolicy, RowSource,
+    Savepoint, ScanEnd, StandingRecord, Stop, StoredRow, Wait, WaitReason,
 };
 pub use branch::Prepared;
 pub use contention::{HotItem, ItemCounts, Place, Waiting};

@@ -3,7 +3,9 @@
 use crate::engine::{Engine, Entry, sorted};
 use crate::keys::{self, OwnKey};
 use crate::layout;
-use rubato_storage::{Batch, CheckReport, Error, KEY_BYTES_MAX, KeyValue, Result, Store, bounds_are_empty};
+use rubato_storage::{
+    Batch, Change, CheckReport, Error, KEY_BYTES_MAX, KeyValue, Result, Sorted, Store, bounds_are_empty,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
@@ -42,6 +44,27 @@ struct Writes {
     /// successor, because they are visible already.
     unforced: Vec<Vec<Entry>>,
     unforced_bytes: usize,
+}
+
+/// Where the changes of a batch go.
+struct Spaces<'a> {
+    /// In the order of the spaces, as their keys come in the engine.
+    changes_of: Vec<(u32, Sorted<'a>)>,
+    /// Tables that have got a space.
+    new: Vec<(u32, u32)>,
+    /// The space that the next new table gets.
+    next: u32,
+    /// What this room notes of the new ones, in the order of keys: before those of all tables.
+    own_entries: Vec<Entry>,
+}
+
+/// Changes of the table with that space, for the engine.
+fn entries<'a>(space: u32, changes: Sorted<'a>) -> impl Iterator<Item = Entry> + 'a {
+    let entry = move |change: Change<'a>| {
+        let key = keys::in_space(space, change.key).into();
+        (key, change.value.map(fjall::Slice::from))
+    };
+    changes.changes().map(entry)
 }
 
 impl EmbeddedStore {
@@ -195,6 +218,54 @@ impl EmbeddedStore {
         Ok(())
     }
 
+    /// Where the changes go.
+    fn spaces_for<'a>(&self, changes: Sorted<'a>, next_space: u32) -> Spaces<'a> {
+        let mut spaces = Spaces {
+            changes_of: Vec::new(),
+            new: Vec::new(),
+            next: next_space,
+            own_entries: Vec::new(),
+        };
+        for (table, changes) in changes.by_table() {
+            let known = self.space(table);
+            // Deleting from a table that does not exist is nothing to do.
+            if known.is_none() && changes.changes().all(|change| change.value.is_none()) {
+                continue;
+            }
+            let space = known.unwrap_or(spaces.next);
+            if known.is_none() {
+                let number = fjall::Slice::from(space.to_be_bytes());
+                spaces.own_entries.push((keys::table_key(table).into(), Some(number)));
+                spaces.new.push((table, space));
+                spaces.next += 1;
+            }
+            spaces.changes_of.push((space, changes));
+        }
+        if !spaces.new.is_empty() {
+            let next = fjall::Slice::from(spaces.next.to_be_bytes());
+            spaces.own_entries.push((keys::NEXT_SPACE_KEY.into(), Some(next)));
+        }
+        spaces.changes_of.sort_unstable_by_key(|(space, _)| *space);
+        spaces.own_entries.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        spaces
+    }
+
+    /// Puts what becomes a file.
+    fn ingest(&self, writes: &mut Writes, spaces: &Spaces<'_>) -> Result<()> {
+        self.change(writes, |engine| {
+            let rows = spaces
+                .changes_of
+                .iter()
+                .flat_map(|(space, changes)| entries(*space, *changes));
+            let puts = spaces.own_entries.iter().cloned().chain(rows);
+            engine.ingest(puts.filter_map(|(key, value)| Some((key, value?))))
+        })?;
+        // What was applied before is durable as well.
+        writes.unforced.clear();
+        writes.unforced_bytes = 0;
+        Ok(())
+    }
+
     fn force_locked(&self, writes: &mut Writes) -> Result<()> {
         self.change(writes, Engine::force)?;
         writes.unforced.clear();
@@ -286,7 +357,7 @@ impl Store for EmbeddedStore {
         Ok(rows)
     }
 
-    fn apply(&self, batch: Batch) -> Result<()> {
+    fn apply(&self, mut batch: Batch) -> Result<()> {
         let key_bytes = batch.key_bytes_max();
         if key_bytes > KEY_BYTES_MAX {
             return Err(Error::KeyTooLong { key_bytes });
@@ -295,41 +366,25 @@ impl Store for EmbeddedStore {
             return Ok(());
         }
         let mut writes = self.lock_writes();
-        let mut entries: Vec<Entry> = Vec::with_capacity(batch.len() + 2);
-        let mut new_tables: Vec<(u32, u32)> = Vec::new();
-        let mut next_space = writes.next_space;
-        // Changes come sorted by table.
-        let mut current: Option<(u32, Option<u32>)> = None;
-        for change in batch.into_sorted() {
-            let mut space = match current {
-                Some((table, space)) if table == change.table => space,
-                _ => self.space(change.table),
-            };
-            if space.is_none() && change.value.is_some() {
-                space = Some(next_space);
-                new_tables.push((change.table, next_space));
-                entries.push((
-                    keys::table_key(change.table).into(),
-                    Some(next_space.to_be_bytes().into()),
-                ));
-                next_space += 1;
-            }
-            current = Some((change.table, space));
-            // Deleting from a table that does not exist is nothing to do.
-            if let Some(space) = space {
-                entries.push((keys::in_space(space, &change.key).into(), change.value.map(Into::into)));
-            }
+        let in_file = !batch.has_deletes() && Engine::is_worth_a_file(batch.bytes());
+        let changes = batch.sorted();
+        let spaces = self.spaces_for(changes, writes.next_space);
+        if in_file {
+            self.ingest(&mut writes, &spaces)?;
+        } else {
+            let rows = spaces
+                .changes_of
+                .iter()
+                .flat_map(|(space, changes)| entries(*space, *changes));
+            let entries = spaces.own_entries.iter().cloned().chain(rows).collect();
+            self.commit(&mut writes, entries)?;
         }
-        if !new_tables.is_empty() {
-            entries.push((keys::NEXT_SPACE_KEY.into(), Some(next_space.to_be_bytes().into())));
-        }
-        self.commit(&mut writes, entries)?;
-        writes.next_space = next_space;
-        if !new_tables.is_empty() {
+        writes.next_space = spaces.next;
+        if !spaces.new.is_empty() {
             self.spaces
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
-                .extend(new_tables);
+                .extend(spaces.new);
         }
         if writes.unforced_bytes > UNFORCED_BYTES_MAX {
             // Only saves memory; the batch is applied, whatever comes of it.

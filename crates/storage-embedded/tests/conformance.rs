@@ -37,8 +37,8 @@ fn a_dropped_table_is_swept_away_and_stays_gone() {
     let store = open(folder.path());
     let mut batch = Batch::new();
     for key in 0..12_000_u32 {
-        batch.put(1, key.to_be_bytes().to_vec(), vec![1; 50]);
-        batch.put(2, key.to_be_bytes().to_vec(), vec![2; 50]);
+        batch.put(1, key.to_be_bytes(), vec![1; 50]);
+        batch.put(2, key.to_be_bytes(), vec![2; 50]);
     }
     store.apply(batch).expect("applies");
     store.drop_table(1).expect("drops");
@@ -64,7 +64,7 @@ fn damage_in_a_data_file_is_found_and_named() {
         let mut batch = Batch::new();
         for key in 0..4_000_u32 {
             let value: Vec<u8> = (0..300_u32).map(|index| (index * key * 31 + round * 7) as u8).collect();
-            batch.put(3, (round * 4_000 + key).to_be_bytes().to_vec(), value);
+            batch.put(3, (round * 4_000 + key).to_be_bytes(), value);
         }
         store.apply(batch).expect("applies");
     }

@@ -27,7 +27,7 @@ pub fn run(open: Open<'_>) {
 
 fn put(store: &dyn Store, table: u32, key: &[u8], value: &[u8]) {
     let mut batch = Batch::new();
-    batch.put(table, key.to_vec(), value.to_vec());
+    batch.put(table, key, value);
     store.apply(batch).expect("applies");
 }
 
@@ -60,11 +60,11 @@ fn keys_are_found_ordered_and_bounded(store: &dyn Store) {
     let sorted: Vec<&[u8]> = vec![b"", b"\0", b"\0\0", b"a", b"a\0", b"aa", b"b", b"\xff", b"\xff\xff"];
     let mut batch = Batch::new();
     for key in sorted.iter().rev() {
-        batch.put(1, key.to_vec(), [key, &b"!"[..]].concat());
+        batch.put(1, key, [key, &b"!"[..]].concat());
     }
     // Neighbouring tables must not leak into the scans.
-    batch.put(0, b"\xff\xff\xff".to_vec(), vec![]);
-    batch.put(2, b"".to_vec(), vec![]);
+    batch.put(0, b"\xff\xff\xff", vec![]);
+    batch.put(2, b"", vec![]);
     store.apply(batch).expect("applies");
     for key in &sorted {
         assert_eq!(store.get(1, key), Ok(Some([key, &b"!"[..]].concat())));
@@ -109,18 +109,18 @@ fn batches_replace_and_delete(store: &dyn Store) {
     put(store, 1, b"a", b"1");
     put(store, 1, b"b", b"1");
     let mut batch = Batch::new();
-    batch.put(1, b"b".to_vec(), b"2".to_vec());
-    batch.put(1, b"b".to_vec(), b"3".to_vec());
-    batch.delete(1, b"a".to_vec());
-    batch.delete(1, b"never".to_vec());
-    batch.put(3, b"a".to_vec(), b"4".to_vec());
+    batch.put(1, b"b", b"2");
+    batch.put(1, b"b", b"3");
+    batch.delete(1, b"a");
+    batch.delete(1, b"never");
+    batch.put(3, b"a", b"4");
     store.apply(batch).expect("applies");
     assert_eq!(store.get(1, b"a"), Ok(None));
     assert_eq!(store.get(1, b"b"), Ok(Some(b"3".to_vec())));
     assert_eq!(store.get(3, b"a"), Ok(Some(b"4".to_vec())));
     assert_eq!(count(store, 1), 1);
     let mut batch = Batch::new();
-    batch.put(1, b"c".to_vec(), vec![]);
+    batch.put(1, b"c", vec![]);
     batch.put(1, vec![1; KEY_BYTES_MAX + 1], vec![]);
     assert_eq!(
         store.apply(batch),
@@ -214,6 +214,7 @@ fn change_at_random(store: &dyn Store, model: &mut BTreeMap<(u32, Vec<u8>), Vec<
             model.retain(|(other, _), _| *other != table);
         }
         1 => store.force().expect("forces"),
+        2..=4 => put_many(store, model, random),
         _ => {
             let mut batch = Batch::new();
             for _ in 0..next_random(random) % 60 {
@@ -233,11 +234,30 @@ fn change_at_random(store: &dyn Store, model: &mut BTreeMap<(u32, Vec<u8>), Vec<
     }
 }
 
+/// A batch of more than a megabyte without deletions, as loads bring them. Its keys are those that others delete.
+fn put_many(store: &dyn Store, model: &mut BTreeMap<(u32, Vec<u8>), Vec<u8>>, random: &mut u64) {
+    let mut batch = Batch::new();
+    let tables = 1 + next_random(random) % 3;
+    for table in 0..tables as u32 {
+        let step = 1 + next_random(random) % 3;
+        for key in (0..300_u64).rev().filter(|key| key % step == 0) {
+            let key = key.to_be_bytes()[6..].to_vec();
+            let value = vec![next_random(random) as u8; 5_000 + (next_random(random) % 6_000) as usize];
+            batch.put(table, &key, &value);
+            model.insert((table, key), value);
+        }
+    }
+    store.apply(batch).expect("applies");
+}
+
 fn readers_never_see_half_a_batch(store: &dyn Store) {
     let write = |round: u32| {
         let mut batch = Batch::new();
         for key in 0..100_u32 {
-            batch.put(1, key.to_be_bytes().to_vec(), round.to_be_bytes().to_vec());
+            // Some of them are large.
+            let mut value = round.to_be_bytes().to_vec();
+            value.resize(if round.is_multiple_of(20) { 12_000 } else { 4 }, 0);
+            batch.put(1, key.to_be_bytes(), value);
         }
         store.apply(batch).expect("applies");
     };

@@ -21,7 +21,7 @@ mod error;
 mod memory;
 mod store;
 
-pub use batch::{Batch, Change};
+pub use batch::{Batch, Change, Sorted};
 pub use error::{Error, Result};
 pub use memory::{Faults, MemoryStore, bounds_are_empty};
 pub use store::{CheckReport, KEY_BYTES_MAX, KeyValue, Store};

@@ -42,7 +42,7 @@ struct State {
 }
 
 enum Call {
-    Apply(Vec<Change>),
+    Apply(Batch),
     Drop(u32),
 }
 
@@ -127,7 +127,7 @@ impl State {
 impl Clone for Call {
     fn clone(&self) -> Call {
         match self {
-            Call::Apply(changes) => Call::Apply(changes.clone()),
+            Call::Apply(batch) => Call::Apply(batch.clone()),
             Call::Drop(table) => Call::Drop(*table),
         }
     }
@@ -144,15 +144,14 @@ fn perform(tables: &mut Tables, call: Call) -> u64 {
                 .map(|(key, value)| (key.len() + value.len()) as u64)
                 .sum();
         }
-        Call::Apply(changes) => {
-            for Change { table, key, value } in changes {
-                let key_bytes = key.len();
+        Call::Apply(mut batch) => {
+            for Change { table, key, value } in batch.sorted().changes() {
                 let rows = tables.entry(table).or_default();
                 let old = match value {
-                    Some(value) => rows.insert(key, value),
-                    None => rows.remove(&key),
+                    Some(value) => rows.insert(key.to_vec(), value.to_vec()),
+                    None => rows.remove(key),
                 };
-                freed_bytes += old.map_or(0, |old| (key_bytes + old.len()) as u64);
+                freed_bytes += old.map_or(0, |old| (key.len() + old.len()) as u64);
             }
         }
     }
@@ -188,20 +187,14 @@ impl Store for MemoryStore {
         })
     }
 
-    fn apply(&self, batch: Batch) -> Result<()> {
+    fn apply(&self, mut batch: Batch) -> Result<()> {
         let key_bytes = batch.key_bytes_max();
         if key_bytes > KEY_BYTES_MAX {
             return Err(Error::KeyTooLong { key_bytes });
         }
-        let changes = batch.into_sorted();
-        let put_bytes = |change: &Change| {
-            change
-                .value
-                .as_ref()
-                .map_or(0, |value| (change.key.len() + value.len()) as u64)
-        };
-        let growth_bytes = changes.iter().map(put_bytes).sum();
-        self.lock().change(Call::Apply(changes), growth_bytes)
+        let put_bytes = |change: Change<'_>| change.value.map_or(0, |value| (change.key.len() + value.len()) as u64);
+        let growth_bytes = batch.sorted().changes().map(put_bytes).sum();
+        self.lock().change(Call::Apply(batch), growth_bytes)
     }
 
     fn force(&self) -> Result<()> {

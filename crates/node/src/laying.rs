@@ -5,10 +5,10 @@
 //! one is gathered; who comes with more waits.
 
 use crate::errors::store_error;
-use crate::read_ahead::Helper;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rubato_base::{Error, Result, TableId};
 use rubato_protocol::LaidRow;
+use rubato_stages::Helper;
 use rubato_storage::{Batch, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -205,8 +205,8 @@ impl Drop for Writing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_ahead::Job;
     use rubato_base::{Key, Row, SqlState, Timestamp, Value};
+    use rubato_stages::Job;
     use rubato_storage::{Faults, MemoryStore, Store};
 
     fn thread(job: Job) -> bool {

@@ -32,8 +32,8 @@ mod worker;
 
 pub use checkpoint::CheckpointReport;
 pub use node::{Node, NodeFigures, NodeSettings};
-pub use read_ahead::{Helper, Job};
 pub use recovery::{RecoveryProgress, RecoveryReport};
 pub use rubato_protocol::{Admission, CommitPolicy, Policies, Potential, QueuePolicy};
+pub use rubato_stages::{Helper, Job};
 pub use verify::{VerifyReport, verify};
 pub use worker::NodeWorker;

@@ -4,7 +4,6 @@ use crate::checkpoint::{CarryOver, CheckpointReport};
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::laying::Laying;
-use crate::read_ahead::Helper;
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
 use crate::source::StoredTables;
 use crate::worker::NodeWorker;
@@ -16,6 +15,7 @@ use rubato_sql::executor::Limits;
 use rubato_sql::partition::Partition;
 use rubato_sql::session::{PLANS_MAX_DEFAULT, PlanCache};
 use rubato_stages::worker::WakeHandle;
+use rubato_stages::{Helper, Helpers};
 use rubato_storage::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +30,9 @@ const EVICTION_PAUSE_STEPS: usize = 64;
 const FILLED_SHARE: usize = 4;
 /// A checkpoint is due in filled memory when more than one part in so many is not stored yet.
 const DIRTY_SHARE: usize = 8;
+
+/// Threads that may read the data of COPY at a time.
+const COPY_HELPERS_MAX: usize = 4;
 
 /// Log bytes after which a checkpoint is due on a disk that is nearly full.
 const TIGHT_LOG_BYTES: u64 = 4 << 20;
@@ -56,8 +59,8 @@ pub struct NodeSettings {
     /// The clock, in microseconds since 1970: what `clock_timestamp()`, EXPLAIN ANALYZE and the stages' figures read. The default
     /// stands still.
     pub clock_us: fn() -> i64,
-    /// Lends a thread to a recovery, to read the log ahead, and to a load, to write rows to the store; without one, whoever needs
-    /// it does everything itself.
+    /// Lends a thread to a recovery, to read the log ahead, and to loads, to read their data and to write rows to the store; without
+    /// one, whoever needs it does everything itself.
     pub helper: Option<Helper>,
     /// Is told every second or so how far a recovery has come.
     pub on_recovery: fn(RecoveryProgress),
@@ -92,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) stored: StoredTables,
     /// Rows on their way there.
     pub(crate) laying: Arc<Laying>,
+    /// Threads that read the data of COPY.
+    pub(crate) copy_helpers: Helpers,
     /// Held by the thread that forces the log.
     forcing: AtomicBool,
     log_thread: LogThread,
@@ -349,6 +354,7 @@ impl Node {
             inboxes: Mutex::new(Vec::new()),
             stored: recovered.stored,
             laying: recovered.laying,
+            copy_helpers: Helpers::new(settings.helper, COPY_HELPERS_MAX),
             forcing: AtomicBool::new(false),
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),

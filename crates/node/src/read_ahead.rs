@@ -8,14 +8,9 @@ use crate::record::{Record, decode};
 use parking_lot::{Condvar, Mutex};
 use rubato_base::{Error, Lsn, Result};
 use rubato_log::{Reader, Tail};
+use rubato_stages::Helper;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Work for another thread.
-pub type Job = Box<dyn FnOnce() + Send>;
-
-/// Runs a job on another thread; false, without having run it, if there is none.
-pub type Helper = fn(Job) -> bool;
 
 /// Bytes of log in one batch, about.
 const BATCH_BYTES: u64 = 256 << 10;

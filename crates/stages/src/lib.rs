@@ -17,6 +17,7 @@
 //! Start with [`Stage`], then [`driver::LocalRelay`].
 
 pub mod driver;
+mod helper;
 mod instruction;
 mod kind;
 mod metrics;
@@ -24,6 +25,7 @@ mod queue;
 mod stage;
 pub mod worker;
 
+pub use helper::{Helper, Helpers, Job};
 pub use instruction::{Instruction, InstructionPool, NOT_SAMPLED, POOL_CAPACITY_DEFAULT};
 pub use kind::StageKind;
 pub use metrics::{SAMPLE_EVERY, StageMetrics, StageNumbers};

@@ -9,6 +9,7 @@ use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::partition::{Partition, SequenceValues};
 use crate::plan::Relation;
 use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
+use bytes::Bytes;
 use rubato_base::{Error, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
@@ -105,7 +106,7 @@ impl Session {
     /// Data of a COPY FROM: read here, while others have the partition, and placed in one go.
     pub(super) fn copy_data<L: PartitionLock>(
         &mut self,
-        data: &[u8],
+        data: Bytes,
         lock: &L,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
@@ -127,10 +128,13 @@ impl Session {
         self.place_copied(&mut lock.lock(), context, responder)
     }
 
-    fn pack(&mut self, copy: &mut CopyIn, data: &[u8], outside: Outside<'_>, context: &SessionContext<'_>) {
+    fn pack(&mut self, copy: &mut CopyIn, data: Bytes, outside: Outside<'_>, context: &SessionContext<'_>) {
         let times_us = (copy.current.started_us, context.now_us);
         with_evaluation(self, &copy.catalog, outside, &[], times_us, |evaluation| {
             copy.reader.pack(data, evaluation);
+            if copy.reader.may_read_ahead() {
+                copy.reader.read_ahead(context.helpers, evaluation);
+            }
         });
     }
 
@@ -167,7 +171,7 @@ impl Session {
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::finish);
-        self.after_copy_step(copy, outcome.map(Some), Resume::Finish, partition, responder)
+        self.after_copy_step(copy, outcome, Resume::Finish, partition, responder)
     }
 
     fn after_copy_step(
@@ -179,6 +183,11 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         match outcome {
+            Ok(None) if resume == Resume::Finish => {
+                copy.resume = Some(resume);
+                self.copy_in = Some(copy);
+                Some(Next::Yield)
+            }
             Ok(None) => {
                 self.copy_in = Some(copy);
                 // By way of the stage, so that memory is looked after and others have their turn.

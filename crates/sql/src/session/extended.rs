@@ -173,7 +173,7 @@ impl Session {
             Request::Sync => return self.sync(&mut lock.lock(), responder),
             Request::Flush => return (!requests.is_empty()).then_some(Next::Yield),
             Request::GoOn => return None,
-            Request::CopyData(data) => return self.copy_data(&data, lock, context, responder),
+            Request::CopyData(data) => return self.copy_data(data, lock, context, responder),
             Request::CopyDone => return self.copy_done(lock, context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
             Request::Invalid { error, simple } => {

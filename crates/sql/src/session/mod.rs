@@ -46,7 +46,7 @@ use parking_lot::Mutex;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_protocol::Savepoint;
-use rubato_stages::StageKind;
+use rubato_stages::{Helpers, StageKind};
 use script::Piece;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::DerefMut;
@@ -100,6 +100,8 @@ pub struct SessionContext<'a> {
     pub clock_us: &'a dyn Fn() -> i64,
     /// How much one statement may hold.
     pub limits: Limits,
+    /// Threads that read the data of COPY.
+    pub helpers: &'a Helpers,
 }
 
 /// Whether statements share a transaction.

@@ -1,10 +1,12 @@
 use crate::world::*;
+use bytes::Bytes;
 use rubato_base::{DataType, Error, SqlState};
-use rubato_protocol::Stop;
+use rubato_protocol::{Outcome, Stop};
 use rubato_sql::catalog::Table;
 use rubato_sql::client::OutputColumn;
-use rubato_sql::executor::{CopyOut, CopyReader};
+use rubato_sql::executor::{CopyOut, CopyReader, ExecutionContext};
 use rubato_sql::statement::{CopyFormat, CopyStatement, Utility};
+use rubato_stages::{Helpers, Job};
 use std::sync::Arc;
 
 fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatement {
@@ -35,16 +37,32 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
     }
 }
 
-/// Loads data in pieces of `piece` bytes.
+fn thread(job: Job) -> bool {
+    std::thread::spawn(job);
+    true
+}
+
+fn finish(reader: &mut CopyReader, context: &mut ExecutionContext<'_>) -> Outcome<u64> {
+    loop {
+        if let Some(rows) = reader.finish(context)? {
+            return Ok(rows);
+        }
+    }
+}
+
+/// Loads data in pieces of `piece` bytes; another thread reads those of odd sizes.
 fn load(world: &mut World, statement: &CopyStatement, data: &[u8], piece: usize) -> Result<u64, Error> {
     let transaction = world.begin();
     let mut reader = CopyReader::new(statement).unwrap();
     let outcome = world.with_context(transaction, &[], |context| {
+        if piece % 2 == 1 {
+            reader.read_ahead(&Helpers::new(Some(thread), 1), context.evaluation);
+        }
         data.chunks(piece).try_for_each(|piece| {
-            reader.pack(piece, context.evaluation);
+            reader.pack(Bytes::copy_from_slice(piece), context.evaluation);
             reader.place(context)
         })?;
-        reader.finish(context)
+        finish(&mut reader, context)
     });
     match outcome {
         Ok(rows) => world.commit(transaction).map(|()| rows).map_err(error_of),
@@ -243,7 +261,7 @@ fn a_row_that_must_wait_is_loaded_once() {
     let copying = world.begin();
     let mut reader = CopyReader::new(&statement(&t, true, CopyFormat::Text)).unwrap();
     let fed = world.with_context(copying, &[], |context| {
-        reader.pack(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n", context.evaluation);
+        reader.pack(Bytes::from_static(b"1\t1\tx\n2\t2\ty\n3\t3\tz\n"), context.evaluation);
         reader.place(context)
     });
     assert!(matches!(fed, Err(Stop::Wait(_))));
@@ -251,11 +269,53 @@ fn a_row_that_must_wait_is_loaded_once() {
     assert_eq!(world.database.take_woken()[0].0, copying);
     let rows = world.with_context(copying, &[], |context| {
         reader.place(context)?;
-        reader.finish(context)
+        finish(&mut reader, context)
     });
     assert_eq!(rows.unwrap(), 3);
     world.commit(copying).unwrap();
     assert_eq!(world.rows(&t), ["1|1|x", "2|2|y", "3|3|z"]);
+}
+
+/// Enough data for another thread to be far ahead of the rows that are placed, or behind them.
+#[test]
+fn much_data_is_read_by_another_thread_in_order_and_errors_name_their_lines() {
+    let rows = 60_000;
+    let line = |row: i32| format!("{row}\t{}\t{}\n", row * 2, "x".repeat(row as usize % 40));
+    let whole: String = (1..=rows).map(line).collect();
+    for piece in [1001, 65_535] {
+        let (mut world, t) = world_with_table();
+        let statement = statement(&t, true, CopyFormat::Text);
+        assert_eq!(
+            load(&mut world, &statement, whole.as_bytes(), piece).unwrap(),
+            rows as u64
+        );
+        let found = world.rows(&t);
+        assert_eq!(found.len(), rows as usize);
+        assert_eq!(found[41], format!("42|84|{}", "x".repeat(2)));
+        for (wrong, state, told) in [
+            (
+                "no number",
+                SqlState::INVALID_TEXT_REPRESENTATION,
+                "line 100001, column id: \"no number\"",
+            ),
+            ("7", SqlState::UNIQUE_VIOLATION, "line 100001"),
+        ] {
+            let mut data: String = (1..=100_000).map(|row| line(row + rows)).collect();
+            data.push_str(&format!("{wrong}\t1\tx\n"));
+            data.extend((1..=100_000).map(|row| line(row + 200_000)));
+            let error = load(&mut world, &statement, data.as_bytes(), piece).unwrap_err();
+            assert_eq!(error.code(), state);
+            assert!(
+                error
+                    .fields()
+                    .context
+                    .as_ref()
+                    .is_some_and(|context| context.contains(told)),
+                "{error:?}"
+            );
+            assert_eq!(world.rows(&t).len(), rows as usize, "nothing was loaded");
+        }
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! COPY: data in PostgreSQL's text, csv and binary formats, to rows and back.
 
+mod ahead;
 mod binary;
 mod csv;
 mod fields;
 mod out;
 mod packed;
 mod reader;
+mod reading;
 mod text;
 mod writer;
 

@@ -96,13 +96,12 @@ impl Packer {
         }
     }
 
-    /// Whether a default or a check draws on what belongs to the partition (sequences) or differs from call to call.
-    pub(super) fn is_volatile(&self) -> bool {
+    /// What defaults and checks draw on: volatile ones on what belongs to the partition (sequences), or they differ from call to call.
+    pub(super) fn volatility(&self) -> Volatility {
         let defaults = self.defaults.iter().map(|default| &default.1);
         let checks = self.table.checks.iter().map(|check| &check.condition);
-        defaults
-            .chain(checks)
-            .any(|expr| expr.volatility() == Volatility::Volatile)
+        let all = defaults.chain(checks).map(Expr::volatility);
+        all.max().unwrap_or(Volatility::Immutable)
     }
 
     /// Packs one record and appends it to `rows`, checked for everything but keys that others may hold or refer to.

@@ -112,8 +112,8 @@ impl Intent {
 pub(crate) struct Hot {
     /// From the newest version backwards: the last entry undoes the newest version.
     pub(crate) undo: Vec<Undo>,
-    /// In order of arrival.
-    pub(crate) intents: Vec<Intent>,
+    /// In order of arrival. Mostly there is one.
+    pub(crate) intents: SmallVec<[Intent; 1]>,
     /// Committed formulas above a prepared one that is not decided yet, in order of their places (see `undecided.rs`).
     pub(crate) above: Vec<Retained>,
 }
@@ -160,8 +160,6 @@ impl Item {
             .iter()
             .position(|intent| intent.transaction == transaction)
             .unwrap_or_else(|| {
-                // Mostly there is one: no room for four, as the first push would make.
-                intents.reserve_exact(usize::from(intents.is_empty()));
                 intents.push(Intent {
                     transaction,
                     ordered: ColumnSet::EMPTY,

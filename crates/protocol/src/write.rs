@@ -145,17 +145,15 @@ impl FormulaDatabase {
         let first = intent.changes.is_empty();
         intent.written = intent.written.union(columns_of(&change));
         intent.changes.push(change);
-        if let Some(t) = self.transactions.get_mut(transaction) {
-            t.writes.push(WriteRecord {
-                table,
-                slot,
-                key,
-                first,
-                bytes,
-            });
-            t.pending_bytes += bytes;
-            self.pending_bytes += bytes;
-        }
+        let write = WriteRecord {
+            table,
+            slot,
+            key,
+            first,
+            bytes,
+        };
+        self.transactions.push_write(transaction, write);
+        self.pending_bytes += bytes;
         Ok(())
     }
 }

@@ -275,12 +275,7 @@ mod tests {
 
     #[test]
     fn a_key_that_was_deleted_and_has_a_row_again_keeps_it() {
-        let at = |cts: u64, row: Option<Row>| DirtyRow {
-            table: TableId(1),
-            key: Key::from_bytes(b"key"),
-            cts: Timestamp(cts),
-            row,
-        };
+        let at = |cts: u64, row: Option<Row>| DirtyRow::new(TableId(1), Key::from_bytes(b"key"), Timestamp(cts), row);
         let row = Row::from_values(&[Value::Int4(7)]);
         let store = MemoryStore::new();
         for batch in in_order(&[at(1, None), at(2, Some(row.clone()))]) {

@@ -83,12 +83,7 @@ impl Deletions {
             if std::mem::take(&mut gone.dirty) {
                 gone.flushing = true;
                 taken += 1;
-                rows.push(DirtyRow {
-                    table,
-                    key: key.clone(),
-                    cts: gone.cts,
-                    row: None,
-                });
+                rows.push(DirtyRow::new(table, key.clone(), gone.cts, None));
             }
         }
         (None, taken)

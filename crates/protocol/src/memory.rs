@@ -4,7 +4,7 @@ use crate::api::{Change, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::{Intent, Item};
 use crate::live::LiveSnapshots;
-use crate::table::{FlushFrom, Table, item_bytes, row_bytes};
+use crate::table::{FlushFrom, Slot, Table, item_bytes, row_bytes};
 use crate::transaction::{ReadRecord, WriteRecord};
 use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp, TransactionId};
 use std::ops::Bound;
@@ -20,6 +20,21 @@ pub struct DirtyRow {
     pub cts: Timestamp,
     /// The row; `None` if it was deleted.
     pub row: Option<Row>,
+    /// Where it is in memory, most likely.
+    pub(crate) slot: Option<Slot>,
+}
+
+impl DirtyRow {
+    /// A row, wherever it is in memory.
+    pub fn new(table: TableId, key: Key, cts: Timestamp, row: Option<Row>) -> DirtyRow {
+        DirtyRow {
+            table,
+            key,
+            cts,
+            row,
+            slot: None,
+        }
+    }
 }
 
 /// Items that one call of the evicting hand looks at: a pause of well under a millisecond.
@@ -145,7 +160,10 @@ impl FormulaDatabase {
             let Ok(table) = table_of(&mut self.tables, row.table) else {
                 continue;
             };
-            match table.find(row.key.as_bytes()) {
+            let is_there = |slot: &Slot| table.item(*slot).key == row.key;
+            // Looking for the keys took a seventh of a checkpoint's time, while the partition was held.
+            let slot = row.slot.filter(is_there).or_else(|| table.find(row.key.as_bytes()));
+            match slot {
                 Some(slot) => table.item_mut(slot).flushing = false,
                 None => table.deletions.flushed(row.key.as_bytes(), &mut self.memory_bytes),
             }
@@ -309,6 +327,7 @@ fn take_from(
                 cts: item.cts,
                 row: item.row.clone(),
                 key: key.clone(),
+                slot: Some(*slot),
             });
         }
     }

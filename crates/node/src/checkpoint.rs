@@ -23,8 +23,10 @@ use std::sync::atomic::Ordering;
 /// Rows taken while the partition is held. Each is a look at cold memory: with four times as many, and without handing
 /// the partition over, the worker slept for it five times as long (decision 0018).
 const TAKE_ROWS: usize = 256;
-/// Bytes of one batch of the store.
-const BATCH_BYTES: usize = 8 << 20;
+/// Bytes of one batch of the store, within these limits: one part in so many of the memory for rows. It is in memory twice.
+const BATCH_SHARE: usize = 128;
+const BATCH_BYTES_MIN: usize = 2 << 20;
+const BATCH_BYTES_MAX: usize = 8 << 20;
 /// The table of the store that holds the mark.
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
@@ -175,7 +177,8 @@ impl Shared {
     /// The next rows of the checkpoint; none at its end.
     fn take_batch(&self) -> Vec<DirtyRow> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        while bytes < BATCH_BYTES {
+        let bytes_max = batch_bytes(self.settings.memory_bytes);
+        while bytes < bytes_max {
             let mut partition = self.partition.lock();
             let taken = partition.database.take_dirty(TAKE_ROWS);
             if taken.is_empty() && !partition.database.has_more_to_flush() {
@@ -233,6 +236,10 @@ pub struct CheckpointReport {
     pub rows: u64,
 }
 
+fn batch_bytes(memory_bytes: usize) -> usize {
+    (memory_bytes / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
+}
+
 /// Deletions apart: a batch without any need not go through the store's journal. They are first, since a key whose deletion was
 /// taken may have a row again that was taken later.
 fn in_order(rows: &[DirtyRow]) -> [Batch; 2] {
@@ -253,7 +260,7 @@ pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_by
     database.begin_checkpoint();
     while database.has_more_to_flush() {
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        while bytes < BATCH_BYTES && database.has_more_to_flush() {
+        while bytes < BATCH_BYTES_MIN && database.has_more_to_flush() {
             let taken = database.take_dirty(TAKE_ROWS);
             bytes += taken.iter().map(row_cost).sum::<usize>();
             rows.extend(taken);

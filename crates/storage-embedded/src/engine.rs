@@ -2,9 +2,11 @@
 
 use crate::layout::VERSION_MARKER;
 use fjall::Readable;
+use fjall::compaction::Leveled;
 use rubato_storage::Error;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,6 +28,10 @@ const MEMORY_TABLE_BYTES_MAX: u64 = 32 << 20;
 
 /// Batches from this size on become files by themselves, see [`Engine::ingest`]: smaller ones would make many small files.
 const FILE_BYTES_MIN: usize = 1 << 20;
+
+/// Size of the files that merging makes. A merge takes whole files, and so less of what has not changed when they are smaller; with a
+/// quarter of the engine's own 64 MiB, merging takes two thirds of the time. A folder keeps what it was made with.
+const TABLE_BYTES: u64 = 16 << 20;
 
 /// Files the engine keeps open.
 const OPEN_FILES_MAX: usize = 128;
@@ -61,6 +67,7 @@ impl Engine {
         let options = || {
             fjall::KeyspaceCreateOptions::default()
                 .max_memtable_size(u64::MAX)
+                .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
                 .manual_journal_persist(true)
         };
         let rows = database.keyspace(TREE, options)?;

@@ -539,7 +539,7 @@ fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
             intent.read().union(existence).covers(read.columns)
         })
     };
-    held.item(read.slot).generation == read.generation && holds(held.item(read.slot))
+    held.item_at(read.slot, read.generation).is_some_and(holds)
 }
 
 fn into_error(stop: Stop) -> Error {

@@ -407,7 +407,7 @@ fn remove_intent(
     transaction: TransactionId,
 ) -> Option<&mut Item> {
     let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut)?;
-    let item = table.item_mut(slot);
+    let item = table.peek_mut(slot)?;
     item.remove_intent(transaction);
     Some(item)
 }

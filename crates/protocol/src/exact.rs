@@ -21,6 +21,9 @@ impl Place {
     }
 }
 
+/// Room is given back when less than one part in so many is used.
+const SHRINK_SHARE: usize = 8;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExactKeys(HashTable<Place>);
 
@@ -38,6 +41,13 @@ impl ExactKeys {
     pub(crate) fn add(&mut self, key: &[u8], slot: Slot) {
         let place = place(key, slot);
         self.0.insert_unique(place.spread(), place, |place| place.spread());
+    }
+
+    /// Gives room back where most of it is not used any more.
+    pub(crate) fn shrink(&mut self) {
+        if self.0.capacity() / SHRINK_SHARE > self.0.len() {
+            self.0.shrink_to(2 * self.0.len(), |place| place.spread());
+        }
     }
 
     /// Forgets the slot of a key.

@@ -15,6 +15,7 @@
 mod admission;
 mod api;
 mod branch;
+mod chunks;
 mod commit;
 mod contention;
 mod database;

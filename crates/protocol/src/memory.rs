@@ -160,7 +160,7 @@ impl FormulaDatabase {
             let Ok(table) = table_of(&mut self.tables, row.table) else {
                 continue;
             };
-            let is_there = |slot: &Slot| table.item(*slot).key == row.key;
+            let is_there = |slot: &Slot| table.has(*slot, &row.key);
             // Looking for the keys took a seventh of a checkpoint's time, while the partition was held.
             let slot = row.slot.filter(is_there).or_else(|| table.find(row.key.as_bytes()));
             match slot {

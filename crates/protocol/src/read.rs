@@ -385,10 +385,9 @@ pub(crate) fn visible(item: &Item, ts: Timestamp, transaction: TransactionId) ->
 }
 
 fn current_slot(held: &Table, read: &ReadRecord) -> Option<Slot> {
-    if held.item(read.slot).generation == read.generation {
-        Some(read.slot)
-    } else {
-        held.find(read.key.as_bytes())
+    match held.item_at(read.slot, read.generation) {
+        Some(_) => Some(read.slot),
+        None => held.find(read.key.as_bytes()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The items of one table (or index) that are in memory.
 
 use crate::api::{KeyRange, RowSource, StoredRow};
+use crate::chunks::Chunks;
+pub(crate) use crate::chunks::Slot;
 use crate::exact::ExactKeys;
 use crate::gone::Deletions;
 use crate::item::{Item, ReadMarks};
@@ -13,8 +15,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
-/// Items of a chunk: slots never move, and growing copies nothing.
-const CHUNK_ITEMS: usize = 1024;
 /// Range marks kept apart before the oldest is merged into the table's own mark: an insert compares its key with each.
 const RANGE_MARKS_MAX: usize = 8;
 /// What an item costs beside its row: the item, its key among the ordered ones, their own share and that of the exact ones.
@@ -23,9 +23,6 @@ const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 40;
 const UNDO_BYTES: usize = 128;
 /// What an allocation costs beside its content.
 const ALLOCATION_BYTES: usize = 16;
-
-/// The place of an item in its table. Only valid together with the item's generation, since an evicted item's slot is reused.
-pub(crate) type Slot = u32;
 
 /// Where a checkpoint stands in a table: it takes the deletions first, since an item that comes to be where there was one has
 /// to be found later, not before.
@@ -41,8 +38,7 @@ pub(crate) struct Table {
     map: BTreeMap<Key, Slot>,
     /// The same keys, for look-ups.
     exact: ExactKeys,
-    chunks: Vec<Vec<Item>>,
-    free: Vec<Slot>,
+    chunks: Chunks,
     /// Whether every row of the table is in memory, so that what is not there does not exist.
     pub(crate) complete: bool,
     /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
@@ -74,8 +70,7 @@ impl Table {
         Table {
             map: BTreeMap::new(),
             exact: ExactKeys::default(),
-            chunks: Vec::new(),
-            free: Vec::new(),
+            chunks: Chunks::default(),
             complete,
             stored_up_to: None,
             private: None,
@@ -110,11 +105,26 @@ impl Table {
     }
 
     pub(crate) fn item(&self, slot: Slot) -> &Item {
-        &self.chunks[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+        self.chunks.get(slot)
+    }
+
+    /// The item that had the slot at that generation, if it still has it.
+    pub(crate) fn item_at(&self, slot: Slot, generation: u32) -> Option<&Item> {
+        self.chunks.at(slot, generation)
     }
 
     pub(crate) fn item_mut(&mut self, slot: Slot) -> &mut Item {
-        &mut self.chunks[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+        self.chunks.get_mut(slot)
+    }
+
+    /// Whatever has the slot now, if the slot is in memory.
+    pub(crate) fn peek_mut(&mut self, slot: Slot) -> Option<&mut Item> {
+        self.chunks.peek_mut(slot)
+    }
+
+    /// Whether the item of `key` has the slot.
+    pub(crate) fn has(&self, slot: Slot, key: &Key) -> bool {
+        self.chunks.peek(slot).is_some_and(|item| item.key == *key)
     }
 
     /// Splits the borrow: the ordered keys, and access to the items by slot.
@@ -178,23 +188,7 @@ impl Table {
         *memory_bytes += item_bytes(&item);
         item.referenced = true;
         let key = item.key.clone();
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                let place = self.item_mut(slot);
-                item.generation = place.generation;
-                *place = item;
-                slot
-            }
-            None => {
-                if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ITEMS) {
-                    let first = if self.chunks.is_empty() { 16 } else { CHUNK_ITEMS };
-                    self.chunks.push(Vec::with_capacity(first));
-                }
-                let chunk = self.chunks.len() - 1;
-                self.chunks[chunk].push(item);
-                (chunk * CHUNK_ITEMS + self.chunks[chunk].len() - 1) as Slot
-            }
-        };
+        let slot = self.chunks.add(item);
         self.exact.add(key.as_bytes(), slot);
         match self.map.entry(key) {
             Entry::Vacant(entry) => entry.insert(slot),
@@ -226,13 +220,10 @@ impl Table {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Item> {
         let slot = self.map.remove(key)?;
         self.exact.remove(key.as_bytes(), slot);
-        let place = self.item_mut(slot);
-        let empty = Item {
-            generation: place.generation + 1,
-            ..Item::default()
-        };
-        let item = std::mem::replace(place, empty);
-        self.free.push(slot);
+        let (item, gave_room_back) = self.chunks.remove(slot);
+        if gave_room_back {
+            self.exact.shrink();
+        }
         Some(item)
     }
 
@@ -331,11 +322,11 @@ impl Table {
 }
 
 /// Items by slot, apart from the ordered keys.
-pub(crate) struct Items<'a>(&'a mut Vec<Vec<Item>>);
+pub(crate) struct Items<'a>(&'a mut Chunks);
 
 impl Items<'_> {
     pub(crate) fn get(&mut self, slot: Slot) -> &mut Item {
-        &mut self.0[slot as usize / CHUNK_ITEMS][slot as usize % CHUNK_ITEMS]
+        self.0.get_mut(slot)
     }
 }
 

@@ -57,10 +57,10 @@ const LOG_BUFFER_SHARE: usize = 32;
 const LOG_BUFFER_BYTES: (usize, usize) = (2 << 20, 64 << 20);
 /// What the store takes beside its cache, and the program beside rows: memory tables, batches on their way, plans,
 /// threads, and what the allocator has not given back yet.
-const FIXED_BYTES: usize = 136 << 20;
-/// Rows cost more than they are counted for (measured: about half as much again), because they come and go in all sizes and
-/// the allocator cannot fill every gap. One part in so many of what is left is kept for that.
-const ALLOCATOR_SHARE: usize = 3;
+const FIXED_BYTES: usize = 128 << 20;
+/// Rows cost more than they are counted for (measured: half to three quarters as much again), because they come and go in all sizes
+/// and the allocator cannot fill every gap. So many parts in a hundred of what is left are for what they count.
+const COUNTED_PERCENT: usize = 60;
 /// Rows get at least one part in so many of the memory, however small that is.
 const ROWS_SHARE_MIN: usize = 8;
 
@@ -102,7 +102,7 @@ impl Database {
         };
         let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
         let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
-        settings.memory_bytes = (rows - rows / ALLOCATOR_SHARE).max(memory / ROWS_SHARE_MIN);
+        settings.memory_bytes = (rows / 100 * COUNTED_PERCENT).max(memory / ROWS_SHARE_MIN);
         let store = folder.store(cache)?;
         let log = folder.log()?;
         let log_options = rubato_log::Options {

@@ -89,7 +89,10 @@ impl Laying {
     pub(crate) fn finish(&self, tables: &[TableId]) -> Result<()> {
         let mut state = self.0.state.lock();
         self.0.close(&mut state);
-        state.gathered = Load::default();
+        // While it was written, others may have come with more.
+        if state.gathered.batch.is_empty() {
+            state.gathered = Load::default();
+        }
         while state.done < state.closed {
             self.0.written.wait(&mut state);
         }
@@ -207,7 +210,9 @@ mod tests {
     use super::*;
     use rubato_base::{Key, Row, SqlState, Timestamp, Value};
     use rubato_stages::Job;
-    use rubato_storage::{Faults, MemoryStore, Store};
+    use rubato_storage::{CheckReport, Faults, KeyValue, MemoryStore, Store};
+    use std::ops::Bound;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     fn thread(job: Job) -> bool {
         std::thread::spawn(job);
@@ -222,7 +227,7 @@ mod tests {
     }
 
     fn rows(store: &MemoryStore, table: u32) -> usize {
-        let all = std::ops::Bound::Unbounded;
+        let all = Bound::Unbounded;
         store.scan(table, all, all, false, usize::MAX).expect("reads").len()
     }
 
@@ -243,6 +248,81 @@ mod tests {
             let value = store.get(2, &0_u32.to_be_bytes()).expect("reads").expect("a row");
             assert_eq!(value[..8], 3_u64.to_le_bytes());
         }
+    }
+
+    /// A store whose first batch takes as long as the test wants.
+    struct Slow {
+        store: MemoryStore,
+        begun: Sender<()>,
+        goes_on: Mutex<Option<Receiver<()>>>,
+    }
+
+    impl Store for Slow {
+        fn get(&self, table: u32, key: &[u8]) -> rubato_storage::Result<Option<Vec<u8>>> {
+            self.store.get(table, key)
+        }
+
+        fn scan(
+            &self,
+            table: u32,
+            from: Bound<&[u8]>,
+            to: Bound<&[u8]>,
+            reverse: bool,
+            limit_rows: usize,
+        ) -> rubato_storage::Result<Vec<KeyValue>> {
+            self.store.scan(table, from, to, reverse, limit_rows)
+        }
+
+        fn apply(&self, batch: Batch) -> rubato_storage::Result<()> {
+            if let Some(goes_on) = self.goes_on.lock().take() {
+                self.begun.send(()).expect("the test waits");
+                goes_on.recv().expect("the test goes on");
+            }
+            self.store.apply(batch)
+        }
+
+        fn force(&self) -> rubato_storage::Result<()> {
+            self.store.force()
+        }
+
+        fn drop_table(&self, table: u32) -> rubato_storage::Result<()> {
+            self.store.drop_table(table)
+        }
+
+        fn tables(&self) -> rubato_storage::Result<Vec<u32>> {
+            self.store.tables()
+        }
+
+        fn bytes_used(&self) -> rubato_storage::Result<u64> {
+            self.store.bytes_used()
+        }
+
+        fn check(&self) -> rubato_storage::Result<CheckReport> {
+            self.store.check()
+        }
+    }
+
+    #[test]
+    fn rows_that_come_while_another_finishes_are_kept() {
+        let store = MemoryStore::new();
+        let ((begun, has_begun), (go_on, goes_on)) = (channel(), channel());
+        let slow = Slow {
+            store: store.clone(),
+            begun,
+            goes_on: Mutex::new(Some(goes_on)),
+        };
+        let laying = Laying::new(Arc::new(slow), Some(thread), 0);
+        lay(&laying, 1, 0..1, 1).expect("takes rows");
+        std::thread::scope(|scope| {
+            // As a checkpoint does.
+            let finishing = scope.spawn(|| laying.finish(&[]));
+            has_begun.recv().expect("begins to write");
+            lay(&laying, 2, 0..3, 1).expect("takes rows");
+            go_on.send(()).expect("it waits");
+            finishing.join().expect("no panic").expect("finishes");
+        });
+        laying.finish(&[TableId(2)]).expect("finishes");
+        assert_eq!((rows(&store, 1), rows(&store, 2)), (1, 3));
     }
 
     #[test]

@@ -195,10 +195,7 @@ impl Shared {
     fn write_rows(&self, rows: &[DirtyRow]) -> Result<()> {
         // The log before the store: else a crash could keep one row of a transaction whose record is lost.
         self.forcer.force().map_err(|error| log_error(&error))?;
-        let mut batches = in_order(rows).into_iter();
-        batches
-            .try_for_each(|batch| self.store.apply(batch))
-            .map_err(|error| store_error(&error))
+        store_rows(rows, &*self.store)
     }
 
     /// Storage of which the store may hold rows, and that neither the catalog nor an open transaction has: once the mark with that
@@ -242,13 +239,13 @@ fn batch_bytes(memory_bytes: usize) -> usize {
 
 /// Deletions apart: a batch without any need not go through the store's journal. They are first, since a key whose deletion was
 /// taken may have a row again that was taken later.
-fn in_order(rows: &[DirtyRow]) -> [Batch; 2] {
-    let is_deleted = |row: &&DirtyRow| row.row.is_none();
-    let (deleted, stored) = (
-        rows.iter().filter(is_deleted),
-        rows.iter().filter(|row| !is_deleted(row)),
-    );
-    [batch_of(deleted), batch_of(stored)]
+fn store_rows(rows: &[DirtyRow], store: &dyn Store) -> Result<()> {
+    let deleted = rows.iter().filter(|row| row.row.is_none());
+    let stored = rows.iter().filter(|row| row.row.is_some());
+    store
+        .apply(batch_of(deleted))
+        .and_then(|()| store.apply(batch_of(stored)))
+        .map_err(|error| store_error(&error))
 }
 
 fn row_cost(row: &DirtyRow) -> usize {
@@ -265,9 +262,7 @@ pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_by
             bytes += taken.iter().map(row_cost).sum::<usize>();
             rows.extend(taken);
         }
-        store
-            .apply(batch_of(rows.iter()))
-            .map_err(|error| store_error(&error))?;
+        store_rows(&rows, store)?;
         database.flushed(&rows);
     }
     while !database.evict(target_bytes) && !database.nothing_may_leave() {}
@@ -285,9 +280,7 @@ mod tests {
         let at = |cts: u64, row: Option<Row>| DirtyRow::new(TableId(1), Key::from_bytes(b"key"), Timestamp(cts), row);
         let row = Row::from_values(&[Value::Int4(7)]);
         let store = MemoryStore::new();
-        for batch in in_order(&[at(1, None), at(2, Some(row.clone()))]) {
-            store.apply(batch).expect("applies");
-        }
+        store_rows(&[at(1, None), at(2, Some(row.clone()))], &store).expect("applies");
         let stored = store.get(1, b"key").expect("reads").expect("a row");
         assert_eq!(&stored[8..], row.as_bytes());
     }

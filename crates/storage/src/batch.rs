@@ -19,7 +19,7 @@ pub struct Batch {
     content: Vec<u8>,
     places: Vec<Place>,
     is_unsorted: bool,
-    deletes: usize,
+    has_deletes: bool,
     key_bytes_max: usize,
 }
 
@@ -70,7 +70,7 @@ impl Batch {
     pub fn delete(&mut self, table: u32, key: impl AsRef<[u8]>) {
         let begin = self.content.len();
         self.content.extend_from_slice(key.as_ref());
-        self.deletes += 1;
+        self.has_deletes = true;
         self.push(Place {
             table,
             begin,
@@ -96,7 +96,7 @@ impl Batch {
 
     /// Whether anything was deleted.
     pub fn has_deletes(&self) -> bool {
-        self.deletes > 0
+        self.has_deletes
     }
 
     /// The length of the longest key.

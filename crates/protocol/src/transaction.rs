@@ -166,10 +166,11 @@ impl Transactions {
         (*live && transaction.id == id).then_some(transaction)
     }
 
-    /// Notes a pending change of a live transaction.
-    pub(crate) fn push_write(&mut self, id: TransactionId, write: WriteRecord) {
-        let Some((_, transaction)) = self.places.get_mut(place(id)).filter(|(_, it)| it.id == id) else {
-            return;
+    /// Notes a pending change; false if the transaction is not live.
+    pub(crate) fn push_write(&mut self, id: TransactionId, write: WriteRecord) -> bool {
+        let found = self.places.get_mut(place(id));
+        let Some((_, transaction)) = found.filter(|(live, it)| *live && it.id == id) else {
+            return false;
         };
         transaction.pending_bytes += write.bytes;
         let writes = &mut transaction.writes;
@@ -180,6 +181,7 @@ impl Transactions {
             *writes = large;
         }
         writes.push(write);
+        true
     }
 
     pub(crate) fn is_live(&self, id: TransactionId) -> bool {

@@ -152,8 +152,9 @@ impl FormulaDatabase {
             first,
             bytes,
         };
-        self.transactions.push_write(transaction, write);
-        self.pending_bytes += bytes;
+        if self.transactions.push_write(transaction, write) {
+            self.pending_bytes += bytes;
+        }
         Ok(())
     }
 }

@@ -58,13 +58,18 @@ struct Spaces<'a> {
     own_entries: Vec<Entry>,
 }
 
-/// Changes of the table with that space, for the engine.
-fn entries<'a>(space: u32, changes: Sorted<'a>) -> impl Iterator<Item = Entry> + 'a {
-    let entry = move |change: Change<'a>| {
-        let key = keys::in_space(space, change.key).into();
-        (key, change.value.map(fjall::Slice::from))
-    };
-    changes.changes().map(entry)
+impl Spaces<'_> {
+    /// All changes in the order of the engine's keys.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        let rows = self.changes_of.iter().flat_map(|(space, changes)| {
+            let entry = |change: Change<'_>| {
+                let key = keys::in_space(*space, change.key).into();
+                (key, change.value.map(fjall::Slice::from))
+            };
+            changes.changes().map(entry)
+        });
+        self.own_entries.iter().cloned().chain(rows)
+    }
 }
 
 impl EmbeddedStore {
@@ -253,12 +258,8 @@ impl EmbeddedStore {
     /// Puts what becomes a file.
     fn ingest(&self, writes: &mut Writes, spaces: &Spaces<'_>) -> Result<()> {
         self.change(writes, |engine| {
-            let rows = spaces
-                .changes_of
-                .iter()
-                .flat_map(|(space, changes)| entries(*space, *changes));
-            let puts = spaces.own_entries.iter().cloned().chain(rows);
-            engine.ingest(puts.filter_map(|(key, value)| Some((key, value?))))
+            let puts = spaces.entries().filter_map(|(key, value)| Some((key, value?)));
+            engine.ingest(puts)
         })?;
         // What was applied before is durable as well.
         writes.unforced.clear();
@@ -372,12 +373,7 @@ impl Store for EmbeddedStore {
         if in_file {
             self.ingest(&mut writes, &spaces)?;
         } else {
-            let rows = spaces
-                .changes_of
-                .iter()
-                .flat_map(|(space, changes)| entries(*space, *changes));
-            let entries = spaces.own_entries.iter().cloned().chain(rows).collect();
-            self.commit(&mut writes, entries)?;
+            self.commit(&mut writes, spaces.entries().collect())?;
         }
         writes.next_space = spaces.next;
         if !spaces.new.is_empty() {

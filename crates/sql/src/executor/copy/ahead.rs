@@ -59,9 +59,10 @@ impl Ahead {
             }),
             changed: Condvar::new(),
         });
-        let its_channel = Arc::clone(&channel);
+        // Whoever waits is told even if the job is lost before it begins.
+        let at_work = AtWork(Arc::clone(&channel));
         let (text, statement_time_us) = (evaluation.text.clone(), evaluation.statement_time_us);
-        if helpers.lend(move || read(&its_channel, &text, statement_time_us)) {
+        if helpers.lend(move || at_work.read(&text, statement_time_us)) {
             return Ok(Ahead(channel));
         }
         let reading = channel.state.lock().reading.take();
@@ -71,6 +72,11 @@ impl Ahead {
     /// Gives the next piece of data. Waits while too much is unread.
     pub(super) fn give(&self, data: Bytes) {
         let mut state = self.0.state.lock();
+        if !state.is_at_work {
+            // Nobody will read it: what comes is not to gather.
+            state.reading = None;
+            return;
+        }
         state.unread_bytes += data.len();
         state.unread.push_back(data);
         while state.unread_bytes > UNREAD_BYTES_MAX && state.is_at_work {
@@ -105,7 +111,9 @@ impl Ahead {
 
     /// Takes the reading back, after the last rows; none if the thread was lost.
     pub(super) fn into_reading(self) -> Option<Box<Reading>> {
-        self.0.state.lock().reading.take()
+        let mut state = self.0.state.lock();
+        let has_read_all = state.unread.is_empty();
+        state.reading.take().filter(|_| has_read_all)
     }
 }
 
@@ -131,38 +139,39 @@ impl Drop for Ahead {
     }
 }
 
-/// Whoever waits is told, even if the thread ends early.
-struct AtWork<'a>(&'a Channel);
+/// The end of the thread that reads. Whoever waits is told when this goes, even if the thread ends early.
+struct AtWork(Arc<Channel>);
 
-impl Drop for AtWork<'_> {
+impl AtWork {
+    /// Reads until no more data comes.
+    fn read(self, text: &TextContext, statement_time_us: i64) {
+        let Some(mut reading) = self.0.state.lock().reading.take() else {
+            return;
+        };
+        // Of the session, what is evaluated sees no more than this (see `CopyReader::may_read_ahead`).
+        let evaluation = EvalContext {
+            text,
+            statement_time_us,
+            ..EvalContext::constant()
+        };
+        while let Some((data, rows)) = self.0.next() {
+            let mut packed = Packed { rows, failure: None };
+            reading.take_in(&data, &evaluation, &mut packed);
+            let mut state = self.0.state.lock();
+            state.unread_bytes -= data.len();
+            state.packed.push_back(packed);
+            drop(state);
+            self.0.changed.notify_all();
+        }
+        self.0.state.lock().reading = Some(reading);
+    }
+}
+
+impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.state.lock().is_at_work = false;
         self.0.changed.notify_all();
     }
-}
-
-/// Reads until no more data comes.
-fn read(channel: &Channel, text: &TextContext, statement_time_us: i64) {
-    let _told = AtWork(channel);
-    let Some(mut reading) = channel.state.lock().reading.take() else {
-        return;
-    };
-    // Of the session, what is evaluated sees no more than this (see `CopyReader::may_read_ahead`).
-    let evaluation = EvalContext {
-        text,
-        statement_time_us,
-        ..EvalContext::constant()
-    };
-    while let Some((data, rows)) = channel.next() {
-        let mut packed = Packed { rows, failure: None };
-        reading.take_in(&data, &evaluation, &mut packed);
-        let mut state = channel.state.lock();
-        state.unread_bytes -= data.len();
-        state.packed.push_back(packed);
-        drop(state);
-        channel.changed.notify_all();
-    }
-    channel.state.lock().reading = Some(reading);
 }
 
 impl Channel {

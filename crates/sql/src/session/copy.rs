@@ -21,7 +21,7 @@ pub(super) struct CopyIn {
     /// The catalog that the statement was bound to.
     catalog: Arc<Catalog>,
     /// The statement, which goes on when the data has ended.
-    current: Current,
+    pub(super) current: Current,
     /// What is left to do when the transaction that it waits for has ended.
     resume: Option<Resume>,
 }
@@ -30,6 +30,15 @@ pub(super) struct CopyIn {
 enum Resume {
     Feed,
     Finish,
+    /// To finish as well, now that others have had their turn.
+    GoOn,
+}
+
+impl CopyIn {
+    /// The data has ended, and others have their turn before the COPY does.
+    pub(super) fn pauses(&self) -> bool {
+        self.resume == Some(Resume::GoOn)
+    }
 }
 
 fn wire_format(copy: &CopyStatement) -> Format {
@@ -73,6 +82,8 @@ impl Session {
             return Ok(Next::To(StageKind::Parser));
         };
         current.savepoint = Some(savepoint);
+        // Its data comes once: it cannot be run again.
+        current.streamed = true;
         self.replay = None;
         self.copy_in = Some(CopyIn {
             reader,
@@ -80,11 +91,12 @@ impl Session {
             current,
             resume: None,
         });
+        self.deadline_us = self.statement_deadline_us();
         responder.copy_in(wire_format(copy), copy.columns.len());
         Ok(Next::To(StageKind::Parser))
     }
 
-    /// Whether a COPY FROM was cancelled, or had to wait and can go on: its next step.
+    /// Whether a COPY FROM was cancelled, has run out of time, or had to wait and can go on: its next step.
     pub(super) fn resume_copy<L: PartitionLock>(
         &mut self,
         lock: &L,
@@ -93,12 +105,23 @@ impl Session {
     ) -> Option<Next> {
         let copy = self.copy_in.as_mut()?;
         let resume = copy.resume.take();
+        if self.cancelled.is_none()
+            && self
+                .deadline_us
+                .is_some_and(|deadline_us| context.now_us >= deadline_us)
+        {
+            self.cancelled = Some(self.timeout_error(context.now_us));
+        }
         if self.cancelled.is_none() && resume.is_none() {
             return None;
         }
+        // That of a wait is over.
+        self.deadline_us = self.statement_deadline_us();
         let mut partition = lock.lock();
         match resume {
-            Some(Resume::Finish) if self.cancelled.is_none() => self.finish_copy(&mut partition, context, responder),
+            Some(Resume::Finish | Resume::GoOn) if self.cancelled.is_none() => {
+                self.finish_copy(&mut partition, context, responder)
+            }
             _ => self.place_copied(&mut partition, context, responder),
         }
     }
@@ -184,7 +207,7 @@ impl Session {
     ) -> Option<Next> {
         match outcome {
             Ok(None) if resume == Resume::Finish => {
-                copy.resume = Some(resume);
+                copy.resume = Some(Resume::GoOn);
                 self.copy_in = Some(copy);
                 Some(Next::Yield)
             }

@@ -403,7 +403,8 @@ impl Session {
 
     /// Since when what is under way runs: a statement, or the commit at the end of a script or at Sync.
     fn started_us(&self) -> Option<i64> {
-        let current = self.after_replay.as_ref().or(self.current.as_ref());
+        let copied = self.copy_in.as_ref().map(|copy| &copy.current);
+        let current = self.after_replay.as_ref().or(self.current.as_ref()).or(copied);
         current.map(|current| current.started_us).or(self.commit_waits_since_us)
     }
 
@@ -458,7 +459,7 @@ impl Session {
         Some(self.fail(error, partition, responder))
     }
 
-    fn timeout_error(&self, now_us: i64) -> Error {
+    pub(super) fn timeout_error(&self, now_us: i64) -> Error {
         let started_us = self.started_us().unwrap_or(now_us);
         match self.settings.timeout_us("statement_timeout") {
             Some(limit) if now_us >= started_us + limit => {

@@ -320,7 +320,8 @@ impl Session {
         if let Some(deadline_us) = &mut self.deadline_us {
             *deadline_us = deadline_us.saturating_add(by_us);
         }
-        if let Some(current) = &mut self.current {
+        let copied = self.copy_in.as_mut().map(|copy| &mut copy.current);
+        for current in self.current.iter_mut().chain(copied) {
             current.started_us = current.started_us.saturating_add(by_us);
         }
         self.shift_pause(by_us);
@@ -407,7 +408,7 @@ impl Session {
         if matches!(requests.front(), Some(Request::GoOn)) {
             requests.pop_front();
             self.resume(responder);
-        } else if self.current.is_some() && matches!(requests.front(), Some(Request::Terminate)) {
+        } else if self.has_paused() && matches!(requests.front(), Some(Request::Terminate)) {
             // A statement that had paused, and whose client has gone meanwhile.
             self.leave(&mut lock.lock());
             requests.clear();
@@ -443,6 +444,11 @@ impl Session {
                 return next;
             }
         }
+    }
+
+    /// Whether a statement is under way which others had their turn in.
+    fn has_paused(&self) -> bool {
+        self.current.is_some() || self.copy_in.as_ref().is_some_and(copy::CopyIn::pauses)
     }
 
     /// The answers given so far have been taken away: of a statement that has answered nothing yet, nothing more can be.

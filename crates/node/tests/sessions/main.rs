@@ -2,6 +2,7 @@
 
 mod advisory;
 mod answers;
+mod copy;
 mod foreign_keys;
 mod queue;
 mod schema;

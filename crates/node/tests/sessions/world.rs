@@ -8,7 +8,7 @@ use rubato_node::{Node, NodeSettings, NodeWorker};
 use rubato_sql::client::{Bind, Format, OutputColumn, Request, Responder, TransactionStatus};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
-use rubato_storage::MemoryStore;
+use rubato_storage::{MemoryStore, Store};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,6 +22,8 @@ pub const TURNS_MAX: usize = 20_000;
 struct Lines {
     lines: Vec<String>,
     bytes: usize,
+    /// Of the last error, where it was.
+    context: Option<String>,
 }
 
 impl Lines {
@@ -70,6 +72,7 @@ impl Responder for Lines {
         self.say("s");
     }
     fn error(&mut self, error: &Error) {
+        self.context.clone_from(&error.fields().context);
         self.say(format!("E {} {}", error.code().as_str(), error.message()));
     }
     fn notice(&mut self, severity: &'static str, notice: &Error) {
@@ -124,6 +127,7 @@ pub struct World {
     worker: NodeWorker,
     idle: Vec<Option<Box<Session>>>,
     said: Vec<Vec<String>>,
+    contexts: Vec<Option<String>>,
     gone: Vec<bool>,
     directory: Arc<MemoryDirectory>,
     store: Arc<MemoryStore>,
@@ -177,6 +181,7 @@ impl World {
             worker,
             idle,
             said: vec![Vec::new(); sessions],
+            contexts: vec![None; sessions],
             gone: vec![false; sessions],
             directory,
             store,
@@ -221,6 +226,9 @@ impl World {
         for mut work in completed {
             let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
             self.said[work.connection].append(&mut lines.lines);
+            if let Some(context) = lines.context.take() {
+                self.contexts[work.connection] = Some(context);
+            }
             if std::mem::take(&mut self.gone[work.connection]) {
                 self.submit(work.connection, work.session, VecDeque::from([Request::Terminate]));
             } else if work.requests.is_empty() {
@@ -259,6 +267,16 @@ impl World {
     /// What a session was told since it was last asked.
     pub fn said(&mut self, session: usize) -> Vec<String> {
         std::mem::take(&mut self.said[session])
+    }
+
+    /// Where the last error was that a session was told, since this was last asked.
+    pub fn context(&mut self, session: usize) -> String {
+        self.contexts[session].take().unwrap_or_default()
+    }
+
+    /// The storage of which the store has rows.
+    pub fn stored_tables(&self) -> Vec<u32> {
+        self.store.tables().expect("reads")
     }
 
     /// Sends a script and runs.

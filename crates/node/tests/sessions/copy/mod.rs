@@ -1,0 +1,9 @@
+//! COPY FROM STDIN whose data is read by another thread.
+
+mod ahead;
+mod data;
+mod ends;
+mod errors;
+mod laid;
+mod lent;
+mod waits;

@@ -237,15 +237,9 @@ fn batch_bytes(memory_bytes: usize) -> usize {
     (memory_bytes / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
 }
 
-/// Deletions apart: a batch without any need not go through the store's journal. They are first, since a key whose deletion was
-/// taken may have a row again that was taken later.
+/// A key whose deletion was taken may have a row again that was taken later: the last one counts.
 fn store_rows(rows: &[DirtyRow], store: &dyn Store) -> Result<()> {
-    let deleted = rows.iter().filter(|row| row.row.is_none());
-    let stored = rows.iter().filter(|row| row.row.is_some());
-    store
-        .apply(batch_of(deleted))
-        .and_then(|()| store.apply(batch_of(stored)))
-        .map_err(|error| store_error(&error))
+    store.apply(batch_of(rows.iter())).map_err(|error| store_error(&error))
 }
 
 fn row_cost(row: &DirtyRow) -> usize {

@@ -21,6 +21,7 @@ mod driver;
 mod errors;
 pub mod grid;
 mod laying;
+mod memory;
 mod node;
 mod read_ahead;
 mod record;

@@ -4,6 +4,7 @@ use crate::checkpoint::{CarryOver, CheckpointReport};
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::laying::Laying;
+use crate::memory::{FILLED_SHARE, RowsBound};
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
 use crate::source::StoredTables;
 use crate::worker::NodeWorker;
@@ -22,12 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 
 /// Pause between two attempts to force a log that fails.
 const FORCE_PAUSE_US: i64 = 250_000;
-/// Memory may be over its bound by one part in so many before writers are held back; eviction goes as far below.
-const MEMORY_SLACK: usize = 32;
-/// Steps of statements before eviction is tried again when it has found nothing that may leave.
-const EVICTION_PAUSE_STEPS: usize = 64;
-/// Memory counts as filled when less than one part in so many is free.
-const FILLED_SHARE: usize = 4;
 /// A checkpoint is due in filled memory when more than one part in so many is not stored yet.
 const DIRTY_SHARE: usize = 8;
 
@@ -112,14 +107,17 @@ pub(crate) struct Shared {
     /// A checkpoint has ended, and memory was full all the same: of what open transactions hold.
     pub(crate) stuck: AtomicBool,
     /// Steps until eviction is tried again after it found nothing.
-    eviction_pause: AtomicUsize,
+    pub(crate) eviction_pause: AtomicUsize,
     /// The log's writing end, to close it.
     log_end: LogEnd,
     /// When a force that failed may be tried again.
     force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
     statements: AtomicU64,
-    memory_bytes: AtomicUsize,
+    /// What rows in memory take, as of the last step.
+    pub(crate) memory_bytes: AtomicUsize,
+    /// What they may take.
+    pub(crate) rows_bound: RowsBound,
 }
 
 /// How a thread that does nothing else but force the log is told to.
@@ -253,41 +251,6 @@ impl Shared {
         }
     }
 
-    /// Lets rows leave memory if there are too many; called between statements.
-    pub(crate) fn keep_within_memory(&self, partition: &mut Partition) {
-        let limit = self.settings.memory_bytes;
-        let held = partition.database.memory_bytes();
-        self.memory_bytes.store(held, Ordering::Relaxed);
-        if held <= limit {
-            if self.crowded.load(Ordering::Acquire) {
-                self.set_crowded(false);
-            }
-            return;
-        }
-        if self.crowded.load(Ordering::Acquire) && self.eviction_pause.fetch_sub(1, Ordering::Relaxed) > 1 {
-            return;
-        }
-        let slack = limit / MEMORY_SLACK;
-        while !partition.database.evict(limit - slack) {
-            if partition.database.nothing_may_leave() {
-                self.eviction_pause.store(EVICTION_PAUSE_STEPS, Ordering::Relaxed);
-                break;
-            }
-            // The hand looks at a bounded number of items at once: a little too much may stay until the next step.
-            if partition.database.memory_bytes() <= limit + slack {
-                return;
-            }
-        }
-        self.set_crowded(partition.database.memory_bytes() > limit);
-    }
-
-    fn set_crowded(&self, crowded: bool) {
-        self.crowded.store(crowded, Ordering::Release);
-        if !crowded {
-            self.stuck.store(false, Ordering::Release);
-        }
-    }
-
     /// Figures for `rubato.statistics`. Whoever asks holds the partition.
     fn counters(&self) -> Vec<(&'static str, i64)> {
         let log = self.forcer.counters();
@@ -368,6 +331,7 @@ impl Node {
             force_again_at_us: AtomicI64::new(0),
             statements: AtomicU64::new(0),
             memory_bytes: AtomicUsize::new(0),
+            rows_bound: RowsBound::new(settings.memory_bytes),
         };
         let shared = Arc::new(shared);
         let counted = Arc::downgrade(&shared);
@@ -411,7 +375,7 @@ impl Node {
             return true;
         }
         // Soon rows will have to leave, and those that are not stored cannot: begin before writers have to wait.
-        let limit = self.0.settings.memory_bytes;
+        let limit = self.0.rows_bound.bytes();
         if self.0.memory_bytes.load(Ordering::Relaxed) < limit - limit / FILLED_SHARE {
             return false;
         }
@@ -454,8 +418,15 @@ impl Node {
     ///
     /// Errors: the store cannot be read.
     pub fn warm_up(&self) -> Result<bool> {
-        let target = self.0.settings.memory_bytes / 2;
+        let target = self.0.rows_bound.bytes() / 2;
         self.0.partition.lock().database.load_some(WARM_UP_ROWS, target)
+    }
+
+    /// Notes that the process takes `resident_bytes` of the `given_bytes` that it may: while it takes nearly all or more, fewer rows
+    /// stay in memory than [`NodeSettings::memory_bytes`] says; afterwards as many as before. To be called some times a second by
+    /// whoever knows, if anybody does.
+    pub fn note_resident(&self, resident_bytes: usize, given_bytes: usize) {
+        self.0.note_resident(resident_bytes, given_bytes);
     }
 
     /// Looks after a log that could not be forced or could not grow, and has writes admitted again when that is over. To be

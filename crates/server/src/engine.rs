@@ -1,5 +1,6 @@
 //! The node as the program's engine: a folder opened as the library opens it, and a thread that forces the log.
 
+use crate::resident::Watch;
 use rubato_base::{Error, Result, SqlState};
 use rubato_embedded::{Database, Options};
 use rubato_node::{Admission, Node, NodeSettings, NodeWorker};
@@ -20,6 +21,7 @@ pub struct NodeEngine {
     database: Database,
     stages: Arc<Mutex<Vec<Arc<StageMetrics>>>>,
     log_thread: Option<JoinHandle<()>>,
+    memory: Option<Watch>,
 }
 
 impl Engine for NodeEngine {
@@ -65,6 +67,7 @@ impl Engine for NodeEngine {
         let log_thread =
             spawned.map_err(|wrong| Error::new(SqlState::OUT_OF_MEMORY, format!("no thread for the log: {wrong}")))?;
         Ok(NodeEngine {
+            memory: Some(Watch::begin(database.node().clone(), memory_bytes)),
             database,
             stages: Arc::default(),
             log_thread: Some(log_thread),
@@ -88,6 +91,7 @@ impl Engine for NodeEngine {
     }
 
     fn close(mut self) -> Result<()> {
+        drop(self.memory.take());
         self.database.node().end_log();
         if let Some(thread) = self.log_thread.take() {
             // A panic there has been reported by the panic hook.

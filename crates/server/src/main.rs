@@ -1,6 +1,7 @@
 //! The program `rubato`. What it does is in `rubato_server::program`; here it gets its engine.
 
 mod engine;
+mod resident;
 
 use std::process::ExitCode;
 

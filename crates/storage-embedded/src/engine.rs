@@ -21,13 +21,9 @@ const FLUSHES_MAX: usize = 1;
 const UNMERGED_TABLES_MAX: usize = 16;
 const WAIT: Duration = Duration::from_millis(1);
 
-/// Size at which a memory table is closed and flushed; a quarter of the cache within these limits. In memory it takes
-/// half as much again.
-const MEMORY_TABLE_BYTES_MIN: u64 = 4 << 20;
-const MEMORY_TABLE_BYTES_MAX: u64 = 32 << 20;
-
-/// Batches from this size on become files by themselves, see [`Engine::ingest`]: smaller ones would make many small files.
-const FILE_BYTES_MIN: usize = 1 << 20;
+/// Bytes that go through the journal before the memory table behind it is closed. Closing it is also what makes the engine look whether
+/// its journal is full (64 MB, fixed) and may be left for a new one.
+const MEMORY_TABLE_BYTES: u64 = 1 << 20;
 
 /// Size of the files that merging makes. A merge takes whole files, and so less of what has not changed when they are smaller; with a
 /// quarter of the engine's own 64 MiB, merging takes two thirds of the time. A folder keeps what it was made with.
@@ -49,9 +45,8 @@ const WORKERS: usize = 1;
 pub(crate) struct Engine {
     database: fjall::Database,
     pub rows: fjall::Keyspace,
-    memory_table_bytes: u64,
-    /// Keys and values committed since the memory table was last closed.
-    unflushed_bytes: AtomicU64,
+    /// Keys and values committed since the memory table was last closed for their sake.
+    journaled_bytes: AtomicU64,
 }
 
 impl Engine {
@@ -71,47 +66,35 @@ impl Engine {
                 .manual_journal_persist(true)
         };
         let rows = database.keyspace(TREE, options)?;
-        let memory_table_bytes = (cache_bytes / 4).clamp(MEMORY_TABLE_BYTES_MIN, MEMORY_TABLE_BYTES_MAX);
         Ok(Engine {
             database,
             rows,
-            memory_table_bytes,
-            unflushed_bytes: AtomicU64::new(0),
+            journaled_bytes: AtomicU64::new(0),
         })
     }
 
-    /// Whether a batch of so many bytes is worth a file of its own.
-    pub fn is_worth_a_file(bytes: usize) -> bool {
-        bytes >= FILE_BYTES_MIN
-    }
-
-    /// Sets all keys or none, durably, and makes everything durable that was committed before. They come in ascending order, each
-    /// key once, and become files as they are: neither the journal nor the memory table sees them, which saves half of
+    /// Sets and deletes all keys or none, durably, and makes everything durable that was committed before. They come in ascending order,
+    /// each key once, and become files as they are: neither the journal nor the memory table sees them, which saves half of
     /// the work of a load.
     ///
-    /// There is no such way to delete: a deletion in a file vanishes when files are merged, and the engine, opened again, would apply
-    /// what its journal has of the key's older values.
-    pub fn ingest(&self, puts: impl Iterator<Item = (fjall::Slice, fjall::Slice)>) -> fjall::Result<()> {
+    /// A deletion in a file vanishes when files are merged, and the engine, opened again, would then apply what its journal has of
+    /// the key's older values: keys that come here must never have gone through [`Engine::commit`].
+    pub fn ingest(&self, entries: impl Iterator<Item = Entry>) -> fjall::Result<()> {
         self.wait_for_flushes()?;
         let mut ingestion = self.rows.start_ingestion()?;
-        for (key, value) in puts {
-            ingestion.write(key, value)?;
+        for (key, value) in entries {
+            match value {
+                Some(value) => ingestion.write(key, value)?,
+                None => ingestion.write_tombstone(key)?,
+            }
         }
-        ingestion.finish()?;
-        self.unflushed_bytes.store(0, Ordering::Relaxed);
-        Ok(())
+        ingestion.finish()
     }
 
-    /// Applies all entries or none.
+    /// Applies all entries or none, through the journal: for few and small ones, since the engine reads its journal again whenever it
+    /// is opened.
     pub fn commit(&self, entries: &[Entry]) -> fjall::Result<()> {
         self.wait_for_flushes()?;
-        if self.unflushed_bytes.load(Ordering::Relaxed) >= self.memory_table_bytes {
-            self.rows.rotate_memtable()?;
-            self.unflushed_bytes.store(0, Ordering::Relaxed);
-        }
-        let bytes = |(key, value): &Entry| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
-        self.unflushed_bytes
-            .fetch_add(entries.iter().map(bytes).sum(), Ordering::Relaxed);
         let mut batch = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), entries.len());
         for (key, value) in entries {
             match value {
@@ -119,7 +102,14 @@ impl Engine {
                 None => batch.remove(&self.rows, key.clone()),
             }
         }
-        batch.commit()
+        batch.commit()?;
+        let bytes = |(key, value): &Entry| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
+        let bytes: u64 = entries.iter().map(bytes).sum();
+        if self.journaled_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MEMORY_TABLE_BYTES {
+            self.rows.rotate_memtable()?;
+            self.journaled_bytes.store(0, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Makes all commits durable.

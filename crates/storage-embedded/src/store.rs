@@ -15,10 +15,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Keys of dropped tables that one force removes; keeps the force short.
 const SWEEP_KEYS_MAX: usize = 50_000;
-const SWEEP_BATCH_KEYS: usize = 5_000;
-
-/// Applied bytes after which the store forces by itself: it keeps them in memory to survive a failing engine.
-const UNFORCED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// What must be free before a stopped engine is started again: it needs some space to recover in.
 const PROBE_BYTES: usize = 8 * 1024 * 1024;
@@ -40,10 +36,9 @@ pub struct EmbeddedStore {
 struct Writes {
     next_space: u32,
     garbage: BTreeSet<u32>,
-    /// Batches since the last force, in order. The engine stops for good on a write error; they are given to its
-    /// successor, because they are visible already.
+    /// Changes of this room's own keys since the last force, in order. The engine stops for good on a write error; they are given to
+    /// its successor, because they are visible already.
     unforced: Vec<Vec<Entry>>,
-    unforced_bytes: usize,
 }
 
 /// Where the changes of a batch go.
@@ -54,21 +49,20 @@ struct Spaces<'a> {
     new: Vec<(u32, u32)>,
     /// The space that the next new table gets.
     next: u32,
-    /// What this room notes of the new ones, in the order of keys: before those of all tables.
+    /// What this room notes of the new ones.
     own_entries: Vec<Entry>,
 }
 
 impl Spaces<'_> {
-    /// All changes in the order of the engine's keys.
+    /// The changes of rows in the order of the engine's keys.
     fn entries(&self) -> impl Iterator<Item = Entry> {
-        let rows = self.changes_of.iter().flat_map(|(space, changes)| {
+        self.changes_of.iter().flat_map(|(space, changes)| {
             let entry = |change: Change<'_>| {
                 let key = keys::in_space(*space, change.key).into();
                 (key, change.value.map(fjall::Slice::from))
             };
             changes.changes().map(entry)
-        });
-        self.own_entries.iter().cloned().chain(rows)
+        })
     }
 }
 
@@ -128,11 +122,13 @@ impl EmbeddedStore {
                 reason,
             });
         }
-        if version.is_none() {
+        if version != Some(keys::FORMAT_VERSION) {
             let entry = (
                 keys::VERSION_KEY.into(),
                 Some(keys::FORMAT_VERSION.to_be_bytes().into()),
             );
+            // Of its journal the engine applies nothing that is older than the newest key in a file. This one goes to a file before any
+            // deletion does, and stays: what journals of version 1 have of rows is settled with that.
             engine.commit(&[entry]).map_err(|error| self.sorted(&error))?;
         }
         *self.spaces.write().unwrap_or_else(PoisonError::into_inner) = spaces;
@@ -211,14 +207,12 @@ impl EmbeddedStore {
             .map_err(|error| self.sorted(&error))?;
         *slot = Some(engine);
         writes.unforced.clear();
-        writes.unforced_bytes = 0;
         Ok(())
     }
 
+    /// Changes keys of this room's own.
     fn commit(&self, writes: &mut Writes, entries: Vec<Entry>) -> Result<()> {
         self.change(writes, |engine| engine.commit(&entries))?;
-        let bytes = |(key, value): &Entry| key.len() + value.as_ref().map_or(0, |value| value.len());
-        writes.unforced_bytes += entries.iter().map(bytes).sum::<usize>();
         writes.unforced.push(entries);
         Ok(())
     }
@@ -251,26 +245,23 @@ impl EmbeddedStore {
             spaces.own_entries.push((keys::NEXT_SPACE_KEY.into(), Some(next)));
         }
         spaces.changes_of.sort_unstable_by_key(|(space, _)| *space);
-        spaces.own_entries.sort_unstable_by(|left, right| left.0.cmp(&right.0));
         spaces
     }
 
-    /// Puts what becomes a file.
-    fn ingest(&self, writes: &mut Writes, spaces: &Spaces<'_>) -> Result<()> {
-        self.change(writes, |engine| {
-            let puts = spaces.entries().filter_map(|(key, value)| Some((key, value?)));
-            engine.ingest(puts)
-        })?;
+    /// Applies changes of rows: they become a file. What this room notes of new tables goes before them; a table without rows is no harm.
+    fn ingest(&self, writes: &mut Writes, spaces: &mut Spaces<'_>) -> Result<()> {
+        if !spaces.own_entries.is_empty() {
+            self.commit(writes, std::mem::take(&mut spaces.own_entries))?;
+        }
+        self.change(writes, |engine| engine.ingest(spaces.entries()))?;
         // What was applied before is durable as well.
         writes.unforced.clear();
-        writes.unforced_bytes = 0;
         Ok(())
     }
 
     fn force_locked(&self, writes: &mut Writes) -> Result<()> {
         self.change(writes, Engine::force)?;
         writes.unforced.clear();
-        writes.unforced_bytes = 0;
         Ok(())
     }
 
@@ -278,23 +269,20 @@ impl EmbeddedStore {
     fn sweep(&self, writes: &mut Writes) -> Result<()> {
         let mut left = SWEEP_KEYS_MAX;
         while let Some(space) = writes.garbage.first().copied().filter(|_| left > 0) {
-            let mut entries: Vec<Entry> = Vec::new();
+            let mut gone: Vec<Entry> = Vec::new();
             {
                 let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
                 let Some(engine) = &*guard else { return Ok(()) };
-                for row in engine.rows.prefix(space.to_be_bytes()).take(SWEEP_BATCH_KEYS) {
-                    entries.push((row.key().map_err(|error| self.sorted(&error))?, None));
+                for row in engine.rows.prefix(space.to_be_bytes()).take(left) {
+                    gone.push((row.key().map_err(|error| self.sorted(&error))?, None));
                 }
             }
-            let done = entries.len() < SWEEP_BATCH_KEYS;
-            left = left.saturating_sub(SWEEP_BATCH_KEYS);
-            if done {
-                entries.push((keys::garbage_key(space).into(), None));
-            }
-            self.commit(writes, entries)?;
-            if done {
+            self.change(writes, |engine| engine.ingest(gone.iter().cloned()))?;
+            if gone.len() < left {
+                self.commit(writes, vec![(keys::garbage_key(space).into(), None)])?;
                 writes.garbage.remove(&space);
             }
+            left -= gone.len();
         }
         Ok(())
     }
@@ -367,24 +355,15 @@ impl Store for EmbeddedStore {
             return Ok(());
         }
         let mut writes = self.lock_writes();
-        let in_file = !batch.has_deletes() && Engine::is_worth_a_file(batch.bytes());
         let changes = batch.sorted();
-        let spaces = self.spaces_for(changes, writes.next_space);
-        if in_file {
-            self.ingest(&mut writes, &spaces)?;
-        } else {
-            self.commit(&mut writes, spaces.entries().collect())?;
-        }
+        let mut spaces = self.spaces_for(changes, writes.next_space);
+        self.ingest(&mut writes, &mut spaces)?;
         writes.next_space = spaces.next;
         if !spaces.new.is_empty() {
             self.spaces
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
                 .extend(spaces.new);
-        }
-        if writes.unforced_bytes > UNFORCED_BYTES_MAX {
-            // Only saves memory; the batch is applied, whatever comes of it.
-            let _ = self.force_locked(&mut writes);
         }
         Ok(())
     }
@@ -506,6 +485,91 @@ mod tests {
         );
     }
 
+    fn delete(store: &EmbeddedStore, key: u8) {
+        let mut batch = Batch::new();
+        batch.delete(1, [key]);
+        batch.delete(2, [key]);
+        store.apply(batch).expect("applies");
+    }
+
+    fn flush(engine: &Engine) -> fjall::Result<()> {
+        engine.rows.rotate_memtable_and_wait()
+    }
+
+    /// Merges everything into one level, where deletions vanish.
+    fn merge(store: &EmbeddedStore) {
+        let merge = |engine: &Engine| flush(engine).and_then(|()| engine.rows.major_compact());
+        store.change(&mut store.lock_writes(), merge).expect("merges");
+    }
+
+    #[test]
+    fn what_was_deleted_stays_so_when_files_are_merged_and_the_store_is_opened_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for round in 0..3 {
+            let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+            for key in 0..20 {
+                assert_eq!(
+                    store.get(2, &[key]),
+                    Ok((round > 0 && key < 3).then(|| vec![key])),
+                    "{round}"
+                );
+            }
+            (0..20).for_each(|key| put(&store, key, key));
+            (3..20).for_each(|key| delete(&store, key));
+            store.force().expect("forces");
+            merge(&store);
+        }
+    }
+
+    #[test]
+    fn rows_in_the_journal_of_an_older_version_do_not_come_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        put(&store, 1, 1);
+        // Version 1 wrote rows through the journal.
+        let space = store.space(2).expect("a table");
+        let version: Entry = (keys::VERSION_KEY.into(), Some(1_u32.to_be_bytes().into()));
+        let row: Entry = (keys::in_space(space, &[7]).into(), Some([7].into()));
+        for older in [version, row] {
+            store.commit(&mut store.lock_writes(), vec![older]).expect("commits");
+        }
+        drop(store);
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        assert_eq!(store.get(2, &[7]), Ok(Some(vec![7])));
+        delete(&store, 7);
+        merge(&store);
+        drop(store);
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        assert_eq!((store.get(2, &[7]), store.get(2, &[1])), (Ok(None), Ok(Some(vec![1]))));
+    }
+
+    #[test]
+    fn rows_and_dropped_tables_leave_nothing_for_the_engine_to_read_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        for round in 0..10 {
+            let mut batch = Batch::new();
+            for key in 0..5000_u32 {
+                batch.put(round, key.to_be_bytes(), [1; 100]);
+            }
+            store.apply(batch).expect("applies");
+            store.drop_table(round).expect("drops");
+            store.force().expect("forces");
+        }
+        drop(store);
+        let journals = std::fs::read_dir(folder.path()).expect("lists").flatten();
+        let journals = journals.filter(|entry| entry.path().extension().is_some_and(|end| end == "jnl"));
+        let written = |path: PathBuf| {
+            std::fs::read(path)
+                .expect("reads")
+                .iter()
+                .filter(|byte| **byte != 0)
+                .count()
+        };
+        let bytes: Vec<usize> = journals.map(|entry| written(entry.path())).collect();
+        assert!(!bytes.is_empty() && bytes.iter().sum::<usize>() < 20_000, "{bytes:?}");
+    }
+
     #[test]
     fn damaged_and_missing_tables_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -514,7 +578,6 @@ mod tests {
             put(&store, key, key);
         }
         store.force().expect("forces");
-        let flush = |engine: &Engine| engine.rows.rotate_memtable_and_wait();
         store.change(&mut store.lock_writes(), flush).expect("flushes");
         store.check().expect("nothing is damaged");
         drop(store);

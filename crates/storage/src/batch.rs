@@ -19,7 +19,6 @@ pub struct Batch {
     content: Vec<u8>,
     places: Vec<Place>,
     is_unsorted: bool,
-    has_deletes: bool,
     key_bytes_max: usize,
 }
 
@@ -70,7 +69,6 @@ impl Batch {
     pub fn delete(&mut self, table: u32, key: impl AsRef<[u8]>) {
         let begin = self.content.len();
         self.content.extend_from_slice(key.as_ref());
-        self.has_deletes = true;
         self.push(Place {
             table,
             begin,
@@ -87,16 +85,6 @@ impl Batch {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
-    }
-
-    /// Keys and values added, in bytes.
-    pub fn bytes(&self) -> usize {
-        self.content.len()
-    }
-
-    /// Whether anything was deleted.
-    pub fn has_deletes(&self) -> bool {
-        self.has_deletes
     }
 
     /// The length of the longest key.
@@ -168,8 +156,7 @@ mod tests {
         batch.delete(2, [1]);
         batch.put_parts(1, &[5], &[&[3], &[], &[4, 5]]);
         batch.put(1, [4], [4]);
-        assert_eq!((batch.len(), batch.bytes(), batch.key_bytes_max()), (5, 11, 1));
-        assert!(batch.has_deletes());
+        assert_eq!((batch.len(), batch.key_bytes_max()), (5, 1));
         let expected: Vec<(u32, &[u8], Option<&[u8]>)> =
             vec![(1, &[4], Some(&[4])), (1, &[5], Some(&[3, 4, 5])), (2, &[1], None)];
         for _again in 0..2 {

@@ -11,10 +11,12 @@ pub enum Table {
     Bounded,
     /// Rows that come and go, with an index on `grp`.
     Member,
+    /// Columns of the rows of TPC-C in a grid, each under a number that says which: no table of their own.
+    Cell,
 }
 
 impl Table {
-    /// All of them.
+    /// All that are tables.
     pub const ALL: [Table; 3] = [Table::Plain, Table::Bounded, Table::Member];
 
     /// Its name in SQL.
@@ -23,6 +25,7 @@ impl Table {
             Table::Plain => "plain",
             Table::Bounded => "bounded",
             Table::Member => "member",
+            Table::Cell => "cell",
         }
     }
 }

@@ -1,25 +1,29 @@
 //! Clients of the grid's nodes.
 
-use super::plan::{GridPlan, GridTrouble};
+use super::plan::{GridPlan, GridTrouble, GridWorkload};
 use super::talk::{GridTalk, Heard, Question, Stop};
+use super::tpcc;
 use super::world::{Event, Phase, World};
 use crate::check::Violation;
 use crate::history::{Fate, Step, Transaction};
-use crate::programs::{Ending, Workload};
+use crate::programs::Ending;
+use rubato_base::NodeId;
 use rubato_node::grid::ClientTold;
 use rubato_protocol::grid::Ending as Outcome;
 use rubato_workload::Random;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The transaction that a client is at.
 pub(super) struct UnderWay {
     name: &'static str,
-    workload: Option<Workload>,
+    workload: Option<GridWorkload>,
     number: i64,
     began: u64,
     heard: Vec<Heard>,
     steps: Vec<Step>,
     ticket: Option<u64>,
+    /// Nodes that were asked for something.
+    nodes: BTreeSet<NodeId>,
     asked_to_commit: bool,
 }
 
@@ -94,7 +98,10 @@ impl World<'_> {
         }
         match done {
             Ok(Ending::Committed) => self.ended(client, Fate::Committed),
-            Ok(Ending::RolledBack) => self.ended(client, Fate::Aborted),
+            Ok(Ending::RolledBack) => {
+                self.coverage.count("transactions that their clients rolled back");
+                self.ended(client, Fate::Aborted);
+            }
             Err(Stop::Asked(question)) => return self.ask(client, question),
             Err(Stop::Absurd(what)) => return Err(Violation::new("absurd answer", what)),
             Err(Stop::Failed(error)) => {
@@ -116,17 +123,32 @@ impl World<'_> {
         let number = self.next_transaction;
         self.next_transaction += 1;
         let under_way = UnderWay {
-            name: workload.map_or("everything", Workload::name),
+            name: self.name_of(workload, number),
             workload,
             number,
             began: self.next_moment(),
             heard: Vec::new(),
             steps: Vec::new(),
             ticket: None,
+            nodes: BTreeSet::new(),
             asked_to_commit: false,
         };
         self.note(format_args!("client {client} begins {number} {}", under_way.name));
         self.clients[client].under_way = Some(under_way);
+    }
+
+    /// What is drawn for a transaction.
+    fn random_of(&self, number: i64) -> Random {
+        Random::derived(self.plan.seed, &[23, number as u64])
+    }
+
+    /// The name of what a client begins.
+    fn name_of(&self, workload: Option<GridWorkload>, number: i64) -> &'static str {
+        match workload {
+            Some(GridWorkload::Tpcc) => tpcc::Profile::draw(&mut self.random_of(number)).name(),
+            Some(workload) => workload.name(),
+            None => "everything",
+        }
     }
 
     /// Plays a client's program up to its next question.
@@ -135,11 +157,12 @@ impl World<'_> {
             return (Err(Stop::Absurd("a client without a transaction".into())), Vec::new());
         };
         let number = under_way.number;
-        let random = Random::derived(self.plan.seed, &[23, number as u64]);
+        let random = self.random_of(number);
         let pauses = self.plan.has(GridTrouble::Pauses);
         let mut talk = GridTalk::new(&self.layout, &under_way.heard, random, number, pauses);
         let done = match under_way.workload {
-            Some(workload) => workload.run(&mut talk),
+            Some(GridWorkload::Tables(workload)) => workload.run(&mut talk),
+            Some(GridWorkload::Tpcc) => tpcc::run(&mut talk),
             None => talk.read_everything(),
         };
         (done, talk.steps)
@@ -171,6 +194,7 @@ impl World<'_> {
             Question::Operate(to, operation) => {
                 // If not, the transaction has ended, and the client is about to hear of it.
                 node.operate(ticket, to, *operation);
+                under_way.nodes.insert(to);
                 self.coverage.count("operations");
             }
             Question::Commit => {
@@ -266,6 +290,12 @@ impl World<'_> {
             Fate::Aborted => "transactions aborted",
             Fate::Unknown => "transactions of unknown outcome",
         });
+        if fate == Fate::Committed && under_way.workload == Some(GridWorkload::Tpcc) {
+            self.coverage.count(under_way.name);
+            if under_way.nodes.len() > 1 {
+                self.coverage.count("TPC-C: over several nodes");
+            }
+        }
         self.note(format_args!("client {client} {fate:?} {}", under_way.number));
         let transaction = Transaction {
             name: under_way.name,

@@ -94,7 +94,7 @@ pub struct GridPlan {
     /// Transactions of each client.
     pub transactions: usize,
     /// What they do.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<GridWorkload>,
     /// What may happen to them.
     pub troubles: BTreeSet<GridTrouble>,
     /// How often nodes go down, if they do.
@@ -103,7 +103,7 @@ pub struct GridPlan {
     pub is_pessimistic: bool,
     /// See there.
     pub is_pipeline: bool,
-    /// Bytes for rows in memory.
+    /// Bytes for rows in memory; see [`GridPlan::row_bytes`].
     pub memory_bytes: usize,
     /// Ticks that the stage reserves at a time.
     pub reserved_ticks: u64,
@@ -111,7 +111,38 @@ pub struct GridPlan {
     pub weakness: Option<GridWeakness>,
 }
 
-/// Workloads that a grid runs: it has no savepoints.
+/// A workload of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GridWorkload {
+    /// One over the tables that the single node has, too.
+    Tables(Workload),
+    /// TPC-C, in operations.
+    Tpcc,
+}
+
+impl GridWorkload {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            GridWorkload::Tables(workload) => workload.name(),
+            GridWorkload::Tpcc => "tpcc",
+        }
+    }
+
+    /// The workload of this name.
+    pub fn named(name: &str) -> Option<GridWorkload> {
+        let all = WORKLOADS.into_iter().map(GridWorkload::Tables);
+        all.chain([GridWorkload::Tpcc]).find(|workload| workload.name() == name)
+    }
+}
+
+/// One seed in so many has TPC-C among its workloads; every other one of these has nothing else.
+const TPCC_EVERY: i64 = 6;
+
+/// So many times as much memory have nodes with TPC-C.
+const TPCC_MEMORY: usize = 8;
+
+/// Workloads over tables that a grid runs: it has no savepoints.
 pub const WORKLOADS: [Workload; 10] = [
     Workload::Bank,
     Workload::Register,
@@ -134,6 +165,7 @@ impl GridPlan {
         let mut workloads = WORKLOADS.to_vec();
         random.shuffle(&mut workloads);
         workloads.truncate(random.uniform(1, 4) as usize);
+        let workloads = with_tpcc(seed, workloads.into_iter().map(GridWorkload::Tables).collect());
         let small = troubles.contains(&GridTrouble::SmallMemory);
         GridPlan {
             seed,
@@ -164,10 +196,35 @@ impl GridPlan {
         Policies { commit, queue }
     }
 
+    /// Whether TPC-C is among its workloads.
+    pub fn has_tpcc(&self) -> bool {
+        self.workloads.contains(&GridWorkload::Tpcc)
+    }
+
+    /// Bytes for rows in memory, as nodes are told. The transactions of TPC-C are larger than the others: where rows have to leave
+    /// memory these still have to fit.
+    pub fn row_bytes(&self) -> usize {
+        let factor = if self.has_tpcc() { TPCC_MEMORY } else { 1 };
+        self.memory_bytes * factor
+    }
+
     /// Whether a kind of trouble is in it.
     pub fn has(&self, trouble: GridTrouble) -> bool {
         self.troubles.contains(&trouble)
     }
+}
+
+/// Adds TPC-C where the seed says so. That is drawn apart: a seed without it is what it was before there was this workload.
+fn with_tpcc(seed: u64, mut workloads: Vec<GridWorkload>) -> Vec<GridWorkload> {
+    let mut random = Random::derived(seed, &[26]);
+    if random.uniform(1, TPCC_EVERY) > 1 {
+        return workloads;
+    }
+    if random.uniform(0, 1) == 0 {
+        workloads.clear();
+    }
+    workloads.push(GridWorkload::Tpcc);
+    workloads
 }
 
 impl Planned for GridPlan {

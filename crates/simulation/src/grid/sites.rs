@@ -3,6 +3,7 @@
 use super::network::SLOWNESS;
 use super::plan::{GridPlan, GridTrouble, GridWeakness};
 use super::talk::Layout;
+use super::tpcc;
 use super::world::{Event, Phase, World};
 use crate::check::{Contents, Violation};
 use crate::clock;
@@ -92,7 +93,7 @@ impl Site {
 
 fn node_settings(plan: &GridPlan) -> NodeSettings {
     NodeSettings {
-        memory_bytes: plan.memory_bytes,
+        memory_bytes: plan.row_bytes(),
         policies: plan.policies(),
         checkpoint_log_bytes: 24 * 1024,
         clock_us: clock::now_us,
@@ -118,6 +119,10 @@ impl World<'_> {
             let (node, _) = opened.map_err(failed("does not start"))?;
             let mut direct = Direct::new(&node, self.now_us).map_err(failed("does not start"))?;
             direct.sql(&schema_of(&own, false)).map_err(failed("no schema"))?;
+            if self.plan.has_tpcc() {
+                let script = tpcc::schema_of(|warehouse| self.layout.node_of_warehouse(warehouse) == id);
+                direct.sql(&script).map_err(failed("no schema"))?;
+            }
         }
         for at in 0..self.sites.len() {
             self.start(at)?;
@@ -128,8 +133,11 @@ impl World<'_> {
         let tables = Table::ALL
             .iter()
             .map(|table| node.storage_of(table.name()).unwrap_or_default());
+        // (Where the workload is not run, there are no such tables.)
+        let tpcc = tpcc::names().map_while(|name| node.storage_of(name));
         self.layout = Layout {
             tables: tables.collect(),
+            tpcc: tpcc.collect(),
             nodes: self.plan.nodes,
         };
         for client in 1..self.clients.len() {

@@ -18,6 +18,8 @@ const TEXT: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     pub(super) tables: Vec<(TableId, RowBounds)>,
+    /// Those of TPC-C, if they are there.
+    pub(super) tpcc: Vec<(TableId, RowBounds)>,
     pub(super) nodes: u32,
 }
 
@@ -29,6 +31,20 @@ impl Layout {
     /// The node that keeps a row.
     pub(super) fn node_of(&self, key: Key) -> NodeId {
         NodeId(key.1.rem_euclid(i64::from(self.nodes.max(1))) as u32)
+    }
+
+    /// A table of TPC-C.
+    pub(super) fn tpcc_table(&self, at: usize) -> (TableId, RowBounds) {
+        self.tpcc.get(at).cloned().unwrap_or_default()
+    }
+
+    /// The node that keeps a warehouse of TPC-C, with all that belongs to it.
+    pub(super) fn node_of_warehouse(&self, warehouse: i64) -> NodeId {
+        NodeId(warehouse.rem_euclid(i64::from(self.nodes.max(1))) as u32)
+    }
+
+    pub(super) fn all_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes).map(NodeId)
     }
 }
 
@@ -62,7 +78,7 @@ pub(super) enum Stop {
 
 /// A conversation so far.
 pub(super) struct GridTalk<'a> {
-    layout: &'a Layout,
+    pub(super) layout: &'a Layout,
     heard: &'a [Heard],
     at: usize,
     random: Random,
@@ -102,7 +118,7 @@ impl<'a> GridTalk<'a> {
         }
     }
 
-    fn operate(&mut self, node: NodeId, operation: impl FnOnce() -> Operation) -> Result<&'a Answer, Stop> {
+    pub(super) fn operate(&mut self, node: NodeId, operation: impl FnOnce() -> Operation) -> Result<&'a Answer, Stop> {
         match self.question(|| Question::Operate(node, Box::new(operation())))? {
             Heard::Answer(answer) => Ok(answer),
             other => Err(Stop::Absurd(format!("an operation was answered by {other:?}"))),
@@ -113,7 +129,7 @@ impl<'a> GridTalk<'a> {
         let (node, (table, _)) = (self.layout.node_of(key), self.layout.of(key.0));
         match self.operate(node, || operation(table, row_key(key.1)))? {
             Answer::Row(row) => Ok(row.as_ref().map(unpacked)),
-            other => Err(Stop::Absurd(format!("a row was asked for, and there came {other:?}"))),
+            other => Err(absurd("a row", other)),
         }
     }
 
@@ -143,7 +159,7 @@ impl<'a> GridTalk<'a> {
                 columns,
             })?;
             let Answer::Rows(found) = answer else {
-                return Err(Stop::Absurd(format!("rows were asked for, and there came {answer:?}")));
+                return Err(absurd("rows", answer));
             };
             rows.extend(found.iter().map(|(_, row)| (id_of(row), unpacked(row))));
         }
@@ -212,6 +228,9 @@ impl<'a> GridTalk<'a> {
             let rows = self.scan(table, i64::from(i32::MIN), i64::from(i32::MAX), ColumnSet::ALL)?;
             self.steps.push(Step::ReadAll(table, rows));
         }
+        if !self.layout.tpcc.is_empty() {
+            self.read_all_of_tpcc()?;
+        }
         self.commit()
     }
 }
@@ -253,15 +272,19 @@ fn plus(amount: i64) -> ColumnFormula {
     ColumnFormula::add(NUMBER as u16, int8(), Value::Int8(amount))
 }
 
-/// `column OPERATOR value`.
-fn computed(column: usize, operator: &str, of: ColumnType, value: Value) -> Result<ColumnFormula, Stop> {
-    let resolved = resolve_operator(operator, Some(of.data_type), of.data_type);
+/// `left OPERATOR value`, both of this type.
+pub(super) fn computed(operator: &str, left: Expr, of: DataType, value: Value) -> Result<Expr, Stop> {
+    let resolved = resolve_operator(operator, Some(of), of);
     let resolved = resolved.map_err(|error| Stop::Absurd(format!("there is no {operator}: {error:?}")))?;
-    let expr = Expr::Call {
+    Ok(Expr::Call {
         function: resolved.function,
-        arguments: vec![Expr::Column(column), Expr::Literal(value)],
-    };
-    Ok(ColumnFormula::evaluate(column as u16, of, expr))
+        arguments: vec![left, Expr::Literal(value)],
+    })
+}
+
+/// Something else was asked for.
+pub(super) fn absurd(wanted: &str, answer: &Answer) -> Stop {
+    Stop::Absurd(format!("{wanted} was asked for, and there came {answer:?}"))
 }
 
 impl Statements for GridTalk<'_> {
@@ -354,7 +377,8 @@ impl Statements for GridTalk<'_> {
     }
 
     fn negate(&mut self, key: Key) -> Result<(), Stop> {
-        let negated = formula(computed(NUMBER, "*", int8(), Value::Int8(-1))?)?;
+        let product = computed("*", Expr::Column(NUMBER), DataType::Int8, Value::Int8(-1))?;
+        let negated = formula(ColumnFormula::evaluate(NUMBER as u16, int8(), product))?;
         let found = self.ordered(key, negated)?.is_some();
         self.steps.push(Step::Change(key, Change::Negate, found));
         Ok(())
@@ -367,7 +391,9 @@ impl Statements for GridTalk<'_> {
 
     fn append(&mut self, key: Key, element: i64) -> Result<(), Stop> {
         let text = ColumnType::plain(DataType::Text);
-        let append = computed(TEXT, "||", text, Value::text(&format!(" {element}")))?;
+        let element_text = Value::text(&format!(" {element}"));
+        let longer = computed("||", Expr::Column(TEXT), DataType::Text, element_text)?;
+        let append = ColumnFormula::evaluate(TEXT as u16, text, longer);
         self.change(key, append, Change::Append(element))
     }
 

@@ -5,6 +5,7 @@ use super::network::{Network, Packet};
 use super::plan::{GridPlan, GridTrouble};
 use super::sites::Site;
 use super::talk::Layout;
+use super::tpcc;
 use crate::check::{self, Violation};
 use crate::clock;
 use crate::history::{History, Transaction};
@@ -271,8 +272,16 @@ impl<'p> World<'p> {
 
     fn into_report(mut self) -> Report {
         let mut undecided = false;
+        let mut contents = crate::programs::contents();
+        if self.plan.has_tpcc() {
+            contents.extend(tpcc::contents());
+            if self.violations.is_empty() {
+                let (violations, readings) = tpcc::check(&self.history);
+                self.violations.extend(violations);
+                self.coverage.add("TPC-C: conditions checked", readings);
+            }
+        }
         if self.violations.is_empty() {
-            let contents = crate::programs::contents();
             let verdict = check::check(&self.history, &contents);
             self.violations.extend(verdict.violations);
             undecided = verdict.undecided;

@@ -1,7 +1,7 @@
 //! The subcommands of the explorer.
 
 use crate::exhaustive::{Limits, report};
-use crate::grid::broken;
+use crate::grid::{GridWorkload, broken};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -31,6 +31,9 @@ pub struct Broken {
     /// Seeds of the grid for one rule
     #[arg(long, default_value_t = 300)]
     seeds: u64,
+    /// These workloads of the grid only, with commas
+    #[arg(long, value_delimiter = ',')]
+    workloads: Vec<String>,
 }
 
 /// Runs every configuration.
@@ -55,7 +58,12 @@ pub fn broken(arguments: &Broken) -> ExitCode {
         return ExitCode::from(2);
     }
     if arguments.grid {
-        broken::report(rule, arguments.seeds, &mut say);
+        let named = |name: &String| GridWorkload::named(name);
+        let Some(workloads) = arguments.workloads.iter().map(named).collect::<Option<Vec<_>>>() else {
+            say("There is no such workload.");
+            return ExitCode::from(2);
+        };
+        broken::report(rule, arguments.seeds, &workloads, &mut say);
         return ExitCode::SUCCESS;
     }
     code(report::broken(Limits { states_max }, rule, &mut say))

@@ -1,7 +1,7 @@
 //! Runs seeds, one after the other or on several threads, and tells what failed.
 
 use crate::check::Violation;
-use crate::grid::plan::{GridPlan, GridTrouble, GridWeakness, WORKLOADS};
+use crate::grid::plan::{GridPlan, GridTrouble, GridWeakness, GridWorkload};
 use crate::plan::{Load, Plan, Planned, Trouble, Weakness};
 use crate::programs::Workload;
 use crate::seeds;
@@ -96,7 +96,7 @@ impl SeedArguments {
         if !self.workloads.is_empty() {
             plan.load = match self.workloads[..] {
                 [ref name] if name == "tpcc" => Load::Tpcc,
-                _ => Load::Tables(self.named_workloads(&Workload::ALL)?),
+                _ => Load::Tables(self.named_workloads(named_workload)?),
             };
         }
         for name in &self.without {
@@ -119,7 +119,7 @@ impl SeedArguments {
         plan.transactions = self.transactions.unwrap_or(plan.transactions).max(1);
         plan.crashes = self.crashes.unwrap_or(plan.crashes);
         if !self.workloads.is_empty() {
-            plan.workloads = self.named_workloads(&WORKLOADS)?;
+            plan.workloads = self.named_workloads(GridWorkload::named)?;
         }
         for name in &self.without {
             let trouble = GridTrouble::named(name).ok_or_else(|| format!("there is no trouble `{name}` in a grid"))?;
@@ -134,13 +134,14 @@ impl SeedArguments {
         Ok(plan)
     }
 
-    fn named_workloads(&self, known: &[Workload]) -> Result<Vec<Workload>, String> {
-        let named = |name: &String| {
-            let found = known.iter().find(|workload| workload.name() == name);
-            found.copied().ok_or_else(|| format!("there is no workload `{name}`"))
-        };
+    fn named_workloads<W>(&self, named: impl Fn(&str) -> Option<W>) -> Result<Vec<W>, String> {
+        let named = |name: &String| named(name).ok_or_else(|| format!("there is no workload `{name}`"));
         self.workloads.iter().map(named).collect()
     }
+}
+
+fn named_workload(name: &str) -> Option<Workload> {
+    Workload::ALL.into_iter().find(|workload| workload.name() == name)
 }
 
 /// What many seeds came to.

@@ -2,3 +2,4 @@
 
 mod restarts;
 mod seeds;
+mod tpcc;

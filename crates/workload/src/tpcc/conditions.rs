@@ -60,25 +60,52 @@ pub fn check_conditions<C: Client>(client: &mut C, scale: Scale) -> Result<Vec<C
 }
 
 fn check_in_snapshot<C: Client>(client: &mut C, scale: Scale) -> Result<Vec<ConditionResult>, ClientError> {
-    let mut violations: [Option<String>; CONDITION_COUNT] = Default::default();
+    let mut violations = Violations::default();
     let gatherer = Gatherer::new(client, scale)?;
     for warehouse in 1..=scale.warehouses {
         let facts = gatherer.warehouse(client, warehouse, &mut |district| {
-            for (number, condition) in OF_DISTRICTS {
-                note(&mut violations, number, || condition(district));
-            }
+            note_district(&mut violations, district)
         })?;
-        note(&mut violations, 1, || warehouse_equals_districts(&facts));
-        note(&mut violations, 8, || warehouse_equals_history(&facts));
+        note_warehouse(&mut violations, &facts);
     }
+    Ok(results(violations))
+}
+
+/// Checks all twelve conditions on what was gathered in another way: the warehouses, and all their districts.
+pub fn check_facts(warehouses: &[WarehouseFacts], districts: &[DistrictFacts]) -> Vec<ConditionResult> {
+    let mut violations = Violations::default();
+    districts
+        .iter()
+        .for_each(|district| note_district(&mut violations, district));
+    warehouses
+        .iter()
+        .for_each(|warehouse| note_warehouse(&mut violations, warehouse));
+    results(violations)
+}
+
+/// The first offending row of each condition.
+type Violations = [Option<String>; CONDITION_COUNT];
+
+fn note_district(violations: &mut Violations, facts: &DistrictFacts) {
+    for (number, condition) in OF_DISTRICTS {
+        note(violations, number, || condition(facts));
+    }
+}
+
+fn note_warehouse(violations: &mut Violations, facts: &WarehouseFacts) {
+    note(violations, 1, || warehouse_equals_districts(facts));
+    note(violations, 8, || warehouse_equals_history(facts));
+}
+
+fn results(violations: Violations) -> Vec<ConditionResult> {
     let results = violations.into_iter().enumerate();
-    Ok(results
+    results
         .map(|(i, violation)| ConditionResult {
             number: i + 1,
             text: TEXTS[i],
             violation,
         })
-        .collect())
+        .collect()
 }
 
 type DistrictCondition = fn(&DistrictFacts) -> Option<String>;
@@ -96,7 +123,7 @@ const OF_DISTRICTS: [(usize, DistrictCondition); 10] = [
     (12, balance_and_payments_equal_deliveries),
 ];
 
-fn note(violations: &mut [Option<String>], number: usize, check: impl FnOnce() -> Option<String>) {
+fn note(violations: &mut Violations, number: usize, check: impl FnOnce() -> Option<String>) {
     let slot = &mut violations[number - 1];
     if slot.is_none() {
         *slot = check();

@@ -7,9 +7,12 @@ use crate::client::{Client, ClientError, Param};
 
 /// Of one warehouse.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WarehouseFacts {
+pub struct WarehouseFacts {
+    /// Its number.
     pub warehouse: i64,
+    /// W_YTD.
     pub ytd_cents: i64,
+    /// Sum of D_YTD.
     pub districts_ytd_cents: i64,
     /// Sum of H_AMOUNT by H_W_ID.
     pub history_cents: i64,
@@ -17,15 +20,19 @@ pub(super) struct WarehouseFacts {
 
 /// Of one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct OrderFacts {
+pub struct OrderFacts {
+    /// O_C_ID.
     pub customer: i64,
+    /// Whether O_CARRIER_ID is not NULL.
     pub has_carrier: bool,
+    /// O_OL_CNT.
     pub line_count: i64,
 }
 
 /// Of the order lines of one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LineFacts {
+pub struct LineFacts {
+    /// Rows of ORDER_LINE.
     pub count: i64,
     /// Lines with a delivery date.
     pub delivered: i64,
@@ -35,9 +42,12 @@ pub(super) struct LineFacts {
 
 /// Of one customer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CustomerFacts {
+pub struct CustomerFacts {
+    /// C_BALANCE.
     pub balance_cents: i64,
+    /// C_YTD_PAYMENT.
     pub ytd_payment_cents: i64,
+    /// C_DELIVERY_CNT.
     pub deliveries: i64,
     /// Sum of H_AMOUNT by customer.
     pub history_cents: i64,
@@ -45,18 +55,26 @@ pub(super) struct CustomerFacts {
 
 /// Of one district.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DistrictFacts {
+pub struct DistrictFacts {
+    /// Its warehouse.
     pub warehouse: i64,
+    /// Its number.
     pub district: i64,
+    /// D_NEXT_O_ID.
     pub next_order: i64,
+    /// D_YTD.
     pub ytd_cents: i64,
     /// Sum of H_AMOUNT by H_W_ID and H_D_ID.
     pub history_cents: i64,
     /// Orders that counted as delivered when the population was loaded (2,100).
     pub delivered_at_load: i64,
+    /// NO_O_ID of the rows of NEW_ORDER.
     pub new_orders: BTreeSet<i64>,
+    /// By O_ID.
     pub orders: BTreeMap<i64, OrderFacts>,
+    /// By OL_O_ID.
     pub lines: BTreeMap<i64, LineFacts>,
+    /// By C_ID.
     pub customers: BTreeMap<i64, CustomerFacts>,
 }
 

@@ -29,8 +29,9 @@ mod schema;
 mod statements;
 mod terminal;
 
-pub use conditions::{CONDITION_COUNT, ConditionResult, check_conditions};
+pub use conditions::{CONDITION_COUNT, ConditionResult, check_conditions, check_facts};
 pub use deck::{Deck, Kind};
+pub use facts::{CustomerFacts, DistrictFacts, LineFacts, OrderFacts, WarehouseFacts};
 pub use generate::{NuRand, NuRandConstants, last_name};
 pub use load::{LoadJob, load_jobs};
 pub use schema::{TABLES, create_indexes, create_tables, settle};

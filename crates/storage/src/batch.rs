@@ -87,6 +87,11 @@ impl Batch {
         self.places.is_empty()
     }
 
+    /// Keys and values added, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
     /// The length of the longest key.
     pub fn key_bytes_max(&self) -> usize {
         self.key_bytes_max
@@ -156,7 +161,7 @@ mod tests {
         batch.delete(2, [1]);
         batch.put_parts(1, &[5], &[&[3], &[], &[4, 5]]);
         batch.put(1, [4], [4]);
-        assert_eq!((batch.len(), batch.key_bytes_max()), (5, 1));
+        assert_eq!((batch.len(), batch.bytes(), batch.key_bytes_max()), (5, 11, 1));
         let expected: Vec<(u32, &[u8], Option<&[u8]>)> =
             vec![(1, &[4], Some(&[4])), (1, &[5], Some(&[3, 4, 5])), (2, &[1], None)];
         for _again in 0..2 {

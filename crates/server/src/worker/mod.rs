@@ -77,6 +77,9 @@ const VAIN_LOOKS_MAX: u32 = 4;
 /// See [`VAIN_LOOKS_MAX`].
 const LOOK_AGAIN_ROUNDS: u32 = 64;
 
+/// Long statements rest as long as their last slices took, but no longer than this: others get half of the worker.
+const REST_US_MAX: i64 = 1000;
+
 /// Microseconds since 1970 by the system's clock; steps when that is set.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now()
@@ -104,8 +107,9 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     vain_looks: u32,
     /// Work was submitted since the engine last ran.
     submitted: bool,
-    /// Connections among `ready` whose statement only let others have their turn, since the last round began.
-    turns: usize,
+    /// Connections whose long statement lets others have their turn, until nobody else has work or `rest_until_us`.
+    resting: Vec<usize>,
+    rest_until_us: i64,
     scratch: Box<[u8]>,
     responders: Vec<Box<dyn Responder>>,
     /// In order of time, since all wait equally long.
@@ -148,7 +152,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
             waits_for_log: false,
             vain_looks: VAIN_LOOKS_MAX,
             submitted: false,
-            turns: 0,
+            resting: Vec::new(),
+            rest_until_us: 0,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             responders: Vec::new(),
             login_deadlines: VecDeque::new(),
@@ -205,7 +210,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
     fn round(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
         events.clear();
-        if timeout != Some(Duration::ZERO) && !self.connections.is_empty() {
+        let only_resting = !self.resting.is_empty() && self.ready.is_empty() && !self.submitted;
+        if (only_resting || timeout != Some(Duration::ZERO)) && !self.connections.is_empty() {
             match self.look(events) {
                 Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
                 _ => {}
@@ -239,12 +245,22 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.on_event(event, now_us);
         }
         self.on_deadlines(now_us);
+        if (idle && self.ready.is_empty()) || now_us >= self.rest_until_us {
+            self.ready.extend(self.resting.drain(..));
+        } else if !idle && !self.resting.is_empty() {
+            // Others come while a long statement rests: looking for them is worth while.
+            self.vain_looks = 0;
+        }
         for _ in 0..self.ready.len() {
             let Some(index) = self.ready.pop_front() else { break };
             self.advance(index, now_us);
         }
-        self.turns = 0;
+        let rested = self.resting.len();
         self.run_engine(now_us);
+        if self.resting.len() > rested {
+            let ended_us = self::now_us();
+            self.rest_until_us = ended_us + (ended_us - now_us).clamp(0, REST_US_MAX);
+        }
         self.release_held(now_us);
         self.force_log(idle, now_us);
         Ok(())
@@ -270,7 +286,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         }
         self.rounds_held += 1;
-        let nothing_else = idle && !self.submitted && self.ready.len() <= self.turns;
+        let nothing_else = idle && !self.submitted && self.ready.is_empty();
         if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
             self.rounds_held = 0;
             self.waits_for_log = !self.engine.force_if_idle();
@@ -281,7 +297,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
     // How long to wait for events; `None` for ever.
     fn timeout(&self) -> Option<Duration> {
         let answers_wait = !self.held.is_empty();
-        if self.submitted || !self.ready.is_empty() || (answers_wait && !self.waits_for_log) {
+        if self.submitted || !self.ready.is_empty() || !self.resting.is_empty() || (answers_wait && !self.waits_for_log)
+        {
             return Some(Duration::ZERO);
         }
         let deadlines = [
@@ -340,6 +357,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
         {
             connection.queued = true;
             self.ready.push_back(index);
+        }
+    }
+
+    /// The connection's long statement goes on when the others have had their turn.
+    pub(crate) fn rest(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get_mut(index)
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.resting.push(index);
         }
     }
 

@@ -278,9 +278,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         }
         if matches!(connection.requests.front(), Some(Request::GoOn)) {
-            // A long statement goes on when the sockets have been looked at and all others have had their turn.
-            self.turns += usize::from(!connection.queued);
-            return self.enqueue(index);
+            return self.rest(index);
         }
         self.advance(index, now_us);
     }

@@ -1,7 +1,7 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
 use super::execute::{Outside, with_evaluation};
-use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext};
+use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
@@ -330,6 +330,8 @@ impl Session {
             ..
         } = partition;
         let times_us = (context.now_us, context.now_us);
+        let (slice_rows, began_us) = (self.slices.rows(), self.slices.begin(context.clock_us));
+        let mut spent = false;
         let rows = with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
@@ -338,14 +340,17 @@ impl Session {
                 evaluation,
                 row_numbers,
                 limits: context.limits,
-                rows_left: SLICE_ROWS_MAX,
+                rows_left: slice_rows,
                 insight,
             };
-            running.run(&mut execution, &mut |message| {
+            let rows = running.run(&mut execution, &mut |message| {
                 responder.copy_data(message);
                 responder.buffered_bytes() < RESPONSE_BYTES_MAX
-            })
+            });
+            spent = execution.is_spent();
+            rows
         })?;
+        self.slices.end(began_us, (rows.is_none(), spent), context.clock_us);
         let lsn = self.read_depends_on(partition);
         self.raise_durable(lsn);
         match rows {

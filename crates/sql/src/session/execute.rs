@@ -3,15 +3,12 @@
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::pause::PauseView;
-use super::{
-    Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, SLICE_ROWS_MAX, Session, SessionContext,
-    ToBind,
-};
+use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
 use crate::binder::BindSettings;
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
-use crate::executor::{Completion, Cursor, ExecutionContext, Limits, Progress};
+use crate::executor::{Completion, Cursor, ExecutionContext, Progress};
 use crate::partition::{Partition, SequenceValues};
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
@@ -239,7 +236,7 @@ impl Session {
             self.current = Some(current);
             return self.refuse(error, partition, responder);
         }
-        let outcome = self.run_cursor(&mut current, transaction, partition, context.limits, responder);
+        let outcome = self.run_cursor(&mut current, transaction, partition, context, responder);
         let parameters_hold_rows = current.rows;
         let outcome = outcome.and_then(|progress| {
             // Who has waited for a lock is to see what its last holder did.
@@ -333,7 +330,7 @@ impl Session {
         current: &mut Current,
         transaction: TransactionId,
         partition: &mut Partition,
-        limits: Limits,
+        context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Progress> {
         let Some(mut cursor) = current.cursor.take() else {
@@ -356,6 +353,8 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
+        let (limits, slice_rows, began_us) = (context.limits, self.slices.rows(), self.slices.begin(context.clock_us));
+        let mut spent = false;
         let outcome = with_evaluation(
             self,
             &catalog,
@@ -370,7 +369,7 @@ impl Session {
                     evaluation,
                     row_numbers,
                     limits,
-                    rows_left: SLICE_ROWS_MAX,
+                    rows_left: slice_rows,
                     insight,
                 };
                 let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
@@ -382,15 +381,19 @@ impl Session {
                 if let Some(progress) = packed {
                     return Ok(progress);
                 }
-                cursor.run(&mut execution, left, &mut |values| {
+                let progress = cursor.run(&mut execution, left, &mut |values| {
                     *rows += 1;
                     if !silent {
                         responder.data_row(values, &columns, formats, &text);
                     }
                     responder.buffered_bytes() < RESPONSE_BYTES_MAX
-                })
+                });
+                spent = execution.is_spent();
+                progress
             },
         );
+        let paused = matches!(outcome, Ok(Progress::Suspended));
+        self.slices.end(began_us, (paused, spent), context.clock_us);
         current.cursor = Some(cursor);
         outcome
     }

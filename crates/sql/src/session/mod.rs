@@ -26,6 +26,7 @@ mod plans;
 mod schema;
 mod script;
 mod settings;
+mod slices;
 mod utility;
 
 pub use environment::Identity;
@@ -60,8 +61,6 @@ const CONFLICTS_REMEMBERED: u32 = 8;
 pub const REPLAY_STATEMENTS_MAX: usize = 64;
 /// Answered bytes after which a statement that streams rows lets them be sent before it goes on.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
-/// Rows that a SELECT looks at before others have their turn: a few milliseconds of work.
-pub const SLICE_ROWS_MAX: usize = 16 << 10;
 /// How long a commit under the pessimistic policy waits for earlier readers before it goes on as optimistic.
 pub const READER_WAIT_US_MAX: i64 = 100_000;
 
@@ -200,6 +199,7 @@ pub struct Session {
     in_script: bool,
     to_bind: Option<ToBind>,
     current: Option<Current>,
+    slices: slices::Slices,
     copy_in: Option<copy::CopyIn>,
     copy_out: Option<Box<CopyOut>>,
     changing_schema: Option<Box<schema::SchemaChanging>>,
@@ -264,6 +264,7 @@ impl Session {
             waits_for_reader: false,
             commit_waits_since_us: None,
             now_us: 0,
+            slices: slices::Slices::default(),
             cancelled: None,
             conflicts: 0,
             pauses: pause::Pauses::default(),

@@ -6,7 +6,7 @@
 
 use super::block::OpenTransaction;
 use super::execute::with_evaluation;
-use super::{Next, SLICE_ROWS_MAX, Session, SessionContext};
+use super::{Next, Session, SessionContext};
 use crate::catalog::Catalog;
 use crate::client::Responder;
 use crate::executor::{ExecutionContext, SchemaRun};
@@ -52,6 +52,8 @@ impl Session {
         } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
         let run = &mut changing.run;
+        let (slice_rows, began_us) = (self.slices.rows(), self.slices.begin(context.clock_us));
+        let mut spent = false;
         let done = with_evaluation(self, &after, (sequences, advisory), &[], times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
@@ -60,11 +62,14 @@ impl Session {
                 evaluation,
                 row_numbers,
                 limits: context.limits,
-                rows_left: SLICE_ROWS_MAX,
+                rows_left: slice_rows,
                 insight,
             };
-            run.run(&mut execution)
+            let done = run.run(&mut execution);
+            spent = execution.is_spent();
+            done
         })?;
+        self.slices.end(began_us, (!done, spent), context.clock_us);
         if !done {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();

@@ -152,6 +152,8 @@ impl NodeWorker {
             let since_us = self.held_since_us.get(&work.session.id).copied().unwrap_or(self.now_us);
             if stuck && self.now_us - since_us > HELD_BACK_US_MAX {
                 work.session.cancel(memory_is_full());
+            } else {
+                work.session.cancel_if_overdue(self.now_us - EPOCH_2000_US);
             }
             self.submitted.push_back((stage, work));
         }

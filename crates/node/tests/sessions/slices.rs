@@ -200,6 +200,38 @@ fn a_statement_that_is_too_large_is_refused_with_what_to_do() {
     assert_eq!(world.rows(1, "select count(*), sum(n) from many"), ["20000|0"]);
 }
 
+#[test]
+fn a_statement_that_is_held_back_while_memory_is_full_keeps_to_its_timeout() {
+    let settings = NodeSettings {
+        memory_bytes: 2 << 20,
+        ..NodeSettings::default()
+    };
+    let mut world = World::with(2, settings);
+    world.must(0, "create table many (id int primary key, n int not null)");
+    world.must(0, "set statement_timeout = '300ms'");
+    // No checkpoint is made: at some time nothing may leave memory.
+    let held_back = (0..100).any(|part| {
+        let insert = format!("insert into many select g + {part} * 1000, 0 from generate_series(1, 1000) g");
+        world.send(0, [query(&insert)]);
+        for _ in 0..50 {
+            world.turn();
+        }
+        !world.is_idle(0)
+    });
+    assert!(held_back, "memory never was full");
+    world.pass(200_000);
+    world.turn();
+    assert!(!world.is_idle(0));
+    world.pass(200_000);
+    for _ in 0..5 {
+        world.turn();
+    }
+    let said = world.said(0);
+    assert!(world.is_idle(0), "{said:?}");
+    let timeout = "E 57014 canceling statement due to statement timeout";
+    assert!(said.iter().any(|line| line.starts_with(timeout)), "{said:?}");
+}
+
 /// A statement that is run again by the server starts over, unseen.
 #[test]
 fn a_long_statement_that_is_refused_runs_again_by_itself() {

@@ -462,6 +462,16 @@ impl Session {
         Some(self.fail(error, partition, responder))
     }
 
+    /// Cancels the statement under way if it has run out of time: for one that is kept from going on.
+    pub fn cancel_if_overdue(&mut self, now_us: i64) {
+        if self
+            .statement_deadline_us()
+            .is_some_and(|deadline_us| deadline_us <= now_us)
+        {
+            self.cancel(self.timeout_error(now_us));
+        }
+    }
+
     pub(super) fn timeout_error(&self, now_us: i64) -> Error {
         let started_us = self.started_us().unwrap_or(now_us);
         match self.settings.timeout_us("statement_timeout") {

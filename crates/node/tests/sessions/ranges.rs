@@ -422,6 +422,12 @@ fn a_list_of_thousands_of_values_is_looked_up_in_an_index() {
         world.rows(0, &format!("select count(*) from t where k in ({list})")),
         ["3333"]
     );
+    let longer = (0..20_000)
+        .map(|number| number.to_string())
+        .collect::<Vec<_>>()
+        .join(",");
+    let counted = world.rows(0, &format!("select count(*) from t where k in ({longer})"));
+    assert_eq!(counted, ["6666"]);
     let last = format!("select k from t where k = any ('{{{list}}}') order by k desc limit 2");
     assert_eq!(world.rows(0, &last), ["19998", "19992"]);
     let explained = world.rows(0, &format!("explain analyze {last}"));

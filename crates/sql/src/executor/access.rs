@@ -347,7 +347,7 @@ fn read_table(
         Access::Ranges(access) => {
             let position = match position {
                 Position::Ranges(ranges, next, rest) => (ranges, next, rest),
-                _ => (access_ranges(table, access, reader.outer, context.evaluation)?, 0, None),
+                _ => (access_ranges(table, access, reader.outer, context)?, 0, None),
             };
             read_ranges(table, access, position, reader, want, context)
         }

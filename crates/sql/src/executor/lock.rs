@@ -162,7 +162,7 @@ pub(crate) fn still_reached(
             if let Some(ranges) = reach.get() {
                 return Ok(in_ranges(ranges, &entry(index)?));
             }
-            let ranges = access_ranges(table, access, &view, context.evaluation)?;
+            let ranges = access_ranges(table, access, &view, context)?;
             let found = in_ranges(&ranges, &entry(index)?);
             let mut is_constant = true;
             expressions(&step.access, &mut |expr| is_constant &= expr.is_constant());

@@ -2,6 +2,7 @@
 
 use super::bounds::{End, end};
 use super::keys::{in_range, key_types, prefix_range, push_key_value};
+use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::{Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
 use rubato_base::{ColumnType, DataType, Error, Key, KeyWriter, Result, Value, prefix_successor};
@@ -49,17 +50,19 @@ pub(crate) fn access_range<T: Tuple + ?Sized>(
     Ok(span.and_then(|span| range_of(writer.as_bytes(), &span)))
 }
 
-/// The keys of an access by several ranges for one outer tuple: in order, apart from each other, none empty.
+/// The keys of an access by several ranges for one outer tuple: in order, apart from each other, none empty. 53200 where there are
+/// more than a statement may hold.
 pub(crate) fn access_ranges<T: Tuple + ?Sized>(
     table: &Table,
     access: &RangesAccess,
     tuple: &T,
-    evaluation: &EvalContext<'_>,
+    context: &ExecutionContext<'_>,
 ) -> Result<Vec<KeyRange>> {
+    let evaluation = context.evaluation;
     let outer = Outer { tuple, evaluation };
     let mut ranges = Vec::new();
     for alternative in &access.alternatives {
-        outer.add_ranges(table, access.index, alternative, &mut ranges)?;
+        outer.add_ranges(table, access.index, alternative, &mut ranges, &context.limits)?;
     }
     Ok(merged(ranges))
 }
@@ -81,11 +84,14 @@ impl<T: Tuple + ?Sized> Outer<'_, T> {
         index: Option<usize>,
         alternative: &Alternative,
         ranges: &mut Vec<KeyRange>,
+        limits: &Limits,
     ) -> Result<()> {
         let mut types = key_types(table, index);
         let mut prefixes = vec![Key::default()];
         for part in &alternative.prefix {
             let values = self.values(part)?;
+            let count = ranges.len().saturating_add(prefixes.len().saturating_mul(values.len()));
+            Held::default().add_bytes(count.saturating_mul(size_of::<KeyRange>()), limits)?;
             prefixes = extended(
                 &prefixes,
                 &values,

@@ -167,7 +167,7 @@ impl<'a> Target<'a> {
                 let range = access_range(self.table, access, &(), context.evaluation)?;
                 return Ok(range.into_iter().collect());
             }
-            Access::Ranges(access) => return Ok(access_ranges(self.table, access, &(), context.evaluation)?),
+            Access::Ranges(access) => return Ok(access_ranges(self.table, access, &(), context)?),
         }
         Ok(Vec::new())
     }

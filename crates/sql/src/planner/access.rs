@@ -20,7 +20,7 @@ pub(super) const INDEX_FACTOR: f64 = 1.2;
 /// Elements that an array is taken to have.
 const ELEMENTS: f64 = 10.0;
 /// At most this many keys are looked up one by one.
-pub(super) const POINTS_MAX: usize = 10_000;
+const POINTS_MAX: usize = 10_000;
 
 /// One way to reach a relation's rows.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Accesses by several ranges of a key: lists, arrays and ORs on its columns, NULLs, and texts that begin alike.
 
-use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, POINTS_MAX, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
+use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
 use super::facts::{Branches, Fact, Says};
 use crate::catalog::Table;
 use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
@@ -8,6 +8,9 @@ use rubato_formula::Expr;
 
 /// Elements that an array is taken to have.
 const ELEMENTS: usize = 10;
+/// At most so many ranges come from lists; with an array, for each of its elements.
+const RANGES_MAX: usize = 100_000;
+const RANGES_PER_ELEMENT_MAX: usize = 100;
 /// A secondary index is no way to more of the table than this.
 const INDEX_SHARE_MAX: f64 = 0.5;
 
@@ -139,7 +142,7 @@ fn of_branches(table: &Table, index: Option<usize>, facts: &[Fact], or: &Branche
         satisfied = Some(reach.satisfied.iter().copied().filter(shared).collect());
         alternatives.push(reach.alternative);
     }
-    if count > POINTS_MAX || (index.is_some() && share > INDEX_SHARE_MAX && !is_two_sided(&alternatives)) {
+    if count > RANGES_MAX || (index.is_some() && share > INDEX_SHARE_MAX && !is_two_sided(&alternatives)) {
         return None;
     }
     let mut satisfied = satisfied?;
@@ -176,14 +179,20 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
     let mut finds_null = false;
     let mut has_array = false;
     for column in key {
+        let (ranges_max, lists) = match has_array {
+            true => (RANGES_PER_ELEMENT_MAX, own.ranges / ELEMENTS),
+            false => (RANGES_MAX, own.ranges),
+        };
         let (part, term, values) = if let Some((value, term)) = equal(facts, *column) {
             (KeyPart::One(value.clone()), term, 1)
         } else if let Some(term) = null(facts, *column) {
             finds_null = true;
             (KeyPart::Null, term, 1)
-        } else if let Some((values, term)) = listed(facts, *column, POINTS_MAX / own.ranges) {
+        } else if let Some((values, term)) = listed(facts, *column, ranges_max / lists) {
             (KeyPart::Any(values.to_vec()), term, values.len())
-        } else if let Some((array, term)) = elements_of(facts, *column).filter(|_| !has_array) {
+        } else if let Some((array, term)) =
+            elements_of(facts, *column).filter(|_| !has_array && lists <= RANGES_PER_ELEMENT_MAX)
+        {
             has_array = true;
             (KeyPart::Elements(array.clone()), term, ELEMENTS)
         } else {

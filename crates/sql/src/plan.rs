@@ -161,6 +161,8 @@ pub enum Access {
     Elements(ElementsAccess),
     /// Rows by equality on the first columns of a key and at most one range on the next.
     Range(RangeAccess),
+    /// Rows of several ranges of one key, each once, in the key's order.
+    Ranges(RangesAccess),
     /// Every row, in key order (`reverse` for ORDER BY ... DESC served by it).
     Full {
         /// Whether from the last key to the first.
@@ -187,12 +189,64 @@ pub struct RangeAccess {
     /// Values of the first key columns, of exactly their types. A NULL among them gives no row.
     pub prefix: Vec<Expr>,
     /// Lower bound of the next key column and whether it is included. A bound that is NULL when the statement runs gives no
-    /// row at all. Without an upper bound the range of a secondary index runs into its NULLs; the condition leaves them out.
+    /// row at all. It may be of another type than the column, one that compares with it: then the range holds every value that
+    /// the bound lets through, and a condition may leave some out. A range with a bound holds no NULL.
     pub low: Option<(Expr, bool)>,
     /// Upper bound of the next key column and whether it is included.
     pub high: Option<(Expr, bool)>,
     /// Whether from the last key to the first.
     pub reverse: bool,
+}
+
+/// Ranges of a primary key or secondary index: those of all alternatives together. Where they meet they become one.
+#[derive(Debug)]
+pub struct RangesAccess {
+    /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
+    pub index: Option<usize>,
+    /// What the ranges come from; never empty.
+    pub alternatives: Vec<Alternative>,
+    /// Whether from the last key to the first.
+    pub reverse: bool,
+}
+
+/// A range for each choice of values of the first key columns.
+#[derive(Debug)]
+pub struct Alternative {
+    /// The first key columns.
+    pub prefix: Vec<KeyPart>,
+    /// What is asked of the column behind them.
+    pub bounds: Bounds,
+}
+
+/// Which values of a key column are wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyPart {
+    /// This one; NULL gives no row.
+    One(Expr),
+    /// Each of these; NULL among them gives no row.
+    Any(Vec<Expr>),
+    /// Each element of an array; NULL among them gives no row.
+    Elements(Expr),
+    /// NULL.
+    Null,
+}
+
+/// What is asked of a key column, in the order of the key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bounds {
+    /// Nothing: every value, and NULL.
+    All,
+    /// That it is not NULL.
+    NotNull,
+    /// That it lies between these; as the bounds of [`RangeAccess`]. One of them is there.
+    Between {
+        /// Lower bound, and whether it is included.
+        low: Option<(Expr, bool)>,
+        /// Upper bound, and whether it is included.
+        high: Option<(Expr, bool)>,
+    },
+    /// That it begins as every match of this LIKE pattern does.
+    Like(Expr),
 }
 
 /// GROUP BY and aggregates.

@@ -5,6 +5,7 @@ mod answers;
 mod copy;
 mod foreign_keys;
 mod queue;
+mod ranges;
 mod schema;
 mod slices;
 mod walk;

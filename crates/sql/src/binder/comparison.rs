@@ -112,15 +112,17 @@ impl ExpressionBinder<'_> {
             )?;
             pairs.push(comparable("=", left, right)?);
         }
+        if !negated && pairs.len() == 1 {
+            // A list of one is an equality.
+            let equality = pairs.into_iter().map(|[left, right]| equality(left, right));
+            return Ok(boolean(or(equality.collect())));
+        }
         let shared = pairs.first().map(|[left, _]| left.clone());
         let expr = match shared {
             Some(left) if pairs.iter().all(|[other, _]| *other == left) => {
                 Expr::InList(Box::new(left), pairs.into_iter().map(|[_, right]| right).collect())
             }
-            _ => or(pairs
-                .into_iter()
-                .map(|[left, right]| Expr::Compare(Comparison::Equal, Box::new(left), Box::new(right)))
-                .collect()),
+            _ => or(pairs.into_iter().map(|[left, right]| equality(left, right)).collect()),
         };
         Ok(boolean(not_if(negated, expr)))
     }
@@ -225,6 +227,10 @@ impl ExpressionBinder<'_> {
         let compared = build_elements_comparison(operand, comparison, (array, element), !any)?;
         Ok(boolean(compared))
     }
+}
+
+fn equality(left: Expr, right: Expr) -> Expr {
+    Expr::Compare(Comparison::Equal, Box::new(left), Box::new(right))
 }
 
 /// The items of `(a, b)` or `ROW(a, b)`.

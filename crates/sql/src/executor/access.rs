@@ -1,17 +1,18 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
 use super::batch::Batch;
+use super::generated::{depends_on_tuple, generate};
 use super::hashed::{HashedRows, Reading};
-use super::keys::{
-    access_range, element_keys, entry_key, entry_target, in_range, point_key, rest_of_range, whole_range,
-};
+use super::keys::{element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
+use super::ranges::{access_range, access_ranges, in_ranges};
 use super::{BATCH_TUPLES, ExecutionContext};
 use crate::catalog::{Index, Table};
-use crate::plan::{Access, LockWait, Relation, Step};
-use rubato_base::{ColumnSet, DataType, Error, Key, Result, Row, RowRef, SqlState, Value};
+use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
+use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
+use std::cell::OnceCell;
 
 /// How a step's rows are read to write.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct StepState {
     pub(crate) loops: u64,
     pub(crate) rows: u64,
     pub(crate) lookups: u64,
+    /// The ranges of an access that is the same for every tuple, for asking whether a row is still within.
+    pub(crate) reach: OnceCell<Vec<KeyRange>>,
     position: Position,
     generated: Option<Vec<Vec<Value>>>,
     hashing: Hashing,
@@ -73,6 +76,8 @@ enum Position {
     Keys(Vec<Key>, usize),
     /// What is left of the range.
     Range(KeyRange),
+    /// The next of these ranges in the direction of the scan, and what is left of it if it was begun.
+    Ranges(Vec<KeyRange>, usize, Option<KeyRange>),
     /// The next generated row.
     Generated(usize),
 }
@@ -114,9 +119,20 @@ struct Reader<'a> {
     matched: &'a mut bool,
     rows: &'a mut u64,
     lookups: &'a mut u64,
+    /// What `lookups` was before, and ranges gone through since.
+    looked_at: u64,
+    ranges: u64,
 }
 
 impl Reader<'_> {
+    /// How many more rows it may look at in this call.
+    fn rows_left(&self, context: &ExecutionContext<'_>) -> usize {
+        let spent = (*self.lookups - self.looked_at).saturating_add(self.ranges);
+        context
+            .rows_left
+            .saturating_sub(usize::try_from(spent).unwrap_or(usize::MAX))
+    }
+
     /// Takes a row if it satisfies the step's conditions.
     fn offer(&mut self, key: &[u8], row: RowRef<'_>) -> Result<()> {
         *self.lookups += 1;
@@ -192,6 +208,7 @@ pub(crate) fn read_step(
         }
     }
     state.loops += u64::from(is_start);
+    let looked_at = state.lookups;
     let mut reader = Reader {
         step,
         outer: state.input.tuple(state.next_input),
@@ -201,8 +218,9 @@ pub(crate) fn read_step(
         matched: &mut state.matched,
         rows: &mut state.rows,
         lookups: &mut state.lookups,
+        looked_at,
+        ranges: 0,
     };
-    let looked_at = *reader.lookups;
     let position = std::mem::take(&mut state.position);
     let position = match &step.relation {
         Relation::Table(table) => match (&state.hashing, &position) {
@@ -221,7 +239,8 @@ pub(crate) fn read_step(
             next
         }
     };
-    context.spend(state.lookups - looked_at + 1);
+    let ranges = reader.ranges;
+    context.spend(state.lookups - looked_at + ranges + 1);
     let done = position.is_none();
     state.position = position.unwrap_or_default();
     Ok(done)
@@ -315,10 +334,56 @@ fn read_table(
             match (range, access.index) {
                 (None, _) => Ok(None),
                 (Some(range), None) => scan_rows(table, range, access.reverse, reader, want, context),
-                (Some(range), Some(index)) => scan_index(table, index, range, access.reverse, reader, want, context),
+                (Some(range), Some(index)) => {
+                    let found = Found {
+                        index,
+                        within: std::slice::from_ref(&range),
+                        reverse: access.reverse,
+                    };
+                    scan_index(table, &found, range.clone(), reader, want, context)
+                }
             }
         }
+        Access::Ranges(access) => {
+            let position = match position {
+                Position::Ranges(ranges, next, rest) => (ranges, next, rest),
+                _ => (access_ranges(table, access, reader.outer, context)?, 0, None),
+            };
+            read_ranges(table, access, position, reader, want, context)
+        }
     }
+}
+
+/// Reads one range after the other, until enough is found or looked at.
+fn read_ranges(
+    table: &Table,
+    access: &RangesAccess,
+    (ranges, mut next, mut rest): (Vec<KeyRange>, usize, Option<KeyRange>),
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    while next < ranges.len() && reader.output.len() < want && reader.rows_left(context) > 0 {
+        let place = if access.reverse { ranges.len() - 1 - next } else { next };
+        let range = rest.take().unwrap_or_else(|| ranges[place].clone());
+        let left = match access.index {
+            None => scan_rows(table, range, access.reverse, reader, want, context)?,
+            Some(index) => {
+                let found = Found {
+                    index,
+                    within: &ranges,
+                    reverse: access.reverse,
+                };
+                scan_index(table, &found, range, reader, want, context)?
+            }
+        };
+        reader.ranges += 1;
+        match left {
+            Some(Position::Range(left)) => rest = Some(left),
+            _ => next += 1,
+        }
+    }
+    Ok((next < ranges.len()).then_some(Position::Ranges(ranges, next, rest)))
 }
 
 fn read_keys(
@@ -378,7 +443,7 @@ fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut Exe
 fn read_unless_busy(
     table: &Table,
     key: &Key,
-    index: Option<(&Index, &KeyRange)>,
+    index: Option<(&Index, &[KeyRange])>,
     lock: StepLock,
     reader: &mut Reader<'_>,
     context: &mut ExecutionContext<'_>,
@@ -388,8 +453,8 @@ fn read_unless_busy(
         return Ok(());
     };
     *reader.lookups += 1;
-    if let Some((index, range)) = index
-        && !in_range(range, &entry_key(table, index, &row, key.as_bytes())?)
+    if let Some((index, within)) = index
+        && !in_ranges(within, &entry_key(table, index, &row, key.as_bytes())?)
     {
         return Ok(());
     }
@@ -420,7 +485,7 @@ fn scan_rows(
 ) -> Outcome<Option<Position>> {
     let columns = reader.step.reads;
     let mut failure = None;
-    let mut left = context.rows_left;
+    let mut left = reader.rows_left(context);
     let peeks = reader.lock.is_some_and(|lock| lock.peeks());
     let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
         Ok(()) => {
@@ -451,28 +516,34 @@ fn rest(range: &KeyRange, end: ScanEnd, reverse: bool) -> Option<KeyRange> {
     }
 }
 
+/// How rows are found by a secondary index.
+struct Found<'a> {
+    index: usize,
+    /// The ranges in which their entries must still be, in order.
+    within: &'a [KeyRange],
+    reverse: bool,
+}
+
 /// Entries first (at most as many as tuples are wanted), then the rows that they stand for.
 fn scan_index(
     table: &Table,
-    index_number: usize,
+    found: &Found<'_>,
     range: KeyRange,
-    reverse: bool,
     reader: &mut Reader<'_>,
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    let index = &table.indexes[index_number];
-    let looked_at = *reader.lookups;
-    let mut left = Some(range.clone());
+    let index = &table.indexes[found.index];
+    let mut left = Some(range);
     while let Some(part) = left.take() {
         let count_max = want.saturating_sub(reader.output.len()).clamp(1, BATCH_TUPLES);
         let peeks = reader.lock.filter(StepLock::peeks);
-        let span = (&part, reverse);
-        let (keys, end) = read_entries(table, index_number, span, count_max, peeks.is_none(), context)?;
+        let span = (&part, found.reverse);
+        let (keys, end) = read_entries(table, found.index, span, count_max, peeks.is_none(), context)?;
         *reader.lookups += keys.len() as u64;
         for key in &keys {
             if let Some(lock) = peeks {
-                read_unless_busy(table, key, Some((index, &range)), lock, reader, context)?;
+                read_unless_busy(table, key, Some((index, found.within)), lock, reader, context)?;
                 continue;
             }
             let columns = reader.step.reads;
@@ -483,15 +554,15 @@ fn scan_index(
                         continue;
                     };
                     // The row may have moved within the index since the snapshot.
-                    if in_range(&range, &entry_key(table, index, &row, key.as_bytes())?) {
+                    if in_ranges(found.within, &entry_key(table, index, &row, key.as_bytes())?) {
                         reader.offer(key.as_bytes(), row.as_ref())?;
                     }
                 }
                 None => read_row(table, key, reader, context)?,
             }
         }
-        left = rest(&part, end, reverse);
-        if reader.output.len() >= want || *reader.lookups - looked_at >= context.rows_left as u64 {
+        left = rest(&part, end, found.reverse);
+        if reader.output.len() >= want || reader.rows_left(context) == 0 {
             break;
         }
     }
@@ -550,79 +621,4 @@ fn read_generated(
         next += 1;
     }
     Ok((next < rows.len()).then_some(Position::Generated(next)))
-}
-
-/// Whether generated rows may differ from one outer tuple to the next.
-fn depends_on_tuple(step: &Step) -> bool {
-    match &step.relation {
-        Relation::Series { start, stop, step, .. } => {
-            !(start.is_constant() && stop.is_constant() && step.as_ref().is_none_or(|step| step.is_constant()))
-        }
-        _ => false,
-    }
-}
-
-fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Vec<Value>>> {
-    match &step.relation {
-        Relation::Table(_) => Ok(Vec::new()),
-        Relation::Values(rows) => rows
-            .iter()
-            .map(|row| {
-                row.iter()
-                    .map(|value| value.evaluate(outer, context.evaluation))
-                    .collect()
-            })
-            .collect(),
-        Relation::Series {
-            start,
-            stop,
-            step,
-            data_type,
-        } => {
-            let value = |expr: &rubato_formula::Expr| expr.evaluate(outer, context.evaluation);
-            let step = step.as_ref().map(value).transpose()?;
-            series(&value(start)?, &value(stop)?, step, *data_type, context)
-        }
-        Relation::System(name) => {
-            let now_us = context.evaluation.statement_time_us;
-            crate::system_tables::rows(name, context.catalog, context.database, context.insight, now_us)
-        }
-    }
-}
-
-/// `generate_series` over whole numbers.
-fn series(
-    start: &Value,
-    stop: &Value,
-    step: Option<Value>,
-    data_type: DataType,
-    context: &ExecutionContext<'_>,
-) -> Result<Vec<Vec<Value>>> {
-    let step = step.unwrap_or(Value::Int8(1));
-    if start.is_null() || stop.is_null() || step.is_null() {
-        return Ok(Vec::new());
-    }
-    let (Some(start), Some(stop), Some(step)) = (start.as_i64(), stop.as_i64(), step.as_i64()) else {
-        return Err(Error::unsupported("generate_series over other than whole numbers"));
-    };
-    if step == 0 {
-        return Err(Error::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "step size cannot equal zero",
-        ));
-    }
-    let mut held = super::Held::default();
-    let mut rows = Vec::new();
-    let mut next = Some(start);
-    while let Some(number) = next.filter(|number| if step > 0 { *number <= stop } else { *number >= stop }) {
-        let row = vec![match data_type {
-            DataType::Int4 => Value::Int4(number as i32),
-            DataType::Int2 => Value::Int2(number as i16),
-            _ => Value::Int8(number),
-        }];
-        held.add(&row, &context.limits)?;
-        rows.push(row);
-        next = number.checked_add(step);
-    }
-    Ok(rows)
 }

@@ -19,7 +19,7 @@ pub(crate) fn run_delete(plan: &DeletePlan, run: &mut ChangeRun, context: &mut E
     while let Some(key) = run.next_key(context) {
         let Some(key) = key else { return Ok(false) };
         context.whole_row(|context| {
-            let Some(row) = target.read_to_write(&key, columns, context)? else {
+            let Some(row) = target.read_to_write(&key, columns, &run.reach, context)? else {
                 return Ok(());
             };
             remove_row(target.table, &key, row.as_ref(), &mut run.effects, context)?;

@@ -5,8 +5,10 @@
 //! indexed column is NULL (two NULLs are not equal); the entry of a unique index holds the row's key in its only column.
 
 use super::ExecutionContext;
+use super::bounds::{Place, place};
 use crate::catalog::{Index, Table};
-use crate::plan::{ElementsAccess, RangeAccess};
+use crate::plan::ElementsAccess;
+use rubato_base::datetime::TimeZone;
 use rubato_base::{
     ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value,
     prefix_successor,
@@ -49,6 +51,12 @@ pub(crate) fn key_value(column_type: ColumnType, value: &Value) -> Option<Cow<'_
         | (DataType::Int4, Value::Int4(_))
         | (DataType::Int8 | DataType::Oid, Value::Int8(_))
         | (DataType::Numeric, Value::Numeric(_)) => Some(Cow::Borrowed(value)),
+        (DataType::Int2 | DataType::Int4, Value::Float4(_) | Value::Float8(_))
+        | (DataType::Float4, Value::Int2(_) | Value::Int4(_) | Value::Int8(_) | Value::Numeric(_) | Value::Float8(_))
+        | (DataType::Date, Value::Timestamp(_)) => match place(column_type.data_type, value.clone(), &TimeZone::UTC) {
+            Place::At(equal) => Some(Cow::Owned(equal)),
+            _ => None,
+        },
         (DataType::Int2, other) => Some(Cow::Owned(Value::Int2(i16::try_from(whole(other)?).ok()?))),
         (DataType::Int4, other) => Some(Cow::Owned(Value::Int4(i32::try_from(whole(other)?).ok()?))),
         (DataType::Int8 | DataType::Oid, other) => Some(Cow::Owned(Value::Int8(whole(other)?))),
@@ -212,64 +220,6 @@ pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
 
 fn before_successor(prefix: &[u8]) -> Bound<Key> {
     prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
-}
-
-/// The keys of a range access for one outer tuple; `None` if there can be none.
-pub(crate) fn access_range<T: Tuple + ?Sized>(
-    table: &Table,
-    access: &RangeAccess,
-    tuple: &T,
-    evaluation: &EvalContext<'_>,
-) -> Result<Option<KeyRange>> {
-    let mut types = key_types(table, access.index);
-    let mut writer = KeyWriter::default();
-    for expression in &access.prefix {
-        let value = expression.evaluate(tuple, evaluation)?;
-        let column_type = types
-            .next()
-            .ok_or_else(|| Error::internal("a range has more columns than its key"))?;
-        if value.is_null() || !push_key_value(&mut writer, column_type, &value) {
-            return Ok(None);
-        }
-    }
-    if access.low.is_none() && access.high.is_none() {
-        return Ok(Some(prefix_range(writer.as_bytes())));
-    }
-    let column_type = types
-        .next()
-        .ok_or_else(|| Error::internal("a range has more columns than its key"))?;
-    let bound = |expression: &Expr| -> Result<Option<Key>> {
-        let value = expression.evaluate(tuple, evaluation)?;
-        let mut bound = KeyWriter::from_prefix(writer.as_bytes());
-        let fits = !value.is_null() && push_key_value(&mut bound, column_type, &value);
-        Ok(fits.then(|| bound.finish()))
-    };
-    let from = match &access.low {
-        None if writer.as_bytes().is_empty() => Bound::Unbounded,
-        None => Bound::Included(Key::from_bytes(writer.as_bytes())),
-        Some((expression, inclusive)) => match bound(expression)? {
-            None => return Ok(None),
-            Some(key) if *inclusive => Bound::Included(key),
-            Some(key) => match prefix_successor(key.as_bytes()) {
-                Some(above) => Bound::Included(above),
-                None => return Ok(None),
-            },
-        },
-    };
-    let to = match &access.high {
-        // NULLs stand behind every value and satisfy no comparison.
-        None => {
-            let mut nulls = KeyWriter::from_prefix(writer.as_bytes());
-            nulls.push(&Value::Null);
-            Bound::Excluded(nulls.finish())
-        }
-        Some((expression, inclusive)) => match bound(expression)? {
-            None => return Ok(None),
-            Some(key) if *inclusive => before_successor(key.as_bytes()),
-            Some(key) => Bound::Excluded(key),
-        },
-    };
-    Ok(Some(KeyRange { from, to }))
 }
 
 /// Whether `key` lies in the range.

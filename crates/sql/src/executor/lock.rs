@@ -2,12 +2,15 @@
 
 use super::ExecutionContext;
 use super::access::{StepState, StepView, fill};
-use super::keys::{access_range, entry_key, in_range};
+use super::keys::{entry_key, in_range};
+use super::ranges::{access_range, access_ranges, in_ranges};
 use crate::catalog::Table;
 use crate::plan::{Access, JoinKind, LockWait, Relation, SelectPlan, Step};
+use crate::planner::expressions;
 use rubato_base::{ColumnSet, Error, Key, Row, SqlState, Value};
 use rubato_formula::Expr;
-use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
+use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, Stop};
+use std::cell::OnceCell;
 
 /// Reads a row to write. `None` if there is no such row, or if it is busy and shall be left out; 55P03 for NOWAIT.
 pub(crate) fn read_locked(
@@ -76,7 +79,7 @@ fn refresh(
         let Some(row) = read(table, &key, locked_columns(step, table), lock.wait, context)? else {
             return Ok(false);
         };
-        if !still_reached(step, table, tuple, &row, &key, context)? {
+        if !still_reached(step, table, tuple, (&key, &row), &state.reach, context)? {
             return Ok(false);
         }
         fill(tuple, step, row.as_ref());
@@ -116,38 +119,58 @@ fn conditions(step: &Step) -> impl Iterator<Item = &Expr> {
 }
 
 fn locked_columns(step: &Step, table: &Table) -> ColumnSet {
-    match &step.access {
-        Access::Range(access) => match access.index {
-            Some(index) => step.reads.union(table.indexes[index].columns.iter().copied().collect()),
-            None => step.reads,
-        },
-        _ => step.reads,
-    }
+    step.reads.union(indexed_columns(step, table))
 }
 
-/// Whether the access would still find the row: a primary key never changes, the place in an index may.
+/// The columns of the secondary index by which rows are found.
+pub(crate) fn indexed_columns(step: &Step, table: &Table) -> ColumnSet {
+    let index = match &step.access {
+        Access::Range(access) => access.index,
+        Access::Ranges(access) => access.index,
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Full { .. } => None,
+    };
+    index.map_or(ColumnSet::EMPTY, |index| {
+        table.indexes[index].columns.iter().copied().collect()
+    })
+}
+
+/// Whether the access would still find the row: a primary key never changes, the place in an index may. `reach` keeps the ranges of
+/// an access that is the same for every tuple.
 pub(crate) fn still_reached(
     step: &Step,
     table: &Table,
     outer: &[Value],
-    row: &Row,
-    key: &Key,
+    (key, row): (&Key, &Row),
+    reach: &OnceCell<Vec<KeyRange>>,
     context: &ExecutionContext<'_>,
 ) -> Outcome<bool> {
-    let Access::Range(access) = &step.access else {
-        return Ok(true);
-    };
-    let Some(index) = access.index else { return Ok(true) };
     let view = StepView {
         outer,
         step,
         row: row.as_ref(),
     };
-    let Some(range) = access_range(table, access, &view, context.evaluation)? else {
-        return Ok(false);
-    };
-    Ok(in_range(
-        &range,
-        &entry_key(table, &table.indexes[index], row, key.as_bytes())?,
-    ))
+    let entry = |index: usize| entry_key(table, &table.indexes[index], row, key.as_bytes());
+    match &step.access {
+        Access::Range(access) => {
+            let Some(index) = access.index else { return Ok(true) };
+            let range = access_range(table, access, &view, context.evaluation)?;
+            let entry = entry(index)?;
+            Ok(range.is_some_and(|range| in_range(&range, &entry)))
+        }
+        Access::Ranges(access) => {
+            let Some(index) = access.index else { return Ok(true) };
+            if let Some(ranges) = reach.get() {
+                return Ok(in_ranges(ranges, &entry(index)?));
+            }
+            let ranges = access_ranges(table, access, &view, context)?;
+            let found = in_ranges(&ranges, &entry(index)?);
+            let mut is_constant = true;
+            expressions(&step.access, &mut |expr| is_constant &= expr.is_constant());
+            if is_constant {
+                reach.get_or_init(|| ranges);
+            }
+            Ok(found)
+        }
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Full { .. } => Ok(true),
+    }
 }

@@ -8,7 +8,7 @@ use super::keys::point_key;
 use super::lock::lock_tuple;
 use super::sorting::{Merge, Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
-use crate::plan::{Access, LockWait, Relation, SelectPlan, Step};
+use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
 use rubato_base::{Result, Row, Value};
 use rubato_formula::{Expr, Tuple};
 use rubato_protocol::Outcome;
@@ -563,7 +563,9 @@ fn prepare_states(plan: &SelectPlan, states: &mut Vec<StepState>) -> usize {
 fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
     match &step.access {
         Access::Point(_) | Access::Points(_) | Access::Elements(_) => true,
-        Access::Range(access) => access.index.is_some() && plan.order_by.is_empty(),
+        Access::Range(RangeAccess { index, .. }) | Access::Ranges(RangesAccess { index, .. }) => {
+            index.is_some() && plan.order_by.is_empty()
+        }
         Access::Full { .. } => false,
     }
 }

@@ -4,8 +4,9 @@
 
 use super::access::{distinct_keys, read_entries};
 use super::insert::Written;
-use super::keys::{access_range, element_keys, point_key, rest_of_range, whole_range};
-use super::lock::still_reached;
+use super::keys::{element_keys, point_key, rest_of_range, whole_range};
+use super::lock::{indexed_columns, still_reached};
+use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
 use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
 use crate::catalog::Table;
@@ -14,6 +15,7 @@ use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
 use rubato_formula::{EvalContext, Expr};
 use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// The keys of the rows concerned.
@@ -23,6 +25,10 @@ pub(crate) type TargetKeys = SmallVec<[Key; 1]>;
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRun {
     search: Search,
+    /// The ranges to search through, in order.
+    ranges: Vec<KeyRange>,
+    /// Those of an access by several ranges, once somebody has asked whether a row is still within.
+    pub(crate) reach: OnceCell<Vec<KeyRange>>,
     keys: TargetKeys,
     held: Held,
     /// The next key whose row is to be changed.
@@ -36,8 +42,8 @@ pub(crate) struct ChangeRun {
 enum Search {
     #[default]
     Fresh,
-    /// What is left of the range.
-    Range(KeyRange),
+    /// The next of the ranges, and what is left of it if it was begun.
+    Range(usize, Option<KeyRange>),
     Done,
 }
 
@@ -85,12 +91,7 @@ impl<'a> Target<'a> {
         for condition in self.conditions() {
             columns = columns.union(condition.columns());
         }
-        if let Access::Range(access) = &self.step.access
-            && let Some(index) = access.index
-        {
-            columns = columns.union(self.table.indexes[index].columns.iter().copied().collect());
-        }
-        columns
+        columns.union(indexed_columns(self.step, self.table))
     }
 
     fn conditions(&self) -> impl Iterator<Item = &'a Expr> + use<'a> {
@@ -113,48 +114,62 @@ impl<'a> Target<'a> {
     /// Finds the keys of the rows concerned; false when the context's rows are spent before all are found. Rows named by their
     /// keys are not read: they are read when they are changed.
     pub(crate) fn find(&self, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let rest = match std::mem::take(&mut run.search) {
-            Search::Done => None,
-            Search::Fresh => self.start(run, context)?,
-            Search::Range(rest) => Some(rest),
-        };
-        let index = match &self.step.access {
-            Access::Range(access) => access.index,
-            _ => None,
-        };
-        let found = match (rest, index) {
-            (None, _) => Ok(None),
-            (Some(rest), Some(index)) => self.scan_index(index, rest, run, context),
-            (Some(rest), None) => self.scan(&rest, run, context),
-        };
+        let found = self.find_more(run, context);
         if found.is_err() {
             // What was visited before a wait counts for nothing: it starts over.
             run.keys.clear();
             run.held.clear();
         }
-        let rest = found?;
-        run.search = rest.map_or(Search::Done, Search::Range);
+        run.search = found?;
         Ok(matches!(run.search, Search::Done))
     }
 
-    /// The range to search through, if the keys are not known without.
-    fn start(&self, run: &mut ChangeRun, context: &ExecutionContext<'_>) -> Outcome<Option<KeyRange>> {
-        match &self.step.access {
-            Access::Point(key) => {
-                run.keys.extend(point_key(self.table, key, &(), context.evaluation)?);
-                Ok(None)
+    fn find_more(&self, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<Search> {
+        let (mut next, mut rest) = match std::mem::take(&mut run.search) {
+            Search::Done => return Ok(Search::Done),
+            Search::Fresh => {
+                run.ranges = self.start(run, context)?;
+                (0, None)
             }
+            Search::Range(next, rest) => (next, rest),
+        };
+        let index = match &self.step.access {
+            Access::Range(access) => access.index,
+            Access::Ranges(access) => access.index,
+            _ => None,
+        };
+        while next < run.ranges.len() {
+            if context.is_spent() {
+                return Ok(Search::Range(next, rest));
+            }
+            let range = rest.take().unwrap_or_else(|| run.ranges[next].clone());
+            rest = match index {
+                Some(index) => self.scan_index(index, range, run, context)?,
+                None => self.scan(&range, run, context)?,
+            };
+            next += usize::from(rest.is_none());
+        }
+        Ok(Search::Done)
+    }
+
+    /// The ranges to search through; none if the keys are known without.
+    fn start(&self, run: &mut ChangeRun, context: &ExecutionContext<'_>) -> Outcome<Vec<KeyRange>> {
+        match &self.step.access {
+            Access::Point(key) => run.keys.extend(point_key(self.table, key, &(), context.evaluation)?),
             Access::Points(points) => {
                 run.keys = distinct_keys(self.table, points, &(), context.evaluation)?.into();
-                Ok(None)
             }
             Access::Elements(access) => {
                 run.keys = element_keys(self.table, access, &(), context.evaluation)?.into();
-                Ok(None)
             }
-            Access::Full { .. } => Ok(Some(whole_range())),
-            Access::Range(access) => Ok(access_range(self.table, access, &(), context.evaluation)?),
+            Access::Full { .. } => return Ok(vec![whole_range()]),
+            Access::Range(access) => {
+                let range = access_range(self.table, access, &(), context.evaluation)?;
+                return Ok(range.into_iter().collect());
+            }
+            Access::Ranges(access) => return Ok(access_ranges(self.table, access, &(), context)?),
         }
+        Ok(Vec::new())
     }
 
     /// Scans until the context's rows are spent; what is left, if anything.
@@ -182,7 +197,7 @@ impl<'a> Target<'a> {
         let end = context
             .database
             .scan(transaction, self.table.id, range, false, self.columns(), &mut visit)?;
-        context.spend(looked_at as u64);
+        context.spend(looked_at as u64 + 1);
         match (failure, end) {
             (Some(error), _) => Err(Stop::Fail(error)),
             (None, ScanEnd::Exhausted) => Ok(None),
@@ -224,7 +239,10 @@ impl<'a> Target<'a> {
     /// Whether a row that a blind formula is for satisfies the conditions, where finding its key has not looked at them. They
     /// read key columns only, which never change: reading them at the snapshot keeps nobody off.
     pub(crate) fn accepts_unread(&self, key: &Key, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let was_read = matches!(self.step.access, Access::Full { .. } | Access::Range(_));
+        let was_read = matches!(
+            self.step.access,
+            Access::Full { .. } | Access::Range(_) | Access::Ranges(_)
+        );
         if was_read || self.conditions().next().is_none() {
             return Ok(true);
         }
@@ -241,6 +259,7 @@ impl<'a> Target<'a> {
         &self,
         key: &Key,
         columns: ColumnSet,
+        reach: &OnceCell<Vec<KeyRange>>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<Row>> {
         let database = &mut *context.database;
@@ -255,7 +274,7 @@ impl<'a> Target<'a> {
             return Ok(None);
         };
         let concerned = self.accepts(row.as_ref(), context.evaluation)?
-            && still_reached(self.step, self.table, &[], &row, key, context)?;
+            && still_reached(self.step, self.table, &[], (key, &row), reach, context)?;
         Ok(concerned.then_some(row))
     }
 }

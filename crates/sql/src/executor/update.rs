@@ -197,7 +197,7 @@ fn update_ordered(
     run: &mut ChangeRun,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
-    let Some(row) = target.read_to_write(key, columns, context)? else {
+    let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
         return Ok(());
     };
     let changes: Result<Vec<(usize, Value)>> = plan

@@ -4,8 +4,8 @@ use super::show::show_expr;
 use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
 use crate::plan::{
-    Access, AggregateCall, AggregatePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, JoinKind, LockWait,
-    Plan, PlanBody, Relation, SelectPlan, Step, UpdatePlan,
+    Access, AggregateCall, AggregatePlan, Alternative, Bounds, ConflictAction, DeletePlan, InsertPlan, InsertSource,
+    JoinKind, KeyPart, LockWait, Plan, PlanBody, RangesAccess, Relation, SelectPlan, Step, UpdatePlan,
 };
 use rubato_formula::{AggregateKind, Expr};
 
@@ -218,15 +218,8 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
             let mut terms = key_terms(columns, &range.prefix);
             if let Some(next) = columns.get(range.prefix.len()) {
                 let own = table_column(table, *next);
-                let bound = |(value, included): &(Expr, bool), symbol: &str| {
-                    format!(
-                        "{own} {symbol}{} {}",
-                        if *included { "=" } else { "" },
-                        show_expr(value, name)
-                    )
-                };
-                terms.extend(range.low.as_ref().map(|low| bound(low, ">")));
-                terms.extend(range.high.as_ref().map(|high| bound(high, "<")));
+                terms.extend(range.low.as_ref().map(|low| bound_text(&own, ">", low, name)));
+                terms.extend(range.high.as_ref().map(|high| bound_text(&own, "<", high, name)));
             }
             let terms = if terms.is_empty() {
                 "all".to_owned()
@@ -235,10 +228,73 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
             };
             format!("by {what} ({terms}){}", if range.reverse { " backwards" } else { "" })
         }
+        Access::Ranges(ranges) => ranges_text(table, ranges, name),
         Access::Full { reverse } => {
             format!("by full scan{}", if *reverse { " backwards" } else { "" })
         }
     }
+}
+
+fn bound_text(column: &str, symbol: &str, bound: &(Expr, bool), name: &dyn Fn(usize) -> String) -> String {
+    let (value, included) = bound;
+    let equal = if *included { "=" } else { "" };
+    format!("{column} {symbol}{equal} {}", show_expr(value, name))
+}
+
+fn ranges_text(table: &Table, ranges: &RangesAccess, name: &dyn Fn(usize) -> String) -> String {
+    let (what, columns) = match ranges.index {
+        None => ("key ranges".to_owned(), &table.primary_key),
+        Some(index) => (
+            format!("index {}", table.indexes[index].name),
+            &table.indexes[index].columns,
+        ),
+    };
+    let shown = ranges.alternatives.iter().take(KEYS_SHOWN_MAX);
+    let shown = shown.map(|alternative| alternative_text(table, columns, alternative, name));
+    let shown = shown.collect::<Vec<_>>().join(" or ");
+    let more = if ranges.alternatives.len() > KEYS_SHOWN_MAX {
+        " or ..."
+    } else {
+        ""
+    };
+    let backwards = if ranges.reverse { " backwards" } else { "" };
+    format!("by {what} ({shown}{more}){backwards}")
+}
+
+fn alternative_text(
+    table: &Table,
+    columns: &[usize],
+    alternative: &Alternative,
+    name: &dyn Fn(usize) -> String,
+) -> String {
+    let part = |(column, part): (&usize, &KeyPart)| {
+        let column = table_column(table, *column);
+        match part {
+            KeyPart::One(value) => format!("{column} = {}", show_expr(value, name)),
+            KeyPart::Any(values) => {
+                let shown = values.iter().take(KEYS_SHOWN_MAX).map(|value| show_expr(value, name));
+                let shown = shown.collect::<Vec<_>>().join(", ");
+                let more = if values.len() > KEYS_SHOWN_MAX { ", ..." } else { "" };
+                format!("{column} IN ({shown}{more})")
+            }
+            KeyPart::Elements(array) => format!("{column} = ANY ({})", show_expr(array, name)),
+            KeyPart::Null => format!("{column} IS NULL"),
+        }
+    };
+    let mut terms: Vec<String> = columns.iter().zip(&alternative.prefix).map(part).collect();
+    if let Some(next) = columns.get(alternative.prefix.len()) {
+        let own = table_column(table, *next);
+        match &alternative.bounds {
+            Bounds::All => {}
+            Bounds::NotNull => terms.push(format!("{own} IS NOT NULL")),
+            Bounds::Between { low, high } => {
+                terms.extend(low.as_ref().map(|low| bound_text(&own, ">", low, name)));
+                terms.extend(high.as_ref().map(|high| bound_text(&own, "<", high, name)));
+            }
+            Bounds::Like(pattern) => terms.push(format!("{own} LIKE {}", show_expr(pattern, name))),
+        }
+    }
+    terms.join(", ")
 }
 
 /// The names of what stands above a grouping.

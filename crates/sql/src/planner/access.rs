@@ -2,20 +2,21 @@
 
 use super::ParameterTypes;
 use super::Query;
-use super::facts::{Branches, Fact, FactReader, Says};
+use super::facts::{Branch, Branches, Fact, FactReader, Says};
+use super::ranges;
 use crate::catalog::Table;
-use crate::plan::{Access, ElementsAccess, JoinKind, RangeAccess, Relation};
+use crate::plan::{Access, Bounds, ElementsAccess, JoinKind, KeyPart, Relation};
 use rubato_base::Value;
 use rubato_formula::Expr;
 
 /// Rows that a table is taken to have: only the order of costs matters.
-const TABLE_ROWS: f64 = 100_000.0;
+pub(super) const TABLE_ROWS: f64 = 100_000.0;
 /// The share of rows that share a value of one key column.
-const EQUAL_SHARE: f64 = 0.01;
+pub(super) const EQUAL_SHARE: f64 = 0.01;
 /// The share of rows within a range bounded on both sides, and on one.
-const RANGE_SHARE: [f64; 3] = [1.0, 0.3, 0.1];
+pub(super) const RANGE_SHARE: [f64; 3] = [1.0, 0.3, 0.1];
 /// What a row found by a secondary index costs more than one found by the primary key.
-const INDEX_FACTOR: f64 = 1.2;
+pub(super) const INDEX_FACTOR: f64 = 1.2;
 /// Elements that an array is taken to have.
 const ELEMENTS: f64 = 10.0;
 /// At most this many keys are looked up one by one.
@@ -86,73 +87,15 @@ impl Terms<'_> {
         }];
         candidates.extend(key_candidates(table, &facts, &branches));
         candidates.extend(elements_candidate(table, &facts));
-        candidates.extend(self.range(table, None, &table.primary_key, &facts));
-        for (index, definition) in table.indexes.iter().enumerate() {
-            candidates.extend(self.range(table, Some(index), &definition.columns, &facts));
+        let indexes = (0..table.indexes.len()).map(Some);
+        for index in std::iter::once(None).chain(indexes) {
+            candidates.extend(ranges::candidates(table, index, &facts, &branches));
         }
         candidates
     }
-
-    /// A range of a key: equalities on its first columns and bounds of the next.
-    fn range(&self, table: &Table, index: Option<usize>, key: &[usize], facts: &[Fact]) -> Option<Candidate> {
-        if key.is_empty() {
-            return None;
-        }
-        let mut satisfied = Vec::new();
-        let mut prefix = Vec::new();
-        for column in key {
-            let Some((value, term)) = equal(facts, *column) else {
-                break;
-            };
-            prefix.push(value.clone());
-            satisfied.extend(term);
-        }
-        let (mut low, mut high) = (None, None);
-        if let Some(next) = key.get(prefix.len()) {
-            for fact in facts.iter().filter(|fact| fact.column == *next) {
-                match &fact.says {
-                    Says::Low(value, included) if low.is_none() => low = Some((fact, value.clone(), *included)),
-                    Says::High(value, included) if high.is_none() => high = Some((fact, value.clone(), *included)),
-                    _ => {}
-                }
-            }
-            // Without an upper bound the range runs into the NULLs at its end: the term must still be checked.
-            let keeps_nulls = high.is_none() && index.is_some() && !table.columns[*next].not_null;
-            let checked = low.iter().filter(|_| !keeps_nulls).chain(&high);
-            satisfied.extend(
-                checked
-                    .filter(|(fact, ..)| fact.exact)
-                    .filter_map(|(fact, ..)| fact.term),
-            );
-        }
-        let bounds = usize::from(low.is_some()) + usize::from(high.is_some());
-        let whole = prefix.len() == key.len();
-        let unique = index.is_none_or(|index| table.indexes[index].unique);
-        let share = EQUAL_SHARE.powi(prefix.len() as i32) * RANGE_SHARE[bounds];
-        let rows = if whole && unique {
-            1.0
-        } else {
-            (TABLE_ROWS * share).max(2.0)
-        };
-        // Reading a whole index is worth it for its order only.
-        let factor = if index.is_some() { INDEX_FACTOR } else { 1.0 };
-        let strip = |bound: Option<(&Fact, Expr, bool)>| bound.map(|(_, value, included)| (value, included));
-        let access = Access::Range(RangeAccess {
-            index,
-            prefix,
-            low: strip(low),
-            high: strip(high),
-            reverse: false,
-        });
-        Some(Candidate {
-            access,
-            satisfied,
-            cost: rows * factor,
-        })
-    }
 }
 
-fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
+pub(super) fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
     let find = |exact: bool| {
         facts
             .iter()
@@ -213,23 +156,14 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
         let keys: Option<Vec<Vec<Expr>>> = or
             .branches
             .iter()
-            .map(|branch| {
-                key.iter()
-                    .map(|column| value_of(branch, *column))
-                    .collect::<Option<Vec<Expr>>>()
-            })
+            .map(|branch| key.iter().map(|column| value_of(branch, *column)).collect())
             .collect();
         if let Some(keys) = keys.filter(|keys| keys.len() <= POINTS_MAX) {
-            let only_key = or.branches.iter().all(|branch| branch.len() == key.len());
-            let satisfied = if or.exact && only_key {
-                vec![or.term]
-            } else {
-                Vec::new()
-            };
+            let holds = or.branches.iter().all(|branch| says_only(branch, key.len()));
             candidates.push(Candidate {
                 cost: keys.len() as f64,
                 access: Access::Points(keys),
-                satisfied,
+                satisfied: holds.then_some(or.term).into_iter().collect(),
             });
         }
     }
@@ -260,7 +194,7 @@ fn elements_candidate(table: &Table, facts: &[Fact]) -> Option<Candidate> {
     })
 }
 
-fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
+pub(super) fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
     let own = facts.iter().filter(|fact| fact.column == column);
     own.into_iter().find_map(|fact| match &fact.says {
         Says::Elements(array) => Some((array, fact.term.filter(|_| fact.exact))),
@@ -268,11 +202,20 @@ fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> 
     })
 }
 
-fn value_of(branch: &[(usize, Expr)], column: usize) -> Option<Expr> {
-    branch
-        .iter()
-        .find(|(own, _)| *own == column)
-        .map(|(_, value)| value.clone())
+fn value_of(branch: &Branch, column: usize) -> Option<Expr> {
+    branch.facts.iter().find_map(|fact| match &fact.says {
+        Says::Equal(value) if fact.column == column => Some(value.clone()),
+        _ => None,
+    })
+}
+
+/// Whether a branch is nothing but equalities with so many columns.
+fn says_only(branch: &Branch, columns: usize) -> bool {
+    let equality = |fact: &Fact| fact.exact && matches!(fact.says, Says::Equal(_));
+    let mut named: Vec<usize> = branch.facts.iter().map(|fact| fact.column).collect();
+    named.sort_unstable();
+    named.dedup();
+    branch.terms == columns && named.len() == columns && branch.facts.iter().all(equality)
 }
 
 fn product(choices: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
@@ -288,7 +231,7 @@ fn product(choices: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
 }
 
 /// The expressions of an access.
-pub(super) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr)) {
+pub(crate) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr)) {
     match access {
         Access::Point(key) => key.iter().for_each(visit),
         Access::Points(keys) => keys.iter().flatten().for_each(visit),
@@ -296,6 +239,22 @@ pub(super) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr
         Access::Range(range) => {
             range.prefix.iter().for_each(&mut *visit);
             range.low.iter().chain(&range.high).for_each(|(bound, _)| visit(bound));
+        }
+        Access::Ranges(ranges) => {
+            for alternative in &ranges.alternatives {
+                for part in &alternative.prefix {
+                    match part {
+                        KeyPart::One(value) | KeyPart::Elements(value) => visit(value),
+                        KeyPart::Any(values) => values.iter().for_each(&mut *visit),
+                        KeyPart::Null => {}
+                    }
+                }
+                match &alternative.bounds {
+                    Bounds::Between { low, high } => low.iter().chain(high).for_each(|(bound, _)| visit(bound)),
+                    Bounds::Like(pattern) => visit(pattern),
+                    Bounds::All | Bounds::NotNull => {}
+                }
+            }
         }
         Access::Full { .. } => {}
     }
@@ -317,6 +276,22 @@ pub(super) fn expressions_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Ex
                 .iter_mut()
                 .chain(&mut range.high)
                 .for_each(|(bound, _)| visit(bound));
+        }
+        Access::Ranges(ranges) => {
+            for alternative in &mut ranges.alternatives {
+                for part in &mut alternative.prefix {
+                    match part {
+                        KeyPart::One(value) | KeyPart::Elements(value) => visit(value),
+                        KeyPart::Any(values) => values.iter_mut().for_each(&mut *visit),
+                        KeyPart::Null => {}
+                    }
+                }
+                match &mut alternative.bounds {
+                    Bounds::Between { low, high } => low.iter_mut().chain(high).for_each(|(bound, _)| visit(bound)),
+                    Bounds::Like(pattern) => visit(pattern),
+                    Bounds::All | Bounds::NotNull => {}
+                }
+            }
         }
         Access::Full { .. } => {}
     }

@@ -1,8 +1,8 @@
 //! What a term says about the columns of one relation: equal to this, one of these, above that.
 
-use super::{ParameterTypes, Query};
+use super::{ParameterTypes, Query, flatten};
 use rubato_base::{ColumnType, DataType, Value};
-use rubato_formula::{CastContext, Comparison, Expr, Volatility, cast_expr};
+use rubato_formula::{CastContext, Comparison, Expr, Volatility, cast_expr, like_prefix};
 
 /// What one term says about one column of a relation, with values over what is bound before it.
 #[derive(Clone, Debug)]
@@ -17,11 +17,18 @@ pub(super) struct Fact {
     pub exact: bool,
 }
 
-/// The content of a fact. Values have exactly the column's type.
+/// The content of a fact. Values have the column's type, or one that [`crate::executor`] makes a key or bound of it from; then the
+/// fact is not exact.
 #[derive(Clone, Debug)]
 pub(super) enum Says {
     Equal(Expr),
     In(Vec<Expr>),
+    /// Is NULL.
+    Null,
+    /// Is not NULL.
+    NotNull,
+    /// Is like a pattern, and whether that is known to begin with something.
+    Like(Expr, bool),
     /// One of the elements of an array, which are compared with the column as they are.
     Elements(Expr),
     /// Lower bound, and whether it is included.
@@ -30,12 +37,20 @@ pub(super) enum Says {
     High(Expr, bool),
 }
 
-/// A term that is an OR of equalities: for each branch the columns and their values.
+/// A term that is an OR.
 #[derive(Clone, Debug)]
 pub(super) struct Branches {
-    pub branches: Vec<Vec<(usize, Expr)>>,
+    pub branches: Vec<Branch>,
+    /// The term.
     pub term: usize,
-    pub exact: bool,
+}
+
+/// One branch of an OR: what its own terms say. The facts' `term` is the term's place among them.
+#[derive(Clone, Debug)]
+pub(super) struct Branch {
+    pub facts: Vec<Fact>,
+    /// How many terms it has.
+    pub terms: usize,
 }
 
 /// Reads facts about one relation from terms.
@@ -91,23 +106,21 @@ impl FactReader<'_> {
             // A truth value stands for itself.
             Expr::Column(_) => {
                 let column = self.own_column(term)?;
-                let says = Says::Equal(Expr::Literal(Value::Bool(true)));
-                Some(Fact {
-                    column,
-                    says,
-                    term: None,
-                    exact: true,
-                })
+                Some(exactly(column, Says::Equal(Expr::Literal(Value::Bool(true)))))
             }
+            Expr::IsNull(operand) => {
+                let column = self.own_column(operand)?;
+                Some(exactly(column, Says::Null))
+            }
+            Expr::Not(inner) if matches!(**inner, Expr::IsNull(_)) => {
+                let Expr::IsNull(operand) = &**inner else { return None };
+                let column = self.own_column(operand)?;
+                Some(exactly(column, Says::NotNull))
+            }
+            Expr::Call { function, arguments } if function.name() == "~~" => self.like(arguments),
             Expr::Not(inner) => {
                 let column = self.own_column(inner).filter(|_| matches!(**inner, Expr::Column(_)))?;
-                let says = Says::Equal(Expr::Literal(Value::Bool(false)));
-                Some(Fact {
-                    column,
-                    says,
-                    term: None,
-                    exact: true,
-                })
+                Some(exactly(column, Says::Equal(Expr::Literal(Value::Bool(false)))))
             }
             _ => None,
         }
@@ -127,6 +140,29 @@ impl FactReader<'_> {
             says: Says::Elements(array.clone()),
             term: None,
             exact: column_type != DataType::Char,
+        })
+    }
+
+    /// `column LIKE pattern`: the matches begin alike.
+    fn like(&self, arguments: &[Expr]) -> Option<Fact> {
+        let [operand, pattern] = arguments else { return None };
+        let column = self.own_column(operand)?;
+        let is_text = self.query.relations[self.relation].types[column].data_type.is_text();
+        if !is_text || !self.is_bound(pattern) {
+            return None;
+        }
+        let known = match pattern {
+            Expr::Literal(Value::Text(pattern)) => {
+                like_prefix(pattern).filter(|(prefix, _)| !prefix.is_empty())?;
+                true
+            }
+            _ => false,
+        };
+        Some(Fact {
+            column,
+            says: Says::Like(pattern.clone(), known),
+            term: None,
+            exact: false,
         })
     }
 
@@ -157,49 +193,31 @@ impl FactReader<'_> {
         })
     }
 
-    /// The branches of an OR whose every branch is made of equalities with this relation's columns.
+    /// The branches of an OR.
     pub fn branches(&self, index: usize, term: &Expr) -> Option<Branches> {
         let Expr::Or(alternatives) = term else { return None };
-        let mut exact = true;
-        let mut branches = Vec::with_capacity(alternatives.len());
-        for alternative in alternatives {
-            let terms: &[Expr] = match alternative {
-                Expr::And(terms) => terms,
-                single => std::slice::from_ref(single),
-            };
-            let mut branch = Vec::with_capacity(terms.len());
-            for term in terms {
-                match self.of_term(term) {
-                    Some(Fact {
-                        column,
-                        says: Says::Equal(value),
-                        exact: is_exact,
-                        ..
-                    }) => {
-                        exact &= is_exact && !branch.iter().any(|(other, _)| *other == column);
-                        branch.push((column, value));
-                    }
-                    _ => exact = false,
-                }
+        let branch = |alternative: &Expr| {
+            let terms = flatten(vec![alternative.clone()]);
+            Branch {
+                facts: self.facts(terms.iter().enumerate()),
+                terms: terms.len(),
             }
-            branches.push(branch);
-        }
+        };
         Some(Branches {
-            branches,
+            branches: alternatives.iter().map(branch).collect(),
             term: index,
-            exact,
         })
     }
 
-    /// The column of this relation that an expression is, seen through the cast that takes the blanks off `char(n)`.
+    /// The column of this relation that an expression is, seen through the casts that comparisons make: the one that takes the
+    /// blanks off `char(n)`, and those that make a later time of a date.
     fn own_column(&self, expr: &Expr) -> Option<usize> {
+        use DataType::{Char, Date, Text, Timestamp, TimestampTz};
         let expr = match expr {
-            Expr::Cast {
-                operand,
-                from: DataType::Char,
-                to,
-                ..
-            } if *to == ColumnType::plain(DataType::Text) => operand,
+            Expr::Cast { operand, from, to, .. } if to.modifier < 0 => match (from, to.data_type) {
+                (Char, Text) | (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => operand,
+                _ => return None,
+            },
             other => other,
         };
         let Expr::Column(global) = expr else { return None };
@@ -248,9 +266,22 @@ impl FactReader<'_> {
     }
 }
 
+fn exactly(column: usize, says: Says) -> Fact {
+    Fact {
+        column,
+        says,
+        term: None,
+        exact: true,
+    }
+}
+
 /// See [`FactReader::key_value`].
 fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Option<(Expr, bool)> {
-    use DataType::{Bool, Bytea, Char, Date, Float4, Float8, Numeric, Oid, Text, Time, Timestamp, TimestampTz, Uuid};
+    use DataType::{
+        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Oid, Text, Time, Timestamp, TimestampTz,
+        Uuid,
+    };
+    let as_it_is = || Some((expr.clone(), false));
     let plain = ColumnType::plain(to.data_type);
     let widened = || {
         cast_expr(expr.clone(), from, plain, CastContext::Implicit)
@@ -268,6 +299,14 @@ fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Op
                 narrowed(expr, from, integer, is_equality)
             }
         }
+        // Made a key or bound when the statement runs. Of the large whole numbers several are equal to one float.
+        Int2 | Int4 | Int8 if from == Numeric => as_it_is(),
+        Int2 | Int4 if matches!(from, Float4 | Float8) => as_it_is(),
+        Int8 if matches!(from, Float4 | Float8) && !is_equality => as_it_is(),
+        Float4 if from.is_number() && from != Oid => as_it_is(),
+        Date if from == Timestamp => as_it_is(),
+        // What the clocks of the session's zone show may come twice.
+        Date | Timestamp if from == TimestampTz && !is_equality => as_it_is(),
         Numeric if from.is_integer() || from == Numeric => widened(),
         Float8 if from.is_number() && from != Oid => widened(),
         // Literals of any text type are text; blanks of char(n) were taken off by the comparison.
@@ -280,12 +319,14 @@ fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Op
             };
             Some((padded.fold_constants(), false))
         }
+        Char if from.is_text() && from != Char => as_it_is(),
         text if text.is_text() && text != Char && from.is_text() && from != Char => Some((expr.clone(), true)),
         _ => None,
     }
 }
 
-/// A wider integer against a narrower column: out of its range nothing is equal, and NULL reaches nothing.
+/// A wider integer against a narrower column: out of its range nothing is equal, and NULL reaches nothing. A bound is cut to the
+/// range when the statement runs.
 fn narrowed(expr: &Expr, from: DataType, to: DataType, is_equality: bool) -> Option<(Expr, bool)> {
     let (low, high) = match to {
         DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
@@ -303,11 +344,11 @@ fn narrowed(expr: &Expr, from: DataType, to: DataType, is_equality: bool) -> Opt
         return match (fits, is_equality) {
             (true, _) => Some((cast.fold_constants(), true)),
             (false, true) => Some((Expr::Literal(Value::Null), true)),
-            (false, false) => None,
+            (false, false) => Some((expr.clone(), true)),
         };
     }
     if !is_equality {
-        return None;
+        return Some((expr.clone(), true));
     }
     let bound = |comparison, limit| {
         Expr::Compare(

@@ -8,11 +8,13 @@ mod blind;
 mod facts;
 mod order;
 mod pipeline;
+mod ranges;
 
 use crate::plan::{AggregatePlan, JoinKind, PlanBody, Relation, RowLock, SelectPlan, SortKey, Step};
 use rubato_base::{ColumnType, DataType};
 use rubato_formula::{Expr, Volatility};
 
+pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
 pub(crate) use pipeline::{plan_select, plan_table_scan, plan_target};
 

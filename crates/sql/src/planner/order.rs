@@ -1,7 +1,7 @@
 //! Whether an access gives rows in the order that a statement wants.
 
 use crate::catalog::Table;
-use crate::plan::Access;
+use crate::plan::{Access, KeyPart, RangesAccess};
 
 /// One sort key that is a column of the relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,25 +18,8 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
         Access::Point(_) => return Some(false),
         Access::Points(_) | Access::Elements(_) => return None,
         Access::Full { .. } => (table.primary_key.clone(), 0, true),
-        Access::Range(range) => match range.index {
-            None => (table.primary_key.clone(), range.prefix.len(), true),
-            Some(index) => {
-                let index = &table.indexes[index];
-                let never_null = index.columns.iter().all(|column| table.columns[*column].not_null);
-                let mut key = index.columns.clone();
-                // Entries of equal columns are ordered by the key of their row.
-                if !index.unique {
-                    key.extend(&table.primary_key);
-                }
-                // Rows with a NULL may share an entry of a unique index.
-                let unique = if index.unique {
-                    never_null
-                } else {
-                    !table.primary_key.is_empty()
-                };
-                (key, range.prefix.len(), unique)
-            }
-        },
+        Access::Range(range) => in_key_order(table, range.index, range.prefix.len()),
+        Access::Ranges(ranges) => in_key_order(table, ranges.index, fixed_columns(ranges)),
     };
     let mut next = fixed;
     let mut reverse = None;
@@ -62,10 +45,44 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
     Some(reverse.unwrap_or(false))
 }
 
+/// The columns of a key by which its rows are ordered, how many of the first are the same for all rows, and whether no two rows
+/// have the same.
+fn in_key_order(table: &Table, index: Option<usize>, fixed: usize) -> (Vec<usize>, usize, bool) {
+    let Some(index) = index.map(|index| &table.indexes[index]) else {
+        return (table.primary_key.clone(), fixed, true);
+    };
+    let never_null = index.columns.iter().all(|column| table.columns[*column].not_null);
+    let mut key = index.columns.clone();
+    // Entries of equal columns are ordered by the key of their row.
+    if !index.unique {
+        key.extend(&table.primary_key);
+    }
+    // Rows with a NULL may share an entry of a unique index.
+    let unique = if index.unique {
+        never_null
+    } else {
+        !table.primary_key.is_empty()
+    };
+    (key, fixed, unique)
+}
+
+/// How many of the first key columns have one value in all ranges.
+fn fixed_columns(ranges: &RangesAccess) -> usize {
+    let Some((first, others)) = ranges.alternatives.split_first() else {
+        return 0;
+    };
+    let is_fixed = |(place, part): &(usize, &KeyPart)| {
+        matches!(part, KeyPart::One(_) | KeyPart::Null)
+            && others.iter().all(|other| other.prefix.get(*place) == Some(*part))
+    };
+    first.prefix.iter().enumerate().take_while(is_fixed).count()
+}
+
 /// Turns an access around.
 pub(super) fn set_reverse(access: &mut Access, backwards: bool) {
     match access {
         Access::Range(range) => range.reverse = backwards,
+        Access::Ranges(ranges) => ranges.reverse = backwards,
         Access::Full { reverse } => *reverse = backwards,
         Access::Point(_) | Access::Points(_) | Access::Elements(_) => {}
     }

@@ -31,9 +31,14 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
     let mut served = false;
     let mut input_limit = None;
     if let Some(wanted) = wanted_order(&query, &parts, &planned) {
+        // max looks at no NULL, and those would be the first.
+        query.terms.extend(wanted.not_null.clone());
         served = serve(&query, &derived, parameters, &mut planned, &wanted);
         if served && wanted.is_extreme {
             input_limit = Some(1);
+        }
+        if !served && wanted.not_null.is_some() {
+            query.terms.pop();
         }
     }
     if served && input_limit.is_none() {
@@ -242,6 +247,8 @@ struct WantedOrder {
     has_limit: bool,
     /// It is for min or max: the first row decides.
     is_extreme: bool,
+    /// For max: what leaves out the rows that it does not look at.
+    not_null: Option<Expr>,
 }
 
 /// The order in which the driving relation should give its rows.
@@ -265,10 +272,13 @@ fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option
             descending,
             nulls_first: descending,
         }];
-        return table.columns[column].not_null.then_some(WantedOrder {
+        let skips_nulls = descending && !table.columns[column].not_null;
+        let global = Expr::Column(driver.first + column);
+        return Some(WantedOrder {
             columns,
             has_limit: true,
             is_extreme: true,
+            not_null: skips_nulls.then(|| Expr::Not(Box::new(Expr::IsNull(Box::new(global))))),
         });
     }
     if parts.order_by.is_empty() || parts.distinct {
@@ -290,6 +300,7 @@ fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option
         columns,
         has_limit: parts.limit.is_some(),
         is_extreme: false,
+        not_null: None,
     })
 }
 

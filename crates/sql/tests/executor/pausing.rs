@@ -49,6 +49,64 @@ fn a_cursor_goes_on_where_it_paused() {
 }
 
 #[test]
+fn ranges_go_on_where_they_paused() {
+    let mut world = World::new();
+    let mut t = table("t", 1);
+    t.indexes.push(index(2, "t_a", &[1], false));
+    let t = world.create(t);
+    let rows = (0..60).map(|id| vec![int(id), int(id % 6), text("x")]).collect();
+    world.run(insert(&t, rows), &[]).unwrap();
+    let part = |number| Alternative {
+        prefix: vec![KeyPart::Any(vec![int(number), int(number + 2), null(), int(99)])],
+        bounds: Bounds::All,
+    };
+    let access = |index, reverse| {
+        let alternatives = vec![part(3), part(1)];
+        Access::Ranges(RangesAccess {
+            index,
+            alternatives,
+            reverse,
+        })
+    };
+    for (index, count) in [(None, 3), (Some(0), 30)] {
+        for reverse in [false, true] {
+            let body = || select(vec![step(&t, access(index, reverse), 0)]);
+            world.rows_left = usize::MAX;
+            let (whole, _) = world.run(body(), &[]).unwrap();
+            assert_eq!(whole.len(), count);
+            for rows_left in 1..9 {
+                world.rows_left = rows_left;
+                for max_rows in [1, 3, 100] {
+                    let transaction = world.begin();
+                    let mut cursor = Cursor::new(plan(body()));
+                    let mut rows = Vec::new();
+                    loop {
+                        let (more, progress) = world.step(transaction, &mut cursor, &[], max_rows).unwrap();
+                        rows.extend(more);
+                        if let Progress::Complete(_) = progress {
+                            break;
+                        }
+                    }
+                    assert_eq!(rows, whole, "{index:?}, {reverse}, {rows_left}, {max_rows}");
+                    world.commit(transaction).unwrap();
+                }
+                let gone = PlanBody::Delete(delete_plan(&t, access(index, false)));
+                let transaction = world.begin();
+                let mut cursor = Cursor::new(plan(gone));
+                let completion = loop {
+                    let (_, progress) = world.step(transaction, &mut cursor, &[], 100).unwrap();
+                    if let Progress::Complete(completion) = progress {
+                        break completion;
+                    }
+                };
+                assert_eq!(completion.rows, count as u64);
+                world.database.rollback(transaction);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_sink_that_says_stop_is_not_given_more() {
     let mut world = World::new();
     let t = world.create(table("t", 1));

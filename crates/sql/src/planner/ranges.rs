@@ -1,0 +1,265 @@
+//! Accesses by several ranges of a key: lists, arrays and ORs on its columns, NULLs, and texts that begin alike.
+
+use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
+use super::facts::{Branches, Fact, Says};
+use crate::catalog::Table;
+use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
+use rubato_formula::Expr;
+
+/// Elements that an array is taken to have.
+const ELEMENTS: usize = 10;
+/// At most so many ranges come from lists; with an array, for each of its elements.
+const RANGES_MAX: usize = 100_000;
+const RANGES_PER_ELEMENT_MAX: usize = 100;
+/// A secondary index is no way to more of the table than this.
+const INDEX_SHARE_MAX: f64 = 0.5;
+
+/// What facts say about the columns of one key, as far as its ranges can hold it.
+struct Reach {
+    alternative: Alternative,
+    /// Terms that hold for every row reached.
+    satisfied: Vec<usize>,
+    /// The share of the rows reached, about.
+    share: f64,
+    /// How many ranges there are.
+    ranges: usize,
+    /// Whether each range is at most one row.
+    single: bool,
+}
+
+impl Reach {
+    /// Whether one range without lists says it all.
+    fn is_plain(&self) -> bool {
+        let plain_part = |part: &KeyPart| matches!(part, KeyPart::One(_));
+        self.alternative.prefix.iter().all(plain_part)
+            && matches!(self.alternative.bounds, Bounds::All | Bounds::Between { .. })
+    }
+
+    /// Whether it leaves anything out.
+    fn is_bounded(&self) -> bool {
+        !self.alternative.prefix.is_empty() || !matches!(self.alternative.bounds, Bounds::All | Bounds::NotNull)
+    }
+
+    fn rows(&self) -> f64 {
+        if self.single {
+            return self.ranges as f64;
+        }
+        (TABLE_ROWS * self.share).max(2.0)
+    }
+}
+
+/// The candidates for one key: the ranges that its columns' facts give, and for each OR those of its branches.
+pub(super) fn candidates(table: &Table, index: Option<usize>, facts: &[Fact], ors: &[Branches]) -> Vec<Candidate> {
+    if key_of(table, index).is_empty() {
+        return Vec::new();
+    }
+    let own = reach(table, index, facts);
+    let mut candidates = Vec::new();
+    for or in ors {
+        candidates.extend(of_branches(table, index, facts, or));
+    }
+    candidates.push(if own.is_plain() {
+        plain(index, own)
+    } else {
+        let cost = own.rows() * factor(index) + own.ranges as f64;
+        Candidate {
+            satisfied: own.satisfied,
+            access: ranges(index, vec![own.alternative]),
+            cost,
+        }
+    });
+    candidates
+}
+
+fn key_of(table: &Table, index: Option<usize>) -> &[usize] {
+    match index {
+        Some(index) => &table.indexes[index].columns,
+        None => &table.primary_key,
+    }
+}
+
+/// Reading a whole index is worth it for its order only.
+fn factor(index: Option<usize>) -> f64 {
+    if index.is_some() { INDEX_FACTOR } else { 1.0 }
+}
+
+fn ranges(index: Option<usize>, alternatives: Vec<Alternative>) -> Access {
+    Access::Ranges(RangesAccess {
+        index,
+        alternatives,
+        reverse: false,
+    })
+}
+
+/// Equalities on the first columns and bounds of the next: one range.
+fn plain(index: Option<usize>, own: Reach) -> Candidate {
+    let cost = own.rows() * factor(index);
+    let part = |part| match part {
+        KeyPart::One(value) => Some(value),
+        _ => None,
+    };
+    let (low, high) = match own.alternative.bounds {
+        Bounds::Between { low, high } => (low, high),
+        _ => (None, None),
+    };
+    Candidate {
+        access: Access::Range(RangeAccess {
+            index,
+            prefix: own.alternative.prefix.into_iter().filter_map(part).collect(),
+            low,
+            high,
+            reverse: false,
+        }),
+        satisfied: own.satisfied,
+        cost,
+    }
+}
+
+/// The ranges of all branches of an OR, each together with what holds for all of them. Every branch must say something about the
+/// first column of the key.
+fn of_branches(table: &Table, index: Option<usize>, facts: &[Fact], or: &Branches) -> Option<Candidate> {
+    // Terms of a branch are told from those of the statement by their numbers.
+    let first_own = 1 + facts.iter().filter_map(|fact| fact.term).max().unwrap_or(0);
+    let mut satisfied: Option<Vec<usize>> = None;
+    let mut holds_or = true;
+    let (mut share, mut rows, mut count) = (0.0, 0.0, 0);
+    let mut alternatives = Vec::with_capacity(or.branches.len());
+    for branch in &or.branches {
+        let own = branch.facts.iter().cloned().map(|fact| Fact {
+            term: fact.term.map(|term| first_own + term),
+            ..fact
+        });
+        let all: Vec<Fact> = own.chain(facts.iter().cloned()).collect();
+        let reach = reach(table, index, &all);
+        if !reach.is_bounded() {
+            return None;
+        }
+        holds_or &= (0..branch.terms).all(|term| reach.satisfied.contains(&(first_own + term)));
+        share += reach.share;
+        rows += reach.rows();
+        count += reach.ranges;
+        let shared = |term: &usize| *term < first_own && satisfied.as_ref().is_none_or(|terms| terms.contains(term));
+        satisfied = Some(reach.satisfied.iter().copied().filter(shared).collect());
+        alternatives.push(reach.alternative);
+    }
+    if count > RANGES_MAX || (index.is_some() && share > INDEX_SHARE_MAX && !is_two_sided(&alternatives)) {
+        return None;
+    }
+    let mut satisfied = satisfied?;
+    satisfied.extend(holds_or.then_some(or.term));
+    // However many there are, they are ranges of one table.
+    let rows = f64::min(rows, TABLE_ROWS * INDEX_SHARE_MAX);
+    Some(Candidate {
+        access: ranges(index, alternatives),
+        satisfied,
+        cost: rows * factor(index) + count as f64,
+    })
+}
+
+/// Whether each alternative is a range with two ends.
+fn is_two_sided(alternatives: &[Alternative]) -> bool {
+    alternatives.iter().all(|alternative| match &alternative.bounds {
+        Bounds::Between { low, high } => low.is_some() && high.is_some(),
+        _ => !alternative.prefix.is_empty(),
+    })
+}
+
+fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
+    let key = key_of(table, index);
+    let mut own = Reach {
+        alternative: Alternative {
+            prefix: Vec::with_capacity(key.len()),
+            bounds: Bounds::All,
+        },
+        satisfied: Vec::new(),
+        share: 1.0,
+        ranges: 1,
+        single: false,
+    };
+    let mut finds_null = false;
+    let mut has_array = false;
+    for column in key {
+        let (ranges_max, lists) = match has_array {
+            true => (RANGES_PER_ELEMENT_MAX, own.ranges / ELEMENTS),
+            false => (RANGES_MAX, own.ranges),
+        };
+        let (part, term, values) = if let Some((value, term)) = equal(facts, *column) {
+            (KeyPart::One(value.clone()), term, 1)
+        } else if let Some(term) = null(facts, *column) {
+            finds_null = true;
+            (KeyPart::Null, term, 1)
+        } else if let Some((values, term)) = listed(facts, *column, ranges_max / lists) {
+            (KeyPart::Any(values.to_vec()), term, values.len())
+        } else if let Some((array, term)) =
+            elements_of(facts, *column).filter(|_| !has_array && lists <= RANGES_PER_ELEMENT_MAX)
+        {
+            has_array = true;
+            (KeyPart::Elements(array.clone()), term, ELEMENTS)
+        } else {
+            break;
+        };
+        own.alternative.prefix.push(part);
+        own.satisfied.extend(term);
+        own.ranges *= values.max(1);
+        // A long list is taken for a range with two ends.
+        own.share *= f64::min(EQUAL_SHARE * values as f64, RANGE_SHARE[2]);
+    }
+    let unique = index.is_none_or(|index| table.indexes[index].unique);
+    own.single = unique && !finds_null && own.alternative.prefix.len() == key.len();
+    if let Some(next) = key.get(own.alternative.prefix.len()) {
+        let narrow = index.is_none() || !own.alternative.prefix.is_empty();
+        let (bounds, satisfied, share) = bounds(facts, *next, narrow);
+        own.alternative.bounds = bounds;
+        own.satisfied.extend(satisfied);
+        own.share *= share;
+    }
+    own
+}
+
+/// What is asked of the first column without an equality, which terms that satisfies, and the share of rows within.
+fn bounds(facts: &[Fact], column: usize, narrow: bool) -> (Bounds, Vec<usize>, f64) {
+    let (mut low, mut high) = (None, None);
+    let (mut pattern, mut not_null) = (None, None);
+    let mut satisfied = Vec::new();
+    let mut take = |fact: &Fact| satisfied.extend(fact.term.filter(|_| fact.exact));
+    for fact in facts.iter().filter(|fact| fact.column == column) {
+        match &fact.says {
+            Says::Low(value, included) if low.is_none() => {
+                low = Some((value.clone(), *included));
+                take(fact);
+            }
+            Says::High(value, included) if high.is_none() => {
+                high = Some((value.clone(), *included));
+                take(fact);
+            }
+            // A pattern that is not known yet may begin with anything, and then an index is the long way.
+            Says::Like(like, known) if pattern.is_none() && (*known || narrow) => pattern = Some(like.clone()),
+            Says::NotNull if not_null.is_none() => not_null = Some(fact.term),
+            _ => {}
+        }
+    }
+    let ends = usize::from(low.is_some()) + usize::from(high.is_some());
+    match (ends, pattern) {
+        (0, Some(pattern)) => (Bounds::Like(pattern), satisfied, RANGE_SHARE[2]),
+        (0, None) => match not_null {
+            Some(term) => (Bounds::NotNull, term.into_iter().collect(), RANGE_SHARE[0]),
+            None => (Bounds::All, satisfied, RANGE_SHARE[0]),
+        },
+        _ => (Bounds::Between { low, high }, satisfied, RANGE_SHARE[ends]),
+    }
+}
+
+/// The term that says that the column is NULL.
+fn null(facts: &[Fact], column: usize) -> Option<Option<usize>> {
+    let is_null = |fact: &&Fact| fact.column == column && matches!(fact.says, Says::Null);
+    facts.iter().find(is_null).map(|fact| fact.term)
+}
+
+/// A list of at most `values_max` values, one of which the column has.
+fn listed(facts: &[Fact], column: usize, values_max: usize) -> Option<(&[Expr], Option<usize>)> {
+    let own = facts.iter().filter(|fact| fact.column == column);
+    own.into_iter().find_map(|fact| match &fact.says {
+        Says::In(values) if values.len() <= values_max => Some((&**values, fact.term.filter(|_| fact.exact))),
+        _ => None,
+    })
+}

@@ -4,6 +4,8 @@ mod advisory;
 mod answers;
 mod copy;
 mod foreign_keys;
+mod portals;
+mod prepared;
 mod queue;
 mod schema;
 mod slices;

@@ -9,6 +9,7 @@ use pgwire::messages::{Message, response};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, RowRef, SqlState, Value, binary_format};
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
+use rubato_sql::session::RESULT_TYPE_CHANGED;
 use std::any::Any;
 
 /// Capacity that a responder keeps when it rests; a larger buffer is given back.
@@ -172,6 +173,10 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
             .into_iter()
             .filter_map(|(tag, text)| Some((tag, without_zero(text.as_deref()?)))),
     );
+    // pgjdbc prepares a statement anew only where it finds this name.
+    if fields.message == RESULT_TYPE_CHANGED {
+        shown.push((b'R', "RevalidateCachedQuery".to_owned()));
+    }
     shown
 }
 

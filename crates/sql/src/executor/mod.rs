@@ -29,6 +29,7 @@ mod delete;
 mod hashed;
 mod insert;
 mod join;
+mod kept;
 mod keys;
 mod lock;
 mod query;

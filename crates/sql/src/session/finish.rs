@@ -121,6 +121,7 @@ impl Session {
                     statement: replayed.statement.clone(),
                     catalog_version: replayed.catalog_version,
                     sql: Arc::clone(&replayed.sql),
+                    is_prepared: false,
                     parameters: Arc::clone(&replayed.parameters),
                     cursor: None,
                     origin: Origin::Replay,

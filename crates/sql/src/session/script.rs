@@ -1,6 +1,7 @@
 //! Simple queries: a script of statements, one after the other.
 
 use super::plans::CachedPlan;
+use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings};
 use crate::client::Responder;
@@ -173,6 +174,7 @@ impl Session {
             statement,
             catalog_version,
             sql: Arc::clone(&piece.text),
+            is_prepared: false,
             parameters,
             cursor: None,
             origin: Origin::Script,
@@ -216,11 +218,26 @@ impl Session {
         );
         let (statement, parameters) = match current.origin {
             // Its text has the literals in it.
-            Origin::Script => (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([]))),
+            Origin::Script if !current.is_prepared => {
+                (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([])))
+            }
             _ if values == 0 || types.len() != values => (binder::bind(&sql, &[], &[], &catalog, self)?, None),
             _ => (binder::bind(&sql, &[], &types, &catalog, self)?, None),
         };
         if let Some(current) = &mut self.current {
+            if !gives_the_same(&current.statement, &statement) {
+                if current.is_prepared {
+                    return Err(result_type_changed());
+                }
+                // Its client has been told what columns it has.
+                if !current.describe && current.origin == Origin::Script {
+                    let table = current.sql.to_string();
+                    return Err(Error::serialization(
+                        "the schema was changed by another transaction",
+                        table,
+                    ));
+                }
+            }
             current.statement = statement;
             current.catalog_version = catalog.version;
             current.cursor = None;

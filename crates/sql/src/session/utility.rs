@@ -1,7 +1,8 @@
 //! Statements that are not planned.
 
 use super::execute::with_evaluation;
-use super::extended::{Prepared, output_of};
+use super::extended::output_of;
+use super::prepared::Prepared;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::binder;
@@ -358,10 +359,7 @@ impl Session {
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Result<Next> {
-        let prepared = self.prepared.get(name).cloned().ok_or_else(|| {
-            let message = format!("prepared statement \"{name}\" does not exist");
-            Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-        })?;
+        let prepared = Arc::clone(self.prepared(name)?);
         if arguments.len() != prepared.types.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!(
@@ -371,6 +369,7 @@ impl Session {
             );
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
+        let prepared = self.renewed(name, prepared, partition, context)?;
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
@@ -399,6 +398,7 @@ impl Session {
             current.statement = prepared.statement.clone();
             current.catalog_version = prepared.catalog_version;
             current.sql = Arc::clone(&prepared.sql);
+            current.is_prepared = true;
             current.parameters = values;
             current.describe = true;
         }
@@ -509,6 +509,12 @@ impl Session {
             let error = Error::unsupported("EXPLAIN of a statement that is not planned");
             return Err(Stop::Fail(error));
         };
+        if analyze
+            && !plan.read_only
+            && let Some(next) = self.read_portals_ahead(partition, context)?
+        {
+            return Ok(next);
+        }
         let figures = if analyze {
             Some(self.run_for_figures(plan, partition, context)?)
         } else {

@@ -447,6 +447,19 @@ mod tests {
     }
 
     #[test]
+    fn pgjdbc_is_told_to_prepare_anew() {
+        let mut responder = PgResponder::new();
+        responder.error(&Error::new(SqlState::FEATURE_NOT_SUPPORTED, RESULT_TYPE_CHANGED));
+        let messages = parse(&responder);
+        let [backend::Message::ErrorResponse(error)] = &messages[..] else {
+            panic!("{} messages", messages.len())
+        };
+        let routine = error.fields().filter(|field| Ok(field.type_() == b'R'));
+        let routine = routine.map(|field| Ok(field.value_bytes().to_vec()));
+        assert_eq!(routine.collect::<Vec<_>>().unwrap(), [b"RevalidateCachedQuery"]);
+    }
+
+    #[test]
     fn the_other_answers_are_read_by_a_client_library() {
         let mut responder = PgResponder::new();
         responder.parse_complete();

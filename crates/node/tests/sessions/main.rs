@@ -3,6 +3,7 @@
 mod advisory;
 mod answers;
 mod copy;
+mod cursors;
 mod foreign_keys;
 mod portals;
 mod prepared;

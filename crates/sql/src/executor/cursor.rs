@@ -8,7 +8,7 @@ use super::select::{SelectRun, StepCounters, packed_places, read_packed};
 use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
-use rubato_base::{Row, RowRef, Value};
+use rubato_base::{Error, Row, RowRef, Value};
 use rubato_protocol::{Outcome, Stop};
 use std::fmt;
 use std::sync::Arc;
@@ -114,12 +114,24 @@ impl Cursor {
 
     /// Whether it is such a query, and has not read to its end.
     pub fn is_reading(&self) -> bool {
-        let is_over = self
+        Cursor::is_read_in_pieces(&self.plan) && !self.knows_all_rows()
+    }
+
+    /// Whether all rows that it has yet to give are known, or the error that ends them.
+    pub fn knows_all_rows(&self) -> bool {
+        let has_end = self
             .kept
             .as_ref()
             .is_some_and(|kept| !matches!(kept.end, KeptEnd::More));
-        let is_reading = matches!(&self.state, State::Select(run) if run.is_reading());
-        is_reading && !is_over && Cursor::is_read_in_pieces(&self.plan)
+        has_end || !matches!(&self.state, State::Select(run) if run.is_reading())
+    }
+
+    /// The error that ends its rows, if it has come to it.
+    pub fn failure(&self) -> Option<&Error> {
+        match &self.kept.as_ref()?.end {
+            KeptEnd::Failed(error) => Some(error),
+            KeptEnd::More | KeptEnd::All => None,
+        }
     }
 
     /// Whether it has read or written anything.
@@ -137,7 +149,7 @@ impl Cursor {
     }
 
     /// Reads on, as far as the context's rows allow for, and keeps what it reads: an error too, until it is its turn. Call again
-    /// while [`Cursor::is_reading`]. 53200 if it would hold more than the limits, else as [`Cursor::run`].
+    /// until it [`Cursor::knows_all_rows`]. 53200 if it would hold more than the limits, else as [`Cursor::run`].
     pub fn read_ahead(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
         let (State::Select(run), PlanBody::Select(plan)) = (&mut self.state, &self.plan.body) else {
             return Ok(());

@@ -170,6 +170,7 @@ impl Session {
             return;
         };
         self.began_us = Some(transaction.started_us);
+        self.portals.forget_unkept();
         partition.database.rollback(transaction.id);
         partition.schema_changes.end(transaction.id);
         for storage in transaction.created_storage {
@@ -204,6 +205,9 @@ impl Session {
 
     /// The transaction has ended: portals, LOCAL settings and modes end with it.
     pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
+        if committed {
+            self.portals.keep_held();
+        }
         match self.current.as_ref().and_then(super::Current::portal) {
             Some(name) => self.portals.clear_but(name),
             None => self.portals.clear(),

@@ -256,6 +256,10 @@ impl Session {
         });
         match outcome {
             Ok(Progress::Complete(completion)) => {
+                if current.fetch.is_some() {
+                    self.current = Some(current);
+                    return self.end_fetch(true, partition, responder);
+                }
                 // A portal that was read with a row limit tells how many rows came last.
                 let rows = match (&current.origin, &current.statement) {
                     (Origin::Portal(_), Statement::Planned(plan)) if plan.returns_rows() => current.rows as u64,
@@ -272,6 +276,9 @@ impl Session {
                 self.current = Some(current);
                 if let Err(error) = self.note_sequences(partition) {
                     return self.fail(error, partition, responder);
+                }
+                if at_limit && self.current.as_ref().is_some_and(|current| current.fetch.is_some()) {
+                    return self.end_fetch(false, partition, responder);
                 }
                 if at_limit {
                     if let Some(current) = &mut self.current {
@@ -357,7 +364,7 @@ impl Session {
         } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
-        let silent = current.origin == Origin::Replay;
+        let silent = current.origin == Origin::Replay || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
         let left = current.max_rows - current.rows.min(current.max_rows);
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);

@@ -1,6 +1,6 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
-use super::portals::{Portal, cannot_be_run};
+use super::portals::{Portal, Portals, cannot_be_run};
 use super::prepared::{NAMES_MAX, Prepared, prepared_key};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
@@ -127,7 +127,7 @@ impl Session {
         self.roll_back(partition);
         partition.advisory.leave(self.id);
         self.block = Block::None;
-        self.portals.clear();
+        self.portals = Portals::default();
     }
 
     fn parse<L: PartitionLock>(
@@ -228,7 +228,7 @@ impl Session {
             });
         let parameters = parameters.collect::<Result<Arc<[Value]>>>()?;
         let prepared = self.renewed_by(&bind.statement, prepared, lock, context)?;
-        let columns = output_of(&prepared.statement).len();
+        let columns = output_of(self.answering(&prepared.statement)).len();
         if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
             let message = format!(
                 "bind message has {} result formats but query has {columns} columns",
@@ -293,15 +293,17 @@ impl Session {
     ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
         let prepared = self.renewed_by(name, prepared, lock, context)?;
+        let answering = self.answering(&prepared.statement);
         let types: Vec<DataType> = prepared.types.iter().map(|t| known_type(*t)).collect();
         responder.parameter_description(&types);
-        describe(&prepared.statement, &[], responder);
+        describe(answering, &[], responder);
         Ok(None)
     }
 
     fn describe_portal(&mut self, name: &str, responder: &mut dyn Responder) -> Result<Option<Next>> {
         let portal = self.portals.get(name).ok_or_else(|| Session::portal_missing(name))?;
-        describe(&portal.prepared.statement, &portal.formats, responder);
+        let answering = self.answering(&portal.prepared.statement);
+        describe(answering, &portal.formats, responder);
         Ok(None)
     }
 
@@ -313,12 +315,9 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
-        let portal = self
-            .portals
-            .get_mut(&name)
-            .ok_or_else(|| Session::portal_missing(&name))?;
+        let portal = self.portals.get(&name).ok_or_else(|| Session::portal_missing(&name))?;
         if let Some(tag) = portal.done.as_ref().filter(|_| self.block != Block::Failed) {
-            if !returns_rows(&portal.prepared.statement) {
+            if !returns_rows(self.answering(&portal.prepared.statement)) {
                 return Err(cannot_be_run(&name));
             }
             responder.command_complete(&without_rows(tag));
@@ -330,6 +329,10 @@ impl Session {
         if portal.has_failed {
             return Err(cannot_be_run(&name));
         }
+        let portal = self
+            .portals
+            .get_mut(&name)
+            .ok_or_else(|| Session::portal_missing(&name))?;
         let alone = self.block == Block::None
             && self.transaction.is_none()
             && portal.cursor.is_none()
@@ -351,6 +354,7 @@ impl Session {
             streamed: false,
             alone,
             tag: None,
+            fetch: None,
             failure: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,

@@ -17,6 +17,7 @@
 
 mod block;
 mod copy;
+mod cursors;
 mod environment;
 mod execute;
 mod extended;
@@ -158,6 +159,8 @@ struct Current {
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
     tag: Option<String>,
+    /// FETCH or MOVE: the statement is that of the cursor.
+    fetch: Option<cursors::Fetch>,
     /// What it failed with, while that is not certain: see [`Session::refuse`].
     failure: Option<Error>,
     started_us: i64,
@@ -538,6 +541,9 @@ impl Session {
             }
             if let Origin::Portal(name) = &current.origin {
                 self.portals.fail(name);
+            }
+            if let Some(fetch) = &current.fetch {
+                self.portals.fail(&fetch.name);
             }
         }
         self.to_bind = None;

@@ -35,8 +35,23 @@ pub(super) struct Portal {
     pub(super) done: Option<String>,
     /// Whether it ended with an error.
     pub(super) has_failed: bool,
+    /// Whether its last FETCH left it on a row.
+    pub(super) is_on_row: bool,
+    pub(super) hold: Hold,
     /// How many were opened before it.
     opened: u64,
+}
+
+/// Whether a portal outlasts its transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// It does not.
+    #[default]
+    No,
+    /// It will, if its transaction commits. All of its rows are known.
+    Declared,
+    /// It has.
+    Kept,
 }
 
 impl Portal {
@@ -48,6 +63,8 @@ impl Portal {
             cursor: None,
             done: None,
             has_failed: false,
+            is_on_row: false,
+            hold: Hold::No,
             opened: 0,
         }
     }
@@ -56,7 +73,10 @@ impl Portal {
     fn open_query(&self) -> Option<&Arc<Plan>> {
         match &self.prepared.statement {
             Statement::Planned(plan)
-                if matches!(plan.body, PlanBody::Select(_)) && self.done.is_none() && !self.has_failed =>
+                if matches!(plan.body, PlanBody::Select(_))
+                    && self.done.is_none()
+                    && !self.has_failed
+                    && self.hold != Hold::Kept =>
             {
                 Some(plan)
             }
@@ -126,14 +146,31 @@ impl Portals {
         }
     }
 
+    /// Forgets all but those that outlast their transaction.
     pub(super) fn clear(&mut self) {
         self.unnamed = None;
-        self.named.clear();
+        self.named.retain(|_, portal| portal.hold == Hold::Kept);
     }
 
-    /// Forgets all but this one.
+    /// The same, but for this one.
     pub(super) fn clear_but(&mut self, name: &str) {
-        self.retain(|other, _| other == name);
+        self.retain(|other, portal| other == name || portal.hold == Hold::Kept);
+    }
+
+    /// Forgets all but this one, those that outlast their transaction too.
+    pub(super) fn close_all(&mut self, but: Option<&str>) {
+        self.retain(|name, _| Some(name) == but);
+    }
+
+    /// The transaction has committed.
+    pub(super) fn keep_held(&mut self) {
+        let declared = self.named.values_mut().filter(|portal| portal.hold == Hold::Declared);
+        declared.for_each(|portal| portal.hold = Hold::Kept);
+    }
+
+    /// The transaction is undone.
+    pub(super) fn forget_unkept(&mut self) {
+        self.named.retain(|_, portal| portal.hold != Hold::Declared);
     }
 
     /// A statement of this portal has failed: it gives no more rows.
@@ -165,7 +202,7 @@ impl Portals {
     }
 
     /// What is left for one portal to hold beside the rows that all of them hold already.
-    fn limits_beside(&self, limits: Limits) -> Limits {
+    pub(super) fn limits_beside(&self, limits: Limits) -> Limits {
         let held = self.iter().filter_map(|(_, portal)| portal.cursor.as_ref());
         let bytes: usize = held.map(|cursor| cursor.kept_bytes()).sum();
         Limits {
@@ -214,7 +251,7 @@ impl Session {
     ) -> Outcome<()> {
         // What it reads now could not be read again, should the block be run again without it.
         self.replay = None;
-        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        self.ensure_transaction(partition, false, context.now_us);
         let limits = self.portals.limits_beside(context.limits);
         let Some(plan) = self.portals.get(name).and_then(Portal::open_query).cloned() else {
             return Ok(());
@@ -226,6 +263,24 @@ impl Session {
         let parameters = Arc::clone(&portal.parameters);
         let cursor = portal.cursor.take();
         let mut cursor = cursor.unwrap_or_else(|| Box::new(Cursor::new(plan)));
+        let outcome = self.read_ahead(&mut cursor, &parameters, limits, rows_left, partition, context);
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.cursor = Some(cursor);
+        }
+        outcome
+    }
+
+    /// Reads on with a cursor in the open transaction.
+    pub(super) fn read_ahead(
+        &mut self,
+        cursor: &mut Cursor,
+        parameters: &[Value],
+        limits: Limits,
+        rows_left: &mut usize,
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Outcome<()> {
+        let transaction = self.ensure_transaction(partition, false, context.now_us);
         let catalog = self.catalog(partition);
         let Partition {
             database,
@@ -237,7 +292,7 @@ impl Session {
         } = partition;
         let times_us = (context.now_us, context.now_us);
         let outside = (sequences, advisory);
-        let outcome = with_evaluation(self, &catalog, outside, &parameters, times_us, |evaluation| {
+        with_evaluation(self, &catalog, outside, parameters, times_us, |evaluation| {
             let mut execution = ExecutionContext {
                 database,
                 transaction,
@@ -251,11 +306,7 @@ impl Session {
             let outcome = cursor.read_ahead(&mut execution);
             *rows_left = execution.rows_left;
             outcome
-        });
-        if let Some(portal) = self.portals.get_mut(name) {
-            portal.cursor = Some(cursor);
-        }
-        outcome
+        })
     }
 
     /// 55006 if an open portal reads a table that is to be changed.
@@ -310,16 +361,10 @@ fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalog) -> (&'st
         }
         SchemaChange::AlterTable { table, .. } => ("ALTER TABLE", vec![table]),
         SchemaChange::CreateIndex { table, .. } => ("CREATE INDEX", vec![table]),
-        SchemaChange::DropIndex { names, .. } => {
-            let of = |name: &String| {
-                let mut tables = catalog.tables.values();
-                tables.find(|table| table.indexes.iter().any(|index| index.name == *name))
-            };
-            let tables = names.iter().filter_map(of).map(|table| table.name.as_str());
-            ("DROP INDEX of", tables.collect())
-        }
-        SchemaChange::CreateTable { .. } | SchemaChange::CreateSequence { .. } | SchemaChange::DropSequence { .. } => {
-            ("", Vec::new())
-        }
+        // The storage of an index goes when the transaction has ended, and its portals with it.
+        SchemaChange::DropIndex { .. }
+        | SchemaChange::CreateTable { .. }
+        | SchemaChange::CreateSequence { .. }
+        | SchemaChange::DropSequence { .. } => ("", Vec::new()),
     }
 }

@@ -7,7 +7,7 @@ use crate::binder::{self, BindSettings};
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{DataType, Error, Result, Value};
 use rubato_stages::StageKind;
@@ -187,6 +187,7 @@ impl Session {
             streamed: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
+            fetch: None,
             failure: None,
             started_us: now_us,
         }
@@ -284,7 +285,11 @@ impl BindSettings for ScriptSettings<'_> {
 pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
     match statement {
         Statement::Planned(plan) => plan.parameter_types.clone(),
-        _ => Vec::new(),
+        Statement::Utility(utility) => match &**utility {
+            Utility::Declare { statement, .. } => parameter_types(statement),
+            _ => Vec::new(),
+        },
+        Statement::Empty => Vec::new(),
     }
 }
 

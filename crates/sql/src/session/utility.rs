@@ -99,6 +99,18 @@ impl Session {
                 return Ok(self.execute_prepared(name, arguments, partition, context)?);
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Utility::Declare {
+                name,
+                options,
+                statement,
+                sql,
+            } => {
+                return self.declare((name, *options), statement, sql, partition, context, responder);
+            }
+            Utility::Fetch { name, rows, is_move } => {
+                return Ok(self.fetch(name, *rows, *is_move, partition, responder)?);
+            }
+            Utility::Close(name) => self.close_cursor(name.as_deref())?,
             Utility::Discard => self.discard(partition, responder)?,
             Utility::Explain {
                 analyze,
@@ -427,6 +439,7 @@ impl Session {
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.prepared.clear();
+        self.close_cursor(None)?;
         partition.advisory.unlock_all(self.id);
         self.reset("all", responder)?;
         Ok("DISCARD ALL".into())

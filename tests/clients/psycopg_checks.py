@@ -149,6 +149,66 @@ def prepared_statements_are_kept_by_the_server(connect):
 
 
 @check
+def a_prepared_statement_whose_columns_change_is_refused(connect):
+    with connect(autocommit=True) as conn, connect(autocommit=True) as other:
+        conn.execute("drop table if exists changing")
+        conn.execute("create table changing (id int primary key, price int, a int)")
+        conn.execute("insert into changing values (1, 500, 7)")
+        query = "select * from changing where id = %s"
+        for _ in range(3):
+            expect(conn.execute(query, [1], prepare=True).fetchone(), (1, 500, 7))
+        other.execute("create index on changing (a)")
+        expect(conn.execute(query, [1], prepare=True).fetchone(), (1, 500, 7))
+        other.execute("alter table changing drop price")
+        other.execute("alter table changing add disc int default 3")
+        error = fails(errors.FeatureNotSupported, conn.execute, query, [1], prepare=True)
+        expect(error.diag.message_primary, "cached plan must not change result type")
+        expect(conn.execute(query, [1], prepare=False).fetchone(), (1, 7, 3))
+
+
+@check
+def named_cursors(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists many_rows")
+        conn.execute("create table many_rows (id int primary key, t text)")
+        conn.execute("insert into many_rows select g, 'row ' || g from generate_series(1, 1000) g")
+        for binary in (False, True):
+            with conn.cursor("named one", binary=binary) as cursor:
+                cursor.itersize = 77
+                cursor.execute("select id, t from many_rows where id > %s order by id", [100])
+                expect([column.name for column in cursor.description], ["id", "t"])
+                found = []
+                for row in cursor:
+                    found.append(row)
+                    if row[0] % 200 == 0:
+                        conn.execute("update many_rows set t = 'changed'")
+                        conn.execute("insert into many_rows values (%s, 'new')", [10_000 + 2 * row[0] + binary])
+                wanted = [(n, "changed" if binary else f"row {n}") for n in range(101, 1001)]
+                expect(found[:900], wanted)
+                expect(len(found), 905 if binary else 900)
+        with conn.cursor("moved") as cursor:
+            cursor.execute("select id from many_rows order by id")
+            cursor.scroll(10)
+            expect(cursor.fetchmany(2), [(11,), (12,)])
+        conn.execute("declare gone cursor for select 1")
+        conn.commit()
+        fails(errors.InvalidCursorName, conn.execute, "fetch gone")
+        conn.rollback()
+        with conn.cursor("held", withhold=True) as cursor:
+            cursor.execute("select id from many_rows where id <= 1000 order by id")
+            conn.commit()
+            expect(cursor.fetchmany(2), [(1,), (2,)])
+            conn.commit()
+            expect(len(cursor.fetchall()), 998)
+        fails(errors.NoActiveSqlTransaction, conn_alone, connect)
+
+
+def conn_alone(connect):
+    with connect(autocommit=True) as conn:
+        conn.execute("declare c cursor for select 1")
+
+
+@check
 def executemany_with_returning(connect):
     with connect() as conn:
         conn.execute("drop table if exists many")

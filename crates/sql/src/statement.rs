@@ -88,6 +88,28 @@ pub enum Utility {
     },
     /// DEALLOCATE name or ALL (`None`).
     Deallocate(Option<String>),
+    /// DECLARE CURSOR.
+    Declare {
+        /// Its name.
+        name: String,
+        /// What it says beside its query.
+        options: CursorOptions,
+        /// The query.
+        statement: Statement,
+        /// The text of the query.
+        sql: String,
+    },
+    /// FETCH and MOVE.
+    Fetch {
+        /// The cursor.
+        name: String,
+        /// How many rows.
+        rows: FetchRows,
+        /// MOVE: the rows are passed over.
+        is_move: bool,
+    },
+    /// CLOSE name or ALL (`None`).
+    Close(Option<String>),
     /// DISCARD ALL and its parts.
     Discard,
     /// EXPLAIN.
@@ -112,6 +134,26 @@ pub enum Utility {
     },
     /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
     LockTable,
+}
+
+/// What DECLARE says of a cursor beside its query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorOptions {
+    /// BINARY.
+    pub binary: bool,
+    /// INSENSITIVE: so is every cursor, but with it no row can be locked.
+    pub insensitive: bool,
+    /// WITH HOLD: the cursor outlasts its transaction.
+    pub hold: bool,
+}
+
+/// How many rows FETCH wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchRows {
+    /// So many; none asks for the row that the cursor is on.
+    Next(usize),
+    /// All that are left.
+    All,
 }
 
 /// COPY.

@@ -3,7 +3,10 @@
 mod advisory;
 mod answers;
 mod copy;
+mod cursors;
 mod foreign_keys;
+mod portals;
+mod prepared;
 mod queue;
 mod ranges;
 mod schema;

@@ -5,7 +5,7 @@ use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, Lsn, SessionId, Value};
 use rubato_log::MemoryDirectory;
 use rubato_node::{Node, NodeSettings, NodeWorker};
-use rubato_sql::client::{Bind, Format, OutputColumn, Request, Responder, TransactionStatus};
+use rubato_sql::client::{Bind, BoundValues, Format, OutputColumn, Request, Responder, TransactionStatus};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
 use rubato_storage::{MemoryStore, Store};
@@ -330,6 +330,18 @@ pub fn bind(portal: &str, statement: &str) -> Request {
     Request::Bind(Box::new(Bind {
         portal: portal.into(),
         statement: statement.into(),
+        ..Bind::default()
+    }))
+}
+
+/// Bind with values as text.
+pub fn bind_to(portal: &str, statement: &str, values: &[&str]) -> Request {
+    let mut parameters = BoundValues::default();
+    values.iter().for_each(|value| parameters.push(Some(value.as_bytes())));
+    Request::Bind(Box::new(Bind {
+        portal: portal.into(),
+        statement: statement.into(),
+        parameters,
         ..Bind::default()
     }))
 }

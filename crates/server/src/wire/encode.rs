@@ -9,6 +9,7 @@ use pgwire::messages::{Message, response};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, RowRef, SqlState, Value, binary_format};
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
+use rubato_sql::session::RESULT_TYPE_CHANGED;
 use std::any::Any;
 
 /// Capacity that a responder keeps when it rests; a larger buffer is given back.
@@ -172,6 +173,10 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
             .into_iter()
             .filter_map(|(tag, text)| Some((tag, without_zero(text.as_deref()?)))),
     );
+    // pgjdbc prepares a statement anew only where it finds this name.
+    if fields.message == RESULT_TYPE_CHANGED {
+        shown.push((b'R', "RevalidateCachedQuery".to_owned()));
+    }
     shown
 }
 
@@ -439,6 +444,19 @@ mod tests {
             fields.collect::<Vec<_>>().unwrap().join("|"),
             "S=ERROR|V=ERROR|C=23505|M=it is \u{fffd} there|D=d|H=h|P=7|W=COPY t, line 3|s=public|t=t|c=c|n=n"
         );
+    }
+
+    #[test]
+    fn pgjdbc_is_told_to_prepare_anew() {
+        let mut responder = PgResponder::new();
+        responder.error(&Error::new(SqlState::FEATURE_NOT_SUPPORTED, RESULT_TYPE_CHANGED));
+        let messages = parse(&responder);
+        let [backend::Message::ErrorResponse(error)] = &messages[..] else {
+            panic!("{} messages", messages.len())
+        };
+        let routine = error.fields().filter(|field| Ok(field.type_() == b'R'));
+        let routine = routine.map(|field| Ok(field.value_bytes().to_vec()));
+        assert_eq!(routine.collect::<Vec<_>>().unwrap(), [b"RevalidateCachedQuery"]);
     }
 
     #[test]

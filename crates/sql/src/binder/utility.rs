@@ -1,4 +1,4 @@
-//! Statements of the small grammar that have parts to bind: EXPLAIN, PREPARE, EXECUTE and COPY.
+//! Statements of the small grammar that have parts to bind: EXPLAIN, PREPARE, EXECUTE, DECLARE and COPY.
 
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
@@ -11,7 +11,8 @@ use crate::client::OutputColumn;
 use crate::parser::Literal;
 use crate::parser::syntax::{Source, parse_expressions, parse_statement, parse_type};
 use crate::parser::utility::{CopySyntax, Syntax};
-use crate::statement::{CopyStatement, Statement, Utility};
+use crate::plan::{PlanBody, SelectPlan};
+use crate::statement::{CopyStatement, CursorOptions, Statement, Utility};
 use rubato_base::text_format::TextContext;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -66,6 +67,27 @@ pub(super) fn bind_utility(
                 sql: source.text[statement.0..statement.1].to_owned(),
             }
         }
+        Syntax::Declare {
+            name,
+            options,
+            statement,
+        } => {
+            let query = bind_part(source, statement, &[], declared, catalog, settings)?;
+            let sql = source.text[statement.0..statement.1].to_owned();
+            match &query {
+                Statement::Planned(plan) => match &plan.body {
+                    PlanBody::Select(select) => may_be_locked(select, options)?,
+                    _ => return Err(source.syntax_error(statement.0)),
+                },
+                _ => return Err(source.syntax_error(statement.0)),
+            }
+            Utility::Declare {
+                name,
+                options,
+                statement: query,
+                sql,
+            }
+        }
         Syntax::Execute { name, arguments } => {
             let context = context(source, catalog, settings);
             Utility::Execute {
@@ -103,6 +125,25 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
     }
+}
+
+/// Whether the rows of a cursor with these options may be locked.
+fn may_be_locked(query: &SelectPlan, options: CursorOptions) -> Result<()> {
+    if query.lock.is_none() {
+        return Ok(());
+    }
+    if options.hold {
+        let message = "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported";
+        return Err(
+            Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail("Holdable cursors must be READ ONLY.")
+        );
+    }
+    if options.insensitive {
+        let message = "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid";
+        return Err(Error::new(SqlState::INVALID_CURSOR_DEFINITION, message)
+            .with_detail("Insensitive cursors must be READ ONLY."));
+    }
+    Ok(())
 }
 
 fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<DataType> {

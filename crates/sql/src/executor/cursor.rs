@@ -3,12 +3,13 @@
 use super::ExecutionContext;
 use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
+use super::kept::{Given, Kept, KeptEnd};
 use super::select::{SelectRun, StepCounters, packed_places, read_packed};
 use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
-use rubato_base::{Row, RowRef, Value};
-use rubato_protocol::Outcome;
+use rubato_base::{Error, Row, RowRef, Value};
+use rubato_protocol::{Outcome, Stop};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub struct Cursor {
     plan: Arc<Plan>,
     state: State,
     given: u64,
+    /// Rows that were read ahead; they come first.
+    kept: Option<Box<Kept>>,
 }
 
 #[derive(Debug)]
@@ -85,7 +88,12 @@ impl Cursor {
             PlanBody::Insert(ref insert) => State::Inserting(Box::new(InsertRun::new(insert))),
             PlanBody::Update(_) | PlanBody::Delete(_) => State::Changing(ChangeRun::default()),
         };
-        Cursor { plan, state, given: 0 }
+        Cursor {
+            plan,
+            state,
+            given: 0,
+            kept: None,
+        }
     }
 
     /// The plan.
@@ -96,6 +104,76 @@ impl Cursor {
     /// Whether some row was given to a sink already: then the statement cannot be started over unseen.
     pub fn has_given_rows(&self) -> bool {
         self.given > 0
+    }
+
+    /// Whether a query gives its rows as it reads them, and reads what can be changed meanwhile. Rows to be locked are all locked
+    /// before the first is given.
+    pub fn is_read_in_pieces(plan: &Plan) -> bool {
+        matches!(&plan.body, PlanBody::Select(select) if select.lock.is_none() && !select.steps.is_empty())
+    }
+
+    /// Whether it is such a query, and has not read to its end.
+    pub fn is_reading(&self) -> bool {
+        Cursor::is_read_in_pieces(&self.plan) && !self.knows_all_rows()
+    }
+
+    /// Whether all rows that it has yet to give are known, or the error that ends them.
+    pub fn knows_all_rows(&self) -> bool {
+        let has_end = self
+            .kept
+            .as_ref()
+            .is_some_and(|kept| !matches!(kept.end, KeptEnd::More));
+        has_end || !matches!(&self.state, State::Select(run) if run.is_reading())
+    }
+
+    /// The error that ends its rows, if it has come to it.
+    pub fn failure(&self) -> Option<&Error> {
+        match &self.kept.as_ref()?.end {
+            KeptEnd::Failed(error) => Some(error),
+            KeptEnd::More | KeptEnd::All => None,
+        }
+    }
+
+    /// Whether it has read or written anything.
+    pub fn has_begun(&self) -> bool {
+        match &self.state {
+            State::Select(run) => !run.is_fresh(),
+            State::Written { .. } => true,
+            State::Inserting(_) | State::Changing(_) => false,
+        }
+    }
+
+    /// How much the rows take that were read ahead, estimated.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.bytes())
+    }
+
+    /// Reads on, as far as the context's rows allow for, and keeps what it reads: an error too, until it is its turn. Call again
+    /// until it [`Cursor::knows_all_rows`]. 53200 if it would hold more than the limits, else as [`Cursor::run`].
+    pub fn read_ahead(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let (State::Select(run), PlanBody::Select(plan)) = (&mut self.state, &self.plan.body) else {
+            return Ok(());
+        };
+        let kept = self.kept.get_or_insert_default();
+        // What is sorted is all known before the first row is given.
+        let is_sorted = plan.aggregate.is_some() || !plan.order_by.is_empty();
+        let max_rows = if is_sorted { 0 } else { usize::MAX };
+        let limits = context.limits;
+        let mut refused = None;
+        let outcome = run.run(plan, context, max_rows, &mut |row| {
+            refused = kept.push(row, &limits).err();
+            refused.is_none()
+        });
+        if let Some(error) = refused {
+            return Err(error.into());
+        }
+        match outcome {
+            Ok(true) => kept.end = KeptEnd::All,
+            Ok(false) => {}
+            Err(Stop::Fail(error)) => kept.end = KeptEnd::Failed(error),
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
     }
 
     /// Whether a writing statement has done everything; rows of RETURNING may be left.
@@ -146,6 +224,18 @@ impl Cursor {
             *given += 1;
             sink(row)
         };
+        let mut max_rows = max_rows;
+        if let Some(kept) = &mut self.kept {
+            match kept.give(context, max_rows, &mut counting) {
+                Given::Enough => return Ok(Progress::Suspended),
+                Given::Exhausted(rows) => max_rows -= rows,
+            }
+            match &kept.end {
+                KeptEnd::More => self.kept = None,
+                KeptEnd::All => return Ok(Progress::Complete(self.completion())),
+                KeptEnd::Failed(error) => return Err(Stop::Fail(error.clone())),
+            }
+        }
         let complete = match (&mut self.state, &self.plan.body) {
             (State::Select(run), PlanBody::Select(select)) => {
                 let outcome = run.run(select, context, max_rows, &mut counting);
@@ -181,7 +271,7 @@ impl Cursor {
             return Ok(None);
         };
         // A row limit of one suspends behind the row: the other way knows how.
-        if max_rows <= 1 || !run.is_fresh() {
+        if max_rows <= 1 || !run.is_fresh() || self.kept.is_some() {
             return Ok(None);
         }
         let Some(places) = packed_places(plan) else {

@@ -31,6 +31,7 @@ mod generated;
 mod hashed;
 mod insert;
 mod join;
+mod kept;
 mod keys;
 mod lock;
 mod query;

@@ -114,6 +114,11 @@ impl SelectRun {
         matches!(self.phase, Phase::Fresh)
     }
 
+    /// Whether rows are still to be read: all that are known can be given without the database.
+    pub(crate) fn is_reading(&self) -> bool {
+        !matches!(self.phase, Phase::Merging(_) | Phase::Collected(_) | Phase::Ended)
+    }
+
     /// Ends the run in front of its first row: that was given another way.
     pub(crate) fn end_given(&mut self, rows: u64) {
         self.phase = Phase::Ended;

@@ -61,6 +61,11 @@ impl<'a> Cursor<'a> {
         self.at == self.tokens.len()
     }
 
+    /// Whether nothing follows the next token.
+    pub fn is_at_last(&self) -> bool {
+        self.at + 1 == self.tokens.len()
+    }
+
     /// Whether the next token is this keyword.
     pub fn at_keyword(&self, keyword: &str) -> bool {
         self.peek().is_some_and(|token| token.is(self.source.text, keyword))

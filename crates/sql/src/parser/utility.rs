@@ -1,13 +1,15 @@
 //! The small grammar: transaction control, settings, prepared statements, EXPLAIN, COPY and maintenance.
 
 mod copy;
+mod cursors;
 mod sequence;
 
 use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
-use crate::statement::{TransactionModes, Utility};
+use crate::statement::{CursorOptions, TransactionModes, Utility};
 use copy::copy;
+use cursors::{close, declare, fetch};
 use sequence::create_sequence;
 
 pub(crate) use copy::CopySyntax;
@@ -36,6 +38,12 @@ pub(crate) enum Syntax {
     Execute {
         name: String,
         arguments: Option<(usize, usize)>,
+    },
+    /// DECLARE with the bytes of its query.
+    Declare {
+        name: String,
+        options: CursorOptions,
+        statement: (usize, usize),
     },
     /// COPY.
     Copy(Box<CopySyntax>),
@@ -99,10 +107,10 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("unlisten", |cursor| maintenance(cursor, "UNLISTEN")),
     ("listen", |cursor| refuse(cursor, "LISTEN")),
     ("notify", |cursor| refuse(cursor, "NOTIFY")),
-    ("declare", |cursor| refuse(cursor, "DECLARE CURSOR")),
-    ("fetch", |cursor| refuse(cursor, "FETCH from a cursor")),
-    ("move", |cursor| refuse(cursor, "MOVE of a cursor")),
-    ("close", |cursor| refuse(cursor, "CLOSE of a cursor")),
+    ("declare", declare),
+    ("fetch", |cursor| fetch(cursor, false)),
+    ("move", |cursor| fetch(cursor, true)),
+    ("close", close),
     ("do", |cursor| refuse(cursor, "DO")),
 ];
 

@@ -45,6 +45,7 @@ pub(super) struct NamedSavepoint {
     derived: usize,
     advisory: u64,
     settings: usize,
+    portals: u64,
 }
 
 impl Session {
@@ -169,6 +170,7 @@ impl Session {
             return;
         };
         self.began_us = Some(transaction.started_us);
+        self.portals.forget_unkept();
         partition.database.rollback(transaction.id);
         partition.schema_changes.end(transaction.id);
         for storage in transaction.created_storage {
@@ -203,9 +205,12 @@ impl Session {
 
     /// The transaction has ended: portals, LOCAL settings and modes end with it.
     pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
-        match self.current.as_ref().map(|current| &current.origin) {
-            Some(super::Origin::Portal(name)) => self.portals.clear_but(name),
-            _ => self.portals.clear(),
+        if committed {
+            self.portals.keep_held();
+        }
+        match self.current.as_ref().and_then(super::Current::portal) {
+            Some(name) => self.portals.clear_but(name),
+            None => self.portals.clear(),
         }
         self.block = Block::None;
         self.modes = Default::default();
@@ -247,6 +252,7 @@ impl Session {
             derived: transaction.derived.len(),
             advisory: partition.advisory.mark(),
             settings: self.settings.mark(),
+            portals: self.portals.mark(),
         });
         self.replay = None;
         Ok(())
@@ -279,6 +285,8 @@ impl Session {
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);
             partition.advisory.roll_back_to(self.id, savepoint.advisory);
+            let current = self.current.as_ref().and_then(super::Current::portal);
+            self.portals.close_since(savepoint.portals, current);
             let reports = self.settings.roll_back_to(savepoint.settings);
             self.after_settings(reports, responder);
         }

@@ -71,6 +71,9 @@ impl Session {
         if let Some(table) = &copy.table {
             self.note_written(&[(table.name.clone(), table.version)], partition)?;
         }
+        if let Some(next) = self.read_portals_ahead(partition, context)? {
+            return Ok(next);
+        }
         if let Some(table) = &copy.table
             && self.transaction.as_ref().is_some_and(|it| it.savepoints.is_empty())
             && !partition.database.written_tables(id).contains(&table.id)

@@ -75,7 +75,8 @@ impl Session {
             return StageKind::Transaction;
         }
         match &current.statement {
-            Statement::Planned(plan) => stage_of(plan),
+            // Without a cursor it has yet to begin.
+            Statement::Planned(plan) if current.cursor.is_some() => stage_of(plan),
             _ => StageKind::Transaction,
         }
     }
@@ -138,12 +139,14 @@ impl Session {
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };
-        if current.catalog_version != catalog.version && !is_current(plan, &catalog) {
+        // One that has begun goes on with the tables as it found them, as between two slices.
+        let has_begun = current.cursor.as_ref().is_some_and(|cursor| cursor.has_begun());
+        if !has_begun && current.catalog_version != catalog.version && !is_current(plan, &catalog) {
             self.to_bind = Some(ToBind::Again);
             return Ok(Next::To(StageKind::Optimizer));
         }
         current.catalog_version = catalog.version;
-        let writes = !matches!(plan.body, PlanBody::Select(_));
+        let writes = !has_begun && !matches!(plan.body, PlanBody::Select(_));
         if writes {
             partition.admit_write()?;
         }
@@ -152,11 +155,14 @@ impl Session {
         self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
         if writes {
             self.note_written(&plan.table_versions, partition)?;
+            if let Some(next) = self.read_portals_ahead(partition, context)? {
+                return Ok(next);
+            }
         }
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };
-        if current.describe && plan.returns_rows() && current.cursor.is_none() {
+        if current.describe && plan.returns_rows() {
             current.describe = false;
             current.mark = responder.buffered_bytes();
             responder.row_description(&plan.output, &current.formats);
@@ -247,6 +253,10 @@ impl Session {
         });
         match outcome {
             Ok(Progress::Complete(completion)) => {
+                if current.fetch.is_some() {
+                    self.current = Some(current);
+                    return self.end_fetch(true, partition, responder);
+                }
                 // A portal that was read with a row limit tells how many rows came last.
                 let rows = match (&current.origin, &current.statement) {
                     (Origin::Portal(_), Statement::Planned(plan)) if plan.returns_rows() => current.rows as u64,
@@ -263,6 +273,9 @@ impl Session {
                 self.current = Some(current);
                 if let Err(error) = self.note_sequences(partition) {
                     return self.fail(error, partition, responder);
+                }
+                if at_limit && self.current.as_ref().is_some_and(|current| current.fetch.is_some()) {
+                    return self.end_fetch(false, partition, responder);
                 }
                 if at_limit {
                     if let Some(current) = &mut self.current {
@@ -348,7 +361,7 @@ impl Session {
         } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
-        let silent = current.origin == Origin::Replay;
+        let silent = current.origin == Origin::Replay || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
         let left = current.max_rows - current.rows.min(current.max_rows);
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
@@ -511,7 +524,7 @@ fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 
 }
 
 /// Whether the plan's tables are as they were when it was made.
-fn is_current(plan: &Plan, catalog: &Catalog) -> bool {
+pub(super) fn is_current(plan: &Plan, catalog: &Catalog) -> bool {
     plan.table_versions
         .iter()
         .all(|(name, version)| catalog.tables.get(name).is_some_and(|table| table.version == *version))

@@ -1,11 +1,9 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
-use super::plans::CachedPlan;
-use super::script::parameter_types;
+use super::portals::{Portal, Portals, cannot_be_run};
+use super::prepared::{NAMES_MAX, Prepared, prepared_key};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
-use crate::binder;
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
-use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::statement::{Statement, Utility};
 use rubato_base::binary_format::parse_binary;
@@ -13,75 +11,8 @@ use rubato_base::text_format::parse_text;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Named prepared statements and portals that one session may keep.
-const NAMES_MAX: usize = 65_536;
-
-/// A prepared statement.
-pub(super) struct Prepared {
-    pub(super) statement: Statement,
-    pub(super) catalog_version: u64,
-    pub(super) sql: Arc<str>,
-    pub(super) types: Vec<DataType>,
-}
-
-/// The portals of a session. Nearly always there is the unnamed one and no other: it needs no look-up.
-#[derive(Default)]
-pub(super) struct Portals {
-    unnamed: Option<Portal>,
-    named: BTreeMap<String, Portal>,
-}
-
-impl Portals {
-    fn get(&self, name: &str) -> Option<&Portal> {
-        if name.is_empty() {
-            self.unnamed.as_ref()
-        } else {
-            self.named.get(name)
-        }
-    }
-
-    fn get_mut(&mut self, name: &str) -> Option<&mut Portal> {
-        if name.is_empty() {
-            self.unnamed.as_mut()
-        } else {
-            self.named.get_mut(name)
-        }
-    }
-
-    fn insert(&mut self, name: String, portal: Portal) {
-        if name.is_empty() {
-            self.unnamed = Some(portal);
-        } else {
-            self.named.insert(name, portal);
-        }
-    }
-
-    pub(super) fn remove(&mut self, name: &str) {
-        if name.is_empty() {
-            self.unnamed = None;
-        } else {
-            self.named.remove(name);
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.unnamed = None;
-        self.named.clear();
-    }
-
-    /// Forgets all but this one.
-    pub(super) fn clear_but(&mut self, name: &str) {
-        if name.is_empty() {
-            self.named.clear();
-        } else {
-            self.unnamed = None;
-            self.named.retain(|other, _| other == name);
-        }
-    }
-}
 
 /// What a finished portal with rows answers when it is run again: its tag, with no rows.
 fn without_rows(tag: &str) -> String {
@@ -89,16 +20,6 @@ fn without_rows(tag: &str) -> String {
         Some((verb, rows)) if rows.bytes().all(|digit| digit.is_ascii_digit()) => format!("{verb} 0"),
         _ => tag.to_owned(),
     }
-}
-
-/// A statement bound to values.
-pub(super) struct Portal {
-    prepared: Arc<Prepared>,
-    parameters: Arc<[Value]>,
-    formats: Formats,
-    cursor: Option<Box<Cursor>>,
-    rows: usize,
-    done: Option<String>,
 }
 
 impl Session {
@@ -155,9 +76,9 @@ impl Session {
                 sql,
                 parameter_types,
             } => self.parse(name, sql, &parameter_types, lock, context, responder),
-            Request::Bind(bind) => self.bind(*bind, responder),
-            Request::BindValues { statement, values } => self.bind_values(&statement, values, responder),
-            Request::DescribeStatement(name) => self.describe_statement(&name, responder),
+            Request::Bind(bind) => self.bind(*bind, lock, context, responder),
+            Request::BindValues { statement, values } => self.bind_values(&statement, values, lock, context, responder),
+            Request::DescribeStatement(name) => self.describe_statement(&name, lock, context, responder),
             Request::DescribePortal(name) => self.describe_portal(&name, responder),
             Request::Execute { portal, max_rows } => self.execute(portal, max_rows, requests, context, responder),
             Request::CloseStatement(name) => {
@@ -206,7 +127,7 @@ impl Session {
         self.roll_back(partition);
         partition.advisory.leave(self.id);
         self.block = Block::None;
-        self.portals.clear();
+        self.portals = Portals::default();
     }
 
     fn parse<L: PartitionLock>(
@@ -261,45 +182,6 @@ impl Session {
         Ok(Some(Next::To(StageKind::Optimizer)))
     }
 
-    pub(super) fn bind_prepared(
-        &mut self,
-        sql: &str,
-        declared: &[DataType],
-        partition: &Partition,
-        context: &SessionContext<'_>,
-    ) -> Result<Prepared> {
-        let catalog = self.catalog(partition);
-        let statement = match binder::bind(sql, &[], declared, &catalog, self) {
-            Err(error) if error.code() == SqlState::SYNTAX_ERROR => return Err(one_statement_only(sql, error)),
-            bound => bound?,
-        };
-        let types = parameter_types(&statement);
-        if Arc::ptr_eq(&catalog, &partition.catalog) && matches!(statement, Statement::Planned(_)) {
-            let plan = CachedPlan {
-                statement: statement.clone(),
-                catalog_version: catalog.version,
-                parameter_types: Arc::from(types.as_slice()),
-            };
-            context.plans.lock().put(&prepared_key(sql, declared), plan);
-        }
-        Ok(Prepared {
-            statement,
-            catalog_version: catalog.version,
-            sql: Arc::from(sql),
-            types,
-        })
-    }
-
-    fn prepared(&self, name: &str) -> Result<&Arc<Prepared>> {
-        self.prepared.get(name).ok_or_else(|| {
-            let message = match name {
-                "" => "unnamed prepared statement does not exist".to_owned(),
-                name => format!("prepared statement \"{name}\" does not exist"),
-            };
-            Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-        })
-    }
-
     pub(super) fn portal_missing(name: &str) -> Error {
         Error::new(
             SqlState::INVALID_CURSOR_NAME,
@@ -307,11 +189,16 @@ impl Session {
         )
     }
 
-    fn bind(&mut self, bind: Bind, responder: &mut dyn Responder) -> Result<Option<Next>> {
+    fn bind<L: PartitionLock>(
+        &mut self,
+        bind: Bind,
+        lock: &L,
+        context: &SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(&bind.statement)?);
         if self.block == Block::Failed && !super::utility::allowed_after_error(&prepared.statement) {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
-            return Err(Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message));
+            return Err(in_failed_block());
         }
         let (given, wanted) = (bind.parameters.len(), prepared.types.len());
         if given != wanted {
@@ -328,16 +215,7 @@ impl Session {
             );
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        if self.portals.named.contains_key(&bind.portal) {
-            let message = format!("cursor \"{}\" already exists", bind.portal);
-            return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
-        }
-        if self.portals.named.len() >= NAMES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "too many portals in one session",
-            ));
-        }
+        self.portals.may_open(&bind.portal)?;
         let parameters = bind
             .parameters
             .iter()
@@ -349,7 +227,8 @@ impl Session {
                     .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
             });
         let parameters = parameters.collect::<Result<Arc<[Value]>>>()?;
-        let columns = output_of(&prepared.statement).len();
+        let prepared = self.renewed_by(&bind.statement, prepared, lock, context)?;
+        let columns = output_of(self.answering(&prepared.statement)).len();
         if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
             let message = format!(
                 "bind message has {} result formats but query has {columns} columns",
@@ -357,20 +236,20 @@ impl Session {
             );
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        let portal = Portal {
-            prepared,
-            parameters,
-            formats: bind.result_formats,
-            cursor: None,
-            rows: 0,
-            done: None,
-        };
+        let portal = Portal::new(prepared, parameters, bind.result_formats);
         self.portals.insert(bind.portal, portal);
         responder.bind_complete();
         Ok(None)
     }
 
-    fn bind_values(&mut self, name: &str, values: Vec<Value>, responder: &mut dyn Responder) -> Result<Option<Next>> {
+    fn bind_values<L: PartitionLock>(
+        &mut self,
+        name: &str,
+        values: Vec<Value>,
+        lock: &L,
+        context: &SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
         let fits = |(value, data_type): (&Value, &DataType)| {
             value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && data_type.is_text())
@@ -380,14 +259,8 @@ impl Session {
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
         }
         let parameters = Arc::from(values);
-        let portal = Portal {
-            prepared,
-            parameters,
-            formats: Formats::new(),
-            cursor: None,
-            rows: 0,
-            done: None,
-        };
+        let prepared = self.renewed_by(name, prepared, lock, context)?;
+        let portal = Portal::new(prepared, parameters, Formats::new());
         self.portals.insert(String::new(), portal);
         responder.bind_complete();
         Ok(None)
@@ -411,17 +284,26 @@ impl Session {
         parse_text(data_type, -1, text, &self.text)
     }
 
-    fn describe_statement(&mut self, name: &str, responder: &mut dyn Responder) -> Result<Option<Next>> {
+    fn describe_statement<L: PartitionLock>(
+        &mut self,
+        name: &str,
+        lock: &L,
+        context: &SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
+        let prepared = self.renewed_by(name, prepared, lock, context)?;
+        let answering = self.answering(&prepared.statement);
         let types: Vec<DataType> = prepared.types.iter().map(|t| known_type(*t)).collect();
         responder.parameter_description(&types);
-        describe(&prepared.statement, &[], responder);
+        describe(answering, &[], responder);
         Ok(None)
     }
 
     fn describe_portal(&mut self, name: &str, responder: &mut dyn Responder) -> Result<Option<Next>> {
         let portal = self.portals.get(name).ok_or_else(|| Session::portal_missing(name))?;
-        describe(&portal.prepared.statement, &portal.formats, responder);
+        let answering = self.answering(&portal.prepared.statement);
+        describe(answering, &portal.formats, responder);
         Ok(None)
     }
 
@@ -433,18 +315,24 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
-        let portal = self
-            .portals
-            .get_mut(&name)
-            .ok_or_else(|| Session::portal_missing(&name))?;
+        let portal = self.portals.get(&name).ok_or_else(|| Session::portal_missing(&name))?;
         if let Some(tag) = portal.done.as_ref().filter(|_| self.block != Block::Failed) {
-            if !returns_rows(&portal.prepared.statement) {
-                let message = format!("portal \"{name}\" cannot be run");
-                return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+            if !returns_rows(self.answering(&portal.prepared.statement)) {
+                return Err(cannot_be_run(&name));
             }
             responder.command_complete(&without_rows(tag));
             return Ok(None);
         }
+        if self.block == Block::Failed && !super::utility::allowed_after_error(&portal.prepared.statement) {
+            return Err(in_failed_block());
+        }
+        if portal.has_failed {
+            return Err(cannot_be_run(&name));
+        }
+        let portal = self
+            .portals
+            .get_mut(&name)
+            .ok_or_else(|| Session::portal_missing(&name))?;
         let alone = self.block == Block::None
             && self.transaction.is_none()
             && portal.cursor.is_none()
@@ -454,17 +342,19 @@ impl Session {
             statement: portal.prepared.statement.clone(),
             catalog_version: portal.prepared.catalog_version,
             sql: Arc::clone(&portal.prepared.sql),
+            is_prepared: true,
             parameters: Arc::clone(&portal.parameters),
             cursor: portal.cursor.take(),
             formats: portal.formats.clone(),
             max_rows: if max_rows == 0 { usize::MAX } else { max_rows as usize },
-            rows: portal.rows,
+            rows: 0,
             describe: false,
             savepoint: None,
             mark: responder.buffered_bytes(),
             streamed: false,
             alone,
             tag: None,
+            fetch: None,
             failure: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,
@@ -488,7 +378,6 @@ impl Session {
             && let Some(portal) = self.portals.get_mut(name)
         {
             portal.cursor = current.cursor;
-            portal.rows = current.rows;
         }
         responder.portal_suspended();
     }
@@ -527,14 +416,10 @@ impl Session {
     }
 }
 
-/// The plan cache's key of a Parse: the declared types and the text; no simple query's key begins like it.
-fn prepared_key(sql: &str, declared: &[DataType]) -> String {
-    let mut key = String::with_capacity(sql.len() + declared.len() + 2);
-    key.push('\u{1}');
-    key.extend(declared.iter().map(|data_type| char::from(b'A' + *data_type as u8)));
-    key.push('\u{1}');
-    key.push_str(sql);
-    key
+/// 25P02.
+pub(super) fn in_failed_block() -> Error {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message)
 }
 
 /// Transaction control ends or begins a block itself.
@@ -582,15 +467,5 @@ fn known_type(data_type: DataType) -> DataType {
         DataType::Text
     } else {
         data_type
-    }
-}
-
-fn one_statement_only(sql: &str, error: Error) -> Error {
-    match crate::parser::split_script(sql) {
-        Ok(pieces) if pieces.len() > 1 => Error::new(
-            SqlState::SYNTAX_ERROR,
-            "cannot insert multiple commands into a prepared statement",
-        ),
-        _ => error,
     }
 }

@@ -90,7 +90,7 @@ impl Session {
         };
         let unseen =
             !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
-        let first_portal_run = current.max_rows == usize::MAX;
+        let first_portal_run = current.max_rows == usize::MAX && current.fetch.is_none();
         let may = unseen && first_portal_run && self.retries <= RETRIES_MAX && self.cancelled.is_none();
         match self.block {
             Block::None if may => {
@@ -121,6 +121,7 @@ impl Session {
                     statement: replayed.statement.clone(),
                     catalog_version: replayed.catalog_version,
                     sql: Arc::clone(&replayed.sql),
+                    is_prepared: false,
                     parameters: Arc::clone(&replayed.parameters),
                     cursor: None,
                     origin: Origin::Replay,
@@ -133,6 +134,7 @@ impl Session {
                     streamed: false,
                     alone: false,
                     tag: None,
+                    fetch: None,
                     failure: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                 });

@@ -17,12 +17,15 @@
 
 mod block;
 mod copy;
+mod cursors;
 mod environment;
 mod execute;
 mod extended;
 mod finish;
 mod pause;
 mod plans;
+mod portals;
+mod prepared;
 mod schema;
 mod script;
 mod settings;
@@ -31,6 +34,7 @@ mod utility;
 
 pub use environment::Identity;
 pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
+pub use prepared::RESULT_TYPE_CHANGED;
 pub use settings::Settings;
 
 use crate::catalog::Catalog;
@@ -42,8 +46,9 @@ use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
 use block::OpenTransaction;
 use environment::TakenNumbers;
-use extended::{Portals, Prepared};
 use parking_lot::Mutex;
+use portals::Portals;
+use prepared::Prepared;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_protocol::Savepoint;
@@ -134,6 +139,8 @@ struct Current {
     catalog_version: u64,
     /// Its text, for binding it again.
     sql: Arc<str>,
+    /// Whether it was prepared: its parameters stand in its text as `$n`, and its result is what it was when it was prepared.
+    is_prepared: bool,
     parameters: Arc<[Value]>,
     cursor: Option<Box<Cursor>>,
     origin: Origin,
@@ -151,9 +158,21 @@ struct Current {
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
     tag: Option<String>,
+    /// FETCH or MOVE: the statement is that of the cursor.
+    fetch: Option<cursors::Fetch>,
     /// What it failed with, while that is not certain: see [`Session::refuse`].
     failure: Option<Error>,
     started_us: i64,
+}
+
+impl Current {
+    /// The portal that it came from.
+    fn portal(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Portal(name) => Some(name),
+            Origin::Script | Origin::Replay => None,
+        }
+    }
 }
 
 /// A statement of the block so far, to be run again.
@@ -471,12 +490,7 @@ impl Session {
         };
         self.facts.begins(&current.sql, current.started_us);
         if self.block == Block::Failed && !utility::allowed_after_error(&current.statement) {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
-            return self.fail(
-                Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, message),
-                partition,
-                responder,
-            );
+            return self.fail(extended::in_failed_block(), partition, responder);
         }
         if let Statement::Planned(plan) = &current.statement
             && !plan.read_only
@@ -522,11 +536,16 @@ impl Session {
         let mut error = error;
         let ends_block = self.is_committing();
         self.end_pauses(partition);
-        if let Some(current) = self.current.take()
-            && !current.streamed
-            && current.origin != Origin::Script
-        {
-            responder.truncate(current.mark);
+        if let Some(current) = self.current.take() {
+            if !current.streamed && current.origin != Origin::Script {
+                responder.truncate(current.mark);
+            }
+            if let Origin::Portal(name) = &current.origin {
+                self.portals.fail(name);
+            }
+            if let Some(fetch) = &current.fetch {
+                self.portals.fail(&fetch.name);
+            }
         }
         self.to_bind = None;
         self.copy_in = None;

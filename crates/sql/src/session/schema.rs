@@ -110,6 +110,7 @@ impl Session {
         before.next_id = before.next_id.max(partition.next_storage_id).max(1);
         let before_version = before.version;
         let applied = apply(&before, change)?;
+        self.refuse_tables_in_use(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
         have_to_itself(&tables, &before, id, partition)?;
         partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);

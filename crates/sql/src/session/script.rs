@@ -1,12 +1,13 @@
 //! Simple queries: a script of statements, one after the other.
 
 use super::plans::CachedPlan;
+use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings};
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{DataType, Error, Result, Value};
 use rubato_stages::StageKind;
@@ -173,6 +174,7 @@ impl Session {
             statement,
             catalog_version,
             sql: Arc::clone(&piece.text),
+            is_prepared: false,
             parameters,
             cursor: None,
             origin: Origin::Script,
@@ -185,6 +187,7 @@ impl Session {
             streamed: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
+            fetch: None,
             failure: None,
             started_us: now_us,
         }
@@ -216,11 +219,26 @@ impl Session {
         );
         let (statement, parameters) = match current.origin {
             // Its text has the literals in it.
-            Origin::Script => (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([]))),
+            Origin::Script if !current.is_prepared => {
+                (binder::bind(&sql, &[], &[], &catalog, self)?, Some(Arc::from([])))
+            }
             _ if values == 0 || types.len() != values => (binder::bind(&sql, &[], &[], &catalog, self)?, None),
             _ => (binder::bind(&sql, &[], &types, &catalog, self)?, None),
         };
         if let Some(current) = &mut self.current {
+            if !gives_the_same(&current.statement, &statement) {
+                if current.is_prepared {
+                    return Err(result_type_changed());
+                }
+                // Its client has been told what columns it has.
+                if !current.describe && current.origin == Origin::Script {
+                    let table = current.sql.to_string();
+                    return Err(Error::serialization(
+                        "the schema was changed by another transaction",
+                        table,
+                    ));
+                }
+            }
             current.statement = statement;
             current.catalog_version = catalog.version;
             current.cursor = None;
@@ -267,7 +285,11 @@ impl BindSettings for ScriptSettings<'_> {
 pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
     match statement {
         Statement::Planned(plan) => plan.parameter_types.clone(),
-        _ => Vec::new(),
+        Statement::Utility(utility) => match &**utility {
+            Utility::Declare { statement, .. } => parameter_types(statement),
+            _ => Vec::new(),
+        },
+        Statement::Empty => Vec::new(),
     }
 }
 

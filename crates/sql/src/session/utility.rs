@@ -1,7 +1,8 @@
 //! Statements that are not planned.
 
 use super::execute::with_evaluation;
-use super::extended::{Prepared, output_of};
+use super::extended::output_of;
+use super::prepared::Prepared;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::binder;
@@ -98,6 +99,18 @@ impl Session {
                 return Ok(self.execute_prepared(name, arguments, partition, context)?);
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Utility::Declare {
+                name,
+                options,
+                statement,
+                sql,
+            } => {
+                return self.declare((name, *options), statement, sql, partition, context, responder);
+            }
+            Utility::Fetch { name, rows, is_move } => {
+                return Ok(self.fetch(name, *rows, *is_move, partition, responder)?);
+            }
+            Utility::Close(name) => self.close_cursor(name.as_deref())?,
             Utility::Discard => self.discard(partition, responder)?,
             Utility::Explain {
                 analyze,
@@ -358,10 +371,7 @@ impl Session {
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Result<Next> {
-        let prepared = self.prepared.get(name).cloned().ok_or_else(|| {
-            let message = format!("prepared statement \"{name}\" does not exist");
-            Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-        })?;
+        let prepared = Arc::clone(self.prepared(name)?);
         if arguments.len() != prepared.types.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!(
@@ -371,6 +381,7 @@ impl Session {
             );
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
+        let prepared = self.renewed(name, prepared, partition, context)?;
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
@@ -399,6 +410,7 @@ impl Session {
             current.statement = prepared.statement.clone();
             current.catalog_version = prepared.catalog_version;
             current.sql = Arc::clone(&prepared.sql);
+            current.is_prepared = true;
             current.parameters = values;
             current.describe = true;
         }
@@ -427,6 +439,7 @@ impl Session {
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.prepared.clear();
+        self.close_cursor(None)?;
         partition.advisory.unlock_all(self.id);
         self.reset("all", responder)?;
         Ok("DISCARD ALL".into())
@@ -509,6 +522,12 @@ impl Session {
             let error = Error::unsupported("EXPLAIN of a statement that is not planned");
             return Err(Stop::Fail(error));
         };
+        if analyze
+            && !plan.read_only
+            && let Some(next) = self.read_portals_ahead(partition, context)?
+        {
+            return Ok(next);
+        }
         let figures = if analyze {
             Some(self.run_for_figures(plan, partition, context)?)
         } else {

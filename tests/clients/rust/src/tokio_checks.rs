@@ -254,6 +254,9 @@ async fn portal(url: &str) -> Checked {
         transaction
             .query_one("select count(*) from many where id = 5", &[])
             .await?;
+        transaction
+            .execute("insert into many values ($1)", &[&(10_000 + next)])
+            .await?;
     }
     require(next == 1000, || format!("the portal ended at {next}"))?;
     transaction.commit().await?;
@@ -384,6 +387,11 @@ async fn changed_table(url: &str) -> Checked {
         client.query_one(&statement, &[&1i32]).await?.get::<_, i32>(0) == 3,
         || "the old plan read the new table".into(),
     )?;
+    let all = client.prepare("select * from moved where a = $1").await?;
+    client.batch_execute("alter table moved drop b").await?;
+    let changed = client.query(&all, &[&1i32]).await.err();
+    let state = changed.and_then(|error| error.code().cloned());
+    require(state == Some(SqlState::FEATURE_NOT_SUPPORTED), || format!("{state:?}"))?;
     client.batch_execute("drop table moved").await?;
     let state = client
         .query(&statement, &[&1i32])

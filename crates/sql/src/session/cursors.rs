@@ -1,0 +1,234 @@
+//! Cursors of SQL: portals that DECLARE opens and FETCH reads from.
+
+use super::execute::is_current;
+use super::portals::{Hold, Portal, cannot_be_run};
+use super::prepared::Prepared;
+use super::{Block, Next, Origin, Session, SessionContext, ToBind};
+use crate::client::{Format, Formats, Responder};
+use crate::executor::Cursor;
+use crate::partition::Partition;
+use crate::plan::{Plan, PlanBody};
+use crate::statement::{CursorOptions, FetchRows, Statement, Utility};
+use rubato_base::{Error, Result, SqlState};
+use rubato_protocol::{Outcome, Stop};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// What the statement under way reads from.
+pub(super) struct Fetch {
+    /// The cursor.
+    pub(super) name: String,
+    /// Whether its rows are passed over.
+    pub(super) is_move: bool,
+}
+
+fn no_cursor(name: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_CURSOR_NAME,
+        format!("cursor \"{name}\" does not exist"),
+    )
+}
+
+impl Session {
+    /// DECLARE: a portal of that name. One that outlasts its transaction reads all of its rows at once.
+    pub(super) fn declare(
+        &mut self,
+        (name, options): (&str, CursorOptions),
+        statement: &Statement,
+        sql: &str,
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        if self.block == Block::None && !options.hold {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message).into());
+        }
+        self.portals.may_open(name)?;
+        let catalog = self.catalog(partition);
+        let (Statement::Planned(plan), Some(current)) = (statement, &mut self.current) else {
+            return Err(Error::internal("DECLARE of a statement that is not planned").into());
+        };
+        if current.cursor.is_none() && !is_current(plan, &catalog) {
+            self.to_bind = Some(ToBind::Again);
+            return Ok(Next::To(StageKind::Optimizer));
+        }
+        let (alone, parameters) = (current.alone, Arc::clone(&current.parameters));
+        self.ensure_transaction(partition, alone && plan.read_only, context.now_us);
+        let mut portal_cursor = None;
+        if options.hold {
+            portal_cursor = self.read_held(plan, partition, context)?;
+            if portal_cursor.is_none() {
+                self.deadline_us = self.statement_deadline_us();
+                return Ok(Next::Yield);
+            }
+        }
+        let prepared = Prepared {
+            statement: statement.clone(),
+            catalog_version: catalog.version,
+            sql: Arc::from(sql),
+            types: plan.parameter_types.clone(),
+        };
+        let formats = options.binary.then_some(Format::Binary).into_iter().collect();
+        let mut portal = Portal::new(Arc::new(prepared), parameters, formats);
+        portal.cursor = portal_cursor;
+        portal.hold = if options.hold { Hold::Declared } else { Hold::No };
+        self.portals.insert(name.to_owned(), portal);
+        Ok(self.answered("DECLARE CURSOR".to_owned(), partition, responder))
+    }
+
+    /// Reads all rows of a cursor that outlasts its transaction; `None` when others have their turn first.
+    fn read_held(
+        &mut self,
+        plan: &Arc<Plan>,
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Outcome<Option<Box<Cursor>>> {
+        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        let Some(current) = &mut self.current else {
+            return Ok(None);
+        };
+        let parameters = Arc::clone(&current.parameters);
+        let cursor = current.cursor.take();
+        let mut cursor = cursor.unwrap_or_else(|| Box::new(Cursor::new(Arc::clone(plan))));
+        let limits = self.portals.limits_beside(context.limits);
+        let (mut rows_left, began_us) = (self.slices.rows(), self.slices.begin(context.clock_us));
+        let mut outcome = Ok(());
+        while outcome.is_ok() && rows_left > 0 && !cursor.knows_all_rows() {
+            outcome = self.read_ahead(&mut cursor, &parameters, limits, &mut rows_left, partition, context);
+        }
+        if let Some(error) = cursor.failure() {
+            return Err(Stop::Fail(error.clone()));
+        }
+        if outcome.is_ok() && cursor.knows_all_rows() {
+            return Ok(Some(cursor));
+        }
+        self.slices
+            .end(began_us, (outcome.is_ok(), rows_left == 0), context.clock_us);
+        // Run again, it begins anew.
+        if let Some(current) = &mut self.current
+            && matches!(outcome, Ok(()) | Err(Stop::Wait(_)))
+        {
+            current.cursor = Some(cursor);
+        }
+        outcome.map(|()| None)
+    }
+
+    /// FETCH and MOVE: the current statement becomes that of the cursor.
+    pub(super) fn fetch(
+        &mut self,
+        name: &str,
+        rows: FetchRows,
+        is_move: bool,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Result<Next> {
+        let portal = self.portals.get_mut(name).ok_or_else(|| no_cursor(name))?;
+        let Some(current) = &mut self.current else {
+            return Ok(Next::To(StageKind::Parser));
+        };
+        if portal.has_failed || current.portal() == Some(name) {
+            return Err(cannot_be_run(name));
+        }
+        let prepared = Arc::clone(&portal.prepared);
+        let Statement::Planned(plan) = &prepared.statement else {
+            return Err(cannot_be_run(name));
+        };
+        if !matches!(plan.body, PlanBody::Select(_)) {
+            return Err(cannot_be_run(name));
+        }
+        let is_binary = portal.formats.first() == Some(&Format::Binary);
+        if current.origin == Origin::Script && is_binary {
+            current.formats = Formats::from_elem(Format::Binary, 1);
+        }
+        current.describe &= !is_move;
+        if rows == FetchRows::Next(0) && portal.is_on_row && !is_move {
+            return Err(Error::unsupported("FETCH of the row that the cursor is on"));
+        }
+        if rows == FetchRows::Next(0) || portal.done.is_some() {
+            let passed = rows == FetchRows::Next(0) && portal.is_on_row;
+            if std::mem::take(&mut current.describe) {
+                responder.row_description(&plan.output, &current.formats);
+            }
+            return Ok(self.answered(tag(is_move, usize::from(passed)), partition, responder));
+        }
+        current.statement = prepared.statement.clone();
+        current.catalog_version = prepared.catalog_version;
+        current.sql = Arc::clone(&prepared.sql);
+        current.is_prepared = true;
+        current.parameters = Arc::clone(&portal.parameters);
+        current.cursor = portal.cursor.take();
+        current.rows = 0;
+        current.max_rows = match rows {
+            FetchRows::Next(rows) => rows,
+            FetchRows::All => usize::MAX,
+        };
+        let name = name.to_owned();
+        current.fetch = Some(Fetch { name, is_move });
+        // What it has shown cannot be shown again.
+        self.replay = None;
+        Ok(Next::To(StageKind::Security))
+    }
+
+    /// FETCH has read what it was to, or all that is left: its cursor keeps its place.
+    pub(super) fn end_fetch(
+        &mut self,
+        is_over: bool,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        self.deadline_us = None;
+        if let Some(current) = &mut self.current
+            && let Some(fetch) = &current.fetch
+        {
+            let tag = tag(fetch.is_move, current.rows);
+            if let Some(portal) = self.portals.get_mut(&fetch.name) {
+                portal.is_on_row = !is_over;
+                if is_over {
+                    portal.done = Some("SELECT 0".to_owned());
+                } else {
+                    portal.cursor = current.cursor.take();
+                }
+            }
+            current.tag = Some(tag);
+        }
+        self.finish(partition, responder)
+    }
+
+    /// CLOSE; of all without a name.
+    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<String> {
+        let current = self.current.as_ref().and_then(super::Current::portal);
+        match name {
+            None => {
+                self.portals.close_all(current);
+                Ok("CLOSE CURSOR ALL".to_owned())
+            }
+            Some(name) if self.portals.get(name).is_none() || current == Some(name) => Err(no_cursor(name)),
+            Some(name) => {
+                self.portals.remove(name);
+                Ok("CLOSE CURSOR".to_owned())
+            }
+        }
+    }
+
+    /// The statement whose columns a statement answers with: of FETCH, that of its cursor.
+    pub(super) fn answering<'s>(&'s self, statement: &'s Statement) -> &'s Statement {
+        let Statement::Utility(utility) = statement else {
+            return statement;
+        };
+        match &**utility {
+            Utility::Fetch {
+                name, is_move: false, ..
+            } => self
+                .portals
+                .get(name)
+                .map_or(statement, |portal| &portal.prepared.statement),
+            _ => statement,
+        }
+    }
+}
+
+fn tag(is_move: bool, rows: usize) -> String {
+    let verb = if is_move { "MOVE" } else { "FETCH" };
+    format!("{verb} {rows}")
+}

@@ -1,0 +1,154 @@
+//! Prepared statements, and how they follow the tables that they were prepared for.
+
+use super::execute::is_current;
+use super::extended::output_of;
+use super::plans::CachedPlan;
+use super::script::parameter_types;
+use super::{Block, PartitionLock, Session, SessionContext};
+use crate::binder;
+use crate::partition::Partition;
+use crate::statement::Statement;
+use rubato_base::{DataType, Error, Result, SqlState};
+use std::sync::Arc;
+
+/// Named prepared statements and portals that one session may keep.
+pub(super) const NAMES_MAX: usize = 65_536;
+
+/// What is told of a prepared statement whose result would be another one than when it was prepared (0A000). Drivers know it by
+/// these words, and prepare it anew.
+pub const RESULT_TYPE_CHANGED: &str = "cached plan must not change result type";
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    pub(super) statement: Statement,
+    pub(super) catalog_version: u64,
+    pub(super) sql: Arc<str>,
+    pub(super) types: Vec<DataType>,
+}
+
+impl Session {
+    pub(super) fn bind_prepared(
+        &mut self,
+        sql: &str,
+        declared: &[DataType],
+        partition: &Partition,
+        context: &SessionContext<'_>,
+    ) -> Result<Prepared> {
+        let catalog = self.catalog(partition);
+        let statement = match binder::bind(sql, &[], declared, &catalog, self) {
+            Err(error) if error.code() == SqlState::SYNTAX_ERROR => return Err(one_statement_only(sql, error)),
+            bound => bound?,
+        };
+        let types = parameter_types(&statement);
+        if Arc::ptr_eq(&catalog, &partition.catalog) && matches!(statement, Statement::Planned(_)) {
+            let plan = CachedPlan {
+                statement: statement.clone(),
+                catalog_version: catalog.version,
+                parameter_types: Arc::from(types.as_slice()),
+            };
+            context.plans.lock().put(&prepared_key(sql, declared), plan);
+        }
+        Ok(Prepared {
+            statement,
+            catalog_version: catalog.version,
+            sql: Arc::from(sql),
+            types,
+        })
+    }
+
+    pub(super) fn prepared(&self, name: &str) -> Result<&Arc<Prepared>> {
+        self.prepared.get(name).ok_or_else(|| {
+            let message = match name {
+                "" => "unnamed prepared statement does not exist".to_owned(),
+                name => format!("prepared statement \"{name}\" does not exist"),
+            };
+            Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    /// [`Session::renewed`] for who does not hold the partition yet.
+    pub(super) fn renewed_by<L: PartitionLock>(
+        &mut self,
+        name: &str,
+        prepared: Arc<Prepared>,
+        lock: &L,
+        context: &SessionContext<'_>,
+    ) -> Result<Arc<Prepared>> {
+        if self.block == Block::Failed {
+            return Ok(prepared);
+        }
+        self.renewed(name, prepared, &lock.lock(), context)
+    }
+
+    /// The prepared statement of this name, bound again if the tables are no longer as they were. 0A000 if its result would be
+    /// another one: whoever has asked for its columns goes by the answer.
+    pub(super) fn renewed(
+        &mut self,
+        name: &str,
+        prepared: Arc<Prepared>,
+        partition: &Partition,
+        context: &SessionContext<'_>,
+    ) -> Result<Arc<Prepared>> {
+        let own = self.transaction.as_ref().and_then(|it| it.catalog.as_ref());
+        let catalog = own.unwrap_or(&partition.catalog);
+        if prepared.catalog_version == catalog.version {
+            return Ok(prepared);
+        }
+        let version = catalog.version;
+        let statement = match &prepared.statement {
+            Statement::Planned(plan) if is_current(plan, catalog) => prepared.statement.clone(),
+            old => {
+                let new = self
+                    .bind_prepared(&prepared.sql, &prepared.types, partition, context)?
+                    .statement;
+                if !gives_the_same(old, &new) {
+                    return Err(result_type_changed());
+                }
+                new
+            }
+        };
+        let renewed = Arc::new(Prepared {
+            statement,
+            catalog_version: version,
+            sql: Arc::clone(&prepared.sql),
+            types: prepared.types.clone(),
+        });
+        self.prepared.insert(name.to_owned(), Arc::clone(&renewed));
+        Ok(renewed)
+    }
+}
+
+/// 0A000.
+pub(super) fn result_type_changed() -> Error {
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, RESULT_TYPE_CHANGED)
+}
+
+/// Whether two statements have the same columns: as many, with the same names and types.
+pub(super) fn gives_the_same(old: &Statement, new: &Statement) -> bool {
+    let (old, new) = (output_of(old), output_of(new));
+    old.len() == new.len()
+        && old
+            .iter()
+            .zip(new.iter())
+            .all(|(old, new)| old.name == new.name && old.data_type == new.data_type && old.modifier == new.modifier)
+}
+
+/// The plan cache's key of a Parse: the declared types and the text; no simple query's key begins like it.
+pub(super) fn prepared_key(sql: &str, declared: &[DataType]) -> String {
+    let mut key = String::with_capacity(sql.len() + declared.len() + 2);
+    key.push('\u{1}');
+    key.extend(declared.iter().map(|data_type| char::from(b'A' + *data_type as u8)));
+    key.push('\u{1}');
+    key.push_str(sql);
+    key
+}
+
+fn one_statement_only(sql: &str, error: Error) -> Error {
+    match crate::parser::split_script(sql) {
+        Ok(pieces) if pieces.len() > 1 => Error::new(
+            SqlState::SYNTAX_ERROR,
+            "cannot insert multiple commands into a prepared statement",
+        ),
+        _ => error,
+    }
+}

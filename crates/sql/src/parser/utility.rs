@@ -263,7 +263,11 @@ fn set_value(cursor: &mut Cursor<'_>, name: String, local: bool) -> Result<Synta
             },
         );
     }
-    let mut values = vec![setting_value(cursor)?];
+    let mut values = if name == "timezone" && cursor.at_keyword("interval") {
+        vec![zone_interval(cursor)?]
+    } else {
+        vec![setting_value(cursor)?]
+    };
     while cursor.accept_symbol(b',') {
         values.push(setting_value(cursor)?);
     }
@@ -277,6 +281,28 @@ fn set_value(cursor: &mut Cursor<'_>, name: String, local: bool) -> Result<Synta
     )
 }
 
+/// `INTERVAL '..' [HOUR | MINUTE | HOUR TO MINUTE]`, as a value that says the same without the words behind it.
+fn zone_interval(cursor: &mut Cursor<'_>) -> Result<String> {
+    cursor.expect("interval")?;
+    if cursor.accept_symbol(b'(') {
+        cursor.skip_parenthesis()?;
+    }
+    let text = cursor.text_literal()?;
+    let last = match cursor.accept_any(&["hour", "minute"]) {
+        Some("hour") if cursor.accept("to") => {
+            cursor.expect("minute")?;
+            Some("minutes")
+        }
+        Some("hour") => Some("hours"),
+        other => other.map(|_| "minutes"),
+    };
+    let is_number = text.trim().parse::<i64>().is_ok();
+    let unit = last
+        .filter(|_| is_number)
+        .map_or_else(String::new, |unit| format!(" {unit}"));
+    Ok(format!("INTERVAL '{text}{unit}'"))
+}
+
 fn setting_value(cursor: &mut Cursor<'_>) -> Result<String> {
     let Some(token) = cursor.peek() else {
         return Err(cursor.error());
@@ -284,10 +310,6 @@ fn setting_value(cursor: &mut Cursor<'_>) -> Result<String> {
     let text = token.text(cursor.source.text);
     match token.kind {
         TokenKind::Text | TokenKind::SpecialText => cursor.text_literal(),
-        TokenKind::Word if token.is(cursor.source.text, "interval") => {
-            cursor.advance();
-            cursor.text_literal()
-        }
         TokenKind::Word => {
             cursor.advance();
             Ok(text.to_ascii_lowercase())

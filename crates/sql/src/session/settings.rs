@@ -287,8 +287,9 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         Kind::Messages => {
             Err(invalid(name, value).with_hint(format!("Available values: {}.", MESSAGE_LEVELS.join(", "))))
         }
-        Kind::TimeZone => TimeZone::from_name(value)
-            .map(|_| value.to_owned())
+        // As it is shown: a number is stored in the form that `TimeZone::from_name` reads.
+        Kind::TimeZone => TimeZone::from_setting(value)
+            .map(|zone| zone.name().to_owned())
             .ok_or_else(|| invalid("TimeZone", value)),
         Kind::Isolation => match value.to_ascii_lowercase().as_str() {
             level @ ("serializable" | "repeatable read" | "read committed" | "read uncommitted") => {

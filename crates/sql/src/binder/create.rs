@@ -559,9 +559,11 @@ fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAct
 /// `nextval('name')` cast to a column's type, and its text.
 fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
     let resolved = resolve_function("nextval", &[DataType::Text])?;
+    // The text is read as an identifier.
+    let name = crate::system_tables::quoted(name);
     let call = Expr::Call {
         function: resolved.function,
-        arguments: vec![Expr::Literal(Value::text(name))],
+        arguments: vec![Expr::Literal(Value::text(&name))],
     };
     let cast = rubato_formula::cast_expr(
         call,

@@ -16,6 +16,24 @@ impl ExpressionBinder<'_> {
         located(self.context, span, bound)
     }
 
+    /// A call that stands in FROM.
+    pub(super) fn named_call(&self, name: &ast::ObjectName, arguments: &[ast::FunctionArg]) -> Result<Typed> {
+        self.function(&ast::Function {
+            name: name.clone(),
+            uses_odbc_syntax: false,
+            parameters: ast::FunctionArguments::None,
+            args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+                duplicate_treatment: None,
+                args: arguments.to_vec(),
+                clauses: Vec::new(),
+            }),
+            filter: None,
+            null_treatment: None,
+            over: None,
+            within_group: Vec::new(),
+        })
+    }
+
     fn function_inner(&self, function: &ast::Function) -> Result<Typed> {
         let path = object_name(&function.name)?;
         let name = match path.as_slice() {

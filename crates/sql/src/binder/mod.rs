@@ -17,7 +17,7 @@ mod types;
 mod utility;
 
 use crate::catalog::{Catalog, Table};
-use crate::parser::syntax::{Source, fold, parse_statement};
+use crate::parser::syntax::{Source, cut, fold, parse_statement};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, Relation};
@@ -189,15 +189,7 @@ impl Context<'_> {
         if text.is_empty() || text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
-        let path: Vec<String> = text
-            .split('.')
-            .map(
-                |part| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-                    Some(quoted) => quoted.to_owned(),
-                    None => part.to_ascii_lowercase(),
-                },
-            )
-            .collect();
+        let path = name_of_text(text)?;
         let (_, name) = split_path(&path)?;
         let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
         let number = match (self.relation_by_path(&path), sequence) {
@@ -255,6 +247,49 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Vec<String>> {
                 .ok_or_else(|| Error::new(SqlState::INVALID_NAME, "invalid name"))
         })
         .collect()
+}
+
+/// The parts of a name that is given as text, as in `nextval('public."Quoted"')`: folded unless quoted. 42602 for other text.
+pub(crate) fn name_of_text(text: &str) -> Result<Vec<String>> {
+    let invalid = || Error::new(SqlState::INVALID_NAME, "invalid name syntax");
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start();
+    loop {
+        let part;
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut name = String::new();
+            let mut behind = quoted;
+            loop {
+                let (before, after) = behind.split_once('"').ok_or_else(invalid)?;
+                name.push_str(before);
+                match after.strip_prefix('"') {
+                    Some(after) => behind = after,
+                    None => {
+                        rest = after;
+                        break;
+                    }
+                }
+                name.push('"');
+            }
+            part = name;
+        } else {
+            let end = rest
+                .find(|c: char| c == '.' || c.is_ascii_whitespace())
+                .unwrap_or(rest.len());
+            part = rest[..end].to_ascii_lowercase();
+            rest = &rest[end..];
+        }
+        if part.is_empty() {
+            return Err(invalid());
+        }
+        parts.push(cut(part));
+        rest = rest.trim_start();
+        match rest.strip_prefix('.') {
+            Some(next) => rest = next.trim_start(),
+            None if rest.is_empty() => return Ok(parts),
+            None => return Err(invalid()),
+        }
+    }
 }
 
 /// Schema and name of a path, with the database left out.

@@ -102,7 +102,7 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("declare", |cursor| refuse(cursor, "DECLARE CURSOR")),
     ("fetch", |cursor| refuse(cursor, "FETCH from a cursor")),
     ("move", |cursor| refuse(cursor, "MOVE of a cursor")),
-    ("close", |cursor| refuse(cursor, "CLOSE of a cursor")),
+    ("close", close),
     ("do", |cursor| refuse(cursor, "DO")),
 ];
 
@@ -113,6 +113,20 @@ fn done(cursor: &Cursor<'_>, utility: Utility) -> Result<Syntax> {
 
 fn refuse(_: &mut Cursor<'_>, what: &str) -> Result<Syntax> {
     Err(Error::unsupported(what))
+}
+
+/// There are no cursors yet that SQL could name.
+fn close(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    if cursor.accept("all") {
+        cursor.expect_end()?;
+        return maintenance(cursor, "CLOSE CURSOR ALL");
+    }
+    let name = cursor.name()?;
+    cursor.expect_end()?;
+    Err(Error::new(
+        SqlState::INVALID_CURSOR_NAME,
+        format!("cursor \"{name}\" does not exist"),
+    ))
 }
 
 /// Statements that have nothing to do here; their operands are read over.

@@ -47,9 +47,32 @@ pub trait BindSettings {
         TextContext::default()
     }
 
+    /// Where unqualified names are looked for and made. Plans for another one are not shared.
+    fn search_path(&self) -> SearchPath {
+        SearchPath::default()
+    }
+
     /// Whether the statement may name parameters. 42P02 if it does and may not.
     fn takes_parameters(&self) -> bool {
         true
+    }
+}
+
+/// What a search path comes to here, where users' relations are in the schema `public`.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchPath {
+    /// Unqualified names find what is in `public`.
+    pub sees_public: bool,
+    /// Where unqualified names are made.
+    pub creates_in: Option<&'static str>,
+}
+
+impl Default for SearchPath {
+    fn default() -> SearchPath {
+        SearchPath {
+            sees_public: true,
+            creates_in: Some("public"),
+        }
     }
 }
 
@@ -93,6 +116,7 @@ fn bind_source(
         source,
         catalog,
         text: settings.text_context(),
+        search_path: settings.search_path(),
         parameters: RefCell::new(Parameters::new(
             highest,
             literals,
@@ -122,6 +146,8 @@ pub(crate) struct Context<'a> {
     pub catalog: &'a Catalog,
     /// For reading literals.
     pub text: TextContext,
+    /// For unqualified names.
+    pub search_path: SearchPath,
     /// Parameter types.
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
@@ -158,7 +184,7 @@ impl Context<'_> {
         if let Some(system) = system_tables::find(schema, name) {
             return Ok(NamedRelation::System(system));
         }
-        if schema.is_none_or(|schema| schema == "public")
+        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
             && let Some(table) = self.catalog.tables.get(name)
         {
             self.tables.borrow_mut().insert(table.name.clone(), table.version);
@@ -176,6 +202,27 @@ impl Context<'_> {
                 format!("permission denied: \"{}\" is a system catalog", system.name),
             )),
         }
+    }
+
+    /// The name of a table or sequence to be created. 3F000 or 42501 where the search path has no place for it.
+    pub fn new_name(&self, path: &[String]) -> Result<String> {
+        match (path, self.search_path.creates_in) {
+            ([_], None) => {
+                let message = "no schema has been selected to create in";
+                Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message))
+            }
+            ([name], Some(schema)) => user_path(&[schema.to_owned(), name.clone()]),
+            (path, _) => user_path(path),
+        }
+    }
+
+    /// The name of a table, index or sequence that is there already, if it is. 42P01 where the search path does not lead to it.
+    pub fn old_name(&self, name: &ast::ObjectName) -> Result<String> {
+        let path = object_name(name)?;
+        if path.len() == 1 && !self.search_path.sees_public {
+            return located(self, sqlparser::ast::Spanned::span(name), Err(no_relation(&path[0])));
+        }
+        user_path(&path)
     }
 
     /// The number of the relation that `'name'::regclass` means; `None` if the operand is no such name.
@@ -330,8 +377,11 @@ pub(crate) fn user_path(path: &[String]) -> Result<String> {
 }
 
 pub(crate) fn is_known_schema(schema: &str) -> bool {
-    matches!(schema, "public" | "pg_catalog" | "information_schema" | "rubato")
+    SCHEMAS.contains(&schema)
 }
+
+/// Every schema there is.
+pub(crate) const SCHEMAS: [&str; 4] = ["public", "pg_catalog", "information_schema", "rubato"];
 
 /// Binds a part of `outer`, so that positions are those of the whole.
 fn bind_part(

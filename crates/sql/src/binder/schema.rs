@@ -3,7 +3,7 @@
 use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
-use super::{Context, located, user_name, user_path};
+use super::{Context, located, user_name};
 use crate::catalog::{Index, Table};
 use crate::parser::syntax::fold;
 use crate::parser::utility::SequenceSyntax;
@@ -18,7 +18,7 @@ impl Context<'_> {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
             ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
-            ast::Statement::Truncate(truncate) => truncate_change(truncate)?,
+            ast::Statement::Truncate(truncate) => self.truncate_change(truncate)?,
             ast::Statement::Drop {
                 object_type,
                 if_exists,
@@ -26,7 +26,10 @@ impl Context<'_> {
                 cascade,
                 ..
             } => {
-                let names = names.iter().map(user_name).collect::<Result<Vec<_>>>()?;
+                let names = names
+                    .iter()
+                    .map(|name| self.old_name(name))
+                    .collect::<Result<Vec<_>>>()?;
                 match object_type {
                     ast::ObjectType::Table => SchemaChange::DropTable {
                         names,
@@ -114,7 +117,7 @@ impl Context<'_> {
                 }
             },
         };
-        let name = user_path(&syntax.name)?;
+        let name = self.new_name(&syntax.name)?;
         let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
         if let Some([.., table, column]) = syntax.owned_by.as_deref() {
             let table = self
@@ -131,7 +134,7 @@ impl Context<'_> {
     }
 
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
-        let name = user_name(&statement.name)?;
+        let name = self.old_name(&statement.name)?;
         let Some(table) = self.catalog.tables.get(&name) else {
             if statement.if_exists {
                 return Ok(SchemaChange::AlterTable {
@@ -285,6 +288,21 @@ impl Context<'_> {
             other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
         })
     }
+
+    fn truncate_change(&self, truncate: &ast::Truncate) -> Result<SchemaChange> {
+        if truncate.partitions.is_some() {
+            return Err(Error::unsupported("TRUNCATE of partitions"));
+        }
+        Ok(SchemaChange::Truncate {
+            names: truncate
+                .table_names
+                .iter()
+                .map(|target| self.old_name(&target.name))
+                .collect::<Result<_>>()?,
+            restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
+            cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
+        })
+    }
 }
 
 /// What `after` has and `before` has not, as actions.
@@ -324,21 +342,6 @@ fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterActi
             .cloned()
             .map(AlterAction::AddForeignKey),
     );
-}
-
-fn truncate_change(truncate: &ast::Truncate) -> Result<SchemaChange> {
-    if truncate.partitions.is_some() {
-        return Err(Error::unsupported("TRUNCATE of partitions"));
-    }
-    Ok(SchemaChange::Truncate {
-        names: truncate
-            .table_names
-            .iter()
-            .map(|target| user_name(&target.name))
-            .collect::<Result<_>>()?,
-        restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
-        cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
-    })
 }
 
 fn nothing_dropped(tag: &'static str) -> Statement {

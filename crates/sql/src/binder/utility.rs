@@ -5,7 +5,7 @@ use super::expression::ExpressionBinder;
 use super::parameters::Parameters;
 use super::scope::Scope;
 use super::types::bind_type;
-use super::{BindSettings, Context, NamedRelation, bind_part, bind_source};
+use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source};
 use crate::catalog::Catalog;
 use crate::client::OutputColumn;
 use crate::parser::Literal;
@@ -92,6 +92,10 @@ impl BindSettings for WithParameters<'_> {
     fn text_context(&self) -> TextContext {
         self.0.text_context()
     }
+
+    fn search_path(&self) -> SearchPath {
+        self.0.search_path()
+    }
 }
 
 fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
@@ -99,6 +103,7 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
         source,
         catalog,
         text: settings.text_context(),
+        search_path: settings.search_path(),
         parameters: RefCell::new(Parameters::default()),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
@@ -130,6 +135,7 @@ impl<'a> Context<'a> {
             source: part,
             catalog: self.catalog,
             text: self.text.clone(),
+            search_path: self.search_path,
             parameters: RefCell::new(Parameters::default()),
             noted: RefCell::new(BTreeMap::new()),
             tables: RefCell::new(BTreeMap::new()),

@@ -187,10 +187,14 @@ impl Environment for SessionEnvironment<'_> {
                 env!("CARGO_PKG_VERSION")
             )),
             SessionFact::CurrentDatabase => Value::text(&self.identity.database),
-            SessionFact::CurrentSchema => Value::text("public"),
+            SessionFact::CurrentSchema => self.settings.borrow().current_schema().map_or(Value::Null, Value::text),
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
-            SessionFact::ServerPort | SessionFact::StartTime => Value::Null,
+            SessionFact::ServerPort => {
+                let port = self.settings.borrow().get("port").and_then(|port| port.parse().ok());
+                port.filter(|port| *port != 0).map_or(Value::Null, Value::Int4)
+            }
+            SessionFact::StartTime => Value::Null,
         }
     }
 }

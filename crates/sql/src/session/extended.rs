@@ -241,7 +241,7 @@ impl Session {
             .transaction
             .as_ref()
             .is_some_and(|transaction| transaction.catalog.is_some());
-        if !own_catalog {
+        if !own_catalog && self.settings.sees_public() {
             let cached = context.plans.lock().get(&prepared_key(&sql, &types)).cloned();
             if let Some(cached) = cached
                 && cached.catalog_version == lock.lock().catalog.version
@@ -274,7 +274,8 @@ impl Session {
             bound => bound?,
         };
         let types = parameter_types(&statement);
-        if Arc::ptr_eq(&catalog, &partition.catalog) && matches!(statement, Statement::Planned(_)) {
+        let is_own = !Arc::ptr_eq(&catalog, &partition.catalog) || !self.settings.sees_public();
+        if !is_own && matches!(statement, Statement::Planned(_)) {
             let plan = CachedPlan {
                 statement: statement.clone(),
                 catalog_version: catalog.version,

@@ -267,7 +267,7 @@ impl Session {
                 if let Some((name, value)) = report {
                     responder.parameter_status(&name, &value);
                 }
-                self.text.time_zone = self.settings.time_zone();
+                self.settings.shape(&mut self.text);
                 if name.eq_ignore_ascii_case("application_name") {
                     self.tell_application();
                 }
@@ -325,7 +325,7 @@ impl Session {
             for (name, value) in self.settings.reset_all() {
                 responder.parameter_status(&name, &value);
             }
-            self.text.time_zone = self.settings.time_zone();
+            self.settings.shape(&mut self.text);
         } else {
             self.set(name, None, false, responder)?;
         }

@@ -17,7 +17,7 @@ mod types;
 mod utility;
 
 use crate::catalog::{Catalog, Table};
-use crate::parser::syntax::{Source, cut, fold, parse_statement};
+use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, Relation};
@@ -110,6 +110,19 @@ fn bind_source(
     if let Some(syntax) = parse_utility(source)? {
         return utility::bind_utility(syntax, source, literals, declared, catalog, settings);
     }
+    with_stack_for(source.text, || {
+        bind_grammar(source, literals, declared, catalog, settings)
+    })
+}
+
+/// Binds a statement of the library's grammar.
+fn bind_grammar(
+    source: Source<'_>,
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
     let parsed = parse_statement(source)?;
     let highest = crate::parser::highest_parameter(source.text).unwrap_or(0);
     let context = Context {

@@ -38,9 +38,11 @@ pub(super) fn bind_utility(
             statement,
         } => {
             let statement = bind_source(source.tail(statement), literals, declared, catalog, settings)?;
-            if !matches!(statement, Statement::Planned(_)) {
+            let is_execute =
+                matches!(&statement, Statement::Utility(utility) if matches!(**utility, Utility::Execute { .. }));
+            if !is_execute && !matches!(statement, Statement::Planned(_)) {
                 return Err(Error::unsupported(
-                    "EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE and VALUES",
+                    "EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE, VALUES and EXECUTE",
                 ));
             }
             Utility::Explain {
@@ -231,6 +233,7 @@ impl<'a> Context<'a> {
                     modifier,
                     table: Some(TableId(table.oid)),
                     column_number,
+                    told_type: None,
                 }
             })
             .collect();

@@ -20,7 +20,7 @@ pub(crate) use syntax::at_semicolon;
 pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {
     let source = syntax::Source::new(sql);
     let checked = match utility::parse_utility(source) {
-        Ok(None) => syntax::parse_statement(source).map(|_| ()),
+        Ok(None) => syntax::with_stack_for(sql, || syntax::parse_statement(source).map(drop)),
         Ok(Some(_)) => Ok(()),
         Err(error) => Err(error),
     };

@@ -1,7 +1,7 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
 use super::plans::CachedPlan;
-use super::script::parameter_types;
+use super::script::{PLAN_TEXT_BYTES_MAX, parameter_types};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::binder;
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
@@ -275,7 +275,7 @@ impl Session {
         };
         let types = parameter_types(&statement);
         let is_own = !Arc::ptr_eq(&catalog, &partition.catalog) || !self.settings.sees_public();
-        if !is_own && matches!(statement, Statement::Planned(_)) {
+        if !is_own && matches!(statement, Statement::Planned(_)) && sql.len() <= PLAN_TEXT_BYTES_MAX {
             let plan = CachedPlan {
                 statement: statement.clone(),
                 catalog_version: catalog.version,

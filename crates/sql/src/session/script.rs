@@ -13,7 +13,7 @@ use rubato_stages::StageKind;
 use std::sync::Arc;
 
 /// Longer texts are not kept with their plans: they are bulk loads.
-const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
+pub(super) const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// One statement of a script.
 pub(super) struct Piece {

@@ -16,6 +16,7 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     };
     CopyStatement {
         from,

@@ -142,6 +142,12 @@ impl Context<'_> {
                 sample: None,
                 ..
             } => {
+                if let [ast::ObjectNamePart::Identifier(word)] = name.0.as_slice()
+                    && word.quote_style.is_none()
+                    && NILADIC.contains(&fold(word).as_str())
+                {
+                    return self.call(name, &[], alias.as_ref(), state, factor);
+                }
                 let relation = self.relation(name)?;
                 let (own, columns) = match &relation {
                     NamedRelation::Table(table) => (table.name.clone(), None),
@@ -216,8 +222,10 @@ impl Context<'_> {
         let Some(relation) = state.scope.relations.last_mut() else {
             return Ok(());
         };
-        let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
+        let mut visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
         let mut names = alias.columns.iter();
+        let count = visible.by_ref().count();
+        let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
         for (column, name) in visible.zip(names.by_ref()) {
             column.name = fold(&name.name);
         }
@@ -225,8 +233,9 @@ impl Context<'_> {
             return Err(Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
                 format!(
-                    "table \"{}\" has fewer columns available than specified",
-                    relation.alias
+                    "table \"{}\" has {count} columns available but {} columns specified",
+                    relation.alias,
+                    alias.columns.len()
                 ),
             ));
         }
@@ -365,6 +374,21 @@ impl Context<'_> {
         Ok((rows, names))
     }
 }
+
+/// Functions that are called without brackets, and so can be no tables.
+const NILADIC: [&str; 11] = [
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+    "user",
+];
 
 fn push(state: &mut From, relation: Relation) {
     let Some(named) = state.scope.relations.last() else {

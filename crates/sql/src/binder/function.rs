@@ -9,6 +9,16 @@ use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, resolve_aggregate};
 use sqlparser::ast::{self, Spanned};
 
+/// `'name'` of `'name'::regclass`.
+fn without_regclass(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Cast {
+            expr: inner, data_type, ..
+        } if matches!(**inner, ast::Expr::Value(_)) && data_type.to_string().eq_ignore_ascii_case("regclass") => inner,
+        other => other,
+    }
+}
+
 impl ExpressionBinder<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Typed> {
         let span = function.name.span();
@@ -72,6 +82,13 @@ impl ExpressionBinder<'_> {
             }
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
+                let mut arguments = arguments;
+                if matches!(name, "nextval" | "currval" | "setval")
+                    && let Some(first) = arguments.first_mut()
+                {
+                    // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
+                    *first = without_regclass(first);
+                }
                 let arguments = self.bind_all(&arguments)?;
                 self.call_or_cast(name, arguments)
             }

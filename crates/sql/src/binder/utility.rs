@@ -79,6 +79,10 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Copy(context.copy(*copy, settings)?)
         }
+        Syntax::AlterSequence(sequence) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.alter_sequence(&sequence)?)
+        }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.create_sequence(&sequence)?)
@@ -165,6 +169,9 @@ impl<'a> Context<'a> {
             quote: copy.options.quote,
             escape: copy.options.escape,
             force_quote: Vec::new(),
+            match_header: copy.options.match_header,
+            force_null: Vec::new(),
+            force_not_null: Vec::new(),
         };
         match (&copy.table, copy.query) {
             (Some(path), _) => self.copy_table(path, &copy.columns, &mut statement)?,
@@ -172,21 +179,27 @@ impl<'a> Context<'a> {
             (None, None) => return Err(Error::internal("COPY without a table or query")),
         }
         let names: Vec<&str> = statement.output.iter().map(|column| column.name.as_str()).collect();
-        statement.force_quote = match &copy.options.force_quote {
-            None => (0..names.len()).collect(),
-            Some(wanted) => wanted
-                .iter()
-                .map(|name| {
-                    names.iter().position(|other| other == name).ok_or_else(|| {
-                        Error::new(
-                            SqlState::INVALID_COLUMN_REFERENCE,
-                            format!("FORCE_QUOTE column \"{name}\" not referenced by COPY"),
-                        )
-                    })
+        let places = |option: &str, wanted: &[String]| -> Result<Vec<usize>> {
+            let place = |name: &String| {
+                names.iter().position(|other| other == name).ok_or_else(|| {
+                    let message = format!("{option} column \"{name}\" not referenced by COPY");
+                    Error::new(SqlState::INVALID_COLUMN_REFERENCE, message)
                 })
-                .collect::<Result<_>>()?,
+            };
+            wanted.iter().map(place).collect()
         };
-        Ok(statement)
+        let force_null = places("FORCE_NULL", &copy.options.force_null)?;
+        let force_not_null = places("FORCE_NOT_NULL", &copy.options.force_not_null)?;
+        let force_quote = match &copy.options.force_quote {
+            None => (0..names.len()).collect(),
+            Some(wanted) => places("FORCE_QUOTE", wanted)?,
+        };
+        Ok(CopyStatement {
+            force_quote,
+            force_null,
+            force_not_null,
+            ..statement
+        })
     }
 
     fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {

@@ -9,6 +9,7 @@ pub(crate) mod lexer;
 mod normalise;
 mod script;
 pub(crate) mod syntax;
+pub(crate) mod unsupported;
 pub(crate) mod utility;
 
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};

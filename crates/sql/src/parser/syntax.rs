@@ -1,6 +1,7 @@
 //! The library's grammar behind our errors and limits.
 
 use super::lexer::{Lexer, TokenKind, character_position};
+use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -9,8 +10,8 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whit
 
 /// The largest statement text: what a message may hold.
 pub(crate) const STATEMENT_BYTES_MAX: usize = 256 << 20;
-/// How many tokens it may have, each of which takes a few hundred bytes while the statement is read; larger loads go through COPY.
-const TOKENS_MAX: usize = 16 << 20;
+/// How many tokens it may have, each of which takes some 400 bytes while the statement is read; larger loads go through COPY.
+const TOKENS_MAX: usize = 4 << 20;
 /// How deep parentheses, CASE and casts may nest.
 const NESTING_MAX: usize = 1000;
 /// How many operators one expression may chain without a comma, AND, OR or bracket between them. The syntax tree of a chain is as
@@ -166,28 +167,48 @@ pub(crate) enum Overriding {
 /// Parses one statement that is not in the utility grammar.
 pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let mut overriding = None;
-    let blanked = blank_unknown_clauses(source.text, &mut overriding);
+    let blanked = blank_unknown_clauses(source, &mut overriding)?;
     let text = blanked.as_deref().unwrap_or(source.text);
     let source = Source { text, ..source };
     let statement = parse_tokens(source, table_as_select(tokens_of(source)?), |parser| {
         parser.parse_statement()
+    });
+    // The library knows only part of what this version does not have.
+    let statement = statement.map_err(|error| match error.code() {
+        SqlState::SYNTAX_ERROR => unsupported_construct(source.text).unwrap_or(error),
+        _ => error,
     })?;
     Ok(Parsed { statement, overriding })
 }
 
-/// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, and the lock
-/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here. `None` if there are none.
-fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Option<String> {
+/// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, the lock
+/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, ONLY, and the
+/// tablespace that there is. `None` if there are none. 42704 for any other tablespace.
+fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>) -> Result<Option<String>> {
+    let sql = source.text;
     let mut lexer = Lexer::new(sql);
     let mut words: Vec<(usize, usize)> = Vec::new();
     let mut blanks: Vec<(usize, usize)> = Vec::new();
+    let mut symbol = b' ';
+    let (mut has_from, mut is_schema) = (false, None);
     while let Ok(Some(token)) = lexer.next_token() {
+        let is = |word: &str| token.is(sql, word);
+        let is_schema = *is_schema.get_or_insert(is("create") || is("alter"));
+        if is_schema && let Some(clause) = tablespace_clause(source, &words, symbol, token)? {
+            blanks.extend(clause);
+            words.clear();
+            continue;
+        }
         if token.kind != TokenKind::Word {
+            if let TokenKind::Symbol(seen) = token.kind {
+                symbol = seen;
+            }
             words.clear();
             continue;
         }
         words.push((token.start, token.end));
-        if !["value", "update", "share"].iter().any(|last| token.is(sql, last)) {
+        has_from |= is("from");
+        if !["value", "update", "share", "only"].iter().any(|last| is(last)) {
             continue;
         }
         let tail: Vec<String> = words
@@ -209,18 +230,53 @@ fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Opti
             }
             [.., "for", "no", "key", "update"] => &words[words.len() - 3..words.len() - 1],
             [.., "for", "key", "share"] => &words[words.len() - 2..words.len() - 1],
+            // Without rows there is nothing to lock.
+            [.., "for", "update" | "share"] if !has_from => &words[words.len() - 2..],
+            [.., "from" | "update" | "join", "only"] => &words[words.len() - 1..],
             _ => continue,
         };
         blanks.extend_from_slice(blanked);
     }
     if blanks.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut text = sql.to_owned();
     for (start, end) in blanks {
         text.replace_range(start..end, &" ".repeat(end - start));
     }
-    Some(text)
+    Ok(Some(text))
+}
+
+/// The places of `[USING INDEX] TABLESPACE name` that ends with this token.
+fn tablespace_clause(
+    source: Source<'_>,
+    words: &[(usize, usize)],
+    symbol: u8,
+    token: super::lexer::Token,
+) -> Result<Option<Vec<(usize, usize)>>> {
+    let word = |back: usize| {
+        let (start, end) = *words.get(words.len().checked_sub(back)?)?;
+        Some(&source.text[start..end])
+    };
+    let is = |back: usize, wanted: &str| word(back).is_some_and(|word| word.eq_ignore_ascii_case(wanted));
+    let clause = if is(1, "tablespace") && is(2, "index") && is(3, "using") {
+        3
+    } else if is(1, "tablespace") && words.len() == 1 && symbol == b')' {
+        1
+    } else {
+        return Ok(None);
+    };
+    let name = match token.kind {
+        TokenKind::Word => token.text(source.text).to_ascii_lowercase(),
+        TokenKind::QuotedWord => token.text(source.text).trim_matches('"').replace("\"\"", "\""),
+        _ => return Ok(None),
+    };
+    if name != "pg_default" {
+        let message = format!("tablespace \"{name}\" does not exist");
+        return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+    }
+    let words = words[words.len() - clause..].iter().copied();
+    Ok(Some(words.chain([(token.start, token.end)]).collect()))
 }
 
 /// Parses a comma-separated list of expressions.

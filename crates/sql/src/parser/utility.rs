@@ -8,11 +8,11 @@ use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
 use crate::statement::{TransactionModes, Utility};
 use copy::copy;
-use sequence::create_sequence;
+use sequence::{alter_sequence, create_sequence};
 
 pub(crate) use copy::CopySyntax;
 use rubato_base::{Error, Result, SqlState};
-pub(crate) use sequence::{SequenceOptions, SequenceSyntax};
+pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 
 /// A statement of the small grammar. Parts that need the catalog are still text: byte ranges of the source.
 pub(crate) enum Syntax {
@@ -41,6 +41,8 @@ pub(crate) enum Syntax {
     Copy(Box<CopySyntax>),
     /// CREATE SEQUENCE.
     CreateSequence(SequenceSyntax),
+    /// ALTER SEQUENCE.
+    AlterSequence(AlterSequenceSyntax),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -57,6 +59,9 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     }
     if first.is(source.text, "create") {
         return create_sequence(Cursor::new(source)?);
+    }
+    if first.is(source.text, "alter") {
+        return alter_sequence(Cursor::new(source)?);
     }
     let word = first.text(source.text).to_ascii_lowercase();
     let Some((_, parse)) = STATEMENTS.iter().find(|(keyword, _)| *keyword == word) else {
@@ -256,6 +261,9 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Syntax> {
             } else {
                 "session_authorization"
             };
+            if special == "role" && !cursor.accept_symbol(b'=') {
+                cursor.accept("to");
+            }
             return set_value(cursor, name.to_owned(), local);
         }
     }
@@ -277,13 +285,15 @@ fn set_value(cursor: &mut Cursor<'_>, name: String, local: bool) -> Result<Synta
             },
         );
     }
-    let mut values = if name == "timezone" && cursor.at_keyword("interval") {
-        vec![zone_interval(cursor)?]
-    } else {
-        vec![setting_value(cursor)?]
+    let value = |cursor: &mut Cursor<'_>| match name.as_str() {
+        "timezone" if cursor.at_keyword("interval") => zone_interval(cursor),
+        // Each value is one name, whatever it holds.
+        "search_path" => setting_value(cursor).map(|schema| crate::system_tables::quoted(&schema)),
+        _ => setting_value(cursor),
     };
+    let mut values = vec![value(cursor)?];
     while cursor.accept_symbol(b',') {
-        values.push(setting_value(cursor)?);
+        values.push(value(cursor)?);
     }
     done(
         cursor,

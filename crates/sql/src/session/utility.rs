@@ -586,3 +586,21 @@ impl Session {
         Ok(self.answered("EXPLAIN".into(), partition, responder))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explain_as_json_is_told_to_be_json() {
+        for (json, told) in [(true, Some(OutputColumn::JSON)), (false, None)] {
+            let columns = output(&Utility::Explain {
+                analyze: false,
+                json,
+                statement: Statement::Empty,
+            });
+            assert_eq!(columns.len(), 1);
+            assert_eq!((columns[0].told_type, columns[0].data_type), (told, DataType::Text));
+        }
+    }
+}

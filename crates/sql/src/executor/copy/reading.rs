@@ -28,6 +28,8 @@ pub(super) struct Reading {
     packer: Packer,
     parser: Parser,
     skips_header: bool,
+    /// The header must name the columns.
+    matches_header: bool,
     /// What is not a whole record yet.
     buffer: Vec<u8>,
     fields: Fields,
@@ -58,6 +60,8 @@ impl Parser {
                 escape: statement.escape,
                 null,
                 line_end: LineEnd::Unknown,
+                force_null: statement.force_null.clone(),
+                force_not_null: statement.force_not_null.clone(),
             }),
             CopyFormat::Binary => Parser::Binary(BinaryParser::default()),
         }
@@ -71,6 +75,7 @@ impl Reading {
             packer: Packer::new(table, &statement.columns, is_binary),
             parser: Parser::new(statement),
             skips_header: statement.header && !is_binary,
+            matches_header: statement.match_header,
             buffer: Vec::new(),
             fields: Fields::default(),
             line: 0,
@@ -188,6 +193,9 @@ impl Reading {
                 self.line += lines;
                 if self.skips_header {
                     self.skips_header = false;
+                    if self.matches_header {
+                        self.packer.check_header(&data[..bytes], &self.fields)?;
+                    }
                 } else {
                     self.packer
                         .pack(&data[..bytes], &self.fields, self.line, evaluation, rows)?;

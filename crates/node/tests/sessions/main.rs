@@ -3,6 +3,7 @@
 mod advisory;
 mod answers;
 mod copy;
+mod drivers;
 mod foreign_keys;
 mod queue;
 mod schema;

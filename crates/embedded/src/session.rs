@@ -85,6 +85,7 @@ impl Session {
             database: "rubato".into(),
             settings: Vec::new(),
             peer: "in process".into(),
+            ..SessionStart::default()
         };
         let mut responder: Box<dyn Responder> = Box::new(Collector::default());
         worker.run(now_us());

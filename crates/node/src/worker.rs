@@ -219,6 +219,7 @@ impl StatementWorker for NodeWorker {
         // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.
         let seed = self.now_us as u64 ^ start.session.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut session = Session::new(id, self.index, identity, seed);
+        session.tell_server(start.server);
         for (name, value) in &start.settings {
             if let Some((name, value)) = session.startup_setting(name, value)? {
                 responder.parameter_status(&name, &value);

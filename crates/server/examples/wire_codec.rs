@@ -71,6 +71,7 @@ fn main() {
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     };
     let (values, columns, text) = ([Value::text("1234567")], [column], TextContext::default());
     let mut responder = PgResponder::new();

@@ -23,6 +23,8 @@ pub struct ServerSettings {
     pub grace_time: Duration,
     /// Names under which the database is known; the first is its own.
     pub databases: Vec<String>,
+    /// `--memory`, for SHOW (`shared_buffers`); `None` where whoever starts the server does not say.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Default for ServerSettings {
@@ -36,6 +38,7 @@ impl Default for ServerSettings {
             send_timeout: Duration::from_secs(600),
             grace_time: Duration::from_secs(10),
             databases: vec!["rubato".to_owned(), "postgres".to_owned()],
+            memory_bytes: None,
         }
     }
 }

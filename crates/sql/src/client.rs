@@ -173,6 +173,13 @@ pub struct OutputColumn {
     pub table: Option<TableId>,
     /// Its number in that table, from 1; 0 if it is not a plain column.
     pub column_number: i16,
+    /// PostgreSQL's number of the type that clients are told, where it is none of ours: their text is the same.
+    pub told_type: Option<u32>,
+}
+
+impl OutputColumn {
+    /// PostgreSQL's number of `json`.
+    pub const JSON: u32 = 114;
 }
 
 /// The transaction status that ReadyForQuery carries.

@@ -71,7 +71,7 @@ fn text_lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
     }
     if let Some(figures) = figures {
         lines.push(format!("Rows: {}", figures.rows));
-        lines.push(format!("Execution time: {:.3} ms", figures.time_us as f64 / 1000.0));
+        lines.push(format!("Execution Time: {:.3} ms", figures.time_us as f64 / 1000.0));
     }
     lines
 }

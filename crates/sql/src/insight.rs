@@ -100,6 +100,9 @@ pub(crate) struct SessionNow {
     pub(crate) query: String,
 }
 
+/// Of a longer statement others see only so much.
+const QUERY_BYTES_MAX: usize = 64 << 10;
+
 impl SessionFacts {
     pub(crate) fn new(id: SessionId, identity: Identity) -> SessionFacts {
         SessionFacts {
@@ -135,7 +138,15 @@ impl SessionFacts {
         self.state.store(ACTIVE, Relaxed);
         self.state_since_us.store(now_us, Relaxed);
         self.query_since_us.store(now_us, Relaxed);
-        *self.query.lock() = Some(Arc::clone(query));
+        // Loads are not kept for others to look at.
+        let shown = match query.len() {
+            0..=QUERY_BYTES_MAX => Arc::clone(query),
+            _ => {
+                let end = (0..=QUERY_BYTES_MAX).rev().find(|end| query.is_char_boundary(*end));
+                Arc::from(&query[..end.unwrap_or(0)])
+            }
+        };
+        *self.query.lock() = Some(shown);
     }
 
     /// It waits for another transaction.

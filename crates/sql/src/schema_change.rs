@@ -80,6 +80,13 @@ pub enum StorageWork {
         /// Its name.
         name: String,
     },
+    /// A sequence has other options; with `restart`, this is its next number.
+    AlterSequence {
+        /// Its name.
+        name: String,
+        /// RESTART.
+        restart: Option<i64>,
+    },
     /// The sequence is gone.
     DropSequence {
         /// Its name.

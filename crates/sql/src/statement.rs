@@ -183,6 +183,12 @@ pub struct CopyStatement {
     pub escape: u8,
     /// Columns that are always quoted (csv, TO).
     pub force_quote: Vec<usize>,
+    /// HEADER MATCH: the first line must name the columns.
+    pub match_header: bool,
+    /// Places in the data where the null string is NULL though it is quoted (csv, FROM).
+    pub force_null: Vec<usize>,
+    /// Places in the data where the null string is a text (csv, FROM).
+    pub force_not_null: Vec<usize>,
 }
 
 /// The format of COPY.
@@ -258,6 +264,17 @@ pub enum SchemaChange {
         sequence: crate::catalog::Sequence,
         /// IF NOT EXISTS.
         if_not_exists: bool,
+    },
+    /// ALTER SEQUENCE.
+    AlterSequence {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// What it becomes; `None` if there is none of this name.
+        sequence: Option<crate::catalog::Sequence>,
+        /// RESTART: its next number.
+        restart: Option<i64>,
     },
     /// DROP SEQUENCE.
     DropSequence {

@@ -5,9 +5,12 @@
 
 mod definitions;
 mod information;
+mod keywords;
 mod live;
 mod relations;
 mod values;
+
+pub(crate) use definitions::quoted;
 
 use crate::binder::{Hidden, ScopeColumn};
 use crate::catalog::Catalog;
@@ -69,6 +72,27 @@ pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemTa
     tables().find(|table| table.schema() == schema && table.short_name() == name)
 }
 
+/// Functions of many rows, which stand in FROM with brackets; `name` has them.
+static FUNCTIONS: &[SystemTable] = &[SystemTable {
+    name: "pg_catalog.pg_get_keywords()",
+    oid: 1686,
+    columns: &[
+        ("word", DataType::Text),
+        ("catcode", DataType::Text),
+        ("barelabel", DataType::Bool),
+        ("catdesc", DataType::Text),
+        ("baredesc", DataType::Text),
+    ],
+    rows: |_| keywords::rows(),
+}];
+
+/// The function of many rows of this name, without arguments.
+pub(crate) fn function(name: &str) -> Option<&'static SystemTable> {
+    FUNCTIONS
+        .iter()
+        .find(|function| function.short_name().strip_suffix("()") == Some(name))
+}
+
 fn tables() -> impl Iterator<Item = &'static SystemTable> {
     relations::TABLES
         .iter()
@@ -112,6 +136,7 @@ pub fn rows(
 
 fn of_catalog(name: &str, catalog: &Catalog) -> Vec<Vec<Value>> {
     tables()
+        .chain(FUNCTIONS)
         .find(|table| table.name == name)
         .map(|table| (table.rows)(catalog))
         .unwrap_or_default()

@@ -32,6 +32,8 @@ pub struct SessionStart {
     pub settings: Vec<(String, String)>,
     /// Where the client is, for logs and `pg_stat_activity`.
     pub peer: String,
+    /// What the server says of itself: settings that SHOW tells and nobody can change, by name.
+    pub server: Arc<[(String, String)]>,
 }
 
 /// Why running work is to be given up.

@@ -1,4 +1,4 @@
-//! Making sense of the fields of a date or time, as PostgreSQL's `DecodeDateTime` does under the DateStyle `ISO, MDY`.
+//! Making sense of the fields of a date or time, as PostgreSQL's `DecodeDateTime` does under the DateStyles `ISO`.
 
 use super::calendar::{date_of, month_length};
 use super::tokens::{Token, tokens};
@@ -31,6 +31,18 @@ pub(super) enum Special {
     Now,
     /// Midnight so many days from now.
     Day(i64),
+}
+
+/// Which of a date's numbers is which, where their length does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateOrder {
+    /// `01/31/2024`
+    #[default]
+    MonthDayYear,
+    /// `31/01/2024`
+    DayMonthYear,
+    /// `24/01/31`
+    YearMonthDay,
 }
 
 /// What the zone field said.
@@ -97,16 +109,16 @@ fn is_day_name(word: &str) -> bool {
 }
 
 /// Reads the fields of a text.
-pub(super) fn decode(text: &str) -> Result<Decoded, Fault> {
-    decode_fields(text, false)
+pub(super) fn decode(text: &str, order: DateOrder) -> Result<Decoded, Fault> {
+    decode_fields(text, false, order)
 }
 
 /// Reads the fields of a text where bare digits are a time of day.
-pub(super) fn decode_time(text: &str) -> Result<Decoded, Fault> {
-    decode_fields(text, true)
+pub(super) fn decode_time(text: &str, order: DateOrder) -> Result<Decoded, Fault> {
+    decode_fields(text, true, order)
 }
 
-fn decode_fields(text: &str, time_wanted: bool) -> Result<Decoded, Fault> {
+fn decode_fields(text: &str, time_wanted: bool, order: DateOrder) -> Result<Decoded, Fault> {
     if let Some(decoded) = decode_plain(text.as_bytes()) {
         return Ok(decoded);
     }
@@ -116,6 +128,7 @@ fn decode_fields(text: &str, time_wanted: bool) -> Result<Decoded, Fault> {
     }
     let mut decoder = Decoder {
         time_wanted,
+        order,
         ..Decoder::default()
     };
     for (index, field) in fields.iter().enumerate() {
@@ -176,6 +189,7 @@ struct Decoder {
     saw_date: bool,
     /// Whether bare digits are a time of day.
     time_wanted: bool,
+    order: DateOrder,
 }
 
 impl Decoder {
@@ -298,11 +312,19 @@ impl Decoder {
         Ok(())
     }
 
-    /// A number that is a year, month or day by its length and place: year first if it has three digits or more, else month, day,
-    /// year.
+    /// A number that is a year, month or day by its length and place: year first if it has three digits or more, else in the order
+    /// of the DateStyle.
     fn date_part(&mut self, digits: &str) -> Result<(), Fault> {
         let value = parse_number(digits)?;
-        if digits.len() >= 3 && self.year.is_none() {
+        let is_long = digits.len() >= 3;
+        let is_first = self.year.is_none() && self.day.is_none() && (self.month.is_none() || self.month_by_name);
+        if is_long && self.year.is_none() || is_first && self.order == DateOrder::YearMonthDay {
+            self.year = Some((value, digits.len()));
+        } else if is_first && self.order == DateOrder::DayMonthYear {
+            self.day = Some(value);
+        } else if let (true, true, None, Some((first, 1 | 2))) = (is_long, self.month_by_name, self.day, self.year) {
+            // `31 Jan 2024`: what was taken for a year was the day.
+            self.day = Some(first);
             self.year = Some((value, digits.len()));
         } else if self.month.is_none() {
             self.month = Some(value);
@@ -352,7 +374,11 @@ impl Decoder {
             self.saw_date = true;
             return Ok(());
         }
-        if self.month_by_name && self.day.is_none() && digits.len() <= 2 {
+        if self.month_by_name
+            && self.day.is_none()
+            && digits.len() <= 2
+            && (self.year.is_some() || self.order != DateOrder::YearMonthDay)
+        {
             self.day = Some(parse_number(digits)?);
             return Ok(());
         }

@@ -11,6 +11,16 @@ pub(super) const INTERVAL_FIELD_OVERFLOW: SqlState = SqlState(*b"22015");
 const DAY_SECONDS: f64 = 86_400.0;
 const MONTH_DAYS: i64 = 30;
 
+/// How intervals are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons -3 days +04:05:06`
+    #[default]
+    Postgres,
+    /// `P1Y2M-3DT4H5M6S`
+    Iso8601,
+}
+
 /// A span of time: months, days and microseconds are kept apart, since neither a month nor a day has a fixed length.
 ///
 /// Equality, order and hash are PostgreSQL's: by length, with a month of 30 days and a day of 24 hours.

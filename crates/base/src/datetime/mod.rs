@@ -25,14 +25,15 @@ pub use arithmetic::{
     timestamp_minus_timestamp, timestamp_to_date, timestamp_to_time, timestamp_to_timestamptz, timestamptz_to_date,
     timestamptz_to_timestamp,
 };
+pub use decode::DateOrder;
 pub use fields::{
     Field, extract_from_date, extract_from_interval, extract_from_time, extract_from_timestamp,
     extract_from_timestamptz, truncate_interval, truncate_timestamp, truncate_timestamptz,
 };
-pub use interval::Interval;
+pub use interval::{Interval, IntervalStyle};
 pub use parse::{parse_date, parse_interval, parse_time, parse_timestamp, parse_timestamptz};
 pub(crate) use show::write_number as write_padded;
-pub use show::{write_date, write_interval, write_time, write_timestamp, write_timestamptz};
+pub use show::{write_date, write_interval, write_iso_interval, write_time, write_timestamp, write_timestamptz};
 pub use zone::TimeZone;
 
 use crate::{Error, SqlState};

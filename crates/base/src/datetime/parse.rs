@@ -1,7 +1,7 @@
 //! Reading dates, times and timestamps from text.
 
 use super::calendar::days_of;
-use super::decode::{Decoded, Fault, Special, Zone, decode, decode_time};
+use super::decode::{DateOrder, Decoded, Fault, Special, Zone, decode, decode_time};
 use super::interval::INTERVAL_FIELD_OVERFLOW;
 use super::interval_text::decode_interval;
 use super::{
@@ -46,8 +46,8 @@ fn range_error(what: &str, text: &str) -> Error {
 
 /// Reads a `date`; the time of day and the zone of a longer text are ignored. `now_us` (microseconds since 2000-01-01 UTC) is what
 /// `now` and `today` stand for, seen from `zone`. 22007 for other text, 22008 beyond the range.
-pub fn parse_date(text: &str, zone: &TimeZone, now_us: i64) -> Result<i32> {
-    let decoded = decode(text).map_err(|fault| fault_error(fault, "date", text))?;
+pub fn parse_date(text: &str, order: DateOrder, zone: &TimeZone, now_us: i64) -> Result<i32> {
+    let decoded = decode(text, order).map_err(|fault| fault_error(fault, "date", text))?;
     let today = || zone.local_of(now_us).div_euclid(i128::from(DAY_US)) as i64;
     let days = match decoded.special {
         Some(Special::Infinity) => return Ok(DATE_INFINITY),
@@ -64,8 +64,8 @@ pub fn parse_date(text: &str, zone: &TimeZone, now_us: i64) -> Result<i32> {
 }
 
 /// Reads a `time`: microseconds since midnight. 22007 for other text, 22008 beyond the range.
-pub fn parse_time(text: &str, zone: &TimeZone, now_us: i64) -> Result<i64> {
-    let decoded = decode_time(text).map_err(|fault| fault_error(fault, "time", text))?;
+pub fn parse_time(text: &str, order: DateOrder, zone: &TimeZone, now_us: i64) -> Result<i64> {
+    let decoded = decode_time(text, order).map_err(|fault| fault_error(fault, "time", text))?;
     let now = zone.local_of(now_us).rem_euclid(i128::from(DAY_US)) as i64;
     let syntax = || fault_error(Fault::Syntax, "time", text);
     match decoded.special {
@@ -78,8 +78,8 @@ pub fn parse_time(text: &str, zone: &TimeZone, now_us: i64) -> Result<i64> {
 }
 
 /// Reads a `timestamp`; a zone in the text is ignored. Otherwise as [`parse_date`].
-pub fn parse_timestamp(text: &str, zone: &TimeZone, now_us: i64) -> Result<i64> {
-    let decoded = decode(text).map_err(|fault| fault_error(fault, "timestamp", text))?;
+pub fn parse_timestamp(text: &str, order: DateOrder, zone: &TimeZone, now_us: i64) -> Result<i64> {
+    let decoded = decode(text, order).map_err(|fault| fault_error(fault, "timestamp", text))?;
     match local_timestamp(&decoded, zone, now_us) {
         Ok(Some(local)) => check_timestamp(local).ok_or_else(|| range_error("timestamp", text)),
         Ok(None) => Err(fault_error(Fault::Syntax, "timestamp", text)),
@@ -88,9 +88,9 @@ pub fn parse_timestamp(text: &str, zone: &TimeZone, now_us: i64) -> Result<i64> 
 }
 
 /// Reads a `timestamptz`; without a zone in the text, the time is one of `zone`. Otherwise as [`parse_date`].
-pub fn parse_timestamptz(text: &str, zone: &TimeZone, now_us: i64) -> Result<i64> {
+pub fn parse_timestamptz(text: &str, order: DateOrder, zone: &TimeZone, now_us: i64) -> Result<i64> {
     let type_name = "timestamp with time zone";
-    let decoded = decode(text).map_err(|fault| fault_error(fault, type_name, text))?;
+    let decoded = decode(text, order).map_err(|fault| fault_error(fault, type_name, text))?;
     match decoded.special {
         Some(Special::Now) => return Ok(now_us),
         Some(Special::Epoch) => return Ok(-UNIX_EPOCH_DAYS * DAY_US),

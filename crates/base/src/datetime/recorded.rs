@@ -11,9 +11,9 @@ fn shown(write: impl FnOnce(&mut Vec<u8>)) -> Result<String> {
 
 fn evaluate(zone: &TimeZone, function: &str, operands: &[&str]) -> Result<String> {
     let null = || "<null>".to_owned();
-    let timestamp = |at: usize| parse_timestamp(operands[at], zone, 0);
-    let instant = |at: usize| parse_timestamptz(operands[at], zone, 0);
-    let date = |at: usize| parse_date(operands[at], zone, 0);
+    let timestamp = |at: usize| parse_timestamp(operands[at], DateOrder::default(), zone, 0);
+    let instant = |at: usize| parse_timestamptz(operands[at], DateOrder::default(), zone, 0);
+    let date = |at: usize| parse_date(operands[at], DateOrder::default(), zone, 0);
     let interval = |at: usize| parse_interval(operands[at]);
     let whole = |at: usize| operands[at].parse::<i32>().expect("a whole number in the table");
     let float = |at: usize| operands[at].parse::<f64>().expect("a float in the table");
@@ -28,7 +28,8 @@ fn evaluate(zone: &TimeZone, function: &str, operands: &[&str]) -> Result<String
         "extract_timestamp" => extract_from_timestamp(field(T::Timestamp)?, timestamp(1)?).map(number),
         "extract_timestamptz" => extract_from_timestamptz(field(T::TimestampTz)?, instant(1)?, zone).map(number),
         "extract_date" => extract_from_date(field(T::Date)?, date(1)?).map(number),
-        "extract_time" => extract_from_time(field(T::Time)?, parse_time(operands[1], zone, 0)?).map(|v| v.to_string()),
+        "extract_time" => extract_from_time(field(T::Time)?, parse_time(operands[1], DateOrder::default(), zone, 0)?)
+            .map(|v| v.to_string()),
         "extract_interval" => extract_from_interval(field(T::Interval)?, &interval(1)?).map(|v| v.to_string()),
         "trunc_timestamp" => show_timestamp(truncate_timestamp(field(T::Timestamp)?, timestamp(1)?)?),
         "trunc_timestamptz" => show_instant(truncate_timestamptz(field(T::TimestampTz)?, instant(1)?, zone)?),
@@ -45,7 +46,7 @@ fn evaluate(zone: &TimeZone, function: &str, operands: &[&str]) -> Result<String
         "timestamptz_add" => show_instant(add_interval_to_timestamptz(instant(0)?, &interval(1)?, zone)?),
         "timestamptz_sub" => show_instant(subtract_interval_from_timestamptz(instant(0)?, &interval(1)?, zone)?),
         "time_add" => {
-            let time = parse_time(operands[0], zone, 0)?;
+            let time = parse_time(operands[0], DateOrder::default(), zone, 0)?;
             shown(|out| write_time(add_interval_to_time(time, &interval(1).expect("an interval")), out))
         }
         "age" => show_interval(age(timestamp(0)?, timestamp(1)?)?),

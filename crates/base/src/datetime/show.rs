@@ -132,6 +132,40 @@ pub(super) fn write_offset(east_s: i32, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends an interval in the style `iso_8601`: `P1Y2M-3DT4H5M6.789S`.
+pub fn write_iso_interval(interval: &Interval, out: &mut Vec<u8>) {
+    if (interval.months, interval.days, interval.microseconds) == (0, 0, 0) {
+        return out.extend_from_slice(b"PT0S");
+    }
+    let part = |value: i64, letter: u8, out: &mut Vec<u8>| {
+        if value != 0 {
+            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            out.push(letter);
+        }
+    };
+    out.push(b'P');
+    part((interval.months / 12).into(), b'Y', out);
+    part((interval.months % 12).into(), b'M', out);
+    part(interval.days.into(), b'D', out);
+    let time = interval.microseconds;
+    if time == 0 {
+        return;
+    }
+    out.push(b'T');
+    part(time / HOUR_US, b'H', out);
+    part(time % HOUR_US / MINUTE_US, b'M', out);
+    let rest = time % MINUTE_US;
+    if rest != 0 {
+        if rest < 0 {
+            out.push(b'-');
+        }
+        let size = rest.abs();
+        out.extend_from_slice(itoa::Buffer::new().format(size / SECOND_US).as_bytes());
+        write_fraction(size % SECOND_US, out);
+        out.push(b'S');
+    }
+}
+
 /// Appends an interval in the style `postgres`: `1 year 2 mons -3 days +04:05:06.789`.
 pub fn write_interval(interval: &Interval, out: &mut Vec<u8>) {
     let start = out.len();

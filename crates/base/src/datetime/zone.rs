@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 const DAY_SECONDS: i64 = 86_400;
-/// PostgreSQL's bound on displacements.
-const OFFSET_SECONDS_MAX: i32 = 15 * 3600 + 59 * 60 + 59;
+/// PostgreSQL's bound on the displacements of zones: less than a week.
+const OFFSET_SECONDS_MAX: i32 = 167 * 3600 + 59 * 60 + 59;
 
 /// A time zone: UTC, a fixed offset, or one of the IANA database that the program carries with it. Cheap to clone.
 #[derive(Clone, Default)]
@@ -91,7 +91,7 @@ impl TimeZone {
     /// Universal time.
     pub const UTC: TimeZone = TimeZone(Rule::Utc);
 
-    /// A fixed offset, as `SET TIME ZONE 2` and `INTERVAL '2 hours'` give it. 22023 beyond 15:59:59.
+    /// A fixed offset, as `SET TIME ZONE 2` and `INTERVAL '2 hours'` give it. 22023 beyond 167:59:59.
     pub fn fixed(east_s: i32) -> Result<TimeZone> {
         if east_s.abs() > OFFSET_SECONDS_MAX {
             return Err(Error::new(
@@ -104,6 +104,9 @@ impl TimeZone {
         super::show::write_offset(east_s, &mut east);
         let mut west = Vec::new();
         super::show::write_offset(-east_s, &mut west);
+        if east_s == 0 {
+            west[0] = b'-';
+        }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(TimeZone(Rule::Fixed {
             east_s,
@@ -111,8 +114,33 @@ impl TimeZone {
         }))
     }
 
-    /// A zone by name, in either case: an IANA name, `UTC`, an abbreviation, or a POSIX offset like `UTC+3` or `-5:30`, whose sign
-    /// is reversed (`+3` is west of Greenwich). `None` if there is none such.
+    /// The value of the setting `TimeZone`: a bare number is hours *east* of UTC, `INTERVAL '..'` a distance east; any other text is a
+    /// name or a POSIX form as in [`TimeZone::from_name`], but no abbreviation. `None` if there is none such.
+    pub fn from_setting(value: &str) -> Option<TimeZone> {
+        let interval = value
+            .get(..8)
+            .filter(|word| word.eq_ignore_ascii_case("interval"))
+            .and_then(|_| value[8..].trim_start().strip_prefix('\'')?.strip_suffix('\''));
+        if let Some(interval) = interval {
+            let interval = super::parse_interval(interval).ok()?;
+            let in_seconds = (interval.months, interval.days) == (0, 0);
+            let east_s = i32::try_from(interval.microseconds / SECOND_US).ok()?;
+            return TimeZone::fixed(east_s).ok().filter(|_| in_seconds);
+        }
+        if let Ok(hours) = value.trim_start().parse::<f64>() {
+            // What has no whole number becomes the largest, which is refused.
+            return TimeZone::fixed((hours * 3600.0) as i32)
+                .ok()
+                .filter(|_| hours.is_finite());
+        }
+        match TimeZone::from_name(value)? {
+            zone if value.eq_ignore_ascii_case("z") || zone.is_abbreviation() => None,
+            zone => Some(zone),
+        }
+    }
+
+    /// A zone by name, in either case: an IANA name, `UTC`, an abbreviation, or a POSIX offset like `UTC+3`, `<+03>-3` or `-5:30`, whose
+    /// sign is reversed (`+3` is west of Greenwich). `None` if there is none such.
     pub fn from_name(name: &str) -> Option<TimeZone> {
         let name = name.trim();
         if ["utc", "gmt", "z", "zulu", "uct", "etc/utc"]
@@ -124,27 +152,18 @@ impl TimeZone {
         if let Some(zone) = TimeZone::from_database(name) {
             return Some(zone);
         }
-        if let Some(east_s) = abbreviation_offset(name) {
-            return Some(TimeZone(Rule::Fixed {
-                east_s,
-                name: name.to_ascii_uppercase().into(),
-            }));
-        }
-        let digits = name.find(['+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])?;
-        let (prefix, offset) = name.split_at(digits);
-        if !prefix.chars().all(|c| c.is_ascii_alphabetic()) || (!prefix.is_empty() && prefix.len() < 3) {
-            return None;
-        }
-        let signed = if offset.starts_with(['+', '-']) {
-            offset.to_owned()
-        } else {
-            format!("+{offset}")
+        let west_s = match abbreviation_offset(name) {
+            Some(east_s) => -east_s,
+            None => posix_offset(name)?,
         };
-        let west_s = parse_offset(&signed)?;
         Some(TimeZone(Rule::Fixed {
             east_s: -west_s,
-            name: name.into(),
+            name: name.to_ascii_uppercase().into(),
         }))
+    }
+
+    fn is_abbreviation(&self) -> bool {
+        matches!(&self.0, Rule::Fixed { name, .. } if abbreviation_offset(name).is_some())
     }
 
     fn from_database(name: &str) -> Option<TimeZone> {
@@ -227,6 +246,30 @@ pub(super) fn abbreviation_offset(word: &str) -> Option<i32> {
         .map(|(_, east_s)| *east_s)
 }
 
+/// Seconds west of UTC of a POSIX zone without daylight saving: a name, which may be empty or in `<>`, and `[+|-]hh[:mm[:ss]]`.
+fn posix_offset(zone: &str) -> Option<i32> {
+    let offset = match zone.strip_prefix('<') {
+        Some(quoted) => quoted.split_once('>')?.1,
+        None => zone.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+    };
+    let (sign, digits) = match offset.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, offset.strip_prefix('+').unwrap_or(offset)),
+    };
+    let mut seconds = 0;
+    let mut parts = digits.split(':');
+    for (size_s, max) in [(3600, 167), (60, 59), (1, 59)] {
+        match parts.next() {
+            Some(part) if part.bytes().all(|c| c.is_ascii_digit()) => {
+                seconds += part.parse::<i32>().ok().filter(|value| *value <= max)? * size_s;
+            }
+            None if size_s < 3600 => {}
+            _ => return None,
+        }
+    }
+    parts.next().is_none().then_some(sign * seconds)
+}
+
 /// Seconds of `+h`, `+hh`, `+hmm`, `+hhmm`, `+hhmmss`, `+h:mm` or `+h:mm:ss`, with either sign; `None` for other text and
 /// beyond 15:59:59.
 pub(super) fn parse_offset(text: &str) -> Option<i32> {
@@ -271,5 +314,82 @@ impl Eq for TimeZone {}
 impl fmt::Debug for TimeZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TimeZone({})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(zone: Option<TimeZone>) -> Option<(String, i32)> {
+        zone.map(|zone| (zone.name().to_owned(), zone.offset_at(646_876_800_000_000)))
+    }
+
+    /// As PostgreSQL 15 shows them after SET TIME ZONE, with seconds east of UTC on 2020-07-01.
+    #[test]
+    fn a_bare_number_as_setting_is_hours_east() {
+        for (value, name, east_s) in [
+            ("2", "<+02>-02", 7200),
+            ("-7", "<-07>+07", -25_200),
+            ("+02", "<+02>-02", 7200),
+            ("-5.5", "<-05:30>+05:30", -19_800),
+            ("15.99", "<+15:59:24>-15:59:24", 57_564),
+            ("1e0", "<+01>-01", 3600),
+            ("-0", "<+00>-00", 0),
+            ("<+0530>-05:30", "<+0530>-05:30", 19_800),
+            ("<-03>3", "<-03>3", -10_800),
+            ("EST5", "EST5", -18_000),
+            ("est5", "EST5", -18_000),
+            ("EST5EDT", "EST5EDT", -14_400),
+            ("EST25", "EST25", -90_000),
+            ("UTC+3", "UTC+3", -10_800),
+            ("+05:30", "+05:30", -19_800),
+            ("-05:30", "-05:30", 19_800),
+            ("INTERVAL '2 hours'", "<+02>-02", 7200),
+            ("INTERVAL '-08:00'", "<-08>+08", -28_800),
+            ("interval '25 hours'", "<+25>-25", 90_000),
+            ("america/new_york", "America/New_York", -14_400),
+        ] {
+            let zone = TimeZone::from_setting(value);
+            assert_eq!(shown(zone.clone()), Some((name.to_owned(), east_s)), "{value}");
+            assert_eq!(TimeZone::from_name(name), zone, "{value}");
+        }
+        for refused in [
+            "168",
+            "-168",
+            "nan",
+            "inf",
+            "BST",
+            "CEST",
+            "z",
+            "XXX",
+            "INTERVAL '1 day'",
+            "INTERVAL '1 mon'",
+            "EST168",
+            "EST5:60",
+            "EST5:",
+            "<EST",
+            "5:5:5:5",
+            "local",
+        ] {
+            assert_eq!(shown(TimeZone::from_setting(refused)), None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_as_name_is_hours_west() {
+        for (name, east_s) in [
+            ("2", -7200),
+            ("-7", 25_200),
+            ("UTC+3", -10_800),
+            ("CEST", 7200),
+            ("-05:30", 19_800),
+        ] {
+            assert_eq!(
+                TimeZone::from_name(name).map(|zone| zone.offset_at(0)),
+                Some(east_s),
+                "{name}"
+            );
+        }
     }
 }

@@ -114,6 +114,27 @@ pub(super) fn write_float4(value: f32, out: &mut Vec<u8>) {
     write_shown(&shown, 6, out);
 }
 
+/// Appends a float with at most so many digits, at least one, as C's `%g` does.
+pub(super) fn write_rounded(value: f64, digits: u8, out: &mut Vec<u8>) {
+    if write_special(value, out) {
+        return;
+    }
+    let digits = usize::from(digits.max(1));
+    let rounded = Scientific::of(|rest| write!(rest, "{value:.*e}", digits - 1));
+    let text = rounded.text();
+    let mark = text.iter().position(|c| *c == b'e').unwrap_or(text.len());
+    let (number, exponent) = text.split_at(mark);
+    let number = match number.contains(&b'.') {
+        true => {
+            let end = number.iter().rposition(|c| *c != b'0').map_or(0, |last| last + 1);
+            number[..end].strip_suffix(b".").unwrap_or(&number[..end])
+        }
+        false => number,
+    };
+    let shown = Scientific::of(|rest| rest.write_all(number).and_then(|()| rest.write_all(exponent)));
+    write_shown(&shown, digits as i32, out);
+}
+
 fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
     if value.is_finite() {
         return false;

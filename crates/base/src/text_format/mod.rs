@@ -1,6 +1,6 @@
 //! Values as text, in PostgreSQL's input and output forms.
 
-use crate::datetime::{self, TimeZone};
+use crate::datetime::{self, DateOrder, IntervalStyle, TimeZone};
 use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
 use std::sync::Arc;
@@ -23,6 +23,14 @@ pub struct TextContext {
     pub time_zone: TimeZone,
     /// What `now` in a text stands for: microseconds since 2000-01-01 UTC.
     pub now_us: i64,
+    /// How `01/02/03` is read.
+    pub date_order: DateOrder,
+    /// How intervals are shown.
+    pub interval_style: IntervalStyle,
+    /// Whether `bytea` is shown as text with escapes.
+    pub escapes_bytea: bool,
+    /// Floats are shown with so many digits less than they hold for certain, instead of with as few as read back as the same.
+    pub float_digits_less: Option<u8>,
 }
 
 fn invalid_syntax(data_type: DataType, text: &str) -> Error {
@@ -42,7 +50,7 @@ fn value_out_of_range(data_type: DataType, text: &str) -> Error {
 /// Reads a value of a type with its modifier (-1 for none) from its text. The errors are PostgreSQL's: 22P02 or 22007 for text that
 /// the type does not read, 22003 or 22008 beyond its range, 22001 for a string that is too long.
 pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &TextContext) -> Result<Value> {
-    let (zone, now_us) = (&context.time_zone, context.now_us);
+    let (zone, now_us, order) = (&context.time_zone, context.now_us, context.date_order);
     let value = match data_type {
         DataType::Bool => Value::Bool(parse_bool(text)?),
         DataType::Int2 => Value::Int2(parse_integer(text, data_type, i16::MIN.into(), i16::MAX.into())? as i16),
@@ -56,10 +64,10 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
             return parse_characters(data_type, modifier, text);
         }
         DataType::Bytea => Value::Bytea(parse_bytea(text)?),
-        DataType::Date => Value::Date(datetime::parse_date(text, zone, now_us)?),
-        DataType::Time => Value::Time(datetime::parse_time(text, zone, now_us)?),
-        DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, zone, now_us)?),
-        DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text, zone, now_us)?),
+        DataType::Date => Value::Date(datetime::parse_date(text, order, zone, now_us)?),
+        DataType::Time => Value::Time(datetime::parse_time(text, order, zone, now_us)?),
+        DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, order, zone, now_us)?),
+        DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text, order, zone, now_us)?),
         DataType::Interval => Value::Interval(datetime::parse_interval(text)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::Void => Value::Null,
@@ -353,17 +361,26 @@ pub fn write_text(value: &Value, data_type: DataType, context: &TextContext, out
         Value::Int2(v) => out.extend_from_slice(itoa::Buffer::new().format(*v).as_bytes()),
         Value::Int4(v) => out.extend_from_slice(itoa::Buffer::new().format(*v).as_bytes()),
         Value::Int8(v) => out.extend_from_slice(itoa::Buffer::new().format(*v).as_bytes()),
-        Value::Float4(v) => float_text::write_float4(*v, out),
-        Value::Float8(v) => float_text::write_float8(*v, out),
+        Value::Float4(v) => match context.float_digits_less {
+            None => float_text::write_float4(*v, out),
+            Some(less) => float_text::write_rounded((*v).into(), 6_u8.saturating_sub(less), out),
+        },
+        Value::Float8(v) => match context.float_digits_less {
+            None => float_text::write_float8(*v, out),
+            Some(less) => float_text::write_rounded(*v, 15_u8.saturating_sub(less), out),
+        },
         Value::Numeric(v) => v.write_text(out),
-        Value::Text(v) if data_type == DataType::Bytea => write_bytea(v.as_bytes(), out),
+        Value::Text(v) if data_type == DataType::Bytea => write_bytea(v.as_bytes(), context, out),
         Value::Text(v) => out.extend_from_slice(v.as_bytes()),
-        Value::Bytea(v) => write_bytea(v, out),
+        Value::Bytea(v) => write_bytea(v, context, out),
         Value::Date(v) => datetime::write_date(*v, out),
         Value::Time(v) => datetime::write_time(*v, out),
         Value::Timestamp(v) => datetime::write_timestamp(*v, out),
         Value::TimestampTz(v) => datetime::write_timestamptz(*v, &context.time_zone, out),
-        Value::Interval(v) => datetime::write_interval(v, out),
+        Value::Interval(v) => match context.interval_style {
+            IntervalStyle::Postgres => datetime::write_interval(v, out),
+            IntervalStyle::Iso8601 => datetime::write_iso_interval(v, out),
+        },
         Value::Uuid(v) => write_uuid(v, out),
         Value::Array(v) => v.write(context, out),
     }
@@ -379,7 +396,17 @@ fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     );
 }
 
-fn write_bytea(bytes: &[u8], out: &mut Vec<u8>) {
+fn write_bytea(bytes: &[u8], context: &TextContext, out: &mut Vec<u8>) {
+    if context.escapes_bytea {
+        for &byte in bytes {
+            match byte {
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                b' '..=b'~' => out.push(byte),
+                byte => out.extend_from_slice(&[b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)]),
+            }
+        }
+        return;
+    }
     out.reserve(2 + 2 * bytes.len());
     out.extend_from_slice(b"\\x");
     write_hex(bytes, out);

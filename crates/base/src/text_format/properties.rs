@@ -52,6 +52,7 @@ fn context(zone: &str) -> TextContext {
     TextContext {
         time_zone: TimeZone::from_name(zone).expect("a zone"),
         now_us: 0,
+        ..TextContext::default()
     }
 }
 

@@ -30,6 +30,7 @@ fn rows(table: &str) -> Vec<Row> {
             context: TextContext {
                 time_zone: TimeZone::from_name(zone).expect("a zone"),
                 now_us: 0,
+                ..TextContext::default()
             },
             data_type: (0..=20)
                 .filter_map(DataType::from_tag)

@@ -10,7 +10,7 @@ pub(crate) use text::text_of;
 use crate::expr::{Comparison, Expr};
 use crate::functions::{Volatility, needs_no_cast, operator_error};
 use crate::types::{CastContext, can_cast, comparison_type};
-use rubato_base::datetime::{DAY_US, TimeZone};
+use rubato_base::datetime::{DAY_US, DateOrder, TimeZone};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use std::sync::{Arc, LazyLock};
@@ -140,26 +140,41 @@ pub fn cast_expr(operand: Expr, from: DataType, to: ColumnType, context: CastCon
     })
 }
 
-/// Two sessions that agree on nothing: what they make of a text alike depends on no session.
-static TWO_SESSIONS: LazyLock<[TextContext; 2]> = LazyLock::new(|| {
+/// Sessions that agree on nothing: what they make of a text alike depends on no session.
+static SESSIONS: LazyLock<[TextContext; 3]> = LazyLock::new(|| {
     let far_east_s = 5 * 3600 + 1800;
     let later_us = 1_000 * DAY_US + 12_345_678_901;
     let other = TextContext {
         time_zone: TimeZone::fixed(far_east_s).unwrap_or_default(),
         now_us: later_us,
+        date_order: DateOrder::DayMonthYear,
+        ..TextContext::default()
     };
-    [TextContext::default(), other]
+    let third = TextContext {
+        date_order: DateOrder::YearMonthDay,
+        ..other.clone()
+    };
+    [TextContext::default(), other, third]
 });
 
 /// The literal converted, if every session would convert it alike: `'2024-01-31'` is one date for all, `'today'` is not.
 fn cast_literal(value: &Value, from: DataType, to: ColumnType, explicit: bool) -> Result<Option<Value>> {
-    let [first, second] = &*TWO_SESSIONS;
-    let converted = cast_value(value.clone(), from, to, explicit, first)?;
+    let [first, others @ ..] = &*SESSIONS;
+    let converted = cast_value(value.clone(), from, to, explicit, first);
     if value.is_null() || cast_volatility(from, to.data_type) == Volatility::Immutable {
-        return Ok(Some(converted));
+        return converted.map(Some);
     }
-    let again = cast_value(value.clone(), from, to, explicit, second);
-    Ok((again.as_ref() == Ok(&converted)).then_some(converted))
+    let mut others = others
+        .iter()
+        .map(|other| cast_value(value.clone(), from, to, explicit, other));
+    match converted {
+        Ok(converted) => Ok(others
+            .all(|again| again.as_ref() == Ok(&converted))
+            .then_some(converted)),
+        // What one session cannot read, another may.
+        Err(_) if others.any(|again| again.is_ok()) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A comparison of two typed operands, with the casts it needs. Numbers of two types are compared as they are; `char(n)` is

@@ -193,6 +193,13 @@ impl World {
         self.idle[session].is_some()
     }
 
+    /// How long the client of a session that is idle may be silent.
+    pub fn idle_timeout_us(&self, session: usize) -> Option<i64> {
+        self.idle[session]
+            .as_ref()
+            .and_then(|session| session.idle_timeout_us())
+    }
+
     /// Hands requests to a session that is idle.
     pub fn send(&mut self, session: usize, requests: impl IntoIterator<Item = Request>) {
         let idle = self.idle[session].take().expect("the session is idle");

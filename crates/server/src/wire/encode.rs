@@ -128,7 +128,7 @@ impl PgResponder {
         self.put_text(&column.name);
         self.put_i32(column.table.map_or(0, |table| table.0 as i32));
         self.put_u16(column.column_number as usize);
-        self.put_i32(column.data_type.oid() as i32);
+        self.put_i32(column.told_type.unwrap_or(column.data_type.oid()) as i32);
         self.put_u16(column.data_type.length() as usize);
         self.put_i32(column.modifier);
         self.put_u16(usize::from(format == Format::Binary));
@@ -345,6 +345,7 @@ mod tests {
             modifier: -1,
             table: None,
             column_number: 0,
+            told_type: None,
         }
     }
 

@@ -153,6 +153,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             database: asked.database,
             settings: asked.settings,
             peer,
+            server: std::sync::Arc::clone(&self.shared.shown),
         };
         let opened = self.engine.open_session(start, &mut responder);
         let registered = opened.and_then(|opened| Ok((opened, self.shared.register(session, self.index)?)));

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) passwords: Option<Passwords>,
     pub(crate) counters: Arc<WireCounters>,
     pub(crate) ports: Vec<Arc<WorkerPort>>,
+    /// What SHOW tells of the server.
+    pub(crate) shown: Arc<[(String, String)]>,
     sessions: Mutex<HashMap<i32, Registered>>,
     last_session: AtomicU64,
 }
@@ -52,6 +54,32 @@ struct Registered {
     session: SessionId,
 }
 
+/// Settings that the server fixes, by name.
+fn shown(settings: &ServerSettings, has_tls: bool) -> Arc<[(String, String)]> {
+    let port = settings.listen.first().map_or(0, SocketAddr::port);
+    let addresses: Vec<String> = settings.listen.iter().map(|address| address.ip().to_string()).collect();
+    let shown = [
+        ("listen_addresses", Some(addresses.join(", "))),
+        ("max_connections", Some(settings.connections_max.to_string())),
+        ("port", Some(port.to_string())),
+        ("shared_buffers", settings.memory_bytes.map(show_bytes)),
+        ("ssl", Some(if has_tls { "on" } else { "off" }.to_owned())),
+    ];
+    let shown = shown
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    shown.collect()
+}
+
+/// In the largest unit that needs no fraction.
+fn show_bytes(bytes: u64) -> String {
+    let units = [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB")];
+    match units.into_iter().find(|(size, _)| bytes.is_multiple_of(*size)) {
+        Some((size, unit)) => format!("{}{unit}", bytes / size),
+        None => format!("{}kB", bytes >> 10),
+    }
+}
+
 impl Shared {
     pub(crate) fn new(
         settings: ServerSettings,
@@ -60,6 +88,7 @@ impl Shared {
         ports: Vec<Arc<WorkerPort>>,
     ) -> Shared {
         Shared {
+            shown: shown(&settings, tls.is_some()),
             settings,
             tls,
             passwords,

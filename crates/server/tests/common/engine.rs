@@ -219,6 +219,7 @@ fn columns() -> [OutputColumn; 1] {
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     }]
 }
 

@@ -4,7 +4,7 @@ use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::types::{TypeName, bind_type_name};
-use super::{Context, located, user_name};
+use super::{Context, located, object_name};
 use crate::catalog::{Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
 use crate::parser::syntax::{cut, fold};
 use crate::parser::utility::SequenceOptions;
@@ -31,7 +31,7 @@ pub(super) struct Definition<'a, 'c> {
 impl Context<'_> {
     pub(super) fn create_table(&self, statement: &ast::CreateTable) -> Result<SchemaChange> {
         refuse_parts(statement)?;
-        let name = user_name(&statement.name)?;
+        let name = self.new_name(&object_name(&statement.name)?)?;
         let mut definition = Definition::new(self, &name);
         for column in &statement.columns {
             definition.column(column)?;
@@ -474,7 +474,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         {
             return Err(Error::unsupported("a deferrable constraint"));
         }
-        let referenced_table = user_name(&key.foreign_table)?;
+        let referenced_table = self.context.old_name(&key.foreign_table)?;
         let referred = if referenced_table == self.table.name {
             Some(&self.table)
         } else {
@@ -559,9 +559,11 @@ fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAct
 /// `nextval('name')` cast to a column's type, and its text.
 fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
     let resolved = resolve_function("nextval", &[DataType::Text])?;
+    // The text is read as an identifier.
+    let name = crate::system_tables::quoted(name);
     let call = Expr::Call {
         function: resolved.function,
-        arguments: vec![Expr::Literal(Value::text(name))],
+        arguments: vec![Expr::Literal(Value::text(&name))],
     };
     let cast = rubato_formula::cast_expr(
         call,

@@ -66,6 +66,10 @@ impl<'a> ExpressionBinder<'a> {
                 "stack depth limit exceeded",
             ));
         }
+        if let ast::Expr::Nested(inner) = expr {
+            // As deep as the text nests, and there is stack for that.
+            return self.bind(inner);
+        }
         self.depth.set(self.depth.get() + 1);
         let bound = self.bind_inner(expr);
         self.depth.set(self.depth.get() - 1);

@@ -8,6 +8,7 @@ use super::{Context, NamedRelation, located, object_name};
 use crate::parser::syntax::fold;
 use crate::plan::{JoinKind, Relation};
 use crate::planner::{Query, QueryRelation};
+use crate::system_tables;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Comparison, Expr};
 use sqlparser::ast::{self, Spanned};
@@ -141,6 +142,12 @@ impl Context<'_> {
                 sample: None,
                 ..
             } => {
+                if let [ast::ObjectNamePart::Identifier(word)] = name.0.as_slice()
+                    && word.quote_style.is_none()
+                    && NILADIC.contains(&fold(word).as_str())
+                {
+                    return self.call(name, &[], alias.as_ref(), state, factor);
+                }
                 let relation = self.relation(name)?;
                 let (own, columns) = match &relation {
                     NamedRelation::Table(table) => (table.name.clone(), None),
@@ -160,11 +167,16 @@ impl Context<'_> {
                 name,
                 alias,
                 args: Some(args),
+                with_ordinality: false,
                 ..
-            } => self.series(name, &args.args, alias.as_ref(), state, factor),
-            ast::TableFactor::Function { name, args, alias, .. } => {
-                self.series(name, args, alias.as_ref(), state, factor)
-            }
+            } => self.call(name, &args.args, alias.as_ref(), state, factor),
+            ast::TableFactor::Function {
+                name,
+                args,
+                alias,
+                with_ordinality: false,
+                ..
+            } => self.call(name, args, alias.as_ref(), state, factor),
             ast::TableFactor::Derived {
                 lateral: false,
                 subquery: query,
@@ -210,8 +222,10 @@ impl Context<'_> {
         let Some(relation) = state.scope.relations.last_mut() else {
             return Ok(());
         };
-        let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
+        let mut visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
         let mut names = alias.columns.iter();
+        let count = visible.by_ref().count();
+        let visible = relation.columns.iter_mut().filter(|column| column.hidden == Hidden::No);
         for (column, name) in visible.zip(names.by_ref()) {
             column.name = fold(&name.name);
         }
@@ -219,11 +233,56 @@ impl Context<'_> {
             return Err(Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
                 format!(
-                    "table \"{}\" has fewer columns available than specified",
-                    relation.alias
+                    "table \"{}\" has {count} columns available but {} columns specified",
+                    relation.alias,
+                    alias.columns.len()
                 ),
             ));
         }
+        Ok(())
+    }
+
+    /// A function: of rows, or a scalar one, which is one row of one column.
+    fn call(
+        &self,
+        name: &ast::ObjectName,
+        arguments: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let path = object_name(name)?;
+        let bare = path.last().cloned().unwrap_or_default();
+        let is_system =
+            matches!(path.as_slice(), [_]) || matches!(path.as_slice(), [schema, _] if schema == "pg_catalog");
+        if bare == "generate_series" {
+            return self.series(name, arguments, alias, state, factor);
+        }
+        let alias_name = alias.map_or_else(|| bare.clone(), |alias| fold(&alias.name));
+        self.check_alias(&alias_name, &state.scope, factor)?;
+        if is_system
+            && arguments.is_empty()
+            && let Some(function) = system_tables::function(&bare)
+        {
+            state.scope.push(&alias_name, function.scope_columns(), None);
+            self.rename(alias, state)?;
+            push(state, Relation::System(function.name.to_owned()));
+            return Ok(());
+        }
+        let empty = Scope::default();
+        let binder = ExpressionBinder::new(self, &empty, "functions in FROM");
+        let typed = self.settle(binder.named_call(name, arguments)?)?;
+        let column = ScopeColumn {
+            name: alias_name.clone(),
+            column_type: ColumnType {
+                data_type: typed.data_type,
+                modifier: typed.modifier,
+            },
+            hidden: Hidden::No,
+        };
+        state.scope.push(&alias_name, vec![column], None);
+        self.rename(alias, state)?;
+        push(state, Relation::Values(vec![vec![typed.expr]]));
         Ok(())
     }
 
@@ -315,6 +374,21 @@ impl Context<'_> {
         Ok((rows, names))
     }
 }
+
+/// Functions that are called without brackets, and so can be no tables.
+const NILADIC: [&str; 11] = [
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+    "user",
+];
 
 fn push(state: &mut From, relation: Relation) {
     let Some(named) = state.scope.relations.last() else {

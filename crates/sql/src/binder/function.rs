@@ -9,11 +9,39 @@ use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, resolve_aggregate};
 use sqlparser::ast::{self, Spanned};
 
+/// `'name'` of `'name'::regclass`.
+fn without_regclass(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Cast {
+            expr: inner, data_type, ..
+        } if matches!(**inner, ast::Expr::Value(_)) && data_type.to_string().eq_ignore_ascii_case("regclass") => inner,
+        other => other,
+    }
+}
+
 impl ExpressionBinder<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Typed> {
         let span = function.name.span();
         let bound = self.function_inner(function);
         located(self.context, span, bound)
+    }
+
+    /// A call that stands in FROM.
+    pub(super) fn named_call(&self, name: &ast::ObjectName, arguments: &[ast::FunctionArg]) -> Result<Typed> {
+        self.function(&ast::Function {
+            name: name.clone(),
+            uses_odbc_syntax: false,
+            parameters: ast::FunctionArguments::None,
+            args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+                duplicate_treatment: None,
+                args: arguments.to_vec(),
+                clauses: Vec::new(),
+            }),
+            filter: None,
+            null_treatment: None,
+            over: None,
+            within_group: Vec::new(),
+        })
     }
 
     fn function_inner(&self, function: &ast::Function) -> Result<Typed> {
@@ -54,6 +82,13 @@ impl ExpressionBinder<'_> {
             }
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
+                let mut arguments = arguments;
+                if matches!(name, "nextval" | "currval" | "setval")
+                    && let Some(first) = arguments.first_mut()
+                {
+                    // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
+                    *first = without_regclass(first);
+                }
                 let arguments = self.bind_all(&arguments)?;
                 self.call_or_cast(name, arguments)
             }

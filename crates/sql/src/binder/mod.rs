@@ -17,7 +17,7 @@ mod types;
 mod utility;
 
 use crate::catalog::{Catalog, Table};
-use crate::parser::syntax::{Source, fold, parse_statement};
+use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, Relation};
@@ -47,9 +47,32 @@ pub trait BindSettings {
         TextContext::default()
     }
 
+    /// Where unqualified names are looked for and made. Plans for another one are not shared.
+    fn search_path(&self) -> SearchPath {
+        SearchPath::default()
+    }
+
     /// Whether the statement may name parameters. 42P02 if it does and may not.
     fn takes_parameters(&self) -> bool {
         true
+    }
+}
+
+/// What a search path comes to here, where users' relations are in the schema `public`.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchPath {
+    /// Unqualified names find what is in `public`.
+    pub sees_public: bool,
+    /// Where unqualified names are made.
+    pub creates_in: Option<&'static str>,
+}
+
+impl Default for SearchPath {
+    fn default() -> SearchPath {
+        SearchPath {
+            sees_public: true,
+            creates_in: Some("public"),
+        }
     }
 }
 
@@ -87,12 +110,26 @@ fn bind_source(
     if let Some(syntax) = parse_utility(source)? {
         return utility::bind_utility(syntax, source, literals, declared, catalog, settings);
     }
+    with_stack_for(source.text, || {
+        bind_grammar(source, literals, declared, catalog, settings)
+    })
+}
+
+/// Binds a statement of the library's grammar.
+fn bind_grammar(
+    source: Source<'_>,
+    literals: &[Literal],
+    declared: &[DataType],
+    catalog: &Catalog,
+    settings: &dyn BindSettings,
+) -> Result<Statement> {
     let parsed = parse_statement(source)?;
     let highest = crate::parser::highest_parameter(source.text).unwrap_or(0);
     let context = Context {
         source,
         catalog,
         text: settings.text_context(),
+        search_path: settings.search_path(),
         parameters: RefCell::new(Parameters::new(
             highest,
             literals,
@@ -122,6 +159,8 @@ pub(crate) struct Context<'a> {
     pub catalog: &'a Catalog,
     /// For reading literals.
     pub text: TextContext,
+    /// For unqualified names.
+    pub search_path: SearchPath,
     /// Parameter types.
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
@@ -158,7 +197,7 @@ impl Context<'_> {
         if let Some(system) = system_tables::find(schema, name) {
             return Ok(NamedRelation::System(system));
         }
-        if schema.is_none_or(|schema| schema == "public")
+        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
             && let Some(table) = self.catalog.tables.get(name)
         {
             self.tables.borrow_mut().insert(table.name.clone(), table.version);
@@ -178,6 +217,27 @@ impl Context<'_> {
         }
     }
 
+    /// The name of a table or sequence to be created. 3F000 or 42501 where the search path has no place for it.
+    pub fn new_name(&self, path: &[String]) -> Result<String> {
+        match (path, self.search_path.creates_in) {
+            ([_], None) => {
+                let message = "no schema has been selected to create in";
+                Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message))
+            }
+            ([name], Some(schema)) => user_path(&[schema.to_owned(), name.clone()]),
+            (path, _) => user_path(path),
+        }
+    }
+
+    /// The name of a table, index or sequence that is there already, if it is. 42P01 where the search path does not lead to it.
+    pub fn old_name(&self, name: &ast::ObjectName) -> Result<String> {
+        let path = object_name(name)?;
+        if path.len() == 1 && !self.search_path.sees_public {
+            return located(self, sqlparser::ast::Spanned::span(name), Err(no_relation(&path[0])));
+        }
+        user_path(&path)
+    }
+
     /// The number of the relation that `'name'::regclass` means; `None` if the operand is no such name.
     pub fn relation_number(&self, operand: &ast::Expr) -> Result<Option<Typed>> {
         let ast::Expr::Value(value) = operand else {
@@ -189,15 +249,7 @@ impl Context<'_> {
         if text.is_empty() || text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
-        let path: Vec<String> = text
-            .split('.')
-            .map(
-                |part| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-                    Some(quoted) => quoted.to_owned(),
-                    None => part.to_ascii_lowercase(),
-                },
-            )
-            .collect();
+        let path = name_of_text(text)?;
         let (_, name) = split_path(&path)?;
         let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
         let number = match (self.relation_by_path(&path), sequence) {
@@ -257,6 +309,49 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Vec<String>> {
         .collect()
 }
 
+/// The parts of a name that is given as text, as in `nextval('public."Quoted"')`: folded unless quoted. 42602 for other text.
+pub(crate) fn name_of_text(text: &str) -> Result<Vec<String>> {
+    let invalid = || Error::new(SqlState::INVALID_NAME, "invalid name syntax");
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start();
+    loop {
+        let part;
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut name = String::new();
+            let mut behind = quoted;
+            loop {
+                let (before, after) = behind.split_once('"').ok_or_else(invalid)?;
+                name.push_str(before);
+                match after.strip_prefix('"') {
+                    Some(after) => behind = after,
+                    None => {
+                        rest = after;
+                        break;
+                    }
+                }
+                name.push('"');
+            }
+            part = name;
+        } else {
+            let end = rest
+                .find(|c: char| c == '.' || c.is_ascii_whitespace())
+                .unwrap_or(rest.len());
+            part = rest[..end].to_ascii_lowercase();
+            rest = &rest[end..];
+        }
+        if part.is_empty() {
+            return Err(invalid());
+        }
+        parts.push(cut(part));
+        rest = rest.trim_start();
+        match rest.strip_prefix('.') {
+            Some(next) => rest = next.trim_start(),
+            None if rest.is_empty() => return Ok(parts),
+            None => return Err(invalid()),
+        }
+    }
+}
+
 /// Schema and name of a path, with the database left out.
 pub(crate) fn split_path(path: &[String]) -> Result<(Option<&str>, &str)> {
     match path {
@@ -295,8 +390,11 @@ pub(crate) fn user_path(path: &[String]) -> Result<String> {
 }
 
 pub(crate) fn is_known_schema(schema: &str) -> bool {
-    matches!(schema, "public" | "pg_catalog" | "information_schema" | "rubato")
+    SCHEMAS.contains(&schema)
 }
+
+/// Every schema there is.
+pub(crate) const SCHEMAS: [&str; 4] = ["public", "pg_catalog", "information_schema", "rubato"];
 
 /// Binds a part of `outer`, so that positions are those of the whole.
 fn bind_part(

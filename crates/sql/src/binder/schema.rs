@@ -3,10 +3,10 @@
 use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
-use super::{Context, located, user_name, user_path};
+use super::{Context, located, object_name, user_name, user_path};
 use crate::catalog::{Index, Table};
 use crate::parser::syntax::fold;
-use crate::parser::utility::SequenceSyntax;
+use crate::parser::utility::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
@@ -18,7 +18,7 @@ impl Context<'_> {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
             ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
-            ast::Statement::Truncate(truncate) => truncate_change(truncate)?,
+            ast::Statement::Truncate(truncate) => self.truncate_change(truncate)?,
             ast::Statement::Drop {
                 object_type,
                 if_exists,
@@ -26,7 +26,12 @@ impl Context<'_> {
                 cascade,
                 ..
             } => {
-                let names = names.iter().map(user_name).collect::<Result<Vec<_>>>()?;
+                // What is out of sight does not exist.
+                let is_seen = |name: &&ast::ObjectName| {
+                    !*if_exists || self.search_path.sees_public || object_name(name).is_ok_and(|path| path.len() > 1)
+                };
+                let names = names.iter().filter(is_seen);
+                let names = names.map(|name| self.old_name(name)).collect::<Result<Vec<_>>>()?;
                 match object_type {
                     ast::ObjectType::Table => SchemaChange::DropTable {
                         names,
@@ -50,7 +55,7 @@ impl Context<'_> {
                     other => return Err(Error::unsupported(format!("DROP {other}"))),
                 }
             }
-            other => return Err(unsupported_statement(other)),
+            other => return Err(unsupported_statement(other, self.source.text)),
         };
         Ok(Statement::Utility(Arc::new(Utility::Schema(change))))
     }
@@ -114,24 +119,80 @@ impl Context<'_> {
                 }
             },
         };
-        let name = user_path(&syntax.name)?;
+        let name = self.new_name(&syntax.name)?;
         let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
-        if let Some([.., table, column]) = syntax.owned_by.as_deref() {
-            let table = self
-                .catalog
-                .tables
-                .get(table)
-                .ok_or_else(|| super::no_relation(table))?;
-            sequence.owned_by = Some((table.name.clone(), find_column(table, column)?));
-        }
+        sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
         Ok(SchemaChange::CreateSequence {
             sequence,
             if_not_exists: syntax.if_not_exists,
         })
     }
 
+    pub(super) fn alter_sequence(&self, syntax: &AlterSequenceSyntax) -> Result<SchemaChange> {
+        let name = user_path(&syntax.name)?;
+        let is_seen = syntax.name.len() > 1 || self.search_path.sees_public;
+        let Some(before) = self.catalog.sequences.get(&name).filter(|_| is_seen) else {
+            return Ok(SchemaChange::AlterSequence {
+                name,
+                if_exists: syntax.if_exists,
+                sequence: None,
+                restart: None,
+            });
+        };
+        let given = &syntax.options;
+        let without = |what: &str| syntax.without.contains(&what);
+        let bound = |given: Option<i64>, what: &str, before: i64| match given {
+            None if without(what) => None,
+            given => given.or(Some(before)),
+        };
+        // As if it were made with what it has and what is said now.
+        let options = SequenceOptions {
+            start: given.start.or(Some(before.start)),
+            increment: given.increment.or(Some(before.increment)),
+            minimum: bound(given.minimum, "minvalue", before.minimum),
+            maximum: bound(given.maximum, "maxvalue", before.maximum),
+            cycle: given.cycle || (before.cycle && !without("cycle")),
+        };
+        let mut sequence = new_sequence(&name, DataType::Int8, &options)?;
+        sequence.id = before.id;
+        sequence.owned_by = match &syntax.owned_by {
+            None => before.owned_by.clone(),
+            Some(owner) => self.sequence_owner(owner.as_deref())?,
+        };
+        let restart = syntax.restart.map(|with| with.unwrap_or(sequence.start));
+        for (is_beyond, side, bound) in [
+            (restart < Some(sequence.minimum), "less than MINVALUE", sequence.minimum),
+            (
+                restart > Some(sequence.maximum),
+                "greater than MAXVALUE",
+                sequence.maximum,
+            ),
+        ] {
+            if let Some(restart) = restart.filter(|_| is_beyond) {
+                let message = format!("RESTART value ({restart}) cannot be {side} ({bound})");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        }
+        Ok(SchemaChange::AlterSequence {
+            name,
+            if_exists: syntax.if_exists,
+            sequence: Some(sequence),
+            restart,
+        })
+    }
+
+    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(String, usize)>> {
+        let Some([.., table, column]) = owner else {
+            return Ok(None);
+        };
+        let table = self.catalog.tables.get(table);
+        let table =
+            table.ok_or_else(|| super::no_relation(&owner.map_or_else(String::new, |owner| owner.join("."))))?;
+        Ok(Some((table.name.clone(), find_column(table, column)?)))
+    }
+
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
-        let name = user_name(&statement.name)?;
+        let name = self.old_name(&statement.name)?;
         let Some(table) = self.catalog.tables.get(&name) else {
             if statement.if_exists {
                 return Ok(SchemaChange::AlterTable {
@@ -285,6 +346,21 @@ impl Context<'_> {
             other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
         })
     }
+
+    fn truncate_change(&self, truncate: &ast::Truncate) -> Result<SchemaChange> {
+        if truncate.partitions.is_some() {
+            return Err(Error::unsupported("TRUNCATE of partitions"));
+        }
+        Ok(SchemaChange::Truncate {
+            names: truncate
+                .table_names
+                .iter()
+                .map(|target| self.old_name(&target.name))
+                .collect::<Result<_>>()?,
+            restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
+            cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
+        })
+    }
 }
 
 /// What `after` has and `before` has not, as actions.
@@ -326,32 +402,18 @@ fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterActi
     );
 }
 
-fn truncate_change(truncate: &ast::Truncate) -> Result<SchemaChange> {
-    if truncate.partitions.is_some() {
-        return Err(Error::unsupported("TRUNCATE of partitions"));
-    }
-    Ok(SchemaChange::Truncate {
-        names: truncate
-            .table_names
-            .iter()
-            .map(|target| user_name(&target.name))
-            .collect::<Result<_>>()?,
-        restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
-        cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
-    })
-}
-
 fn nothing_dropped(tag: &'static str) -> Statement {
     Statement::Utility(Arc::new(Utility::Maintenance { tag }))
 }
 
 /// 0A000 with the statement's first words.
-fn unsupported_statement(statement: &ast::Statement) -> Error {
+fn unsupported_statement(statement: &ast::Statement, source: &str) -> Error {
+    if let Some(error) = crate::parser::unsupported::unsupported_construct(source) {
+        return error;
+    }
     let text = statement.to_string();
     let words: Vec<&str> = text.split_whitespace().take(2).collect();
     let all_letters = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
     let name: Vec<&str> = words.iter().copied().filter(all_letters).collect();
-    Error::unsupported(name.join(" ")).with_hint(
-        "This version has tables, indexes and sequences; no views, schemas, functions, triggers, types, roles or grants.",
-    )
+    Error::unsupported(name.join(" ")).with_hint(crate::parser::unsupported::HINT)
 }

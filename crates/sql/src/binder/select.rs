@@ -503,6 +503,7 @@ fn output_column(item: &Item) -> OutputColumn {
         modifier: item.typed.modifier,
         table: item.origin.map(|(table, _)| table),
         column_number: item.origin.map_or(0, |(_, number)| number),
+        told_type: None,
     }
 }
 
@@ -577,28 +578,42 @@ pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
 
 /// The name that PostgreSQL gives to a column without an alias.
 fn column_name(expr: &ast::Expr) -> String {
-    name_of(expr).unwrap_or_else(|| "?column?".to_owned())
+    match name_of(expr) {
+        Some(Label::Own(name) | Label::Weak(name)) => name,
+        None => "?column?".to_owned(),
+    }
 }
 
-fn name_of(expr: &ast::Expr) -> Option<String> {
+/// What an expression would name its column.
+enum Label {
+    /// After a column or a function.
+    Own(String),
+    /// After a type or a CASE: a cast around it names the column anew.
+    Weak(String),
+}
+
+fn name_of(expr: &ast::Expr) -> Option<Label> {
     use ast::Expr as Ast;
-    let fixed = |name: &str| Some(name.to_owned());
+    let fixed = |name: &str| Some(Label::Own(name.to_owned()));
     match expr {
-        Ast::Identifier(name) => Some(fold(name)),
-        Ast::CompoundIdentifier(names) => names.last().map(fold),
+        Ast::Identifier(name) => Some(Label::Own(fold(name))),
+        Ast::CompoundIdentifier(names) => names.last().map(fold).map(Label::Own),
         Ast::Nested(inner) => name_of(inner),
         Ast::Collate { expr, .. } => name_of(expr),
-        Ast::Function(function) => function.name.0.last().and_then(ast::ObjectNamePart::as_ident).map(fold),
-        Ast::Cast { expr, data_type, .. } => name_of(expr).or_else(|| type_label(data_type)),
-        Ast::TypedString(typed) => type_label(&typed.data_type),
-        Ast::Interval(_) => fixed("interval"),
-        Ast::Case { else_result, .. } => {
-            let inner = else_result
-                .as_deref()
-                .filter(|inner| !matches!(inner, Ast::Value(_)))
-                .and_then(name_of);
-            inner.or_else(|| fixed("case"))
+        Ast::Function(function) => {
+            let name = function.name.0.last().and_then(ast::ObjectNamePart::as_ident);
+            name.map(fold).map(Label::Own)
         }
+        Ast::Cast { expr, data_type, .. } => match name_of(expr) {
+            Some(Label::Own(name)) => Some(Label::Own(name)),
+            inner => type_label(data_type).map(Label::Weak).or(inner),
+        },
+        Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
+        Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
+        Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
+            Some(Label::Own(name)) => Some(Label::Own(name)),
+            _ => Some(Label::Weak("case".to_owned())),
+        },
         Ast::Extract { .. } => fixed("extract"),
         Ast::Substring { shorthand: true, .. } => fixed("substr"),
         Ast::Substring { .. } => fixed("substring"),
@@ -612,7 +627,6 @@ fn name_of(expr: &ast::Expr) -> Option<String> {
             Some(ast::TrimWhereField::Trailing) => fixed("rtrim"),
             _ => fixed("btrim"),
         },
-        Ast::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => fixed("bool"),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use super::expression::ExpressionBinder;
 use super::parameters::Parameters;
 use super::scope::Scope;
 use super::types::bind_type;
-use super::{BindSettings, Context, NamedRelation, bind_part, bind_source};
+use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source};
 use crate::catalog::Catalog;
 use crate::client::OutputColumn;
 use crate::parser::Literal;
@@ -39,9 +39,11 @@ pub(super) fn bind_utility(
             statement,
         } => {
             let statement = bind_source(source.tail(statement), literals, declared, catalog, settings)?;
-            if !matches!(statement, Statement::Planned(_)) {
+            let is_execute =
+                matches!(&statement, Statement::Utility(utility) if matches!(**utility, Utility::Execute { .. }));
+            if !is_execute && !matches!(statement, Statement::Planned(_)) {
                 return Err(Error::unsupported(
-                    "EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE and VALUES",
+                    "EXPLAIN of anything but SELECT, INSERT, UPDATE, DELETE, VALUES and EXECUTE",
                 ));
             }
             Utility::Explain {
@@ -99,6 +101,10 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Copy(context.copy(*copy, settings)?)
         }
+        Syntax::AlterSequence(sequence) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.alter_sequence(&sequence)?)
+        }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.create_sequence(&sequence)?)
@@ -114,6 +120,10 @@ impl BindSettings for WithParameters<'_> {
     fn text_context(&self) -> TextContext {
         self.0.text_context()
     }
+
+    fn search_path(&self) -> SearchPath {
+        self.0.search_path()
+    }
 }
 
 fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
@@ -121,6 +131,7 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
         source,
         catalog,
         text: settings.text_context(),
+        search_path: settings.search_path(),
         parameters: RefCell::new(Parameters::default()),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
@@ -171,6 +182,7 @@ impl<'a> Context<'a> {
             source: part,
             catalog: self.catalog,
             text: self.text.clone(),
+            search_path: self.search_path,
             parameters: RefCell::new(Parameters::default()),
             noted: RefCell::new(BTreeMap::new()),
             tables: RefCell::new(BTreeMap::new()),
@@ -198,6 +210,9 @@ impl<'a> Context<'a> {
             quote: copy.options.quote,
             escape: copy.options.escape,
             force_quote: Vec::new(),
+            match_header: copy.options.match_header,
+            force_null: Vec::new(),
+            force_not_null: Vec::new(),
         };
         match (&copy.table, copy.query) {
             (Some(path), _) => self.copy_table(path, &copy.columns, &mut statement)?,
@@ -205,21 +220,27 @@ impl<'a> Context<'a> {
             (None, None) => return Err(Error::internal("COPY without a table or query")),
         }
         let names: Vec<&str> = statement.output.iter().map(|column| column.name.as_str()).collect();
-        statement.force_quote = match &copy.options.force_quote {
-            None => (0..names.len()).collect(),
-            Some(wanted) => wanted
-                .iter()
-                .map(|name| {
-                    names.iter().position(|other| other == name).ok_or_else(|| {
-                        Error::new(
-                            SqlState::INVALID_COLUMN_REFERENCE,
-                            format!("FORCE_QUOTE column \"{name}\" not referenced by COPY"),
-                        )
-                    })
+        let places = |option: &str, wanted: &[String]| -> Result<Vec<usize>> {
+            let place = |name: &String| {
+                names.iter().position(|other| other == name).ok_or_else(|| {
+                    let message = format!("{option} column \"{name}\" not referenced by COPY");
+                    Error::new(SqlState::INVALID_COLUMN_REFERENCE, message)
                 })
-                .collect::<Result<_>>()?,
+            };
+            wanted.iter().map(place).collect()
         };
-        Ok(statement)
+        let force_null = places("FORCE_NULL", &copy.options.force_null)?;
+        let force_not_null = places("FORCE_NOT_NULL", &copy.options.force_not_null)?;
+        let force_quote = match &copy.options.force_quote {
+            None => (0..names.len()).collect(),
+            Some(wanted) => places("FORCE_QUOTE", wanted)?,
+        };
+        Ok(CopyStatement {
+            force_quote,
+            force_null,
+            force_not_null,
+            ..statement
+        })
     }
 
     fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {
@@ -266,6 +287,7 @@ impl<'a> Context<'a> {
                     modifier,
                     table: Some(TableId(table.oid)),
                     column_number,
+                    told_type: None,
                 }
             })
             .collect();

@@ -115,6 +115,7 @@ impl Task {
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
             | StorageWork::StartSequence { .. }
+            | StorageWork::AlterSequence { .. }
             | StorageWork::DropSequence { .. } => return Ok(None),
             StorageWork::FillIndex { table, index } => (table, Doing::FillIndex(*index)),
             StorageWork::Rewrite { table, .. } => (table, Doing::Rewrite),

@@ -32,7 +32,10 @@ pub(super) fn lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
     lines.push(format!("    ]{}", if figures.is_some() { "," } else { "" }));
     if let Some(figures) = figures {
         lines.push(format!("    \"Rows\": {},", figures.rows));
-        lines.push(format!("    \"Execution time us\": {}", figures.time_us));
+        lines.push(format!(
+            "    \"Execution Time\": {:.3}",
+            figures.time_us as f64 / 1000.0
+        ));
     }
     lines.extend(["  }".to_owned(), "]".to_owned()]);
     lines

@@ -9,6 +9,7 @@ pub(crate) mod lexer;
 mod normalise;
 mod script;
 pub(crate) mod syntax;
+pub(crate) mod unsupported;
 pub(crate) mod utility;
 
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
@@ -20,7 +21,7 @@ pub(crate) use syntax::at_semicolon;
 pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {
     let source = syntax::Source::new(sql);
     let checked = match utility::parse_utility(source) {
-        Ok(None) => syntax::parse_statement(source).map(|_| ()),
+        Ok(None) => syntax::with_stack_for(sql, || syntax::parse_statement(source).map(drop)),
         Ok(Some(_)) => Ok(()),
         Err(error) => Err(error),
     };

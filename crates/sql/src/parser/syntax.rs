@@ -1,19 +1,28 @@
 //! The library's grammar behind our errors and limits.
 
 use super::lexer::{Lexer, TokenKind, character_position};
+use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
-/// The largest statement text; larger loads go through COPY.
-pub(crate) const STATEMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The largest statement text: what a message may hold.
+pub(crate) const STATEMENT_BYTES_MAX: usize = 256 << 20;
+/// How many tokens it may have, each of which takes some 400 bytes while the statement is read; larger loads go through COPY.
+const TOKENS_MAX: usize = 4 << 20;
 /// How deep parentheses, CASE and casts may nest.
-const NESTING_MAX: usize = 300;
-/// How many operators one expression may chain without a comma or bracket between them. The syntax tree of a chain is as deep as
-/// the chain is long, and is dropped by recursion.
+const NESTING_MAX: usize = 1000;
+/// How many operators one expression may chain without a comma, AND, OR or bracket between them. The syntax tree of a chain is as
+/// deep as the chain is long, and what it is bound to is evaluated by recursion.
 const CHAIN_MAX: usize = 1500;
+/// How many terms AND and OR may join. They are bound to a list; only the syntax tree is deep.
+const TERMS_MAX: usize = 50_000;
+/// How many queries UNION and its kin may join.
+const QUERIES_MAX: usize = 1500;
+/// The stack on which deep syntax trees are made, bound and dropped, all of it by recursion.
+const DEEP_STACK_BYTES: usize = 256 << 20;
 /// PostgreSQL's NAMEDATALEN less one.
 const NAME_BYTES_MAX: usize = 63;
 
@@ -158,28 +167,48 @@ pub(crate) enum Overriding {
 /// Parses one statement that is not in the utility grammar.
 pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let mut overriding = None;
-    let blanked = blank_unknown_clauses(source.text, &mut overriding);
+    let blanked = blank_unknown_clauses(source, &mut overriding)?;
     let text = blanked.as_deref().unwrap_or(source.text);
     let source = Source { text, ..source };
     let statement = parse_tokens(source, table_as_select(tokens_of(source)?), |parser| {
         parser.parse_statement()
+    });
+    // The library knows only part of what this version does not have.
+    let statement = statement.map_err(|error| match error.code() {
+        SqlState::SYNTAX_ERROR => unsupported_construct(source.text).unwrap_or(error),
+        _ => error,
     })?;
     Ok(Parsed { statement, overriding })
 }
 
-/// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, and the lock
-/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here. `None` if there are none.
-fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Option<String> {
+/// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, the lock
+/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, ONLY, and the
+/// tablespace that there is. `None` if there are none. 42704 for any other tablespace.
+fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>) -> Result<Option<String>> {
+    let sql = source.text;
     let mut lexer = Lexer::new(sql);
     let mut words: Vec<(usize, usize)> = Vec::new();
     let mut blanks: Vec<(usize, usize)> = Vec::new();
+    let mut symbol = b' ';
+    let (mut has_from, mut is_schema) = (false, None);
     while let Ok(Some(token)) = lexer.next_token() {
+        let is = |word: &str| token.is(sql, word);
+        let is_schema = *is_schema.get_or_insert(is("create") || is("alter"));
+        if is_schema && let Some(clause) = tablespace_clause(source, &words, symbol, token)? {
+            blanks.extend(clause);
+            words.clear();
+            continue;
+        }
         if token.kind != TokenKind::Word {
+            if let TokenKind::Symbol(seen) = token.kind {
+                symbol = seen;
+            }
             words.clear();
             continue;
         }
         words.push((token.start, token.end));
-        if !["value", "update", "share"].iter().any(|last| token.is(sql, last)) {
+        has_from |= is("from");
+        if !["value", "update", "share", "only"].iter().any(|last| is(last)) {
             continue;
         }
         let tail: Vec<String> = words
@@ -201,18 +230,53 @@ fn blank_unknown_clauses(sql: &str, overriding: &mut Option<Overriding>) -> Opti
             }
             [.., "for", "no", "key", "update"] => &words[words.len() - 3..words.len() - 1],
             [.., "for", "key", "share"] => &words[words.len() - 2..words.len() - 1],
+            // Without rows there is nothing to lock.
+            [.., "for", "update" | "share"] if !has_from => &words[words.len() - 2..],
+            [.., "from" | "update" | "join", "only"] => &words[words.len() - 1..],
             _ => continue,
         };
         blanks.extend_from_slice(blanked);
     }
     if blanks.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut text = sql.to_owned();
     for (start, end) in blanks {
         text.replace_range(start..end, &" ".repeat(end - start));
     }
-    Some(text)
+    Ok(Some(text))
+}
+
+/// The places of `[USING INDEX] TABLESPACE name` that ends with this token.
+fn tablespace_clause(
+    source: Source<'_>,
+    words: &[(usize, usize)],
+    symbol: u8,
+    token: super::lexer::Token,
+) -> Result<Option<Vec<(usize, usize)>>> {
+    let word = |back: usize| {
+        let (start, end) = *words.get(words.len().checked_sub(back)?)?;
+        Some(&source.text[start..end])
+    };
+    let is = |back: usize, wanted: &str| word(back).is_some_and(|word| word.eq_ignore_ascii_case(wanted));
+    let clause = if is(1, "tablespace") && is(2, "index") && is(3, "using") {
+        3
+    } else if is(1, "tablespace") && words.len() == 1 && symbol == b')' {
+        1
+    } else {
+        return Ok(None);
+    };
+    let name = match token.kind {
+        TokenKind::Word => token.text(source.text).to_ascii_lowercase(),
+        TokenKind::QuotedWord => token.text(source.text).trim_matches('"').replace("\"\"", "\""),
+        _ => return Ok(None),
+    };
+    if name != "pg_default" {
+        let message = format!("tablespace \"{name}\" does not exist");
+        return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+    }
+    let words = words[words.len() - clause..].iter().copied();
+    Ok(Some(words.chain([(token.start, token.end)]).collect()))
 }
 
 /// Parses a comma-separated list of expressions.
@@ -337,66 +401,102 @@ fn parse_tokens<T>(
     }
 }
 
+/// Does what makes, binds and drops the syntax tree of a text with enough stack for it.
+pub(crate) fn with_stack_for<T>(text: &str, work: impl FnOnce() -> T) -> T {
+    // Nothing is deep in a short text: this is far more of anything that nests than the usual stack has no room for.
+    if text.len() < SHALLOW_BYTES_MAX {
+        return work();
+    }
+    match shape_of(Source::new(text)) {
+        Ok(shape) if shape.is_deep => stacker::grow(DEEP_STACK_BYTES, work),
+        _ => work(),
+    }
+}
+
+/// How many bytes a text must have to be looked at.
+const SHALLOW_BYTES_MAX: usize = 400;
+/// How deep a tree may be on the usual stack.
+const SHALLOW_MAX: usize = 200;
+
+/// What the tokens say of the syntax tree.
+struct Shape {
+    is_deep: bool,
+}
+
+/// What chains at one level of brackets.
+#[derive(Clone, Copy, Default)]
+struct Chains {
+    /// Operators of one term.
+    links: usize,
+    /// AND and OR.
+    terms: usize,
+    /// UNION and its kin.
+    queries: usize,
+}
+
 /// Refuses what would overflow the stack later: see [`CHAIN_MAX`].
 fn check_size(source: Source<'_>) -> Result<()> {
+    shape_of(source).map(|_| ())
+}
+
+fn shape_of(source: Source<'_>) -> Result<Shape> {
+    let too_long =
+        |what: String| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what).with_hint("Use COPY to load many rows.");
     if source.text.len() > STATEMENT_BYTES_MAX {
-        return Err(Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes"),
-        )
-        .with_hint("Use COPY to load many rows."));
+        return Err(too_long(format!(
+            "the statement is longer than {STATEMENT_BYTES_MAX} bytes"
+        )));
     }
     let mut lexer = Lexer::new(source.text);
-    let mut chains = vec![0usize];
+    let mut chains = vec![Chains::default()];
+    let mut shape = Shape { is_deep: false };
+    let mut tokens = 0;
     while let Some(token) = lexer
         .next_token()
         .map_err(|error| moved(error, source.characters_before))?
     {
-        let links = match token.kind {
-            TokenKind::Symbol(b'(' | b'[') => {
-                chains.push(0);
-                0
-            }
-            TokenKind::Symbol(b')' | b']') => {
-                if chains.len() > 1 {
-                    chains.pop();
-                }
-                0
-            }
-            TokenKind::Symbol(b'.') => 0,
-            TokenKind::Symbol(_) => 1,
-            TokenKind::Word => {
-                let word = token.text(source.text);
-                usize::from(CHAINING.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)))
-            }
-            _ => 0,
-        };
-        if let Some(chain) = chains.last_mut() {
-            let ends = matches!(token.kind, TokenKind::Symbol(b',' | b';'));
-            *chain = if ends { 0 } else { *chain + links };
+        tokens += 1;
+        if tokens > TOKENS_MAX {
+            return Err(too_long(format!("the statement has more than {TOKENS_MAX} tokens")));
         }
-        if chains.last().is_some_and(|chain| *chain > CHAIN_MAX) || chains.len() > NESTING_MAX {
+        let word = token.text(source.text);
+        let is_one_of = |words: &[&str]| words.iter().any(|keyword| word.eq_ignore_ascii_case(keyword));
+        match token.kind {
+            TokenKind::Symbol(b'(' | b'[') => chains.push(Chains::default()),
+            TokenKind::Symbol(b')' | b']') if chains.len() > 1 => drop(chains.pop()),
+            _ => {}
+        }
+        let Some(chain) = chains.last_mut() else { continue };
+        match token.kind {
+            TokenKind::Symbol(b',') => (chain.links, chain.terms) = (0, 0),
+            TokenKind::Symbol(b';') => *chain = Chains::default(),
+            TokenKind::Symbol(b'(' | b')' | b'[' | b']' | b'.') => {}
+            TokenKind::Symbol(_) => chain.links += 1,
+            TokenKind::Word if is_one_of(&["and", "or"]) => {
+                chain.terms += 1;
+                chain.links = 0;
+            }
+            TokenKind::Word if is_one_of(&["union", "except", "intersect"]) => {
+                *chain = Chains {
+                    queries: chain.queries + 1,
+                    ..Chains::default()
+                };
+            }
+            TokenKind::Word if is_one_of(&CHAINING) => chain.links += 1,
+            _ => {}
+        }
+        let chain = *chain;
+        shape.is_deep |= chain.links + chain.terms + chain.queries + chains.len() > SHALLOW_MAX;
+        let is_too_long = chain.links > CHAIN_MAX || chain.terms > TERMS_MAX || chain.queries > QUERIES_MAX;
+        if is_too_long || chains.len() > NESTING_MAX {
             return Err(too_complex());
         }
     }
-    Ok(())
+    Ok(shape)
 }
 
-/// Words that make a syntax tree one level deeper.
-const CHAINING: [&str; 12] = [
-    "and",
-    "or",
-    "not",
-    "is",
-    "union",
-    "except",
-    "intersect",
-    "collate",
-    "join",
-    "like",
-    "between",
-    "at",
-];
+/// Words that make a syntax tree one level deeper, besides AND and OR.
+const CHAINING: [&str; 7] = ["not", "is", "collate", "join", "like", "between", "at"];
 
 /// An error of a part of a text, moved to its place in the whole.
 pub(crate) fn moved(error: Error, characters: u32) -> Error {
@@ -477,9 +577,10 @@ mod tests {
     fn depth_and_length_are_bounded() {
         let nested = format!("select {}1{}", "(".repeat(3000), ")".repeat(3000));
         let chained = format!("select 1{}", "+1".repeat(50_000));
-        let many = format!("select 1 where {}", vec!["a = 1"; 20_000].join(" or "));
+        let many = format!("select 1 where {}", vec!["a = 1"; 60_000].join(" or "));
+        let queries = vec!["select 1, 2"; 20_000].join(" union ");
         let not = format!("select {} true", "not ".repeat(20_000));
-        for sql in [nested, chained, many, not] {
+        for sql in [nested, chained, many, not, queries] {
             assert_eq!(
                 parse_statement(Source::new(&sql)).unwrap_err().code(),
                 SqlState::STATEMENT_TOO_COMPLEX

@@ -10,11 +10,11 @@ use super::syntax::Source;
 use crate::statement::{CursorOptions, TransactionModes, Utility};
 use copy::copy;
 use cursors::{close, declare, fetch};
-use sequence::create_sequence;
+use sequence::{alter_sequence, create_sequence};
 
 pub(crate) use copy::CopySyntax;
 use rubato_base::{Error, Result, SqlState};
-pub(crate) use sequence::{SequenceOptions, SequenceSyntax};
+pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 
 /// A statement of the small grammar. Parts that need the catalog are still text: byte ranges of the source.
 pub(crate) enum Syntax {
@@ -49,6 +49,8 @@ pub(crate) enum Syntax {
     Copy(Box<CopySyntax>),
     /// CREATE SEQUENCE.
     CreateSequence(SequenceSyntax),
+    /// ALTER SEQUENCE.
+    AlterSequence(AlterSequenceSyntax),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -65,6 +67,9 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     }
     if first.is(source.text, "create") {
         return create_sequence(Cursor::new(source)?);
+    }
+    if first.is(source.text, "alter") {
+        return alter_sequence(Cursor::new(source)?);
     }
     let word = first.text(source.text).to_ascii_lowercase();
     let Some((_, parse)) = STATEMENTS.iter().find(|(keyword, _)| *keyword == word) else {
@@ -250,6 +255,9 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Syntax> {
             } else {
                 "session_authorization"
             };
+            if special == "role" && !cursor.accept_symbol(b'=') {
+                cursor.accept("to");
+            }
             return set_value(cursor, name.to_owned(), local);
         }
     }
@@ -271,9 +279,15 @@ fn set_value(cursor: &mut Cursor<'_>, name: String, local: bool) -> Result<Synta
             },
         );
     }
-    let mut values = vec![setting_value(cursor)?];
+    let value = |cursor: &mut Cursor<'_>| match name.as_str() {
+        "timezone" if cursor.at_keyword("interval") => zone_interval(cursor),
+        // Each value is one name, whatever it holds.
+        "search_path" => setting_value(cursor).map(|schema| crate::system_tables::quoted(&schema)),
+        _ => setting_value(cursor),
+    };
+    let mut values = vec![value(cursor)?];
     while cursor.accept_symbol(b',') {
-        values.push(setting_value(cursor)?);
+        values.push(value(cursor)?);
     }
     done(
         cursor,
@@ -285,6 +299,28 @@ fn set_value(cursor: &mut Cursor<'_>, name: String, local: bool) -> Result<Synta
     )
 }
 
+/// `INTERVAL '..' [HOUR | MINUTE | HOUR TO MINUTE]`, as a value that says the same without the words behind it.
+fn zone_interval(cursor: &mut Cursor<'_>) -> Result<String> {
+    cursor.expect("interval")?;
+    if cursor.accept_symbol(b'(') {
+        cursor.skip_parenthesis()?;
+    }
+    let text = cursor.text_literal()?;
+    let last = match cursor.accept_any(&["hour", "minute"]) {
+        Some("hour") if cursor.accept("to") => {
+            cursor.expect("minute")?;
+            Some("minutes")
+        }
+        Some("hour") => Some("hours"),
+        other => other.map(|_| "minutes"),
+    };
+    let is_number = text.trim().parse::<i64>().is_ok();
+    let unit = last
+        .filter(|_| is_number)
+        .map_or_else(String::new, |unit| format!(" {unit}"));
+    Ok(format!("INTERVAL '{text}{unit}'"))
+}
+
 fn setting_value(cursor: &mut Cursor<'_>) -> Result<String> {
     let Some(token) = cursor.peek() else {
         return Err(cursor.error());
@@ -292,10 +328,6 @@ fn setting_value(cursor: &mut Cursor<'_>) -> Result<String> {
     let text = token.text(cursor.source.text);
     match token.kind {
         TokenKind::Text | TokenKind::SpecialText => cursor.text_literal(),
-        TokenKind::Word if token.is(cursor.source.text, "interval") => {
-            cursor.advance();
-            cursor.text_literal()
-        }
         TokenKind::Word => {
             cursor.advance();
             Ok(text.to_ascii_lowercase())

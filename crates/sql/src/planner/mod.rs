@@ -93,6 +93,9 @@ fn calls_writer(plan: &SelectPlan) -> bool {
     plan.projection.iter().for_each(&mut look);
     plan.filter.iter().for_each(&mut look);
     for step in &plan.steps {
+        if let Relation::Values(rows) = &step.relation {
+            rows.iter().flatten().for_each(&mut look);
+        }
         step_expressions(step, &mut look);
     }
     if let Some(aggregate) = &plan.aggregate {

@@ -425,6 +425,7 @@ impl Change {
                 StorageWork::Create { .. }
                 | StorageWork::Drop { .. }
                 | StorageWork::StartSequence { .. }
+                | StorageWork::AlterSequence { .. }
                 | StorageWork::DropSequence { .. } => {}
             }
         }

@@ -82,6 +82,22 @@ impl Change {
                 self.create_sequence(sequence, *if_not_exists)?;
                 "CREATE SEQUENCE"
             }
+            SchemaChange::AlterSequence {
+                name,
+                if_exists,
+                sequence,
+                restart,
+            } => {
+                match sequence {
+                    Some(sequence) => self.alter_sequence(sequence, *restart),
+                    None if *if_exists => self.notice(
+                        SqlState::SUCCESSFUL_COMPLETION,
+                        format!("relation \"{name}\" does not exist, skipping"),
+                    ),
+                    None => return Err(no_table(name)),
+                }
+                "ALTER SEQUENCE"
+            }
             SchemaChange::DropSequence { names, if_exists } => {
                 self.drop_sequences(names, *if_exists)?;
                 "DROP SEQUENCE"
@@ -458,6 +474,15 @@ impl Change {
             name: sequence.name.clone(),
         });
         self.catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
+    }
+
+    fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
+        let name = sequence.name.clone();
+        self.work.push(StorageWork::AlterSequence {
+            name: name.clone(),
+            restart,
+        });
+        self.catalog.sequences.insert(name, Arc::new(sequence.clone()));
     }
 
     pub fn remove_sequence(&mut self, name: &str) {

@@ -221,11 +221,10 @@ impl Session {
 
     /// Settings were put back.
     fn after_settings(&mut self, reports: Vec<(String, String)>, responder: &mut dyn Responder) {
+        self.settings.shape(&mut self.text);
         for (name, value) in reports {
-            match name.as_str() {
-                "TimeZone" => self.text.time_zone = self.settings.time_zone(),
-                "application_name" => self.tell_application(),
-                _ => {}
+            if name == "application_name" {
+                self.tell_application();
             }
             responder.parameter_status(&name, &value);
         }

@@ -2,6 +2,7 @@
 
 use super::pause::PauseView;
 use super::settings::Settings;
+use crate::binder::{name_of_text, no_relation, user_path};
 use crate::catalog::{Catalog, Sequence};
 use crate::partition::SequenceValues;
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
@@ -56,12 +57,18 @@ impl SessionEnvironment<'_> {
     }
 
     fn sequence(&self, name: &str) -> Result<&Sequence> {
-        let bare = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
-        self.catalog
-            .sequences
-            .get(bare)
-            .map(|sequence| &**sequence)
-            .ok_or_else(|| Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+        let path = name_of_text(name)?;
+        let bare = user_path(&path)?;
+        // Defaults of serial columns that were stored before names were folded have theirs without quotes.
+        let as_it_stands = || self.catalog.sequences.get(name).filter(|it| it.owned_by.is_some());
+        let sequence = self.catalog.sequences.get(&bare).or_else(as_it_stands);
+        sequence.map(|sequence| &**sequence).ok_or_else(|| {
+            let shown = path.join(".");
+            if self.catalog.tables.contains_key(&bare) {
+                return Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a sequence"));
+            }
+            no_relation(&shown)
+        })
     }
 }
 
@@ -180,10 +187,14 @@ impl Environment for SessionEnvironment<'_> {
                 env!("CARGO_PKG_VERSION")
             )),
             SessionFact::CurrentDatabase => Value::text(&self.identity.database),
-            SessionFact::CurrentSchema => Value::text("public"),
+            SessionFact::CurrentSchema => self.settings.borrow().current_schema().map_or(Value::Null, Value::text),
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
-            SessionFact::ServerPort | SessionFact::StartTime => Value::Null,
+            SessionFact::ServerPort => {
+                let port = self.settings.borrow().get("port").and_then(|port| port.parse().ok());
+                port.filter(|port| *port != 0).map_or(Value::Null, Value::Int4)
+            }
+            SessionFact::StartTime => Value::Null,
         }
     }
 }

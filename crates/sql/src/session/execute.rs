@@ -5,7 +5,7 @@ use super::extended::output_of;
 use super::pause::PauseView;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
-use crate::binder::BindSettings;
+use crate::binder::{BindSettings, SearchPath};
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
 use crate::executor::{Completion, Cursor, ExecutionContext, Progress};
@@ -24,6 +24,10 @@ use std::sync::Arc;
 impl BindSettings for Session {
     fn text_context(&self) -> TextContext {
         self.text.clone()
+    }
+
+    fn search_path(&self) -> SearchPath {
+        self.settings.search_path()
     }
 }
 
@@ -61,6 +65,7 @@ pub(super) fn with_evaluation<T>(
     session.random_state = environment.random_state.get();
     session.asked_id = environment.asked_id.get();
     session.durable_at = environment.depends_on.get();
+    session.settings.shape(&mut session.text);
     result
 }
 

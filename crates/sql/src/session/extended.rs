@@ -162,7 +162,7 @@ impl Session {
             .transaction
             .as_ref()
             .is_some_and(|transaction| transaction.catalog.is_some());
-        if !own_catalog {
+        if !own_catalog && self.settings.sees_public() {
             let cached = context.plans.lock().get(&prepared_key(&sql, &types)).cloned();
             if let Some(cached) = cached
                 && cached.catalog_version == lock.lock().catalog.version

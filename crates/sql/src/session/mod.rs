@@ -295,9 +295,14 @@ impl Session {
     pub fn startup_setting(&mut self, name: &str, value: &str) -> Result<Option<(String, String)>> {
         let report = self.settings.set(name, Some(value), false)?;
         self.settings.end_transaction(true);
-        self.text.time_zone = self.settings.time_zone();
+        self.settings.shape(&mut self.text);
         self.tell_application();
         Ok(report)
+    }
+
+    /// Values of settings that the server fixes, by name.
+    pub fn tell_server(&mut self, settings: std::sync::Arc<[(String, String)]>) {
+        self.settings.tell_server(settings);
     }
 
     /// What other sessions see of this one.
@@ -401,11 +406,12 @@ impl Session {
         }
     }
 
-    /// How long the client may be silent while the session is as it is now (`idle_in_transaction_session_timeout`).
+    /// How long the client may be silent while the session is as it is now (`idle_in_transaction_session_timeout`,
+    /// `idle_session_timeout`).
     pub fn idle_timeout_us(&self) -> Option<i64> {
         match self.block {
             Block::Explicit | Block::Failed => self.settings.timeout_us("idle_in_transaction_session_timeout"),
-            Block::None | Block::Implicit => None,
+            Block::None | Block::Implicit => self.settings.timeout_us("idle_session_timeout"),
         }
     }
 

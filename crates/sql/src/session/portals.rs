@@ -366,6 +366,7 @@ fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalog) -> (&'st
         SchemaChange::DropIndex { .. }
         | SchemaChange::CreateTable { .. }
         | SchemaChange::CreateSequence { .. }
+        | SchemaChange::AlterSequence { .. }
         | SchemaChange::DropSequence { .. } => ("", Vec::new()),
     }
 }

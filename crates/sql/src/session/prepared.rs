@@ -3,7 +3,7 @@
 use super::execute::is_current;
 use super::extended::output_of;
 use super::plans::CachedPlan;
-use super::script::parameter_types;
+use super::script::{PLAN_TEXT_BYTES_MAX, parameter_types};
 use super::{Block, PartitionLock, Session, SessionContext};
 use crate::binder;
 use crate::partition::Partition;
@@ -40,7 +40,8 @@ impl Session {
             bound => bound?,
         };
         let types = parameter_types(&statement);
-        if Arc::ptr_eq(&catalog, &partition.catalog) && matches!(statement, Statement::Planned(_)) {
+        let is_own = !Arc::ptr_eq(&catalog, &partition.catalog) || !self.settings.sees_public();
+        if !is_own && matches!(statement, Statement::Planned(_)) && sql.len() <= PLAN_TEXT_BYTES_MAX {
             let plan = CachedPlan {
                 statement: statement.clone(),
                 catalog_version: catalog.version,

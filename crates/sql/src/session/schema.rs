@@ -164,6 +164,18 @@ impl Session {
                     partition.sequences.restart(sequence);
                 }
             }
+            StorageWork::AlterSequence {
+                name,
+                restart: Some(next),
+            } => {
+                if let Some(sequence) = after.sequences.get(name) {
+                    let starting = crate::catalog::Sequence {
+                        start: *next,
+                        ..(**sequence).clone()
+                    };
+                    partition.sequences.restart(&starting);
+                }
+            }
             _ => {}
         }
     }

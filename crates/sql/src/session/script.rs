@@ -3,7 +3,7 @@
 use super::plans::CachedPlan;
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
-use crate::binder::{self, BindSettings};
+use crate::binder::{self, BindSettings, SearchPath};
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
@@ -14,7 +14,7 @@ use rubato_stages::StageKind;
 use std::sync::Arc;
 
 /// Longer texts are not kept with their plans: they are bulk loads.
-const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
+pub(super) const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// One statement of a script.
 pub(super) struct Piece {
@@ -61,7 +61,7 @@ impl Session {
             .transaction
             .as_ref()
             .is_some_and(|transaction| transaction.catalog.is_some());
-        if own_catalog {
+        if own_catalog || !self.settings.sees_public() {
             self.to_bind = Some(ToBind::Script(piece));
             return Some(Next::To(StageKind::Optimizer));
         }
@@ -122,7 +122,7 @@ impl Session {
         let catalog = self.catalog(partition);
         let own_catalog = !Arc::ptr_eq(&catalog, &partition.catalog);
         let normalised = normalise(&piece.text, 0);
-        let settings = ScriptSettings(&self.text);
+        let settings = ScriptSettings(&self.text, self.settings.search_path());
         let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, &settings) {
             Ok(statement) => Ok((statement, normalised.literals)),
             // The error must speak of the user's own text.
@@ -144,8 +144,10 @@ impl Session {
             }
         };
         // A text that is as it was sent, with its literals, is hardly met again.
-        let cacheable =
-            !own_catalog && matches!(statement, Statement::Planned(_)) && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
+        let cacheable = !own_catalog
+            && settings.1.sees_public
+            && matches!(statement, Statement::Planned(_))
+            && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
         let key = if literals.is_empty() {
             &*piece.text
         } else {
@@ -269,11 +271,15 @@ impl Session {
 }
 
 /// Binding for a simple query, which comes without values for parameters.
-struct ScriptSettings<'a>(&'a TextContext);
+struct ScriptSettings<'a>(&'a TextContext, SearchPath);
 
 impl BindSettings for ScriptSettings<'_> {
     fn text_context(&self) -> TextContext {
         self.0.clone()
+    }
+
+    fn search_path(&self) -> SearchPath {
+        self.1
     }
 
     fn takes_parameters(&self) -> bool {

@@ -1,125 +1,14 @@
 //! The settings that SET and SHOW know.
 
-use rubato_base::datetime::TimeZone;
-use rubato_base::{Error, Result, SqlState};
+mod known;
+
+use crate::binder::SearchPath;
+use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
+use rubato_base::Result;
+use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
+use rubato_base::text_format::TextContext;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Who may change a setting, and what its values are.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Text,
-    Bool,
-    /// Milliseconds, with an optional unit.
-    Milliseconds,
-    Integer,
-    TimeZone,
-    Isolation,
-    ClientEncoding,
-    DateStyle,
-    /// A level of messages.
-    Messages,
-    /// May be set to this, which it is anyway.
-    Default(&'static str),
-    /// Fixed: SHOW only.
-    Fixed,
-}
-
-/// Name, default, kind, reported to the client when it changes.
-const KNOWN: &[(&str, &str, Kind, bool)] = &[
-    ("application_name", "", Kind::Text, true),
-    ("array_nulls", "on", Kind::Bool, false),
-    ("backslash_quote", "safe_encoding", Kind::Text, false),
-    ("block_size", "8192", Kind::Fixed, false),
-    ("bytea_output", "hex", Kind::Text, false),
-    ("check_function_bodies", "on", Kind::Bool, false),
-    ("client_encoding", "UTF8", Kind::ClientEncoding, true),
-    ("client_min_messages", "notice", Kind::Messages, false),
-    ("commit_delay", "0", Kind::Integer, false),
-    ("constraint_exclusion", "partition", Kind::Text, false),
-    ("cursor_tuple_fraction", "0.1", Kind::Text, false),
-    ("data_checksums", "on", Kind::Fixed, false),
-    ("DateStyle", "ISO, MDY", Kind::DateStyle, true),
-    ("default_statistics_target", "100", Kind::Integer, false),
-    ("default_tablespace", "", Kind::Text, false),
-    ("default_text_search_config", "pg_catalog.simple", Kind::Text, false),
-    ("default_table_access_method", "heap", Kind::Text, false),
-    ("default_transaction_deferrable", "off", Kind::Bool, false),
-    ("default_transaction_isolation", "serializable", Kind::Isolation, false),
-    ("default_transaction_read_only", "off", Kind::Bool, true),
-    ("effective_cache_size", "4GB", Kind::Text, false),
-    ("enable_bitmapscan", "on", Kind::Bool, false),
-    ("enable_hashagg", "on", Kind::Bool, false),
-    ("enable_hashjoin", "on", Kind::Bool, false),
-    ("enable_indexonlyscan", "on", Kind::Bool, false),
-    ("enable_indexscan", "on", Kind::Bool, false),
-    ("enable_material", "on", Kind::Bool, false),
-    ("enable_mergejoin", "on", Kind::Bool, false),
-    ("enable_nestloop", "on", Kind::Bool, false),
-    ("enable_seqscan", "on", Kind::Bool, false),
-    ("enable_sort", "on", Kind::Bool, false),
-    ("escape_string_warning", "on", Kind::Bool, false),
-    ("extra_float_digits", "1", Kind::Integer, false),
-    ("from_collapse_limit", "8", Kind::Integer, false),
-    ("fsync", "on", Kind::Fixed, false),
-    ("geqo", "on", Kind::Bool, false),
-    ("idle_in_transaction_session_timeout", "0", Kind::Milliseconds, false),
-    ("in_hot_standby", "off", Kind::Fixed, true),
-    ("integer_datetimes", "on", Kind::Fixed, true),
-    ("IntervalStyle", "postgres", Kind::Text, true),
-    ("is_superuser", "on", Kind::Fixed, true),
-    ("jit", "off", Kind::Bool, false),
-    ("join_collapse_limit", "8", Kind::Integer, false),
-    ("lc_collate", "C", Kind::Fixed, false),
-    ("lc_ctype", "C", Kind::Fixed, false),
-    ("lc_messages", "C", Kind::Text, false),
-    ("lc_monetary", "C", Kind::Text, false),
-    ("lc_numeric", "C", Kind::Text, false),
-    ("lc_time", "C", Kind::Text, false),
-    ("lo_compat_privileges", "off", Kind::Bool, false),
-    ("lock_timeout", "0", Kind::Milliseconds, false),
-    ("max_identifier_length", "63", Kind::Fixed, false),
-    ("max_index_keys", "32", Kind::Fixed, false),
-    ("max_parallel_workers_per_gather", "2", Kind::Integer, false),
-    ("password_encryption", "scram-sha-256", Kind::Text, false),
-    ("plan_cache_mode", "auto", Kind::Text, false),
-    ("quote_all_identifiers", "off", Kind::Bool, false),
-    ("random_page_cost", "4", Kind::Text, false),
-    ("role", "none", Kind::Default("none"), false),
-    ("row_security", "on", Kind::Bool, false),
-    ("search_path", "\"$user\", public", Kind::Text, false),
-    ("seq_page_cost", "1", Kind::Text, false),
-    ("server_encoding", "UTF8", Kind::Fixed, true),
-    (
-        "server_version",
-        concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")"),
-        Kind::Fixed,
-        true,
-    ),
-    ("server_version_num", "150000", Kind::Fixed, false),
-    ("session_authorization", "", Kind::Default(""), true),
-    ("standard_conforming_strings", "on", Kind::Bool, true),
-    ("statement_timeout", "0", Kind::Milliseconds, false),
-    ("synchronize_seqscans", "on", Kind::Bool, false),
-    ("synchronous_commit", "on", Kind::Text, false),
-    ("temp_buffers", "8MB", Kind::Text, false),
-    ("timezone_abbreviations", "Default", Kind::Text, false),
-    ("TimeZone", "UTC", Kind::TimeZone, true),
-    ("transaction_deferrable", "off", Kind::Bool, false),
-    ("transaction_isolation", "serializable", Kind::Isolation, false),
-    ("transaction_read_only", "off", Kind::Bool, false),
-    ("work_mem", "4MB", Kind::Text, false),
-    ("maintenance_work_mem", "64MB", Kind::Text, false),
-    ("xmloption", "content", Kind::Text, false),
-];
-
-fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
-    let name = if name.eq_ignore_ascii_case("time zone") {
-        "TimeZone"
-    } else {
-        name
-    };
-    KNOWN.iter().find(|setting| setting.0.eq_ignore_ascii_case(name))
-}
+use std::sync::Arc;
 
 /// The settings of one session: what differs from the defaults.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +16,10 @@ pub struct Settings {
     changed: BTreeMap<String, String>,
     /// Former values of what was changed since the transaction began, to put back: (name, value, whether LOCAL).
     undo: Vec<(String, Option<String>, bool)>,
+    /// What the server says of itself, by name: values of fixed settings.
+    server: Arc<[(String, String)]>,
+    /// Whether [`Settings::shape`] has something to do.
+    is_unshaped: bool,
 }
 
 /// A change that the client is told of.
@@ -136,12 +29,14 @@ impl Settings {
     /// The value of a setting, as SHOW gives it.
     pub fn get(&self, name: &str) -> Option<String> {
         match known(name) {
-            Some((name, default, ..)) => Some(
-                self.changed
-                    .get(*name)
-                    .cloned()
-                    .unwrap_or_else(|| (*default).to_owned()),
-            ),
+            Some((name, default, kind, _)) => {
+                let server = self
+                    .server
+                    .iter()
+                    .find(|(known, _)| *kind == Kind::Fixed && known == name);
+                let told = self.changed.get(*name).or(server.map(|(_, value)| value));
+                Some(told.cloned().unwrap_or_else(|| (*default).to_owned()))
+            }
             None => self.changed.get(&name.to_ascii_lowercase()).cloned(),
         }
     }
@@ -158,7 +53,9 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<Report> {
         let (name, value, reported) = match known(name) {
             Some((name, default, kind, reported)) => {
-                let value = checked(name, *kind, value.unwrap_or(default))?;
+                let current = self.get(name).unwrap_or_default();
+                let value = checked(name, *kind, value.unwrap_or(default), &current)?;
+                self.is_unshaped = true;
                 ((*name).to_owned(), Some(value), *reported)
             }
             // Settings of extensions and applications have a dot in their name and any value.
@@ -213,6 +110,7 @@ impl Settings {
     }
 
     fn put_back(&mut self, name: String, before: Option<String>) -> Report {
+        self.is_unshaped = true;
         match before {
             Some(value) => self.changed.insert(name.clone(), value),
             None => self.changed.remove(&name),
@@ -235,122 +133,63 @@ impl Settings {
         !self.changed.is_empty() && self.get(name).as_deref() == Some("on")
     }
 
-    /// The session's time zone.
-    pub fn time_zone(&self) -> TimeZone {
-        self.changed
+    /// Values of fixed settings, as the server knows them.
+    pub fn tell_server(&mut self, server: Arc<[(String, String)]>) {
+        self.server = server;
+    }
+
+    /// What has changed lately of how values are read and shown.
+    pub fn shape(&mut self, text: &mut TextContext) {
+        if !std::mem::take(&mut self.is_unshaped) {
+            return;
+        }
+        let is = |name: &str, value: &str| self.changed.get(name).is_some_and(|changed| changed == value);
+        text.time_zone = self
+            .changed
             .get("TimeZone")
             .and_then(|name| TimeZone::from_name(name))
-            .unwrap_or(TimeZone::UTC)
+            .unwrap_or(TimeZone::UTC);
+        text.date_order = match self.changed.get("DateStyle").map(String::as_str) {
+            Some("ISO, DMY") => DateOrder::DayMonthYear,
+            Some("ISO, YMD") => DateOrder::YearMonthDay,
+            _ => DateOrder::MonthDayYear,
+        };
+        text.escapes_bytea = is("bytea_output", "escape");
+        text.interval_style = if is("IntervalStyle", "iso_8601") {
+            IntervalStyle::Iso8601
+        } else {
+            IntervalStyle::Postgres
+        };
+        let extra_digits = self.changed.get("extra_float_digits");
+        let extra_digits = extra_digits.and_then(|digits| digits.parse::<i8>().ok());
+        text.float_digits_less = extra_digits.filter(|extra| *extra <= 0).map(i8::unsigned_abs);
     }
-}
 
-fn unrecognised(name: &str) -> Error {
-    Error::new(
-        SqlState::UNDEFINED_OBJECT,
-        format!("unrecognized configuration parameter \"{name}\""),
-    )
-}
-
-fn invalid(name: &str, value: &str) -> Error {
-    Error::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("invalid value for parameter \"{name}\": \"{value}\""),
-    )
-}
-
-fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
-    match kind {
-        Kind::Text => Ok(value.to_owned()),
-        Kind::Fixed => Err(Error::new(
-            SqlState(*b"55P02"),
-            format!("parameter \"{name}\" cannot be changed"),
-        )),
-        Kind::Bool => match value.to_ascii_lowercase().as_str() {
-            "on" | "true" | "yes" | "1" | "t" | "y" => Ok("on".into()),
-            "off" | "false" | "no" | "0" | "f" | "n" => Ok("off".into()),
-            _ => Err(Error::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("parameter \"{name}\" requires a Boolean value"),
-            )),
-        },
-        Kind::Integer => value
-            .trim()
-            .parse::<i64>()
-            .map(|v| v.to_string())
-            .map_err(|_| invalid(name, value)),
-        Kind::Milliseconds => milliseconds(value).map(with_unit).ok_or_else(|| invalid(name, value)),
-        Kind::Default(only) if value.eq_ignore_ascii_case(only) => Ok(only.to_owned()),
-        Kind::Default(only) => {
-            Err(invalid(name, value).with_hint(format!("Only \"{only}\" is supported: there are no roles yet.")))
-        }
-        Kind::Messages if MESSAGE_LEVELS.contains(&&*value.to_ascii_lowercase()) => Ok(value.to_ascii_lowercase()),
-        Kind::Messages => {
-            Err(invalid(name, value).with_hint(format!("Available values: {}.", MESSAGE_LEVELS.join(", "))))
-        }
-        Kind::TimeZone => TimeZone::from_name(value)
-            .map(|_| value.to_owned())
-            .ok_or_else(|| invalid("TimeZone", value)),
-        Kind::Isolation => match value.to_ascii_lowercase().as_str() {
-            level @ ("serializable" | "repeatable read" | "read committed" | "read uncommitted") => {
-                Ok(level.to_owned())
-            }
-            _ => Err(invalid(name, value)),
-        },
-        Kind::ClientEncoding => match value.trim_matches('\'').to_ascii_uppercase().as_str() {
-            "UTF8" | "UTF-8" | "UNICODE" => Ok("UTF8".into()),
-            // Bytes that are ASCII mean the same in these; others are refused where they come in.
-            "SQL_ASCII" => Ok("SQL_ASCII".into()),
-            _ => Err(invalid(name, value).with_hint("Only UTF8 is supported.")),
-        },
-        Kind::DateStyle => {
-            let upper = value.to_ascii_uppercase();
-            let plain = upper
-                .split(',')
-                .map(str::trim)
-                .all(|part| matches!(part, "ISO" | "MDY" | "" | "DEFAULT"));
-            if plain {
-                Ok("ISO, MDY".into())
-            } else {
-                Err(invalid(name, value).with_hint("Only \"ISO, MDY\" is supported."))
+    /// The schema that unqualified names are created in: the first of the search path that there is.
+    pub fn current_schema(&self) -> Option<&'static str> {
+        match self.changed.get("search_path") {
+            None => Some("public"),
+            Some(path) => {
+                let names = schemas(path).unwrap_or_default();
+                let known = |name: &String| crate::binder::SCHEMAS.iter().find(|schema| *schema == name).copied();
+                names.iter().find_map(known)
             }
         }
     }
-}
 
-/// Milliseconds as PostgreSQL shows them: in the largest unit that needs no fraction.
-fn with_unit(milliseconds: i64) -> String {
-    let units = [
-        (86_400_000, "d"),
-        (3_600_000, "h"),
-        (60_000, "min"),
-        (1000, "s"),
-        (1, "ms"),
-    ];
-    match units.iter().find(|(size, _)| milliseconds % size == 0) {
-        Some((size, unit)) if milliseconds > 0 => format!("{}{unit}", milliseconds / size),
-        _ => milliseconds.to_string(),
+    /// What the search path comes to.
+    pub fn search_path(&self) -> SearchPath {
+        SearchPath {
+            sees_public: self.sees_public(),
+            creates_in: self.current_schema(),
+        }
     }
-}
 
-/// Values of `client_min_messages`.
-const MESSAGE_LEVELS: [&str; 9] = [
-    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
-];
-
-/// `250`, `250ms`, `2s`, `1min`, `1h` in milliseconds.
-fn milliseconds(value: &str) -> Option<i64> {
-    let value = value.trim();
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let number: i64 = value[..digits].parse().ok()?;
-    let factor = match value[digits..].trim() {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(factor).filter(|v| *v <= i64::from(i32::MAX))
+    /// Whether unqualified names find what is in the schema `public`.
+    pub fn sees_public(&self) -> bool {
+        let path = self.changed.get("search_path");
+        path.is_none_or(|path| schemas(path).unwrap_or_default().iter().any(|name| name == "public"))
+    }
 }
 
 #[cfg(test)]

@@ -40,13 +40,17 @@ pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     };
     match utility {
         Utility::Show(name) if name.eq_ignore_ascii_case("all") => {
             vec![text("name"), text("setting"), text("description")]
         }
         Utility::Show(name) => vec![text(shown_name(name))],
-        Utility::Explain { .. } => vec![text("QUERY PLAN")],
+        Utility::Explain { json, .. } => vec![OutputColumn {
+            told_type: json.then_some(OutputColumn::JSON),
+            ..text("QUERY PLAN")
+        }],
         _ => Vec::new(),
     }
 }
@@ -77,7 +81,7 @@ impl Session {
         let tag = match &**utility {
             Utility::Begin(modes) => self.begin(modes, responder),
             Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, responder)),
-            Utility::Rollback { and_chain } => self.rollback(*and_chain, partition, responder),
+            Utility::Rollback { and_chain } => self.rollback(*and_chain, partition, responder)?,
             Utility::Savepoint(name) => {
                 self.set_savepoint(name, partition, context.now_us)?;
                 "SAVEPOINT".into()
@@ -174,17 +178,16 @@ impl Session {
 
     fn commit(&mut self, and_chain: bool, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let modes = self.modes.clone();
+        if let Some(error) = self.end_outside("COMMIT", and_chain, responder) {
+            return self.fail(error, partition, responder);
+        }
         let tag = match self.block {
             Block::Failed => {
                 self.roll_back(partition);
                 self.end_block(false, responder);
                 "ROLLBACK"
             }
-            Block::None => {
-                let message = "there is no transaction in progress";
-                responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
-                "COMMIT"
-            }
+            Block::None => "COMMIT",
             Block::Explicit | Block::Implicit => match self.commit_now(partition, responder) {
                 Ok(None) => "COMMIT",
                 Ok(Some(park)) => return park,
@@ -206,10 +209,28 @@ impl Session {
         self.answered_outside(tag, partition, responder)
     }
 
-    fn rollback(&mut self, and_chain: bool, partition: &mut Partition, responder: &mut dyn Responder) -> String {
-        if self.block == Block::None {
-            let message = "there is no transaction in progress";
-            responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+    /// COMMIT or ROLLBACK where no BEGIN was said: a warning, or an error with AND CHAIN.
+    fn end_outside(&self, verb: &str, and_chain: bool, responder: &mut dyn Responder) -> Option<Error> {
+        if !matches!(self.block, Block::None | Block::Implicit) {
+            return None;
+        }
+        let code = SqlState::NO_ACTIVE_SQL_TRANSACTION;
+        if and_chain {
+            let message = format!("{verb} AND CHAIN can only be used in transaction blocks");
+            return Some(Error::new(code, message));
+        }
+        responder.notice("WARNING", &Error::new(code, "there is no transaction in progress"));
+        None
+    }
+
+    fn rollback(
+        &mut self,
+        and_chain: bool,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Result<String> {
+        if let Some(error) = self.end_outside("ROLLBACK", and_chain, responder) {
+            return Err(error);
         }
         let modes = self.modes.clone();
         self.roll_back(partition);
@@ -218,7 +239,7 @@ impl Session {
             self.block = Block::Explicit;
             self.modes = modes;
         }
-        "ROLLBACK".into()
+        Ok("ROLLBACK".into())
     }
 
     /// Answers a statement that has ended the block itself.
@@ -280,7 +301,7 @@ impl Session {
                 if let Some((name, value)) = report {
                     responder.parameter_status(&name, &value);
                 }
-                self.text.time_zone = self.settings.time_zone();
+                self.settings.shape(&mut self.text);
                 if name.eq_ignore_ascii_case("application_name") {
                     self.tell_application();
                 }
@@ -338,7 +359,7 @@ impl Session {
             for (name, value) in self.settings.reset_all() {
                 responder.parameter_status(&name, &value);
             }
-            self.text.time_zone = self.settings.time_zone();
+            self.settings.shape(&mut self.text);
         } else {
             self.set(name, None, false, responder)?;
         }
@@ -371,6 +392,26 @@ impl Session {
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Result<Next> {
+        let (prepared, values) = self.execute_arguments(name, arguments, partition, context)?;
+        if let Some(current) = &mut self.current {
+            current.statement = prepared.statement.clone();
+            current.catalog_version = prepared.catalog_version;
+            current.sql = Arc::clone(&prepared.sql);
+            current.is_prepared = true;
+            current.parameters = values;
+            current.describe = true;
+        }
+        Ok(Next::To(StageKind::Security))
+    }
+
+    /// What EXECUTE names, and its arguments as the types of the parameters.
+    fn execute_arguments(
+        &mut self,
+        name: &str,
+        arguments: &[(rubato_formula::Expr, Option<u32>)],
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Result<(Arc<Prepared>, Arc<[Value]>)> {
         let prepared = Arc::clone(self.prepared(name)?);
         if arguments.len() != prepared.types.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
@@ -406,15 +447,7 @@ impl Session {
                 });
             values.collect::<Result<Arc<[Value]>>>()
         })?;
-        if let Some(current) = &mut self.current {
-            current.statement = prepared.statement.clone();
-            current.catalog_version = prepared.catalog_version;
-            current.sql = Arc::clone(&prepared.sql);
-            current.is_prepared = true;
-            current.parameters = values;
-            current.describe = true;
-        }
-        Ok(Next::To(StageKind::Security))
+        Ok((prepared, values))
     }
 
     fn deallocate(&mut self, name: Option<&str>) -> Result<String> {
@@ -449,6 +482,7 @@ impl Session {
     fn run_for_figures(
         &mut self,
         plan: &Arc<Plan>,
+        parameters: &[Value],
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
     ) -> Outcome<Figures> {
@@ -471,19 +505,26 @@ impl Session {
         let started_us = (context.clock_us)();
         let times_us = (context.now_us, started_us);
         let limits = context.limits;
-        let outcome = with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction,
-                catalog: &catalog,
-                evaluation,
-                row_numbers,
-                limits,
-                rows_left: ExecutionContext::UNBOUNDED,
-                insight,
-            };
-            cursor.run(&mut execution, usize::MAX, &mut |_| true)
-        });
+        let outcome = with_evaluation(
+            self,
+            &catalog,
+            (sequences, advisory),
+            parameters,
+            times_us,
+            |evaluation| {
+                let mut execution = ExecutionContext {
+                    database,
+                    transaction,
+                    catalog: &catalog,
+                    evaluation,
+                    row_numbers,
+                    limits,
+                    rows_left: ExecutionContext::UNBOUNDED,
+                    insight,
+                };
+                cursor.run(&mut execution, usize::MAX, &mut |_| true)
+            },
+        );
         let time_us = ((context.clock_us)() - started_us).max(0) as u64;
         match outcome {
             Ok(Progress::Complete(completion)) => {
@@ -518,6 +559,18 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
+        let mut parameters = Arc::from([]);
+        let executed;
+        let statement = match statement {
+            Statement::Utility(utility) => match &**utility {
+                Utility::Execute { name, arguments } => {
+                    (executed, parameters) = self.execute_arguments(name, arguments, partition, context)?;
+                    &executed.statement
+                }
+                _ => statement,
+            },
+            _ => statement,
+        };
         let Statement::Planned(plan) = statement else {
             let error = Error::unsupported("EXPLAIN of a statement that is not planned");
             return Err(Stop::Fail(error));
@@ -529,13 +582,35 @@ impl Session {
             return Ok(next);
         }
         let figures = if analyze {
-            Some(self.run_for_figures(plan, partition, context)?)
+            Some(self.run_for_figures(plan, &parameters, partition, context)?)
         } else {
             None
         };
-        let lines = crate::explain::explain(plan, json, figures.as_ref());
+        let mut lines = crate::explain::explain(plan, json, figures.as_ref());
+        if json {
+            // One document is one value.
+            lines = vec![lines.join("\n")];
+        }
         let rows: Vec<Vec<Value>> = lines.iter().map(|line| vec![Value::text(line)]).collect();
         self.answer_rows(utility, &rows, responder);
         Ok(self.answered("EXPLAIN".into(), partition, responder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explain_as_json_is_told_to_be_json() {
+        for (json, told) in [(true, Some(OutputColumn::JSON)), (false, None)] {
+            let columns = output(&Utility::Explain {
+                analyze: false,
+                json,
+                statement: Statement::Empty,
+            });
+            assert_eq!(columns.len(), 1);
+            assert_eq!((columns[0].told_type, columns[0].data_type), (told, DataType::Text));
+        }
     }
 }

@@ -27,7 +27,7 @@ fn definition(table: &Table, name: &str, unique: &str, columns: &[usize]) -> Str
 }
 
 /// A name as it must be written.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name
             .chars()

@@ -16,6 +16,7 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     };
     CopyStatement {
         from,
@@ -34,6 +35,9 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         quote: b'"',
         escape: b'"',
         force_quote: vec![],
+        match_header: false,
+        force_null: vec![],
+        force_not_null: vec![],
     }
 }
 

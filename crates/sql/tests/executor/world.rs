@@ -227,6 +227,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         modifier: -1,
         table: None,
         column_number: 0,
+        told_type: None,
     };
     Arc::new(Plan {
         body,

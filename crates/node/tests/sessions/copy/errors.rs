@@ -224,8 +224,7 @@ fn binary_data_that_ends_early_or_is_wrong_is_refused() {
     let mut world = lent::world(1);
     world.must(0, "create table t (n int, note text)");
     for (behind, error, context) in [
-        (&[][..], "E 22P04 unexpected EOF in COPY data", ""),
-        (&[0, 2, 0, 0], "E 22P04 unexpected EOF in COPY data", ""),
+        (&[0, 2, 0, 0][..], "E 22P04 unexpected EOF in COPY data", ""),
         (
             &[0, 3, 0, 0],
             "E 22P04 row field count is 3, expected 2",
@@ -236,6 +235,11 @@ fn binary_data_that_ends_early_or_is_wrong_is_refused() {
             "E 22P03 incorrect binary data format",
             "COPY t, line 10001, column n",
         ),
+        (
+            &[255, 255, 0],
+            "E 22P04 received copy data after EOF marker",
+            "COPY t, line 10001",
+        ),
     ] {
         let mut data = binary(10_000);
         data.extend_from_slice(behind);
@@ -245,13 +249,30 @@ fn binary_data_that_ends_early_or_is_wrong_is_refused() {
         assert_eq!(world.rows(0, "select count(*) from t"), ["0"]);
         lent::wait_for_running(0);
     }
-    let mut data = binary(10_000);
+    // The end of the data may take the place of the trailer, as pgx has it; of the count of another record there may be one byte.
+    for (rows, behind) in [
+        (10_000, &[255, 255][..]),
+        (10_000, &[]),
+        (10_000, &[0]),
+        (0, &[]),
+        (0, &[255, 255]),
+    ] {
+        let mut data = binary(rows);
+        data.extend(behind);
+        let said = world.copy(0, "copy t from stdin (format binary)", &data);
+        assert_eq!(said, [&format!("C COPY {rows}"), "Z I"], "{behind:?}");
+        lent::wait_for_running(0);
+    }
+    let said = world.copy(0, "copy t from stdin (format binary)", b"");
+    assert_eq!(said, ["E 22P04 COPY file signature not recognized", "Z I"]);
+    // The trailer and what follows it may come in different messages.
+    world.start_copy(0, "copy t from stdin (format binary)");
+    let mut data = binary(1);
     data.extend([255, 255]);
-    assert_eq!(
-        world.copy(0, "copy t from stdin (format binary)", &data)[0],
-        "C COPY 10000"
-    );
-    assert_eq!(lent::jobs(), 5);
+    world.send(0, [copy_data(&data), copy_data(b"x"), Request::CopyDone]);
+    world.run();
+    assert_eq!(world.said(0), ["E 22P04 received copy data after EOF marker", "Z I"]);
+    assert_eq!(lent::jobs(), 7);
 }
 
 /// In a block: what was done before is rolled back with it, or kept by a savepoint.

@@ -1,7 +1,7 @@
 //! COPY FROM STDIN whose data is read by another thread.
 
 mod ahead;
-mod data;
+pub mod data;
 mod ends;
 mod errors;
 mod laid;

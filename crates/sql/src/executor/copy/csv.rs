@@ -11,6 +11,10 @@ pub(super) struct CsvParser {
     pub(super) escape: u8,
     pub(super) null: Vec<u8>,
     pub(super) line_end: LineEnd,
+    /// Places of fields that are NULL though they are quoted, if their text is the null string.
+    pub(super) force_null: Vec<usize>,
+    /// Places of fields that are never NULL.
+    pub(super) force_not_null: Vec<usize>,
 }
 
 /// A field under way.
@@ -100,9 +104,14 @@ impl CsvParser {
     }
 
     fn close(&self, data: &[u8], end: usize, open: Open, fields: &mut Fields) {
+        let place = fields.len();
         if open.quoted {
-            fields.push_scratch(open.scratch_start);
-        } else if data[open.start..end] == self.null {
+            if self.force_null.contains(&place) && fields.scratch[open.scratch_start..] == self.null {
+                fields.push_null();
+            } else {
+                fields.push_scratch(open.scratch_start);
+            }
+        } else if data[open.start..end] == self.null && !self.force_not_null.contains(&place) {
             fields.push_null();
         } else {
             fields.push_data(open.start..end);

@@ -104,6 +104,36 @@ impl Packer {
         all.max().unwrap_or(Volatility::Immutable)
     }
 
+    /// Whether the first line names the columns: 22P04 if not.
+    pub(super) fn check_header(&self, record: &[u8], fields: &Fields) -> Result<()> {
+        let fail = |message: String| Err(bad_format(message).with_context(self.place_of_record(record, 1)));
+        let (found, expected) = (fields.len(), self.columns.len());
+        if found != expected {
+            return fail(format!(
+                "wrong number of fields in header line: got {found}, expected {expected}"
+            ));
+        }
+        for (place, column) in self.columns.iter().enumerate() {
+            let name = &self.table.columns[*column].name;
+            let number = place + 1;
+            match fields.get(place, record) {
+                Some(field) if field == name.as_bytes() => {}
+                Some(field) => {
+                    let got = String::from_utf8_lossy(field);
+                    return fail(format!(
+                        "column name mismatch in header line field {number}: got \"{got}\", expected \"{name}\""
+                    ));
+                }
+                None => {
+                    return fail(format!(
+                        "column name mismatch in header line field {number}: got null value, expected \"{name}\""
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Packs one record and appends it to `rows`, checked for everything but keys that others may hold or refer to.
     pub(super) fn pack(
         &mut self,

@@ -28,6 +28,8 @@ pub(super) struct Reading {
     packer: Packer,
     parser: Parser,
     skips_header: bool,
+    /// The header must name the columns.
+    matches_header: bool,
     /// What is not a whole record yet.
     buffer: Vec<u8>,
     fields: Fields,
@@ -58,6 +60,8 @@ impl Parser {
                 escape: statement.escape,
                 null,
                 line_end: LineEnd::Unknown,
+                force_null: statement.force_null.clone(),
+                force_not_null: statement.force_not_null.clone(),
             }),
             CopyFormat::Binary => Parser::Binary(BinaryParser::default()),
         }
@@ -71,6 +75,7 @@ impl Reading {
             packer: Packer::new(table, &statement.columns, is_binary),
             parser: Parser::new(statement),
             skips_header: statement.header && !is_binary,
+            matches_header: statement.match_header,
             buffer: Vec::new(),
             fields: Fields::default(),
             line: 0,
@@ -92,9 +97,11 @@ impl Reading {
     /// The data is over: what is left may be a last record without a newline.
     pub(super) fn finish(&mut self, evaluation: &EvalContext<'_>, packed: &mut Packed) {
         self.take(&[], true, evaluation, packed);
+        // The end may come between two records instead of the trailer; of a record, at least its count makes it one.
         if let Parser::Binary(parser) = &self.parser
             && !self.ended
             && !self.failed
+            && !(parser.past_header() && self.buffer.len() < size_of::<i16>())
         {
             let message = if parser.past_header() {
                 "unexpected EOF in COPY data"
@@ -107,6 +114,10 @@ impl Reading {
     }
 
     fn take(&mut self, data: &[u8], at_end: bool, evaluation: &EvalContext<'_>, packed: &mut Packed) {
+        if self.ended && !self.failed && matches!(self.parser, Parser::Binary(_)) && !data.is_empty() {
+            packed.failure = Some(self.behind_trailer());
+            self.failed = true;
+        }
         if self.ended || self.failed {
             return;
         }
@@ -138,6 +149,11 @@ impl Reading {
         }
     }
 
+    /// The text formats pass over what stands behind their end marker, the binary one does not.
+    fn behind_trailer(&self) -> Error {
+        bad_format("received copy data after EOF marker").with_context(place_of(&self.packer.table, self.line + 1))
+    }
+
     /// Deals with the first record; returns its bytes, 0 if it is not complete.
     fn next_record(
         &mut self,
@@ -163,6 +179,9 @@ impl Reading {
             Ok(Record::Incomplete) => Ok(0),
             Ok(Record::End) => {
                 self.ended = true;
+                if matches!(self.parser, Parser::Binary(_)) && data.len() > size_of::<i16>() {
+                    return Err(self.behind_trailer());
+                }
                 Ok(0)
             }
             Ok(Record::Unterminated { lines }) => {
@@ -174,6 +193,9 @@ impl Reading {
                 self.line += lines;
                 if self.skips_header {
                     self.skips_header = false;
+                    if self.matches_header {
+                        self.packer.check_header(&data[..bytes], &self.fields)?;
+                    }
                 } else {
                     self.packer
                         .pack(&data[..bytes], &self.fields, self.line, evaluation, rows)?;

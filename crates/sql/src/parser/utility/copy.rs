@@ -23,10 +23,14 @@ pub(crate) struct CopyOptions {
     pub delimiter: u8,
     pub null: String,
     pub header: bool,
+    /// HEADER MATCH.
+    pub match_header: bool,
     pub quote: u8,
     pub escape: u8,
     /// `None`: `*`.
     pub force_quote: Option<Vec<String>>,
+    pub force_null: Vec<String>,
+    pub force_not_null: Vec<String>,
 }
 
 pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Syntax> {
@@ -99,6 +103,9 @@ struct RawOptions {
     delimiter: Option<String>,
     null: Option<String>,
     header: bool,
+    match_header: bool,
+    force_null: Vec<String>,
+    force_not_null: Vec<String>,
     quote: Option<String>,
     escape: Option<String>,
     force_quote: Option<Vec<String>>,
@@ -127,16 +134,18 @@ impl RawOptions {
             "null" => self.null = Some(cursor.text_literal()?),
             "quote" => self.quote = Some(cursor.text_literal()?),
             "escape" => self.escape = Some(cursor.text_literal()?),
-            "header" => self.header = self.flag(cursor)?,
+            "header" if cursor.accept("match") => (self.header, self.match_header) = (true, true),
+            "header" => {
+                (self.header, self.match_header) = (self.flag(cursor)?, false);
+            }
             "freeze" => {
                 self.flag(cursor)?;
             }
             "encoding" => check_encoding(&cursor.text_literal()?)?,
             "force_quote" if cursor.accept_symbol(b'*') => self.force_quote_all = true,
             "force_quote" => self.force_quote = Some(cursor.name_list()?),
-            "force_not_null" | "force_null" => {
-                return Err(Error::unsupported(format!("COPY with {}", name.to_ascii_uppercase())));
-            }
+            "force_not_null" => self.force_not_null = cursor.name_list()?,
+            "force_null" => self.force_null = cursor.name_list()?,
             other => {
                 return Err(
                     Error::new(SqlState::SYNTAX_ERROR, format!("option \"{other}\" not recognized"))
@@ -151,7 +160,11 @@ impl RawOptions {
         match cursor.peek() {
             Some(token) if !matches!(token.kind, TokenKind::Symbol(b',' | b')')) => {
                 let value = setting_value(cursor)?;
-                Ok(!matches!(value.as_str(), "false" | "off" | "0"))
+                match value.to_ascii_lowercase().as_str() {
+                    "true" | "on" | "1" => Ok(true),
+                    "false" | "off" | "0" => Ok(false),
+                    _ => Err(Error::new(SqlState::SYNTAX_ERROR, "a Boolean value is required")),
+                }
             }
             _ => Ok(true),
         }
@@ -208,11 +221,19 @@ impl RawOptions {
                 self.force_quote.is_some() || self.force_quote_all,
                 !csv || from,
             ),
+            ("FORCE_NULL", !self.force_null.is_empty(), !csv || !from),
+            ("FORCE_NOT_NULL", !self.force_not_null.is_empty(), !csv || !from),
         ];
         if let Some((option, ..)) = given.iter().find(|(_, given, refused)| *given && *refused) {
             return Err(option_error(format!(
                 "COPY {option} is not available with this format or direction"
             )));
+        }
+        if self.match_header && !from {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot use \"match\" with HEADER in COPY TO",
+            ));
         }
         let delimiter = one_byte("delimiter", self.delimiter.as_deref(), if csv { b',' } else { b'\t' })?;
         let quote = one_byte("quote", self.quote.as_deref(), b'"')?;
@@ -245,6 +266,9 @@ impl RawOptions {
             delimiter,
             null,
             header: self.header,
+            match_header: self.match_header,
+            force_null: self.force_null,
+            force_not_null: self.force_not_null,
             quote,
             escape,
             force_quote,

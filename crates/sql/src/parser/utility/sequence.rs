@@ -1,4 +1,4 @@
-//! CREATE SEQUENCE.
+//! CREATE SEQUENCE and ALTER SEQUENCE.
 
 use super::Syntax;
 use crate::parser::cursor::Cursor;
@@ -24,6 +24,70 @@ pub(crate) struct SequenceOptions {
     pub minimum: Option<i64>,
     pub maximum: Option<i64>,
     pub cycle: bool,
+}
+
+/// ALTER SEQUENCE before binding.
+pub(crate) struct AlterSequenceSyntax {
+    pub name: Vec<String>,
+    pub if_exists: bool,
+    pub options: SequenceOptions,
+    /// NO MINVALUE, NO MAXVALUE, NO CYCLE.
+    pub without: Vec<&'static str>,
+    /// RESTART [WITH number].
+    pub restart: Option<Option<i64>>,
+    /// OWNED BY table.column or NONE.
+    pub owned_by: Option<Option<Vec<String>>>,
+}
+
+/// ALTER SEQUENCE; `None` for any other ALTER.
+pub(super) fn alter_sequence(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.advance();
+    if !cursor.accept("sequence") {
+        return Ok(None);
+    }
+    let if_exists = cursor.accept_all(&["if", "exists"]);
+    let mut syntax = AlterSequenceSyntax {
+        name: cursor.qualified_name()?,
+        if_exists,
+        options: SequenceOptions::default(),
+        without: Vec::new(),
+        restart: None,
+        owned_by: None,
+    };
+    if cursor.is_at_end() {
+        return Err(cursor.error());
+    }
+    while !cursor.is_at_end() {
+        alter_option(&mut cursor, &mut syntax)?;
+    }
+    Ok(Some(Syntax::AlterSequence(syntax)))
+}
+
+fn alter_option(cursor: &mut Cursor<'_>, syntax: &mut AlterSequenceSyntax) -> Result<()> {
+    if cursor.accept("restart") {
+        let with = cursor.accept("with");
+        let has_number = cursor
+            .peek()
+            .is_some_and(|token| matches!(token.kind, TokenKind::Integer | TokenKind::Symbol(b'-')));
+        syntax.restart = Some((with || has_number).then(|| whole_number(cursor)).transpose()?);
+    } else if cursor.accept_all(&["owned", "by"]) {
+        let owner = cursor.qualified_name()?;
+        syntax.owned_by = Some((owner != ["none"]).then_some(owner));
+    } else if cursor.accept_all(&["owner", "to"]) {
+        // There is one owner of everything.
+        cursor.name()?;
+    } else if cursor.accept("no") {
+        let what = cursor.accept_any(&["minvalue", "maxvalue", "cycle"]);
+        syntax.without.push(what.ok_or_else(|| cursor.error())?);
+    } else if let Some(what) = cursor.accept_any(&["rename", "as", "set"]) {
+        return Err(Error::unsupported(format!(
+            "ALTER SEQUENCE ... {}",
+            what.to_ascii_uppercase()
+        )));
+    } else {
+        return number_option(cursor, &mut syntax.options);
+    }
+    Ok(())
 }
 
 /// CREATE SEQUENCE with its options in any order, which the library's grammar does not take; `None` for any other CREATE.
@@ -57,7 +121,17 @@ fn sequence_option(cursor: &mut Cursor<'_>, syntax: &mut SequenceSyntax) -> Resu
         let start = cursor.offset();
         cursor.name()?;
         syntax.data_type = Some((start, cursor.last_end()));
-    } else if cursor.accept("increment") {
+    } else if cursor.accept_all(&["owned", "by"]) {
+        let owner = cursor.qualified_name()?;
+        syntax.owned_by = (owner != ["none"]).then_some(owner);
+    } else if !(cursor.accept("no") && cursor.accept_any(&["minvalue", "maxvalue", "cycle"]).is_some()) {
+        return number_option(cursor, options);
+    }
+    Ok(())
+}
+
+fn number_option(cursor: &mut Cursor<'_>, options: &mut SequenceOptions) -> Result<()> {
+    if cursor.accept("increment") {
         cursor.accept("by");
         options.increment = Some(whole_number(cursor)?);
     } else if cursor.accept("minvalue") {
@@ -71,10 +145,7 @@ fn sequence_option(cursor: &mut Cursor<'_>, syntax: &mut SequenceSyntax) -> Resu
         whole_number(cursor)?;
     } else if cursor.accept("cycle") {
         options.cycle = true;
-    } else if cursor.accept_all(&["owned", "by"]) {
-        let owner = cursor.qualified_name()?;
-        syntax.owned_by = (owner != ["none"]).then_some(owner);
-    } else if !(cursor.accept("no") && cursor.accept_any(&["minvalue", "maxvalue", "cycle"]).is_some()) {
+    } else {
         return Err(cursor.error());
     }
     Ok(())

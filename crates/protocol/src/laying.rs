@@ -200,6 +200,17 @@ impl FormulaDatabase {
         self.note_laid(table)
     }
 
+    /// What the store has may leave memory, of all storage: whoever lays may itself be waiting for memory.
+    pub(crate) fn note_all_laid(&mut self) {
+        let is_going =
+            |table: &TableId| matches!(self.laying(*table), Some(Laying::Down(down)) if !down.given.is_empty());
+        let going: Vec<TableId> = self.private_tables().filter(is_going).collect();
+        for table in going {
+            // The storage is there.
+            let _ = self.note_laid(table);
+        }
+    }
+
     /// What the store has may leave memory.
     fn note_laid(&mut self, table: TableId) -> Outcome<()> {
         let held = table_of(&mut self.tables, table)?;

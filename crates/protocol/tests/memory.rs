@@ -2,8 +2,8 @@
 
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, Value};
 use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Policies,
-    RowSource, Stop, StoredRow,
+    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, KeyRange, LaidRow, OnBusy, OrderedRead,
+    Policies, RowSource, Stop, StoredRow,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -42,6 +42,51 @@ impl RowSource for Store {
         state.1 += rows.len() as u64;
         Ok(rows)
     }
+}
+
+/// A store that takes rows, and has them when the test says so.
+#[derive(Clone, Default)]
+struct Slow(Arc<Mutex<u64>>);
+
+impl RowSource for Slow {
+    fn get(&self, _: TableId, _: &[u8]) -> Result<Option<StoredRow>> {
+        Ok(None)
+    }
+
+    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
+        Ok(Vec::new())
+    }
+
+    fn takes_rows(&self) -> bool {
+        true
+    }
+
+    fn lay_down(&self, _: TableId, _: &mut dyn Iterator<Item = LaidRow<'_>>) -> Result<u64> {
+        Ok(1)
+    }
+
+    fn laid_down(&self) -> u64 {
+        *self.0.lock().expect("lock")
+    }
+}
+
+/// Whoever lays rows may be held back because memory is full of them.
+#[test]
+fn rows_that_the_store_has_taken_leave_memory_although_no_more_are_laid() {
+    let store = Slow::default();
+    let mut database = FormulaDatabase::new(Box::new(store.clone()), Policies::default(), Timestamp::ZERO);
+    database.set_memory_limit(1 << 20);
+    let id = begin(&mut database, false);
+    database.create_private_table(TABLE);
+    assert!(database.lay_down(&[TABLE]));
+    for number in 0..5_000 {
+        let laid = database.lay_row(id, TABLE, key(number), row(number, "a row of some length"));
+        assert!(laid.expect("lays"), "{number}");
+    }
+    let evict = |database: &mut FormulaDatabase| (0..20).any(|_| database.evict(400_000));
+    assert!(!evict(&mut database), "the store does not have them");
+    *store.0.lock().expect("lock") = 1;
+    assert!(evict(&mut database), "{} bytes", database.memory_bytes());
 }
 
 struct NoLog;

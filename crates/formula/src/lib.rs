@@ -14,6 +14,7 @@
 //! [`Formula`] for updates.
 
 mod aggregate;
+mod amount;
 mod analyse;
 mod bounds;
 mod cast;
@@ -24,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod step;
 mod types;
 mod visit;
 

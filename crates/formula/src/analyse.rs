@@ -2,7 +2,7 @@
 
 use crate::bounds::{Bounds, Range};
 use crate::cast::cast_value;
-use crate::change::{Change, ColumnChange};
+use crate::change::{Change, ColumnChange, Computation};
 use crate::context::EvalContext;
 use crate::expr::Expr;
 use crate::failure::failure_reason;
@@ -149,7 +149,7 @@ impl AssignmentShape {
         }
         let bound = bind_constants(expr, context)?;
         let immutable = bound.volatility() == Volatility::Immutable && !bound.has_parameter();
-        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(bound))))
+        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(Computation::new(bound)))))
     }
 }
 

@@ -326,7 +326,7 @@ impl Range {
         match &change.change {
             ColumnChange::Set(value) => self.include_set(value),
             ColumnChange::Add(delta) => self.add_delta(delta),
-            ColumnChange::Evaluate(_) => change.step().is_some_and(|step| self.add_step(&step)),
+            ColumnChange::Evaluate(_) => change.step().is_some_and(|step| self.add_step(step)),
         }
     }
 

@@ -10,7 +10,6 @@
 //! underflow, as long as all factors together take nine digits at most.
 
 use crate::amount::{Amount, REAL_LEAST, REAL_MAX, Towards};
-use crate::change::{Change, ColumnChange};
 use crate::expr::Expr;
 use crate::failure::reason_within;
 use crate::functions::{ArgumentType, Function, Volatility};
@@ -135,16 +134,6 @@ impl Step {
         self.can_fail |= other.can_fail;
         self.may_be_null |= other.may_be_null;
         self
-    }
-}
-
-impl Change {
-    /// What the change makes of its column, as far as escrow can reckon with it.
-    pub(crate) fn step(&self) -> Option<Step> {
-        match &self.change {
-            ColumnChange::Evaluate(expr) => Step::of(usize::from(self.column), self.column_type, false, expr),
-            _ => None,
-        }
     }
 }
 

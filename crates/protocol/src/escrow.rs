@@ -27,6 +27,7 @@ use crate::statistics::AbortReason;
 use crate::table::Slot;
 use rubato_base::{ColumnSet, Error, Key, TableId, TransactionId, Value};
 use rubato_formula::{Bounds, Change as ColumnFormula, Formula, Range, RowBounds};
+use smallvec::SmallVec;
 
 impl Intent {
     /// The columns to which this transaction has blind additions pending, with the bounds that they were let through under.
@@ -120,10 +121,17 @@ fn endangered<'a, 'c>(
     effect: impl Fn(usize) -> Option<Effect<'c>>,
 ) -> Option<(&'a Intent, usize)> {
     let concerns = |intent: &&Intent| intent.transaction != transaction && !before.contains(&intent.transaction);
+    // Mostly all claims are on the same columns and under the same bounds: what keeps one of them keeps the others.
+    let mut kept: SmallVec<[(usize, &Bounds); 4]> = SmallVec::new();
     item.intents().iter().filter(concerns).find_map(|intent| {
         let mut claims = intent.claims();
-        let broken = claims.find(|(column, bounds)| {
-            effect(*column).is_some_and(|effect| !stays_within(item, *column, &effect, bounds))
+        let broken = claims.find(|claim| {
+            let (column, bounds) = *claim;
+            if kept.contains(claim) {
+                return false;
+            }
+            kept.push(*claim);
+            effect(column).is_some_and(|effect| !stays_within(item, column, &effect, bounds))
         });
         broken.map(|(column, _)| (intent, column))
     })

@@ -55,7 +55,10 @@ fn what_is_rolled_back_gives_its_share_back() {
 #[test]
 fn what_is_undone_has_kept_the_limits_where_its_transaction_stands() {
     plainly(&[&[Save, R(1), Within(1, 60), Back, C], &[Within(1, -60), C]]);
-    plainly(&[&[R(2), Save, Within(1, 60), Back, R(2), C], &[Within(1, -60), Set(2, 5), C]]);
+    plainly(&[
+        &[R(2), Save, Within(1, 60), Back, R(2), C],
+        &[Within(1, -60), Set(2, 5), C],
+    ]);
     plainly(&[&[Save, R(1), Grow(1, 2), Back, C], &[Within(1, -60), C]]);
 }
 

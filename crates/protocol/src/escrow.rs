@@ -16,7 +16,7 @@
 //!   queue dissolves as soon as there is plenty again.
 //! - Rule E-4: a change that could take a column out of the bounds of another's claim waits until that claim has ended.
 //!   So it is for an addition that ROLLBACK TO SAVEPOINT has undone, until its transaction ends: the client was told that it kept
-//!   the bounds, and that must be so where the transaction comes to stand.
+//!   the bounds, and that must be so where the transaction comes to stand, which is above the row as it was then.
 //! - Rule E-5: where the owner of the claim has to commit behind the one who makes such a change, waiting would make a circle:
 //!   then the reader is aborted, never the owner of the blind addition (promise 2).
 

@@ -132,9 +132,9 @@ fn what_would_fail_fails_at_the_statement_and_never_after_commit() {
     let place = tempfile::tempdir().expect("a folder");
     let database = opened(&place);
     let mut admin = session(&database);
-    let tables = "create table t (id int primary key, near_end int, small numeric(4,2), share int, divisor int, tag varchar(8), bounded numeric(6,1) check (bounded between 0 and 10))";
+    let tables = "create table t (id int primary key, near_end int, small numeric(4,2), share int, divisor int, tag varchar(8), bounded numeric(6,1) check (bounded between 0 and 10), d float8, r real, spare float8 check (spare >= 0))";
     admin.execute(tables).expect("makes");
-    let fill = "insert into t values (1, 2147483646, 99.00, 10, 1, 'abcd', 6)";
+    let fill = "insert into t values (1, 2147483646, 99.00, 10, 1, 'abcd', 6, 1e308, 2e38, 6)";
     admin.execute(fill).expect("fills");
     let cases = [
         ("update t set near_end = near_end + 1 where id = 1", "22003"),
@@ -146,6 +146,25 @@ fn what_would_fail_fails_at_the_statement_and_never_after_commit() {
         ("update t set tag = tag || 'wxyz' where id = 1", "22001"),
         ("update t set bounded = bounded - 4 where id = 1", "23514"),
         ("update t set bounded = bounded + 3 where id = 1", "23514"),
+        // What is no sum, and sums of floats.
+        ("update t set small = small + 0.60::float8 where id = 1", "22003"),
+        ("update t set small = small - -0.60::float8 where id = 1", "22003"),
+        ("update t set near_end = near_end + 0.6::float8 where id = 1", "22003"),
+        ("update t set bounded = bounded - 4::float8 where id = 1", "23514"),
+        ("update t set bounded = bounded * 1.5 where id = 1", "23514"),
+        ("update t set spare = spare - 4 where id = 1", "23514"),
+        ("update t set d = d + 5e307 where id = 1", "22003"),
+        ("update t set d = d * 1.5 where id = 1", "22003"),
+        ("update t set r = r + 1e38 where id = 1", "22003"),
+        ("update t set share = share * 40000 where id = 1", "22003"),
+        (
+            "update t set share = coalesce(share, 0) * 1000000 + 2000000000 where id = 1",
+            "22003",
+        ),
+        (
+            "update t set near_end = case when share > 3 then near_end + 1 else near_end - 1 end where id = 1",
+            "22003",
+        ),
     ];
     for (statement, code) in cases {
         for end in ["rollback", "commit"] {
@@ -159,4 +178,49 @@ fn what_would_fail_fails_at_the_statement_and_never_after_commit() {
         }
     }
     assert_eq!(aborts(&database), 0);
+}
+
+/// Sums of floats, products and CASE, far from the limits: one thread, so that whoever waited would hang the test.
+#[test]
+fn what_is_no_plain_sum_waits_for_nobody_either_and_comes_to_what_one_after_the_other_gives() {
+    let place = tempfile::tempdir().expect("a folder");
+    let database = opened(&place);
+    let mut admin = session(&database);
+    let table = "create table w (id int primary key, ytd numeric(12,2) not null, bal float8, quantity int, seen timestamptz, note varchar(20))";
+    admin.execute(table).expect("makes");
+    admin
+        .execute("insert into w values (1, 300000.00, 10.1, 50, null, 'x')")
+        .expect("fills");
+    let statements = [
+        "update w set ytd = ytd + 10.505::float8, bal = bal - 0.1 where id = 1",
+        "update w set ytd = ytd * 1.0005, bal = bal * 1.1 where id = 1",
+        "update w set quantity = case when quantity >= 17 then quantity - 7 else quantity - 7 + 91 end where id = 1",
+        "update w set ytd = round(ytd + 0.1::float8)::numeric, note = left('y' || note, 20) where id = 1",
+        "update w set quantity = greatest(quantity, 30), seen = greatest(seen, now()) where id = 1",
+        "update w set bal = coalesce(bal, 0) + 1.7::real, quantity = (quantity + 5) % 60 where id = 1",
+    ];
+    let mut writers: Vec<Session> = (0..30).map(|_| session(&database)).collect();
+    for (number, writer) in writers.iter_mut().enumerate() {
+        writer.execute("begin").expect("begins");
+        writer
+            .execute(statements[number % statements.len()])
+            .expect("is let through");
+    }
+    // They commit in another order than they came, and every fifth does not.
+    let order: Vec<usize> = (0..writers.len()).map(|at| at * 7 % 30).collect();
+    for number in &order {
+        let end = if number % 5 == 4 { "rollback" } else { "commit" };
+        writers[*number].execute(end).expect("ends");
+    }
+    assert_eq!((waits(&database), aborts(&database)), (0, 0));
+    let shown = "select ytd, bal, quantity, note from w";
+    let together = values(&mut admin, shown);
+    admin
+        .execute("update w set ytd = 300000.00, bal = 10.1, quantity = 50, note = 'x'")
+        .expect("begins anew");
+    for number in order.iter().filter(|number| *number % 5 != 4) {
+        let ordered = format!("{} returning id", statements[number % statements.len()]);
+        admin.query(&ordered).expect("is done");
+    }
+    assert_eq!(values(&mut admin, shown), together);
 }

@@ -1,11 +1,13 @@
 //! What an assignment of an UPDATE is, seen at plan time: a constant, an addition to the column itself, or something else.
 
+use crate::bounds::{Bounds, Range};
 use crate::cast::cast_value;
-use crate::change::ColumnChange;
+use crate::change::{Change, ColumnChange, Computation};
 use crate::context::EvalContext;
 use crate::expr::Expr;
 use crate::failure::failure_reason;
 use crate::functions::Volatility;
+use crate::step::Step;
 use rubato_base::{ColumnType, DataType, Numeric, Result, Value};
 use std::sync::Arc;
 
@@ -16,6 +18,13 @@ pub enum AssignmentShape {
     Set,
     /// `column + k`, `k + column` or `column - k`, where `k` reads no column.
     Add(Addend),
+    /// Computed from the column itself and constants, in a way that leads so far from its value at most that escrow can keep it from
+    /// failing: `column + 10.5::float8`, `column * 2`, `coalesce(column, 0) + 1`, `CASE` over such. Whether these constants are such as
+    /// can be reckoned with is seen when the statement runs.
+    Bounded {
+        /// Whether there is anything that fails outside the limits of the column.
+        can_fail: bool,
+    },
     /// Anything else. The reason says why it may fail after the statement, if it may: then it is not blind.
     Evaluate {
         /// Why evaluation over some row may raise an error; `None` if it provably cannot.
@@ -46,8 +55,14 @@ pub fn analyse_assignment(
     if let Some(addend) = find_addend(usize::from(column), column_type, expr) {
         return AssignmentShape::Add(addend);
     }
+    let step = Step::of(usize::from(column), column_type, true, expr);
+    if let Some(step) = step.filter(|step| !step.may_be_null || !not_null(usize::from(column))) {
+        return AssignmentShape::Bounded {
+            can_fail: step.can_fail,
+        };
+    }
     AssignmentShape::Evaluate {
-        can_fail: failure_reason(usize::from(column), column_type, not_null, expr),
+        can_fail: failure_reason(usize::from(column), column_type, not_null, true, expr),
     }
 }
 
@@ -130,11 +145,47 @@ impl AssignmentShape {
                     return Ok(Some(ColumnChange::Add(delta)));
                 }
             }
-            AssignmentShape::Evaluate { .. } => {}
+            AssignmentShape::Bounded { .. } | AssignmentShape::Evaluate { .. } => {}
         }
         let bound = bind_constants(expr, context)?;
         let immutable = bound.volatility() == Volatility::Immutable && !bound.has_parameter();
-        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(bound))))
+        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(Computation::new(bound)))))
+    }
+}
+
+impl Change {
+    /// Whether the change, with the values that its execution has given it, cannot fail over any row in which its column stays within
+    /// its limits: only such a change may be blind (rule W-2). `not_null` tells which columns of the row are NOT NULL.
+    pub fn may_be_blind(&self, not_null: &dyn Fn(usize) -> bool) -> bool {
+        let column = usize::from(self.column);
+        match &self.change {
+            ColumnChange::Set(value) => !value.is_null() || !not_null(column),
+            ColumnChange::Add(_) => true,
+            ColumnChange::Evaluate(expr) => match self.step() {
+                Some(step) => !step.may_be_null || !not_null(column),
+                None => failure_reason(column, self.column_type, not_null, false, expr).is_none(),
+            },
+        }
+    }
+
+    /// Whether escrow has to keep the change within the limits of its column: outside of them it fails.
+    pub fn needs_escrow(&self) -> bool {
+        match &self.change {
+            ColumnChange::Set(_) => false,
+            ColumnChange::Add(_) => true,
+            ColumnChange::Evaluate(_) => self.step().is_some_and(|step| step.can_fail),
+        }
+    }
+
+    /// Whether the value after the change is that before it, or one within these bounds; escrow looks after what is added.
+    pub fn sets_within(&self, bounds: &Bounds) -> bool {
+        match &self.change {
+            ColumnChange::Set(value) => Range::of(value).is_some_and(|range| range.within(bounds)),
+            ColumnChange::Add(_) => true,
+            ColumnChange::Evaluate(_) => self
+                .step()
+                .is_some_and(|step| step.can_fail || step.sets_within(bounds)),
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! How large a column may be and how large it may become: the arithmetic of escrow (protocol section 5).
 
+use crate::amount::{Amount, FLOAT_LEAST, FLOAT_MAX, REAL_MAX, Towards};
+use crate::change::{Change, ColumnChange};
 use crate::expr::{Comparison, Expr};
+use crate::step::Step;
 use rubato_base::{ColumnType, DataType, Numeric, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,7 +37,8 @@ impl Bounds {
     }
 }
 
-/// The least and greatest value of a number type: integers and `numeric(p, s)`; no limits for any other type.
+/// The least and greatest value of a number type: integers, `numeric(p, s)`, and floats, whose limits are kept well inside those of
+/// the type; no limits for any other type.
 pub fn type_bounds(column_type: ColumnType) -> Bounds {
     let between = |low: Value, high: Value| Bounds {
         low: Some(low),
@@ -44,6 +48,8 @@ pub fn type_bounds(column_type: ColumnType) -> Bounds {
         DataType::Int2 => between(Value::Int2(i16::MIN), Value::Int2(i16::MAX)),
         DataType::Int4 => between(Value::Int4(i32::MIN), Value::Int4(i32::MAX)),
         DataType::Int8 => between(Value::Int8(i64::MIN), Value::Int8(i64::MAX)),
+        DataType::Float8 => between(Value::Float8(-FLOAT_MAX), Value::Float8(FLOAT_MAX)),
+        DataType::Float4 => between(Value::Float4(-REAL_MAX), Value::Float4(REAL_MAX)),
         DataType::Numeric => match ColumnType::numeric_precision_scale(column_type.modifier) {
             Some((precision, scale)) => match greatest_numeric(precision, scale) {
                 Some(greatest) => between(Value::Numeric(greatest.neg()), Value::Numeric(greatest)),
@@ -150,7 +156,7 @@ fn without(check: &Expr, column: usize) -> Option<Bounds> {
     (!read).then(Bounds::default)
 }
 
-/// The column itself, also widened to another exact number type.
+/// The column itself, also widened to another exact number type, or from `real` to `double precision`.
 fn is_column(expr: &Expr, column: usize) -> bool {
     match expr {
         Expr::Column(index) => *index == column,
@@ -159,13 +165,25 @@ fn is_column(expr: &Expr, column: usize) -> bool {
             let widens = exact
                 && to.modifier < 0
                 && (to.data_type == DataType::Numeric || (to.data_type.is_integer() && to.data_type >= *from));
-            widens && is_column(operand, column)
+            let doubles = *from == DataType::Float4 && to.data_type == DataType::Float8;
+            (widens || doubles) && is_column(operand, column)
         }
         _ => false,
     }
 }
 
 fn limit_of(comparison: Comparison, limit: &Value, column_type: ColumnType) -> Option<Bounds> {
+    let is_float = matches!(column_type.data_type, DataType::Float4 | DataType::Float8);
+    if is_float {
+        // A comparison with a float is one of floats.
+        let limit = match limit {
+            Value::Float8(limit) => *limit,
+            Value::Float4(limit) => f64::from(*limit),
+            Value::Numeric(limit) => limit.to_f64(),
+            whole => whole.as_i64()? as f64,
+        };
+        return float_limit(comparison, limit);
+    }
     let limit = match limit {
         Value::Numeric(number) if number.is_finite() => number.clone(),
         Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => Numeric::from_i64(limit.as_i64()?),
@@ -188,6 +206,28 @@ fn limit_of(comparison: Comparison, limit: &Value, column_type: ColumnType) -> O
     })
 }
 
+/// A strict limit is the next float, or at zero the next one that is reckoned with.
+fn float_limit(comparison: Comparison, limit: f64) -> Option<Bounds> {
+    let low = |low: f64| Bounds {
+        low: Some(Value::Float8(low)),
+        high: None,
+    };
+    let high = |high: f64| Bounds {
+        low: None,
+        high: Some(Value::Float8(high)),
+    };
+    let within = limit == 0.0 || (FLOAT_LEAST..=FLOAT_MAX).contains(&limit.abs());
+    within.then_some(match comparison {
+        Comparison::GreaterOrEqual => low(limit),
+        Comparison::LessOrEqual => high(limit),
+        Comparison::Greater if limit == 0.0 => low(FLOAT_LEAST),
+        Comparison::Less if limit == 0.0 => high(-FLOAT_LEAST),
+        Comparison::Greater => low(limit.next_up()),
+        Comparison::Less => high(limit.next_down()),
+        Comparison::Equal | Comparison::NotEqual => return None,
+    })
+}
+
 /// How far apart two values of the column are at least. A numeric column without a scale has no such distance: one whole step is
 /// then well inside a strict limit.
 fn step_of(column_type: ColumnType) -> Numeric {
@@ -198,117 +238,172 @@ fn step_of(column_type: ColumnType) -> Numeric {
     Numeric::parse(&format!("1e{}", -scale)).unwrap_or_else(|_| Numeric::from_i64(1))
 }
 
-/// An exact number: whole numbers stay machine numbers.
-#[derive(Clone, Debug)]
-enum Amount {
-    Whole(i128),
-    Decimal(Numeric),
-}
+/// What is left of a number at least, of all that pending products take from it: floats stay far from underflow.
+const SHRUNK_LEAST: f64 = 1e-9;
 
-impl Amount {
-    fn of(value: &Value) -> Option<Amount> {
-        match value {
-            Value::Numeric(number) if number.is_finite() => Some(Amount::Decimal(number.clone())),
-            Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => value.as_i64().map(|v| Amount::Whole(v.into())),
-            _ => None,
-        }
-    }
-
-    fn to_numeric(&self) -> Numeric {
-        match self {
-            Amount::Whole(whole) => Numeric::from_i128(*whole),
-            Amount::Decimal(number) => number.clone(),
-        }
-    }
-
-    fn plus(&self, other: &Amount) -> Option<Amount> {
-        match (self, other) {
-            (Amount::Whole(a), Amount::Whole(b)) => a.checked_add(*b).map(Amount::Whole),
-            _ => self
-                .to_numeric()
-                .checked_add(&other.to_numeric())
-                .ok()
-                .map(Amount::Decimal),
-        }
-    }
-
-    fn compare(&self, other: &Amount) -> Ordering {
-        match (self, other) {
-            (Amount::Whole(a), Amount::Whole(b)) => a.cmp(b),
-            (Amount::Decimal(a), Amount::Decimal(b)) => a.cmp(b),
-            _ => self.to_numeric().cmp(&other.to_numeric()),
-        }
-    }
-
-    fn is_negative(&self) -> bool {
-        match self {
-            Amount::Whole(whole) => *whole < 0,
-            Amount::Decimal(number) => number.signum() < 0,
-        }
-    }
-}
-
-/// Every value that a column may come to have while additions and assignments are pending, each of which may still commit or
-/// abort, in any order.
+/// Every value that a column may come to have while additions, assignments and other steps are pending, each of which may still
+/// commit or abort, in any order.
 ///
 /// Whatever happens, the value is that of the row or of one of the assignments, and some of the additions on top: it lies between
-/// the least of the former with all that is taken away, and the greatest with all that is added.
+/// the least of the former with all that is taken away, and the greatest with all that is added. Where there are products, each
+/// of these parts may have been multiplied by some of them. NULL stays NULL unless it is assigned to.
 ///
-/// Methods that return `bool` leave the range as it was and say `false` when a value is NULL, not finite or not an exact number:
-/// the caller then cannot prove anything and reads.
+/// Methods that return `bool` leave the range as it was and say `false` when a value is not finite or no number that can be
+/// reckoned with: the caller then cannot prove anything and reads.
 #[derive(Clone, Debug)]
 pub struct Range {
-    least: Amount,
-    greatest: Amount,
+    /// The least and the greatest of the values that all begins with; `None` while there is only NULL.
+    from: Option<(Amount, Amount)>,
     taken: Amount,
     added: Amount,
+    /// The product of all factors above one, and of all below one.
+    grown: f64,
+    shrunk: f64,
+    /// Whether the sign may change.
+    mirrored: bool,
+}
+
+impl Step {
+    /// Whether every value that may take the place of the column's is allowed.
+    pub(crate) fn sets_within(&self, bounds: &Bounds) -> bool {
+        let range = Range {
+            from: self.sets.clone(),
+            ..Range::NULL
+        };
+        range.within(bounds)
+    }
 }
 
 impl Range {
-    /// The range of one certain value; `None` for NULL, NaN, infinities and what is not an exact number.
+    const NULL: Range = Range {
+        from: None,
+        taken: Amount::ZERO,
+        added: Amount::ZERO,
+        grown: 1.0,
+        shrunk: 1.0,
+        mirrored: false,
+    };
+
+    /// The range of one certain value; `None` for NaN, infinities and what is no number.
     pub fn of(value: &Value) -> Option<Range> {
-        let amount = Amount::of(value)?;
-        Some(Range {
-            least: amount.clone(),
-            greatest: amount,
-            taken: Amount::Whole(0),
-            added: Amount::Whole(0),
-        })
+        let from = match value {
+            Value::Null => None,
+            value => {
+                let amount = Amount::of(value)?;
+                Some((amount.clone(), amount))
+            }
+        };
+        Some(Range { from, ..Range::NULL })
     }
 
     /// A pending addition: it may or may not happen.
     pub fn add_delta(&mut self, delta: &Value) -> bool {
         let Some(delta) = Amount::of(delta) else { return false };
-        let sum = if delta.is_negative() {
-            &mut self.taken
+        let (sum, towards) = if delta.is_negative() {
+            (&mut self.taken, Towards::Low)
         } else {
-            &mut self.added
+            (&mut self.added, Towards::High)
         };
-        let Some(more) = sum.plus(&delta) else { return false };
+        let Some(more) = sum.plus(&delta, towards) else {
+            return false;
+        };
         *sum = more;
         true
     }
 
     /// A pending assignment: the column may come to have this value instead, before or behind the additions.
     pub fn include_set(&mut self, value: &Value) -> bool {
-        let Some(amount) = Amount::of(value) else { return false };
-        if amount.compare(&self.least) == Ordering::Less {
-            self.least = amount;
-        } else if amount.compare(&self.greatest) == Ordering::Greater {
-            self.greatest = amount;
+        if value.is_null() {
+            return true;
         }
+        let Some(amount) = Amount::of(value) else { return false };
+        self.include(amount.clone(), amount);
         true
     }
 
-    /// Whether every possible value is allowed. A bound that is not an exact number allows nothing.
-    pub fn within(&self, bounds: &Bounds) -> bool {
-        let keeps = |bound: &Option<Value>, end: Option<Amount>, forbidden: Ordering| match bound {
-            None => true,
-            Some(bound) => end
-                .zip(Amount::of(bound))
-                .is_some_and(|(end, bound)| end.compare(&bound) != forbidden),
+    /// Any pending change of the column.
+    pub fn add_change(&mut self, change: &Change) -> bool {
+        match &change.change {
+            ColumnChange::Set(value) => self.include_set(value),
+            ColumnChange::Add(delta) => self.add_delta(delta),
+            ColumnChange::Evaluate(_) => change.step().is_some_and(|step| self.add_step(step)),
+        }
+    }
+
+    /// A pending expression over the column itself.
+    fn add_step(&mut self, step: &Step) -> bool {
+        let taken = self.taken.plus(&step.taken, Towards::Low);
+        let added = self.added.plus(&step.added, Towards::High);
+        let (Some(taken), Some(added)) = (taken, added) else {
+            return false;
         };
-        keeps(&bounds.low, self.least.plus(&self.taken), Ordering::Less)
-            && keeps(&bounds.high, self.greatest.plus(&self.added), Ordering::Greater)
+        (self.taken, self.added) = (taken, added);
+        if let Some((least, greatest)) = step.sets.clone() {
+            self.include(least, greatest);
+        }
+        if step.grown != 1.0 {
+            self.grown = (self.grown * step.grown).next_up();
+        }
+        if step.shrunk != 1.0 {
+            self.shrunk = (self.shrunk * step.shrunk).next_down();
+        }
+        self.mirrored |= step.mirrored;
+        true
+    }
+
+    fn include(&mut self, least: Amount, greatest: Amount) {
+        self.from = Some(match self.from.take() {
+            Some((low, high)) => (low.least(least), high.greatest(greatest)),
+            None => (least, greatest),
+        });
+    }
+
+    /// Whether every possible value is allowed. A bound that is no number allows nothing.
+    pub fn within(&self, bounds: &Bounds) -> bool {
+        let bound_of = |bound: &Option<Value>| match bound {
+            None => Some(None),
+            Some(bound) => Amount::of(bound).map(Some),
+        };
+        let (Some(low), Some(high)) = (bound_of(&bounds.low), bound_of(&bounds.high)) else {
+            return false;
+        };
+        let Some(from) = &self.from else { return true };
+        let (least, greatest) = self.ends(from);
+        let keeps = |bound: Option<Amount>, end: Option<Amount>, inside: Towards| {
+            bound.is_none_or(|bound| end.is_some_and(|end| end.keeps(&bound, inside)))
+        };
+        keeps(low, least, Towards::High) && keeps(high, greatest, Towards::Low)
+    }
+
+    /// The least and the greatest possible value; `None` where nobody can tell.
+    fn ends(&self, (least, greatest): &(Amount, Amount)) -> (Option<Amount>, Option<Amount>) {
+        if self.grown == 1.0 && self.shrunk == 1.0 && !self.mirrored {
+            return (
+                least.plus(&self.taken, Towards::Low),
+                greatest.plus(&self.added, Towards::High),
+            );
+        }
+        if self.shrunk < SHRUNK_LEAST {
+            return (None, None);
+        }
+        let (low, high) = (Towards::Low, Towards::High);
+        let (least, greatest) = (least.to_float(low), greatest.to_float(high));
+        let (taken, added) = (self.taken.to_float(low), self.added.to_float(high));
+        let sum = |a: f64, b: f64, towards: Towards| {
+            let sum = towards.beyond(towards.beyond(a) + towards.beyond(b));
+            sum.is_finite().then_some(Amount::Float(sum))
+        };
+        if self.mirrored {
+            let moved = (added - taken).next_up() * self.grown;
+            let size = sum(least.abs().max(greatest.abs()) * self.grown, moved, high);
+            return (size.as_ref().map(Amount::negated), size);
+        }
+        // What is below zero goes down as it grows, what is above as it shrinks.
+        let lowest = least * if least < 0.0 { self.grown } else { self.shrunk };
+        let highest = greatest * if greatest > 0.0 { self.grown } else { self.shrunk };
+        (
+            sum(lowest, taken * self.grown, low),
+            sum(highest, added * self.grown, high),
+        )
     }
 }

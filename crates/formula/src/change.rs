@@ -4,9 +4,11 @@ use crate::cast::cast_value;
 use crate::context::EvalContext;
 use crate::expr::Expr;
 use crate::functions::Volatility;
+use crate::step::Step;
 use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, RowRef, Value};
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 /// What happens to one column.
 #[derive(Clone, Debug)]
@@ -18,7 +20,31 @@ pub enum ColumnChange {
     Add(Value),
     /// The column becomes the value of an expression over the row's own columns as they were: immutable functions only, no
     /// parameters.
-    Evaluate(Arc<Expr>),
+    Evaluate(Arc<Computation>),
+}
+
+/// An expression of a formula. What escrow can reckon with of it is found once.
+#[derive(Debug)]
+pub struct Computation {
+    expr: Expr,
+    step: OnceLock<Option<Step>>,
+}
+
+impl Computation {
+    pub(crate) fn new(expr: Expr) -> Computation {
+        Computation {
+            expr,
+            step: OnceLock::new(),
+        }
+    }
+}
+
+impl Deref for Computation {
+    type Target = Expr;
+
+    fn deref(&self) -> &Expr {
+        &self.expr
+    }
 }
 
 impl PartialEq for ColumnChange {
@@ -28,7 +54,7 @@ impl PartialEq for ColumnChange {
             (ColumnChange::Set(a), ColumnChange::Set(b)) | (ColumnChange::Add(a), ColumnChange::Add(b)) => {
                 is_identical(a, b)
             }
-            (ColumnChange::Evaluate(a), ColumnChange::Evaluate(b)) => a == b,
+            (ColumnChange::Evaluate(a), ColumnChange::Evaluate(b)) => a.expr == b.expr,
             _ => false,
         }
     }
@@ -76,8 +102,19 @@ impl Change {
         Change {
             column,
             column_type,
-            change: ColumnChange::Evaluate(Arc::new(expr)),
+            change: ColumnChange::Evaluate(Arc::new(Computation::new(expr))),
         }
+    }
+
+    /// What the change makes of its column, as far as escrow can reckon with it; `None` also for what is not computed.
+    pub(crate) fn step(&self) -> Option<&Step> {
+        let ColumnChange::Evaluate(computed) = &self.change else {
+            return None;
+        };
+        let found = computed
+            .step
+            .get_or_init(|| Step::of(self.index(), self.column_type, false, &computed.expr));
+        found.as_ref()
     }
 
     fn index(&self) -> usize {
@@ -202,7 +239,7 @@ impl Formula {
 
     /// The expression with the columns that this formula sets replaced by their values; `None` if it reads one that is changed
     /// otherwise.
-    fn compose_expr(&self, expr: &Arc<Expr>) -> Option<Arc<Expr>> {
+    fn compose_expr(&self, expr: &Arc<Computation>) -> Option<Arc<Computation>> {
         let mut known = true;
         let mut touched = false;
         expr.for_each_column(&mut |index| {
@@ -217,7 +254,7 @@ impl Formula {
         if !known {
             return None;
         }
-        let mut rewritten = Expr::clone(expr);
+        let mut rewritten = expr.expr.clone();
         rewritten.transform(&mut |node| {
             if let Expr::Column(index) = node
                 && let Some(change) = self.changes.iter().find(|change| change.index() == *index)
@@ -226,7 +263,7 @@ impl Formula {
                 *node = Expr::Literal(value.clone());
             }
         });
-        Some(Arc::new(rewritten))
+        Some(Arc::new(Computation::new(rewritten)))
     }
 
     /// Whether this and `other` give the same row in either order, on every row on which both orders succeed.

@@ -14,6 +14,7 @@
 //! [`Formula`] for updates.
 
 mod aggregate;
+mod amount;
 mod analyse;
 mod bounds;
 mod cast;
@@ -24,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod step;
 mod types;
 mod visit;
 
@@ -33,7 +35,7 @@ pub use bounds::{Bounds, Range, RowBounds, check_bounds, type_bounds};
 pub use cast::{
     build_comparison, build_elements_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast,
 };
-pub use change::{Change, ColumnChange, Formula};
+pub use change::{Change, ColumnChange, Computation, Formula};
 pub use context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, SessionFact};
 pub use evaluate::{Tuple, compare};
 pub use expr::{Comparison, Expr};

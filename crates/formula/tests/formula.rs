@@ -356,8 +356,10 @@ fn other_assignments_say_why_they_may_fail() {
         analyse_assignment(index as u16, columns()[index], &|_| not_null, expr)
     };
     let doubled = operator("*", column(0), literal(Value::Int4(2))).0;
+    assert_eq!(shape(0, &doubled, true), AssignmentShape::Bounded { can_fail: true });
+    let squared = operator("*", column(0), column(0)).0;
     assert_eq!(
-        shape(0, &doubled, false),
+        shape(0, &squared, false),
         AssignmentShape::Evaluate {
             can_fail: Some("operator * may fail for some values".to_owned())
         }

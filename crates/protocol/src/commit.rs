@@ -101,7 +101,7 @@ impl FormulaDatabase {
             unreachable!("checked above")
         };
         let (ts, depends, read_through) = (t.ts, t.depends_lsn, !t.after.is_empty());
-        let nothing_to_place = t.writes.is_empty() && t.after.is_empty();
+        let nothing_to_place = t.writes.is_empty() && t.after.is_empty() && t.after_cts <= ts;
         if nothing_to_place && attachment.is_none() {
             self.statistics.read_only_commits += 1;
             self.release(transaction);

@@ -235,6 +235,8 @@ impl FormulaDatabase {
                 );
             }
             if undo_write(item, transaction, was_told) {
+                // Rule E-4: that it kept the bounds was told of the row as it was then, or later.
+                t.after_cts = t.after_cts.max(item.newest_cts());
                 // Nothing but the claim may be left of the intent: it goes with the transaction.
                 t.queued.push((write.table, write.slot));
             }

@@ -1,6 +1,9 @@
 //! Escrow: an addition to a bounded column stays blind while no outcome of what is pending can leave the bounds (protocol.md
 //! section 5). The bounds are those of the column's type and of its CHECK constraints.
 //!
+//! An *addition* is any change of which it is known how far from the column's value it leads at most: `x + k`, but also `x * k`,
+//! a CASE over such, and sums of floats, whose result is computed where the formula comes to stand.
+//!
 //! A *claim* is a pending addition that was let through as blind under bounds. It is never evaluated against them again, so
 //! nobody may afterwards make a change that could take the column out of them together with it:
 //!
@@ -13,7 +16,7 @@
 //!   queue dissolves as soon as there is plenty again.
 //! - Rule E-4: a change that could take a column out of the bounds of another's claim waits until that claim has ended.
 //!   So it is for an addition that ROLLBACK TO SAVEPOINT has undone, until its transaction ends: the client was told that it kept
-//!   the bounds, and that must be so where the transaction comes to stand.
+//!   the bounds, and that must be so where the transaction comes to stand, which is above the row as it was then.
 //! - Rule E-5: where the owner of the claim has to commit behind the one who makes such a change, waiting would make a circle:
 //!   then the reader is aborted, never the owner of the blind addition (promise 2).
 
@@ -23,7 +26,8 @@ use crate::item::{Intent, Item};
 use crate::statistics::AbortReason;
 use crate::table::Slot;
 use rubato_base::{ColumnSet, Error, Key, TableId, TransactionId, Value};
-use rubato_formula::{Bounds, ColumnChange, Formula, Range, RowBounds};
+use rubato_formula::{Bounds, Change as ColumnFormula, Formula, Range, RowBounds};
+use smallvec::SmallVec;
 
 impl Intent {
     /// The columns to which this transaction has blind additions pending, with the bounds that they were let through under.
@@ -35,10 +39,8 @@ impl Intent {
         let formulas = pending.chain(&self.withdrawn);
         let additions = formulas
             .flat_map(Formula::changes)
-            .filter_map(|change| match change.change {
-                ColumnChange::Add(_) => Some(usize::from(change.column)),
-                _ => None,
-            });
+            .filter(|change| change.needs_escrow())
+            .map(|change| usize::from(change.column));
         let additions = (!self.claimed_under.is_unbounded()).then_some(additions);
         additions
             .into_iter()
@@ -56,12 +58,10 @@ impl Intent {
 
 /// Rules E-1, E-2, E-4: whether the formula may be placed blind.
 pub(crate) fn may_be_blind(item: &Item, transaction: TransactionId, formula: &Formula, bounds: &RowBounds) -> bool {
-    let additions = formula.changes().iter().filter_map(|change| match &change.change {
-        ColumnChange::Add(_) => {
-            let column = usize::from(change.column);
-            bounds.of(column).map(|bounds| (column, bounds, &change.change))
-        }
-        _ => None,
+    let additions = formula.changes().iter().filter_map(|change| {
+        let column = usize::from(change.column);
+        let bounds = bounds.of(column).filter(|_| change.needs_escrow())?;
+        Some((column, bounds, change))
     });
     for (column, bounds, addition) in additions {
         let mut others = item.intents().iter().filter(|intent| intent.transaction != transaction);
@@ -86,7 +86,7 @@ pub(crate) fn claim(intent: &mut Intent, bounds: &RowBounds) {
 
 /// What a change does to one column.
 enum Effect<'a> {
-    Formula(&'a ColumnChange),
+    Formula(&'a ColumnFormula),
     Value(Value),
 }
 
@@ -101,16 +101,12 @@ impl Effect<'_> {
     }
 
     fn of_formula(formula: &Formula, column: usize) -> Option<Effect<'_>> {
-        formula
-            .change_of(column as u16)
-            .map(|change| Effect::Formula(&change.change))
+        formula.change_of(column as u16).map(Effect::Formula)
     }
 
     fn widen(&self, range: &mut Range) -> bool {
         match self {
-            Effect::Formula(ColumnChange::Add(delta)) => range.add_delta(delta),
-            Effect::Formula(ColumnChange::Set(value)) => range.include_set(value),
-            Effect::Formula(ColumnChange::Evaluate(_)) => false,
+            Effect::Formula(change) => range.add_change(change),
             Effect::Value(value) => range.include_set(value),
         }
     }
@@ -125,10 +121,17 @@ fn endangered<'a, 'c>(
     effect: impl Fn(usize) -> Option<Effect<'c>>,
 ) -> Option<(&'a Intent, usize)> {
     let concerns = |intent: &&Intent| intent.transaction != transaction && !before.contains(&intent.transaction);
+    // Mostly all claims are on the same columns and under the same bounds: what keeps one of them keeps the others.
+    let mut kept: SmallVec<[(usize, &Bounds); 4]> = SmallVec::new();
     item.intents().iter().filter(concerns).find_map(|intent| {
         let mut claims = intent.claims();
-        let broken = claims.find(|(column, bounds)| {
-            effect(*column).is_some_and(|effect| !stays_within(item, *column, &effect, bounds))
+        let broken = claims.find(|claim| {
+            let (column, bounds) = *claim;
+            if kept.contains(claim) {
+                return false;
+            }
+            kept.push(*claim);
+            effect(column).is_some_and(|effect| !stays_within(item, column, &effect, bounds))
         });
         broken.map(|(column, _)| (intent, column))
     })

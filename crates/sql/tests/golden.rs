@@ -171,6 +171,11 @@ fn updates() {
 }
 
 #[test]
+fn the_updates_that_applications_make_are_blind_where_they_can_be() {
+    check("formulas.txt");
+}
+
+#[test]
 fn errors() {
     check("errors.txt");
 }
@@ -297,6 +302,7 @@ fn mutilated_statements_never_panic() {
     for file in [
         "plans.txt",
         "updates.txt",
+        "formulas.txt",
         "errors.txt",
         "schema_changes.txt",
         "utilities.txt",

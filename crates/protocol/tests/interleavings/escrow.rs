@@ -51,6 +51,17 @@ fn what_is_rolled_back_gives_its_share_back() {
     ]);
 }
 
+/// What was told of a statement that was undone holds where its transaction comes to stand: not at a snapshot before it.
+#[test]
+fn what_is_undone_has_kept_the_limits_where_its_transaction_stands() {
+    plainly(&[&[Save, R(1), Within(1, 60), Back, C], &[Within(1, -60), C]]);
+    plainly(&[
+        &[R(2), Save, Within(1, 60), Back, R(2), C],
+        &[Within(1, -60), Set(2, 5), C],
+    ]);
+    plainly(&[&[Save, R(1), Grow(1, 2), Back, C], &[Within(1, -60), C]]);
+}
+
 #[test]
 fn assignments_and_sums_keep_the_limits_together() {
     plainly(&[&[Within(1, -80), C], &[Put(1, 5), C]]);
@@ -83,6 +94,34 @@ fn an_ordered_writer_is_neither_slipped_past_nor_starved() {
 }
 
 #[test]
+fn what_is_no_plain_sum_keeps_the_limits_too() {
+    // Far from the limits nobody waits, whatever they are: 100 - 3 * 20, and 91 more if it should be refilled.
+    let figures = plainly(&[&[Refill(1, 20), C], &[Within(1, -20), C], &[Put(1, 59), C]]);
+    assert_eq!((figures.aborting, figures.refused), (0, 0));
+    let figures = plainly(&[&[Put(1, 20), C], &[Grow(1, 2), C], &[Grow(1, 2), C]]);
+    assert_eq!(figures.aborting, 0);
+    // 100 may be doubled by nobody, 50 by one, and 30 by two only if nothing is added before.
+    let figures = plainly(&[&[Grow(1, 2), C], &[Within(1, -50), C]]);
+    assert_eq!(figures.aborting, 0);
+    assert!(figures.refused > 0 && figures.waiting > 0);
+    plainly(&[&[Within(1, -50), C], &[Grow(1, 2), C], &[Grow(1, 2), C]]);
+    plainly(&[&[Within(1, -70), C], &[Grow(1, 2), Rollback], &[Within(1, 40), C]]);
+    plainly(&[&[Put(1, 30), C], &[Grow(1, 2), C], &[Within(1, 40), C]]);
+    plainly(&[&[Grow(1, -1), C], &[Put(1, 0), C], &[Within(1, -30), C]]);
+    plainly(&[&[Refill(1, 60), C], &[Refill(1, 60), C], &[Within(1, 30), C]]);
+    plainly(&[
+        &[Save, Grow(1, 1), Back, Put(1, 150), C],
+        &[Refill(1, 100), C],
+        &[R(1), C],
+    ]);
+    plainly(&[
+        &[Refill(1, 20), R(1), Put(1, 5), C],
+        &[Grow(1, 0), C],
+        &[Within(1, -5), C],
+    ]);
+}
+
+#[test]
 fn a_row_that_goes_and_comes_back_keeps_the_limits() {
     plainly(&[&[Delete(1), Insert(1), Put(1, 5), C], &[Within(1, -60), C]]);
     plainly(&[&[Delete(1), C], &[Insert(1), Put(1, 5), C], &[Within(1, -60), C]]);
@@ -106,8 +145,10 @@ fn random_programs_under_limits() {
                 let mut program = vec![Save];
                 for _ in 0..1 + next(3) {
                     let (x, amount) = (next(2) as i32, [-60, -30, -5, 20, 40][next(5) as usize]);
-                    program.push(match next(12) {
+                    program.push(match next(14) {
                         0..=5 => Within(x, amount),
+                        12 => Grow(x, [2, 3, 0, -1, 1][next(5) as usize]),
+                        13 => Refill(x, amount.abs()),
                         6 => WithinShown(x, amount),
                         7 => Put(x, amount.abs()),
                         8 => [L(x), Stand(x)][next(2) as usize],

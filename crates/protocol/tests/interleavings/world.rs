@@ -5,7 +5,7 @@ use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, Key, Lsn, Result, Row, SessionId, SqlState, TableId, Timestamp,
     TransactionId, Value,
 };
-use rubato_formula::{Bounds, Change as ColumnFormula, Expr, Formula, RowBounds, resolve_operator};
+use rubato_formula::{Bounds, Change as ColumnFormula, Comparison, Expr, Formula, RowBounds, resolve_operator};
 use rubato_protocol::{
     BeginOptions, BlindUpdate, CommitLog, CommitPolicy, CommitRecord, FormulaDatabase, Insertion, KeyRange, OnBusy,
     OrderedRead, Outcome, Policies, QueuePolicy, RowSource, Savepoint, ScanEnd, Stop, StoredRow,
@@ -33,7 +33,10 @@ pub enum Op {
     Count(i32, i32),
     /// A sum under the limits [`LIMITS`]: blind while escrow lets it through, read to write and checked where it does not.
     Within(i32, i64),
-    /// The same with RETURNING: always read to write.
+    /// What is no plain sum, under the same limits: a product, and TPC-C's stock, which is filled up when it would run out.
+    Grow(i32, i64),
+    Refill(i32, i64),
+    /// A sum with RETURNING: always read to write.
     WithinShown(i32, i64),
     /// An assignment under the same limits.
     Put(i32, i64),
@@ -47,7 +50,7 @@ pub enum Op {
 }
 use Op::*;
 
-/// What `Within` and `Put` must keep; rows start with 100.
+/// What `Within`, `Grow`, `Refill` and `Put` must keep; rows start with 100.
 pub const LIMITS: std::ops::RangeInclusive<i64> = 0..=150;
 
 fn limits() -> RowBounds {
@@ -99,6 +102,31 @@ fn times(n: i64) -> Formula {
     Formula::new([ColumnFormula::evaluate(0, ColumnType::plain(DataType::Int8), product)]).unwrap()
 }
 
+fn refill(n: i64) -> Formula {
+    let call = |symbol: &str, left: Expr, right: i64| {
+        let function = resolve_operator(symbol, Some(DataType::Int8), DataType::Int8)
+            .unwrap()
+            .function;
+        let arguments = vec![left, Expr::Literal(Value::Int8(right))];
+        Expr::Call { function, arguments }
+    };
+    let left = || call("-", Expr::Column(0), n);
+    let enough = Expr::Compare(
+        Comparison::GreaterOrEqual,
+        Box::new(left()),
+        Box::new(Expr::Literal(Value::Int8(10))),
+    );
+    let refilled = Expr::Case {
+        branches: vec![(enough, left())],
+        otherwise: Box::new(call("+", left(), 91)),
+    };
+    Formula::new([ColumnFormula::evaluate(0, ColumnType::plain(DataType::Int8), refilled)]).unwrap()
+}
+
+fn refilled(v: i64, n: i64) -> i64 {
+    if v - n >= 10 { v - n } else { v - n + 91 }
+}
+
 fn set(n: i64) -> Formula {
     Formula::new([ColumnFormula::set(0, ColumnType::plain(DataType::Int8), Value::Int8(n))]).unwrap()
 }
@@ -128,12 +156,14 @@ fn apply(state: &mut State, op: Op, seen: &mut Seen) -> bool {
             seen.push(Some(state.range(from..=to).map(|(_, v)| *v).sum()));
         }
         Within(x, n) | WithinShown(x, n) => change(state, x, |v| v + n),
+        Grow(x, n) => change(state, x, |v| v * n),
+        Refill(x, n) => change(state, x, |v| refilled(v, n)),
         Put(x, n) => change(state, x, |_| n),
         Stand(_) | Save | Back | C | Rollback => {}
     }
     match op {
         WithinShown(x, _) => seen.push(state.get(&x).copied()),
-        Within(x, _) | Put(x, _) | Stand(x) => seen.push(state.get(&x).map(|_| 1)),
+        Within(x, _) | Grow(x, _) | Refill(x, _) | Put(x, _) | Stand(x) => seen.push(state.get(&x).map(|_| 1)),
         _ => return true,
     }
     state.values().all(|v| LIMITS.contains(v))
@@ -296,6 +326,8 @@ impl Run {
                 self.seen[i].extend([Some(count), Some(sum)]);
             }
             Within(x, n) => self.within(i, id, x, |v| v + n, plus(n))?,
+            Grow(x, n) => self.within(i, id, x, |v| v * n, times(n))?,
+            Refill(x, n) => self.within(i, id, x, |v| refilled(v, n), refill(n))?,
             Put(x, n) => self.within(i, id, x, |_| n, set(n))?,
             WithinShown(x, n) => {
                 let shown = self.change_within(id, x, |v| v + n)?;

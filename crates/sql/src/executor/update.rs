@@ -6,7 +6,7 @@ use super::{ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Check, Table};
 use crate::plan::UpdatePlan;
 use rubato_base::{ColumnSet, Key, Result, Value};
-use rubato_formula::{AssignmentShape, Change, ColumnChange, EvalContext, Formula, Range, Volatility};
+use rubato_formula::{Change, ColumnChange, EvalContext, Formula, Volatility};
 use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
 
@@ -71,6 +71,7 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
     if plan.ordered_because.is_some() || plan.changes_key || !plan.changed_indexes.is_empty() {
         return None;
     }
+    let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
     let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
     for assignment in &plan.assignments {
         let column = &table.columns[assignment.column];
@@ -78,18 +79,16 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
             .shape
             .change(column.column_type, &assignment.expression, evaluation)
             .ok()??;
-        match &change {
-            ColumnChange::Set(Value::Null) if column.not_null => return None,
-            ColumnChange::Set(_) | ColumnChange::Add(_) => {}
-            // An addition that turned out not to be a plain one may fail, whatever the plan said of additions.
-            ColumnChange::Evaluate(_) if matches!(assignment.shape, AssignmentShape::Add(_)) => return None,
-            ColumnChange::Evaluate(_) => {}
-        }
-        changes.push(Change {
+        let change = Change {
             column: assignment.column as u16,
             column_type: column.column_type,
             change,
-        });
+        };
+        // With the values of this execution it may turn out to be one that fails, whatever the plan said.
+        if !change.may_be_blind(&not_null) {
+            return None;
+        }
+        changes.push(change);
     }
     if !table.checks.is_empty() {
         keeps_checks(plan, table, &changes, evaluation)?;
@@ -110,7 +109,7 @@ fn keeps_checks(plan: &UpdatePlan, table: &Table, changes: &[Change], evaluation
             }
             match &change.change {
                 ColumnChange::Add(_) | ColumnChange::Set(Value::Null) => {}
-                ColumnChange::Set(value) if Range::of(value)?.within(plan.bounds.of(column)?) => {}
+                _ if change.sets_within(plan.bounds.of(column)?) => {}
                 ColumnChange::Set(_) | ColumnChange::Evaluate(_) => return None,
             }
         }

@@ -21,7 +21,10 @@ pub(super) fn limits(update: &UpdatePlan, table: &Table) -> Vec<Limit> {
 }
 
 fn is_sum(assignment: &Assignment) -> bool {
-    matches!(assignment.shape, AssignmentShape::Add(_))
+    matches!(
+        assignment.shape,
+        AssignmentShape::Add(_) | AssignmentShape::Bounded { can_fail: true }
+    )
 }
 
 fn limit(table: &Table, number: usize) -> Option<Limit> {

@@ -4,9 +4,9 @@
 //! A range of keys is no reason for order. The range itself is read and protected against phantoms (case E), and its rows are
 //! checked again when the transaction commits; but the formula on each row found needs no more than that the row exists, so
 //! that other formulas on these rows neither wait nor abort. A condition over key columns is none either: a row's key never
-//! changes without the row being deleted and inserted. A sum on a column with limits (of its type, or by CHECK) is none: the
-//! protocol keeps it blind while no outcome of the pending sums can leave them (escrow). A limit in WHERE is a reason for order,
-//! though: whether the row is found goes to the client, as the row count.
+//! changes without the row being deleted and inserted. A sum on a column with limits (of its type, or by CHECK) is none, nor is a
+//! product with a constant or whatever else can be bounded: the protocol keeps it blind while no outcome of what is pending can
+//! leave them (escrow). A limit in WHERE is a reason for order, though: whether the row is found goes to the client, as the row count.
 
 use crate::catalog::{Check, Table};
 use crate::plan::Assignment;

@@ -23,7 +23,9 @@ macro_rules! scripts {
     };
 }
 
-scripts!(aggregate, alter, array, delete, index, insert, join, select, update);
+scripts!(
+    aggregate, alter, array, delete, floats, index, insert, join, select, update
+);
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
 fn run_script(script: &str, rows_left: usize) {

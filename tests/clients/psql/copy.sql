@@ -40,8 +40,8 @@ copy line to stdout with (format csv, null '-', delimiter '|');
 15	fifteen	123456789	2024-01-10
 \.
 select count(*) from line where id > 8;
-\copy nowhere from stdin
-copy line (id, nothing) from stdin;
+\copy nowhere from '/dev/null'
+\copy line (id, nothing) from '/dev/null'
 copy line to stdout with (format xml);
 begin;
 \copy line from stdin

@@ -248,10 +248,14 @@ impl EmbeddedStore {
         spaces
     }
 
-    /// Applies changes of rows: they become a file. What this room notes of new tables goes before them; a table without rows is no harm.
+    /// Applies changes of rows: they become a file. What this room notes of new tables goes before them, and stands whatever comes of the
+    /// rows: a table without rows is no harm, two tables in one space would be.
     fn ingest(&self, writes: &mut Writes, spaces: &mut Spaces<'_>) -> Result<()> {
         if !spaces.own_entries.is_empty() {
             self.commit(writes, std::mem::take(&mut spaces.own_entries))?;
+            writes.next_space = spaces.next;
+            let mut known = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+            known.extend(spaces.new.drain(..));
         }
         self.change(writes, |engine| engine.ingest(spaces.entries()))?;
         // What was applied before is durable as well.
@@ -357,15 +361,7 @@ impl Store for EmbeddedStore {
         let mut writes = self.lock_writes();
         let changes = batch.sorted();
         let mut spaces = self.spaces_for(changes, writes.next_space);
-        self.ingest(&mut writes, &mut spaces)?;
-        writes.next_space = spaces.next;
-        if !spaces.new.is_empty() {
-            self.spaces
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(spaces.new);
-        }
-        Ok(())
+        self.ingest(&mut writes, &mut spaces)
     }
 
     fn force(&self) -> Result<()> {
@@ -519,6 +515,29 @@ mod tests {
             store.force().expect("forces");
             merge(&store);
         }
+    }
+
+    #[test]
+    fn a_table_whose_first_rows_failed_shares_its_space_with_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        let batch = |table| {
+            let mut batch = Batch::new();
+            batch.put(table, [1], [table as u8]);
+            batch
+        };
+        // Where the engine's files of rows are.
+        let files = folder.path().join("keyspaces/1/tables");
+        let away = folder.path().join("away");
+        std::fs::rename(&files, &away).expect("renames");
+        std::fs::write(&files, "no folder").expect("writes");
+        store.apply(batch(1)).expect_err("there is no place for the file");
+        std::fs::remove_file(&files).expect("removes");
+        std::fs::rename(&away, &files).expect("renames");
+        store.apply(batch(2)).expect("applies");
+        drop(store);
+        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
+        assert_eq!((store.get(1, &[1]), store.get(2, &[1])), (Ok(None), Ok(Some(vec![2]))));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
 use super::execute::{Outside, with_evaluation};
+use super::running::Part;
 use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::Catalog;
@@ -272,28 +273,17 @@ impl Session {
             return Err(Stop::Fail(Error::internal("a COPY without a transaction")));
         };
         let catalog = self.catalog(partition);
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = partition;
         let times_us = (copy.current.started_us, context.now_us);
         let reader = &mut copy.reader;
-        with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction,
-                catalog: &catalog,
-                evaluation,
-                row_numbers,
-                limits: context.limits,
-                rows_left: ExecutionContext::UNBOUNDED,
-                insight,
-            };
-            work(reader, &mut execution)
+        let part = Part {
+            transaction,
+            catalog: &catalog,
+            parameters: &[],
+            times_us,
+            limits: context.limits,
+        };
+        self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
+            work(reader, execution)
         })
     }
 
@@ -324,36 +314,20 @@ impl Session {
         };
         self.replay = None;
         let catalog = self.catalog(partition);
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = partition;
         let times_us = (context.now_us, context.now_us);
-        let (slice_rows, began_us) = (self.slices.rows(), self.slices.begin(context.clock_us));
-        let mut spent = false;
-        let rows = with_evaluation(self, &catalog, (sequences, advisory), &[], times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction,
-                catalog: &catalog,
-                evaluation,
-                row_numbers,
-                limits: context.limits,
-                rows_left: slice_rows,
-                insight,
-            };
-            let rows = running.run(&mut execution, &mut |message| {
+        let part = Part {
+            transaction,
+            catalog: &catalog,
+            parameters: &[],
+            times_us,
+            limits: context.limits,
+        };
+        let rows = self.run_slice(partition, part, context.clock_us, Option::is_none, |execution| {
+            running.run(execution, &mut |message| {
                 responder.copy_data(message);
                 responder.buffered_bytes() < RESPONSE_BYTES_MAX
-            });
-            spent = execution.is_spent();
-            rows
+            })
         })?;
-        self.slices.end(began_us, (rows.is_none(), spent), context.clock_us);
         let lsn = self.read_depends_on(partition);
         self.raise_durable(lsn);
         match rows {

@@ -3,12 +3,13 @@
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::pause::PauseView;
+use super::running::Part;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
 use crate::binder::{BindSettings, SearchPath};
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
-use crate::executor::{Completion, Cursor, ExecutionContext, Progress};
+use crate::executor::{Completion, Cursor, Progress};
 use crate::partition::{Partition, SequenceValues};
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
@@ -356,14 +357,6 @@ impl Session {
         };
         let catalog = self.catalog(partition);
         let text = self.text.clone();
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = partition;
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
         let silent = current.origin == Origin::Replay || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
@@ -371,47 +364,32 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
-        let (limits, slice_rows, began_us) = (context.limits, self.slices.rows(), self.slices.begin(context.clock_us));
-        let mut spent = false;
-        let outcome = with_evaluation(
-            self,
-            &catalog,
-            (sequences, advisory),
-            &parameters,
+        let part = Part {
+            transaction,
+            catalog: &catalog,
+            parameters: &parameters,
             times_us,
-            |evaluation| {
-                let mut execution = ExecutionContext {
-                    database,
-                    transaction,
-                    catalog: &catalog,
-                    evaluation,
-                    row_numbers,
-                    limits,
-                    rows_left: slice_rows,
-                    insight,
-                };
-                let packed = cursor.run_packed(&mut execution, left, &mut |row, places| {
-                    *rows += 1;
-                    if !silent {
-                        responder.packed_row(row, places, &columns, formats, &text);
-                    }
-                })?;
-                if let Some(progress) = packed {
-                    return Ok(progress);
+            limits: context.limits,
+        };
+        let is_paused = |progress: &Progress| matches!(progress, Progress::Suspended);
+        let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
+            let packed = cursor.run_packed(execution, left, &mut |row, places| {
+                *rows += 1;
+                if !silent {
+                    responder.packed_row(row, places, &columns, formats, &text);
                 }
-                let progress = cursor.run(&mut execution, left, &mut |values| {
-                    *rows += 1;
-                    if !silent {
-                        responder.data_row(values, &columns, formats, &text);
-                    }
-                    responder.buffered_bytes() < RESPONSE_BYTES_MAX
-                });
-                spent = execution.is_spent();
-                progress
-            },
-        );
-        let paused = matches!(outcome, Ok(Progress::Suspended));
-        self.slices.end(began_us, (paused, spent), context.clock_us);
+            })?;
+            if let Some(progress) = packed {
+                return Ok(progress);
+            }
+            cursor.run(execution, left, &mut |values| {
+                *rows += 1;
+                if !silent {
+                    responder.data_row(values, &columns, formats, &text);
+                }
+                responder.buffered_bytes() < RESPONSE_BYTES_MAX
+            })
+        });
         current.cursor = Some(cursor);
         outcome
     }

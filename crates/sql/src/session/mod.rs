@@ -26,6 +26,7 @@ mod pause;
 mod plans;
 mod portals;
 mod prepared;
+mod running;
 mod schema;
 mod script;
 mod settings;

@@ -3,12 +3,13 @@
 //! A portal shows the rows as they were when it was opened, whatever its own transaction writes afterwards. What it reads piece by piece
 //! would see those writes: before the first of them, portals that are still reading read on to their end, and keep their rows.
 
-use super::execute::{is_current, with_evaluation};
+use super::execute::is_current;
 use super::prepared::{NAMES_MAX, Prepared};
+use super::running::Part;
 use super::{Block, Next, Session, SessionContext};
 use crate::catalog::Catalog;
 use crate::client::Formats;
-use crate::executor::{Cursor, ExecutionContext, Limits};
+use crate::executor::{Cursor, Limits};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{SchemaChange, Statement};
@@ -283,28 +284,15 @@ impl Session {
     ) -> Outcome<()> {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
         let catalog = self.catalog(partition);
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = partition;
-        let times_us = (context.now_us, context.now_us);
-        let outside = (sequences, advisory);
-        with_evaluation(self, &catalog, outside, parameters, times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction,
-                catalog: &catalog,
-                evaluation,
-                row_numbers,
-                limits,
-                rows_left: *rows_left,
-                insight,
-            };
-            let outcome = cursor.read_ahead(&mut execution);
+        let part = Part {
+            transaction,
+            catalog: &catalog,
+            parameters,
+            times_us: (context.now_us, context.now_us),
+            limits,
+        };
+        self.run_part(partition, part, *rows_left, |execution| {
+            let outcome = cursor.read_ahead(execution);
             *rows_left = execution.rows_left;
             outcome
         })

@@ -5,11 +5,11 @@
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
 use super::block::OpenTransaction;
-use super::execute::with_evaluation;
+use super::running::Part;
 use super::{Next, Session, SessionContext};
 use crate::catalog::Catalog;
 use crate::client::Responder;
-use crate::executor::{ExecutionContext, SchemaRun};
+use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::schema_change::{StorageWork, apply, changed_tables, merge};
@@ -42,34 +42,19 @@ impl Session {
         };
         let id = self.ensure_transaction(partition, false, context.now_us);
         let after = Arc::clone(&changing.after);
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = &mut *partition;
         let times_us = (context.now_us, (context.clock_us)());
         let run = &mut changing.run;
-        let (slice_rows, began_us) = (self.slices.rows(), self.slices.begin(context.clock_us));
-        let mut spent = false;
-        let done = with_evaluation(self, &after, (sequences, advisory), &[], times_us, |evaluation| {
-            let mut execution = ExecutionContext {
-                database,
-                transaction: id,
-                catalog: &after,
-                evaluation,
-                row_numbers,
-                limits: context.limits,
-                rows_left: slice_rows,
-                insight,
-            };
-            let done = run.run(&mut execution);
-            spent = execution.is_spent();
-            done
+        let part = Part {
+            transaction: id,
+            catalog: &after,
+            parameters: &[],
+            times_us,
+            limits: context.limits,
+        };
+        let is_paused = |done: &bool| !done;
+        let done = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
+            run.run(execution)
         })?;
-        self.slices.end(began_us, (!done, spent), context.clock_us);
         if !done {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();

@@ -3,6 +3,7 @@
 use super::execute::with_evaluation;
 use super::extended::output_of;
 use super::prepared::Prepared;
+use super::running::Part;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::binder;
@@ -493,38 +494,19 @@ impl Session {
         }
         let savepoint = partition.database.savepoint(transaction);
         let catalog = self.catalog(partition);
-        let Partition {
-            database,
-            sequences,
-            row_numbers,
-            insight,
-            advisory,
-            ..
-        } = &mut *partition;
         let mut cursor = Cursor::new(Arc::clone(plan));
         let started_us = (context.clock_us)();
         let times_us = (context.now_us, started_us);
-        let limits = context.limits;
-        let outcome = with_evaluation(
-            self,
-            &catalog,
-            (sequences, advisory),
+        let part = Part {
+            transaction,
+            catalog: &catalog,
             parameters,
             times_us,
-            |evaluation| {
-                let mut execution = ExecutionContext {
-                    database,
-                    transaction,
-                    catalog: &catalog,
-                    evaluation,
-                    row_numbers,
-                    limits,
-                    rows_left: ExecutionContext::UNBOUNDED,
-                    insight,
-                };
-                cursor.run(&mut execution, usize::MAX, &mut |_| true)
-            },
-        );
+            limits: context.limits,
+        };
+        let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
+            cursor.run(execution, usize::MAX, &mut |_| true)
+        });
         let time_us = ((context.clock_us)() - started_us).max(0) as u64;
         match outcome {
             Ok(Progress::Complete(completion)) => {

@@ -40,6 +40,13 @@ impl RowsBound {
         self.now_bytes.load(Ordering::Relaxed)
     }
 
+    /// How many bytes rows and the pending changes, which cannot leave, may take together: however little there is, rows keep their
+    /// part beside what a transaction was allowed to hold.
+    fn bytes_with(&self, pending_bytes: usize) -> usize {
+        let least = pending_bytes + self.most_bytes / KEEP_SHARE;
+        self.bytes().max(least.min(self.most_bytes))
+    }
+
     /// What follows from a look at the process: it takes `resident_bytes` of the `given_bytes`, rows count for `held_bytes` of it.
     ///
     /// Rows are counted, all else (merging in the store, gaps between allocations, large statements) is estimated, and at times takes
@@ -64,7 +71,7 @@ impl RowsBound {
 impl Shared {
     /// Lets rows leave memory if there are too many; called between statements.
     pub(crate) fn keep_within_memory(&self, partition: &mut Partition) {
-        let limit = self.rows_bound.bytes();
+        let limit = self.rows_bound.bytes_with(partition.database.pending_bytes());
         let held = partition.database.memory_bytes();
         self.memory_bytes.store(held, Ordering::Relaxed);
         if held <= limit {
@@ -133,6 +140,9 @@ mod tests {
             bound.correct(bound.bytes(), 1 << 40, 440 * MIB);
         }
         assert_eq!(bound.bytes(), 50 * MIB);
+        // A transaction may hold half of the whole, and is not held back for it.
+        assert_eq!(bound.bytes_with(100 * MIB), 150 * MIB);
+        assert_eq!(bound.bytes_with(190 * MIB), 200 * MIB);
     }
 
     #[test]

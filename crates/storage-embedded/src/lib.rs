@@ -2,8 +2,9 @@
 //! `docs/decisions/0002-embedded-store.md` says why).
 //!
 //! # Invariants
-//! - All tables lie in one tree of the engine, so a batch is flushed whole, and the order of batches is kept.
-//! - What was applied stays visible when the engine stops on a write error: it is held in memory until it is forced, and
+//! - All tables lie in one tree of the engine, so a batch is there whole or not at all, and the order of batches is kept.
+//! - Rows become files, durably, and never go through the engine's journal; what this room notes of its tables always does.
+//! - What was noted stays visible when the engine stops on a write error: it is held in memory until it is forced, and
 //!   given to the engine that takes over. Reads go on while the disk is full.
 //! - The number of a dropped table's key space is never used again.
 //!

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 /// Pause between two attempts to force a log that fails.
 const FORCE_PAUSE_US: i64 = 250_000;
 /// A checkpoint is due in filled memory when more than one part in so many is not stored yet.
-const DIRTY_SHARE: usize = 8;
+const DIRTY_SHARE: usize = 3;
 
 /// Threads that may read the data of COPY at a time.
 const COPY_HELPERS_MAX: usize = 4;
@@ -66,7 +66,7 @@ impl Default for NodeSettings {
         NodeSettings {
             memory_bytes: 1 << 30,
             policies: Policies::default(),
-            checkpoint_log_bytes: 512 << 20,
+            checkpoint_log_bytes: 1 << 30,
             limits: Limits::default(),
             queue_capacity: 16_384,
             admission: None,

@@ -27,6 +27,6 @@ pub mod wire;
 mod worker;
 
 pub use server::{Server, ServerSecurity, StartError};
-pub use settings::ServerSettings;
+pub use settings::{Sending, ServerSettings};
 pub use worker::SqlWorker;
 pub use worker::shared::WireCounters;

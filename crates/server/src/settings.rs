@@ -25,6 +25,18 @@ pub struct ServerSettings {
     pub databases: Vec<String>,
     /// `--memory`, for SHOW (`shared_buffers`); `None` where whoever starts the server does not say.
     pub memory_bytes: Option<u64>,
+    /// Which thread sends answers.
+    pub sending: Sending,
+}
+
+/// Which thread sends answers. Larger ones, those of a transfer and those under TLS are always the worker's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sending {
+    /// The worker; another one where several sessions speak at a time and to send takes long (decision 0019).
+    #[default]
+    WhereItPays,
+    /// Another one, for tests.
+    HandedOver,
 }
 
 impl Default for ServerSettings {
@@ -39,6 +51,7 @@ impl Default for ServerSettings {
             grace_time: Duration::from_secs(10),
             databases: vec!["rubato".to_owned(), "postgres".to_owned()],
             memory_bytes: None,
+            sending: Sending::default(),
         }
     }
 }

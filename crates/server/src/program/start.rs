@@ -131,6 +131,7 @@ fn server_settings(arguments: &StartArguments) -> Result<ServerSettings, String>
         grace_time: seconds(arguments.grace_seconds, default.grace_time),
         databases: default.databases,
         memory_bytes: Some(arguments.memory.unwrap_or_else(memory_default).bytes),
+        sending: default.sending,
     })
 }
 

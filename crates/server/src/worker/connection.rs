@@ -1,5 +1,6 @@
 //! One client connection: what is read, what is to be sent, and who has its session.
 
+use super::sender::Flight;
 use super::transport::Transport;
 use crate::login::Login;
 use crate::wire::PgResponder;
@@ -7,6 +8,7 @@ use rubato_base::{Error, SessionId};
 use rubato_sql::client::{Request, Responder};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Input capacity that a connection keeps while it is idle.
 const KEPT_INPUT_BYTES: usize = 4 << 10;
@@ -57,6 +59,9 @@ pub(crate) struct Connection<S> {
     /// What is written and not yet sent, from `sent_bytes` on.
     pub(crate) responder: Option<Box<dyn Responder>>,
     pub(crate) sent_bytes: usize,
+    /// An answer was given to the sending thread: nothing else is done until it is sent.
+    pub(crate) is_with_sender: bool,
+    pub(crate) flight: Arc<Flight>,
     /// Since when the client takes no more bytes.
     pub(crate) stalled_since_us: Option<i64>,
 }
@@ -81,6 +86,8 @@ impl<S> Connection<S> {
             fatal: None,
             responder: None,
             sent_bytes: 0,
+            is_with_sender: false,
+            flight: Arc::default(),
             stalled_since_us: None,
         }
     }

@@ -5,11 +5,13 @@ use super::shared::WireCounters;
 use super::transport::{ReadOutcome, Transport};
 use super::{CANCEL_GRACE_US, READ_BYTES, RESPONDERS_KEPT, STALL_CHECK_US, SqlWorker, WireRefusal, WorkerLoop};
 use crate::wire::{Decoded, PgResponder, decode_requests};
+use mio::unix::SourceFd;
 use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::Responder;
 use rubato_stages::worker::CancelReason;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
 
 /// Reads of one connection before the others have their turn.
 const READS_PER_TURN: usize = 16;
@@ -45,6 +47,12 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Waits;
         };
+        if connection.is_with_sender {
+            if !connection.flight.has_landed() {
+                return Progress::Waits;
+            }
+            connection.is_with_sender = false;
+        }
         if matches!(connection.phase, Phase::Inside) || connection.held {
             return Progress::Waits;
         }
@@ -65,12 +73,17 @@ impl<W: SqlWorker> WorkerLoop<W> {
 
     // Sends what is written; `Again` when nothing is left to send.
     fn send(&mut self, index: usize, now_us: i64) -> Progress {
+        if self.hand_over(index) {
+            return Progress::Waits;
+        }
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Waits;
         };
         if connection.has_output() {
             let sent_before = connection.sent_bytes;
+            let began = std::time::Instant::now();
             let sent = send_output(connection);
+            self.own_sends.note(began.elapsed());
             WireCounters::add(
                 &self.shared.counters.sent_bytes,
                 connection.sent_bytes.saturating_sub(sent_before),
@@ -103,7 +116,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         Progress::Again
     }
 
-    fn rest_responder(&mut self, mut responder: Box<dyn Responder>) {
+    pub(super) fn rest_responder(&mut self, mut responder: Box<dyn Responder>) {
         if self.responders.len() < RESPONDERS_KEPT {
             pg(&mut *responder).clear();
             self.responders.push(responder);
@@ -223,7 +236,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         self.on_grace_over(now_us);
     }
 
-    fn find(&mut self, index: usize, session: SessionId) -> Option<&mut Connection<W::Session>> {
+    pub(super) fn find(&mut self, index: usize, session: SessionId) -> Option<&mut Connection<W::Session>> {
         self.connections
             .get_mut(index)
             .filter(|connection| connection.session == session)
@@ -273,7 +286,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         };
         if let Some(transport) = connection.transport.as_mut() {
             transport.close();
-            let _ = self.poll.registry().deregister(transport.socket());
+            let _ = self.poll.registry().deregister(&mut SourceFd(&transport.as_raw_fd()));
         }
         if let Some(deadline_us) = connection.idle_until_us {
             self.idle_deadlines.remove(&(deadline_us, index, connection.session));

@@ -7,6 +7,7 @@
 pub(crate) mod connection;
 mod flow;
 pub(crate) mod port;
+mod sender;
 mod session;
 pub(crate) mod shared;
 pub(crate) mod transport;
@@ -18,6 +19,7 @@ use port::{Letter, WorkerPort};
 use rubato_base::{Lsn, SessionId};
 use rubato_sql::client::{Request, Responder};
 use rubato_stages::worker::{CancelReason, StatementWorker};
+use sender::Sender;
 use shared::Shared;
 use slab::Slab;
 use std::cmp::Reverse;
@@ -120,6 +122,10 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     stalled: usize,
     stall_check_at_us: i64,
     stopping: Option<Stopping>,
+    sender: Option<Sender>,
+    own_sends: sender::OwnSends,
+    /// Several connections have something to do in this round.
+    shares_round: bool,
 }
 
 /// A server that stops.
@@ -137,10 +143,14 @@ impl<W: SqlWorker> WorkerLoop<W> {
         engine: W,
         listeners: Vec<TcpListener>,
     ) -> WorkerLoop<W> {
+        let port = Arc::clone(&shared.ports[index]);
         WorkerLoop {
             index,
             poll,
-            port: Arc::clone(&shared.ports[index]),
+            sender: Sender::start(index, Arc::clone(&port)),
+            own_sends: sender::OwnSends::default(),
+            shares_round: false,
+            port,
             shared,
             engine,
             listeners,
@@ -251,6 +261,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             // Others come while a long statement rests: looking for them is worth while.
             self.vain_looks = 0;
         }
+        self.shares_round = self.ready.len() + self.held.len() > 1;
         for _ in 0..self.ready.len() {
             let Some(index) = self.ready.pop_front() else { break };
             self.advance(index, now_us);
@@ -263,6 +274,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
         self.release_held(now_us);
         self.force_log(idle, now_us);
+        if let Some(sender) = &mut self.sender {
+            sender.offer();
+        }
         Ok(())
     }
 
@@ -374,6 +388,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
         match letter {
             Letter::Connection(socket, peer) => self.add_connection(socket, peer, now_us),
             Letter::Cancel(session) => self.cancel(session),
+            Letter::Sent(index, session) => self.on_sent(index, session),
+            Letter::Unsent(index, session, rest) => self.on_unsent(index, session, &rest),
             Letter::ShutDown => self.begin_stopping(now_us),
         }
     }
@@ -439,7 +455,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.shared.on_connection_closed(self.index);
             return;
         }
-        entry.insert(Connection::new(Transport::Plain(socket), peer, session));
+        entry.insert(Connection::new(Transport::Plain(Arc::new(socket)), peer, session));
         let deadline_us = now_us + self.shared.settings.login_timeout.as_micros() as i64;
         self.login_deadlines.push_back((deadline_us, index, session));
         self.enqueue(index);

@@ -13,6 +13,10 @@ pub(crate) enum Letter {
     Connection(TcpStream, SocketAddr),
     /// A client asked to cancel what a session runs.
     Cancel(SessionId),
+    /// The sending thread has sent a connection's answer, for which the worker waits.
+    Sent(usize, SessionId),
+    /// It could send only a part of it; here is the rest.
+    Unsent(usize, SessionId, Vec<u8>),
     /// Finish what runs and end.
     ShutDown,
 }

@@ -3,6 +3,7 @@
 use mio::net::TcpStream;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// Plaintext that TLS may hold at most before the socket takes it.
@@ -10,12 +11,13 @@ const TLS_BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// How bytes reach the client.
 pub(crate) enum Transport {
-    Plain(TcpStream),
+    /// Shared with the sending thread.
+    Plain(Arc<TcpStream>),
     Tls(Box<TlsTransport>),
 }
 
 pub(crate) struct TlsTransport {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     session: ServerConnection,
 }
 
@@ -30,11 +32,10 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Transport {
-    /// The socket, for registering and options.
-    pub(crate) fn socket(&mut self) -> &mut TcpStream {
+    fn socket(&self) -> &TcpStream {
         match self {
             Transport::Plain(socket) => socket,
-            Transport::Tls(tls) => &mut tls.socket,
+            Transport::Tls(tls) => &tls.socket,
         }
     }
 
@@ -52,7 +53,7 @@ impl Transport {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         match self {
             Transport::Plain(socket) => loop {
-                return match socket.read(buffer) {
+                return match (&**socket).read(buffer) {
                     Ok(0) => Ok(ReadOutcome::End),
                     // An edge-triggered socket that gave less than was asked for is empty, and reports what comes next.
                     Ok(count) => Ok(ReadOutcome::Data {
@@ -71,7 +72,7 @@ impl Transport {
     /// Takes over as many bytes as can be; 0 if the socket is full.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Transport::Plain(socket) => write_some(socket, bytes),
+            Transport::Plain(socket) => write_some(&mut &**socket, bytes),
             Transport::Tls(tls) => {
                 let taken = tls.session.writer().write(bytes)?;
                 tls.flush()?;
@@ -98,6 +99,12 @@ impl Transport {
     }
 }
 
+impl AsRawFd for Transport {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket().as_raw_fd()
+    }
+}
+
 impl TlsTransport {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         loop {
@@ -109,7 +116,7 @@ impl TlsTransport {
                 Err(wrong) if wrong.kind() == ErrorKind::UnexpectedEof => return Ok(ReadOutcome::End),
                 Err(wrong) => return Err(wrong),
             }
-            match self.session.read_tls(&mut self.socket) {
+            match self.session.read_tls(&mut &*self.socket) {
                 Ok(0) => return Ok(ReadOutcome::End),
                 Ok(_) => {}
                 Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return Ok(ReadOutcome::Empty),
@@ -125,7 +132,7 @@ impl TlsTransport {
 
     fn flush(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut self.socket) {
+            match self.session.write_tls(&mut &*self.socket) {
                 Ok(_) => {}
                 Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(wrong) if wrong.kind() == ErrorKind::Interrupted => {}
@@ -136,7 +143,8 @@ impl TlsTransport {
     }
 }
 
-fn write_some(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+/// Writes once: how many bytes the socket took, 0 if it is full.
+pub(super) fn write_some(socket: &mut &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     loop {
         return match socket.write(bytes) {
             Ok(count) => Ok(count),

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use engine::{TestEngine, World};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::{backend, frontend};
-use rubato_server::{Server, ServerSecurity, ServerSettings};
+use rubato_server::{Sending, Server, ServerSecurity, ServerSettings};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub fn settings() -> ServerSettings {
     ServerSettings {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         workers: 2,
+        sending: Sending::HandedOver,
         grace_time: Duration::from_secs(2),
         ..ServerSettings::default()
     }

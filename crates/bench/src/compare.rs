@@ -187,6 +187,7 @@ fn describe(sessions: &Sessions) -> Result<TargetReport, BenchError> {
         name: sessions.target.name.clone(),
         server_version: connection.server_version().to_owned(),
         isolation: shown.unwrap_or_else(|_| "unknown".to_owned()),
+        tls: connection.is_tls(),
         load_s: None,
         copy_s: None,
         rounds: Vec::new(),

@@ -1,7 +1,7 @@
 //! Workloads over the wire against any PostgreSQL server: run, measure, compare, report, plot.
 //!
 //! **What the room is.** The shell around `rubato-workload`: a lean blocking client of the PostgreSQL protocol
-//! ([`Connection`]), a runner with one thread per terminal ([`run_terminals`]), measurement, reports as text, JSON and
+//! ([`Connection`]), the way to a server, plain or under TLS ([`transport`]), a runner with one thread per terminal ([`run_terminals`]), measurement, reports as text, JSON and
 //! SVG, and the arguments of `rubato bench` ([`BenchCommand`]).
 //!
 //! **What it refuses to do.** It knows nothing of Rubato: every server gets the same bytes. It takes no part in what a
@@ -16,6 +16,7 @@
 //! any client, in process too.
 
 mod arguments;
+pub mod certificate;
 mod commands;
 mod compare;
 mod error;
@@ -25,6 +26,7 @@ mod plot;
 mod report;
 mod report_text;
 mod runner;
+pub mod transport;
 mod url;
 mod wire;
 

@@ -218,6 +218,7 @@ mod tests {
             name: "a<b".to_owned(),
             server_version: "15".to_owned(),
             isolation: "read committed".to_owned(),
+            tls: false,
             load_s: None,
             copy_s: None,
             rounds: vec![round],

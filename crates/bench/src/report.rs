@@ -154,6 +154,8 @@ pub struct TargetReport {
     pub server_version: String,
     /// The isolation level of its sessions, as the server names it.
     pub isolation: String,
+    /// Whether its sessions ran under TLS.
+    pub tls: bool,
     /// Time loading took in seconds, if it was loaded: with indexes, statistics and a checkpoint.
     pub load_s: Option<f64>,
     /// The part of it in which rows were copied, in seconds.

@@ -23,8 +23,11 @@ impl fmt::Display for TargetReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "{}  (server {}, isolation {})",
-            self.name, self.server_version, self.isolation
+            "{}  (server {}, isolation {}{})",
+            self.name,
+            self.server_version,
+            self.isolation,
+            if self.tls { ", under TLS" } else { "" }
         )?;
         if let (Some(load_s), Some(copy_s)) = (self.load_s, self.copy_s) {
             writeln!(

@@ -1,6 +1,9 @@
-//! Targets: `[name=]postgres://user:password@host:port/database?isolation=...&options=...&sslmode=disable`.
+//! Targets: `[name=]postgres://user:password@host:port/database?isolation=...&options=...&sslmode=...&sslrootcert=...`.
+
+use std::path::PathBuf;
 
 use crate::error::BenchError;
+use crate::transport::SslMode;
 
 /// A server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub struct Target {
     pub options: Option<String>,
     /// Isolation level to set in every session (`isolation=read-committed`), if the URL names one.
     pub isolation: Option<String>,
+    /// When to use TLS, and what to ask of the server's certificate (`sslmode=verify-full`).
+    pub ssl_mode: SslMode,
+    /// PEM file of the certificates that may vouch for the server (`sslrootcert=FILE`), read when a connection is opened.
+    pub root_certificates: Option<PathBuf>,
 }
 
 impl Target {
@@ -63,7 +70,12 @@ impl Target {
             decode(database)?
         };
         let name = name.map_or_else(|| format!("{host}:{port}"), str::to_owned);
-        let Query { options, isolation } = settings(query)?;
+        let Query {
+            options,
+            isolation,
+            ssl_mode,
+            root_certificates,
+        } = settings(query)?;
         Ok(Target {
             name,
             host,
@@ -73,6 +85,8 @@ impl Target {
             database,
             options,
             isolation,
+            ssl_mode,
+            root_certificates,
         })
     }
 }
@@ -104,6 +118,8 @@ fn host_and_port(text: &str) -> Result<(String, u16), BenchError> {
 struct Query {
     options: Option<String>,
     isolation: Option<String>,
+    ssl_mode: SslMode,
+    root_certificates: Option<PathBuf>,
 }
 
 fn settings(query: &str) -> Result<Query, BenchError> {
@@ -113,13 +129,31 @@ fn settings(query: &str) -> Result<Query, BenchError> {
         match name {
             "options" => settings.options = Some(decode(value)?),
             "isolation" => settings.isolation = Some(decode(value)?),
-            "sslmode" if matches!(value, "disable" | "allow" | "prefer") => {}
-            "sslmode" => return Err(BenchError::Url("this client does not speak TLS".to_owned())),
+            "sslmode" => settings.ssl_mode = SslMode::parse(&decode(value)?).map_err(BenchError::Url)?,
+            "sslrootcert" => settings.root_certificates = Some(root_certificates(decode(value)?)?),
             "application_name" | "connect_timeout" => {}
             other => return Err(BenchError::Url(format!("the setting `{other}` is not known"))),
         }
     }
+    if settings.ssl_mode.needs_roots() && settings.root_certificates.is_none() {
+        return Err(BenchError::Url(format!(
+            "sslmode={} needs sslrootcert=FILE, a PEM file with the certificate that has signed the server's (or with the server's own); \
+             sslmode=require trusts any",
+            settings.ssl_mode.name()
+        )));
+    }
     Ok(settings)
+}
+
+fn root_certificates(file: String) -> Result<PathBuf, BenchError> {
+    match file.as_str() {
+        "" => Err(BenchError::Url("sslrootcert= names no file".to_owned())),
+        "system" => Err(BenchError::Url(
+            "sslrootcert=system is not supported; name a PEM file, such as /etc/ssl/certs/ca-certificates.crt"
+                .to_owned(),
+        )),
+        _ => Ok(PathBuf::from(file)),
+    }
 }
 
 /// Replaces `%20` and its like.
@@ -184,13 +218,40 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_asked_for_as_by_libpq() {
+        let target = Target::parse("postgres://h/x").expect("a URL");
+        assert_eq!((target.ssl_mode, target.root_certificates), (SslMode::Prefer, None));
+        for (name, mode) in [
+            ("disable", SslMode::Disable),
+            ("allow", SslMode::Allow),
+            ("prefer", SslMode::Prefer),
+            ("require", SslMode::Require),
+            ("verify-ca", SslMode::VerifyCa),
+            ("verify-full", SslMode::VerifyFull),
+        ] {
+            let url = format!("postgres://h/x?sslmode={name}&sslrootcert=%2Ftmp%2Froot%20ca.pem");
+            let target = Target::parse(&url).expect("a URL");
+            assert_eq!((target.ssl_mode, target.ssl_mode.name()), (mode, name));
+            assert_eq!(target.root_certificates, Some(PathBuf::from("/tmp/root ca.pem")));
+        }
+        for mode in ["verify-ca", "verify-full"] {
+            let refused = Target::parse(&format!("postgres://h/x?sslmode={mode}")).expect_err("no root certificates");
+            let shown = refused.to_string();
+            assert!(shown.contains(mode) && shown.contains("sslrootcert=FILE"), "{shown}");
+        }
+    }
+
+    #[test]
     fn what_is_no_url_is_refused() {
         for text in [
             "",
             "localhost:5432",
             "mysql://localhost",
             "postgres://h:port/x",
-            "postgres://h/x?sslmode=require",
+            "postgres://h/x?sslmode=on",
+            "postgres://h/x?sslmode",
+            "postgres://h/x?sslmode=require&sslrootcert=",
+            "postgres://h/x?sslmode=verify-full&sslrootcert=system",
             "postgres://h/%zz",
             "postgres://h/x?colour=blue",
             "postgres://[::1/x",

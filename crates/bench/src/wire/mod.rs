@@ -10,7 +10,6 @@ mod startup;
 mod tests;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use postgres_protocol::message::{backend, frontend};
 use rubato_workload::{Batch, Client, ClientError, Param, Rows};
 
 use crate::error::BenchError;
+use crate::transport::Stream;
 use crate::url::Target;
 
 /// A server that says nothing for this long is taken for lost; loading an index of a large table may take minutes.
@@ -33,7 +33,7 @@ const INPUT_BYTES: usize = 64 * 1024;
 
 /// One session over a socket.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     output: BytesMut,
     input: Vec<u8>,
     /// The unread part of `input`.
@@ -58,7 +58,7 @@ struct Prepared {
 pub struct WireStatement(usize);
 
 impl Connection {
-    /// Connects and logs in (trust, clear text, MD5 or SCRAM-SHA-256).
+    /// Connects, under TLS as the URL says, and logs in (trust, clear text, MD5 or SCRAM-SHA-256, bound to the certificate where that can be).
     ///
     /// # Errors
     /// The server is not there, refuses, or asks for something else.
@@ -71,12 +71,17 @@ impl Connection {
         self.pipelining = pipelining;
     }
 
+    /// Whether the session runs under TLS.
+    pub fn is_tls(&self) -> bool {
+        self.stream.is_tls()
+    }
+
     /// The version the server reported when the session began; empty if it did not.
     pub fn server_version(&self) -> &str {
         &self.server_version
     }
 
-    fn over(stream: TcpStream) -> Connection {
+    fn over(stream: Stream) -> Connection {
         Connection {
             stream,
             output: BytesMut::with_capacity(8 * 1024),

@@ -1,22 +1,20 @@
 //! Connecting and logging in.
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
-
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::ScramSha256;
 use postgres_protocol::message::{backend, frontend};
 use rubato_workload::ClientError;
 
 use super::{Connection, SILENCE_MAX, lost};
+use crate::transport::{self, ConnectError, LoginError, Stream, WRONG_WAY};
 use crate::url::Target;
 
-const CONNECT_MAX: Duration = Duration::from_secs(10);
-
 pub(super) fn open(target: &Target) -> Result<Connection, ClientError> {
-    let stream = connect(target)?;
-    stream.set_nodelay(true).map_err(lost)?;
+    transport::open(target, |stream| log_in(stream, target))
+}
+
+fn log_in(stream: Stream, target: &Target) -> Result<Connection, ClientError> {
     stream.set_read_timeout(Some(SILENCE_MAX)).map_err(lost)?;
     let mut connection = Connection::over(stream);
     let mut parameters = vec![
@@ -33,18 +31,6 @@ pub(super) fn open(target: &Target) -> Result<Connection, ClientError> {
     Ok(connection)
 }
 
-fn connect(target: &Target) -> Result<TcpStream, ClientError> {
-    let addresses = (target.host.as_str(), target.port).to_socket_addrs().map_err(lost)?;
-    let mut last = ClientError::lost("the host has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = ClientError::lost(format!("{address}: {error}")),
-        }
-    }
-    Err(last)
-}
-
 fn authenticate(connection: &mut Connection, target: &Target) -> Result<(), ClientError> {
     let mut scram = None;
     loop {
@@ -58,16 +44,13 @@ fn authenticate(connection: &mut Connection, target: &Target) -> Result<(), Clie
                 frontend::password_message(hash.as_bytes(), &mut connection.output).map_err(lost)?;
             }
             backend::Message::AuthenticationSasl(body) => {
-                if !body
-                    .mechanisms()
-                    .any(|mechanism| Ok(mechanism == SCRAM_SHA_256))
-                    .map_err(lost)?
-                {
-                    return Err(ClientError::lost("the server offers no SCRAM-SHA-256"));
-                }
-                let begun = ScramSha256::new(password(target)?, ChannelBinding::unsupported());
+                let mechanisms: Vec<&str> = body.mechanisms().collect().map_err(lost)?;
+                let chosen = connection.stream.scram(|name| mechanisms.contains(&name));
+                let (mechanism, binding) =
+                    chosen.ok_or_else(|| ClientError::lost("the server offers no SCRAM-SHA-256"))?;
+                let begun = ScramSha256::new(password(target)?, binding);
                 let output = &mut connection.output;
-                frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), output).map_err(lost)?;
+                frontend::sasl_initial_response(mechanism, begun.message(), output).map_err(lost)?;
                 scram = Some(begun);
             }
             backend::Message::AuthenticationSaslContinue(body) => {
@@ -122,6 +105,27 @@ impl Connection {
                 }
                 _ => {}
             }
+        }
+    }
+}
+
+impl From<ConnectError> for ClientError {
+    fn from(error: ConnectError) -> ClientError {
+        ClientError::lost(error.to_string())
+    }
+}
+
+impl LoginError for ClientError {
+    fn is_wrong_way(&self) -> bool {
+        self.sqlstate() == WRONG_WAY
+    }
+
+    fn with_note(self, note: &str) -> ClientError {
+        let message = format!("{}{note}", self.message());
+        if self.is_connection_lost() {
+            ClientError::lost(message)
+        } else {
+            ClientError::server(self.sqlstate(), message)
         }
     }
 }

@@ -67,7 +67,7 @@ fn serve(answers: Vec<Vec<u8>>) -> (Target, JoinHandle<()>) {
             }
         }
     });
-    let target = Target::parse(&format!("postgres://127.0.0.1:{port}/x")).expect("a URL");
+    let target = Target::parse(&format!("postgres://127.0.0.1:{port}/x?sslmode=disable")).expect("a URL");
     (target, server)
 }
 

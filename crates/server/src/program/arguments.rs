@@ -153,7 +153,8 @@ pub(super) struct DemoArguments {
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct SqlArguments {
-    /// The server
+    /// The server, as postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=MODE&sslrootcert=FILE. MODE is disable, allow, prefer,
+    /// require, verify-ca or verify-full, as in libpq [without it: prefer]
     #[arg(long, env = "RUBATO_URL", default_value = "postgres://rubato@127.0.0.1:5433/rubato")]
     pub(super) url: String,
     /// Run this and leave; may be given several times

@@ -2,16 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use fallible_iterator::FallibleIterator;
-use postgres_protocol::authentication::{md5_hash, sasl};
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::ScramSha256;
 use postgres_protocol::message::{backend, frontend};
 use rubato_bench::Target;
+use rubato_bench::transport::{self, ConnectError, LoginError, Stream, WRONG_WAY};
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-/// How long the connection may take to come about.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ pub(super) struct Column {
 }
 
 pub(super) struct ShellClient {
-    stream: TcpStream,
+    stream: Stream,
     input: BytesMut,
     output: BytesMut,
     pub(super) server_version: String,
@@ -75,6 +72,26 @@ impl From<io::Error> for ClientError {
     }
 }
 
+impl From<ConnectError> for ClientError {
+    fn from(wrong: ConnectError) -> ClientError {
+        ClientError::Lost(wrong.to_string())
+    }
+}
+
+impl LoginError for ClientError {
+    fn is_wrong_way(&self) -> bool {
+        matches!(self, ClientError::Server(message) if message.code == WRONG_WAY)
+    }
+
+    fn with_note(mut self, note: &str) -> ClientError {
+        match &mut self {
+            ClientError::Lost(why) => why.push_str(note),
+            ClientError::Server(message) => message.message.push_str(note),
+        }
+        self
+    }
+}
+
 fn lost(why: impl Into<String>) -> ClientError {
     ClientError::Lost(why.into())
 }
@@ -82,8 +99,10 @@ fn lost(why: impl Into<String>) -> ClientError {
 impl ShellClient {
     pub(super) fn connect(url: &str) -> Result<ShellClient, ClientError> {
         let target = Target::parse(url).map_err(|wrong| lost(wrong.to_string()))?;
-        let stream = open(&target)?;
-        let _ = stream.set_nodelay(true);
+        transport::open(&target, |stream| ShellClient::over(stream, &target))
+    }
+
+    fn over(stream: Stream, target: &Target) -> Result<ShellClient, ClientError> {
         let mut client = ShellClient {
             stream,
             input: BytesMut::new(),
@@ -99,7 +118,7 @@ impl ShellClient {
         ];
         parameters.extend(target.options.as_deref().map(|options| ("options", options)));
         frontend::startup_message(parameters, &mut client.output)?;
-        client.log_in(&target)?;
+        client.log_in(target)?;
         Ok(client)
     }
 
@@ -116,7 +135,7 @@ impl ShellClient {
                     let hash = md5_hash(target.user.as_bytes(), need()?.as_bytes(), asked.salt());
                     self.send_password(hash.as_bytes())?;
                 }
-                backend::Message::AuthenticationSasl(_) => self.scram(&need()?)?,
+                backend::Message::AuthenticationSasl(offered) => self.scram(&offered, &need()?)?,
                 backend::Message::ParameterStatus(status) => {
                     if status.name()? == "server_version" {
                         self.server_version = status.value()?.to_owned();
@@ -137,9 +156,12 @@ impl ShellClient {
         self.flush()
     }
 
-    fn scram(&mut self, password: &str) -> Result<(), ClientError> {
-        let mut exchange = sasl::ScramSha256::new(password.as_bytes(), sasl::ChannelBinding::unsupported());
-        frontend::sasl_initial_response(sasl::SCRAM_SHA_256, exchange.message(), &mut self.output)?;
+    fn scram(&mut self, offered: &backend::AuthenticationSaslBody, password: &str) -> Result<(), ClientError> {
+        let mechanisms: Vec<&str> = offered.mechanisms().collect()?;
+        let chosen = self.stream.scram(|name| mechanisms.contains(&name));
+        let (mechanism, binding) = chosen.ok_or_else(|| lost("the server offers no SCRAM-SHA-256"))?;
+        let mut exchange = ScramSha256::new(password.as_bytes(), binding);
+        frontend::sasl_initial_response(mechanism, exchange.message(), &mut self.output)?;
         self.flush()?;
         loop {
             match self.receive()? {
@@ -211,20 +233,6 @@ impl Drop for ShellClient {
         frontend::terminate(&mut self.output);
         let _ = self.flush();
     }
-}
-
-fn open(target: &Target) -> Result<TcpStream, ClientError> {
-    let place = format!("{}:{}", target.host, target.port);
-    let addresses = std::net::ToSocketAddrs::to_socket_addrs(&place);
-    let addresses = addresses.map_err(|wrong| lost(format!("cannot find {place}: {wrong}")))?;
-    let mut failed = lost(format!("{place} has no address"));
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
-            Ok(stream) => return Ok(stream),
-            Err(wrong) => failed = lost(format!("cannot connect to {address}: {wrong}; is the server running?")),
-        }
-    }
-    Err(failed)
 }
 
 fn read_columns(description: &backend::RowDescriptionBody) -> Result<Vec<Column>, ClientError> {

@@ -2,7 +2,7 @@
 //! answers and a step out.
 
 use crate::passwords::Passwords;
-use crate::scram::{Exchange, SCRAM_SHA_256};
+use crate::scram::{Binding, Exchange, SCRAM_SHA_256, SCRAM_SHA_256_PLUS};
 use crate::wire::PgResponder;
 use crate::wire::decode::Body;
 use crate::wire::startup::{PROTOCOL_3_0, STARTUP_BYTES_MAX, StartupPacket, StartupParameters, decode_startup};
@@ -15,6 +15,8 @@ pub struct LoginRules<'a> {
     pub tls_available: bool,
     /// Whether the client must come under TLS.
     pub tls_required: bool,
+    /// What a login under TLS can be bound to, [`crate::tls::TlsSettings::end_point_hash`].
+    pub end_point_hash: Option<&'a [u8]>,
     /// Who may come in; `None` lets everybody in.
     pub passwords: Option<&'a Passwords>,
     /// The names of databases that exist.
@@ -127,9 +129,17 @@ impl Login {
         if rules.passwords.is_none() {
             return accept(asked, rules);
         }
-        output.authentication_sasl(SCRAM_SHA_256);
+        // As PostgreSQL: the better one first, and only under TLS.
+        match self.end_point_hash(rules) {
+            Some(_) => output.authentication_sasl(&[SCRAM_SHA_256_PLUS, SCRAM_SHA_256]),
+            None => output.authentication_sasl(&[SCRAM_SHA_256]),
+        }
         self.state = State::ScramFirst(asked);
         Ok(LoginStep::Continue)
+    }
+
+    fn end_point_hash<'a>(&self, rules: &LoginRules<'a>) -> Option<&'a [u8]> {
+        rules.end_point_hash.filter(|_| self.under_tls)
     }
 
     fn on_password(
@@ -146,9 +156,10 @@ impl Login {
             .ok_or_else(|| Error::internal("a password was asked for without passwords"))?;
         match std::mem::take(&mut self.state) {
             State::ScramFirst(asked) => {
-                let first = scram_first(body)?;
+                let (binding, first) = scram_first(body, self.end_point_hash(rules))?;
                 let verifier = passwords.verifier(&asked.user);
-                let (exchange, reply) = Exchange::begin(verifier, &asked.user, passwords.mock_secret(), &first)?;
+                let secret = passwords.mock_secret();
+                let (exchange, reply) = Exchange::begin(verifier, &asked.user, secret, binding, &first)?;
                 output.authentication_sasl_continue(reply);
                 self.state = State::ScramFinal(asked, Box::new(exchange));
                 Ok((length, LoginStep::Continue))
@@ -202,17 +213,20 @@ fn password_message(input: &[u8]) -> Result<Option<(&[u8], usize)>, Error> {
     Ok(input.get(5..=length).map(|body| (body, length + 1)))
 }
 
-fn scram_first(body: &[u8]) -> Result<String, Error> {
+/// The binding that the client chose with its mechanism, and its first message.
+fn scram_first<'a>(body: &[u8], end_point_hash: Option<&'a [u8]>) -> Result<(Binding<'a>, String), Error> {
     let mut body = Body { rest: body };
     let mechanism = body.text()?;
-    if mechanism != SCRAM_SHA_256 {
-        return Err(violation("client selected an invalid SASL authentication mechanism"));
-    }
+    let binding = match (mechanism.as_str(), end_point_hash) {
+        (SCRAM_SHA_256_PLUS, Some(hash)) => Binding::Chosen(hash),
+        (SCRAM_SHA_256, Some(_)) => Binding::Offered,
+        (SCRAM_SHA_256, None) => Binding::NotOffered,
+        _ => return Err(violation("client selected an invalid SASL authentication mechanism")),
+    };
     let length = usize::try_from(body.i32()?).map_err(|_| violation("the first SCRAM message is missing"))?;
     let data = body.take(length)?;
-    std::str::from_utf8(data)
-        .map(str::to_owned)
-        .map_err(|_| violation("malformed SCRAM message"))
+    let first = std::str::from_utf8(data).map_err(|_| violation("malformed SCRAM message"))?;
+    Ok((binding, first.to_owned()))
 }
 
 #[cfg(test)]
@@ -227,6 +241,7 @@ mod tests {
         LoginRules {
             tls_available: true,
             tls_required: false,
+            end_point_hash: None,
             passwords,
             databases,
         }
@@ -275,6 +290,37 @@ mod tests {
             login.step(&startup(), &strict, &mut output).1,
             LoginStep::Accepted(_)
         ));
+    }
+
+    #[test]
+    fn binding_is_offered_under_tls_only() {
+        let passwords = Passwords::new().unwrap();
+        let plus = "SCRAM-SHA-256-PLUS";
+        for (under_tls, hash, offered) in [
+            (true, Some(&b"hash"[..]), true),
+            (true, None, false),
+            (false, Some(b"hash"), false),
+        ] {
+            let rules = LoginRules {
+                end_point_hash: hash,
+                ..rules(Some(&passwords))
+            };
+            let mut login = Login::new();
+            if under_tls {
+                login.on_tls_started();
+            }
+            let mut output = PgResponder::new();
+            login.step(&startup(), &rules, &mut output);
+            let shown = String::from_utf8_lossy(output.bytes()).into_owned();
+            assert!(shown.contains("SCRAM-SHA-256\0"), "{shown}");
+            assert_eq!(shown.contains(plus), offered, "{under_tls} {hash:?}");
+            // Chosen all the same, it is refused where it was not offered.
+            let first = b"p=tls-server-end-point,,n=,r=x";
+            let chosen = [plus.as_bytes(), b"\0", &(first.len() as i32).to_be_bytes(), first].concat();
+            let message = [&b"p"[..], &(chosen.len() as u32 + 4).to_be_bytes(), &chosen].concat();
+            let step = login.step(&message, &rules, &mut output).1;
+            assert_eq!(matches!(step, LoginStep::Continue), offered, "{step:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256, the server's side (RFC 5802, RFC 7677), and the verifiers that passwords are kept as.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side (RFC 5802, RFC 7677, RFC 5929), and the verifiers that passwords are kept as.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,10 +8,17 @@ use sha2::{Digest, Sha256};
 
 /// The name of the mechanism.
 pub const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+/// The name of the mechanism that binds the login to the TLS connection.
+pub const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// The channel-binding type of RFC 5929 that is known here, as by PostgreSQL.
+const TLS_SERVER_END_POINT: &str = "tls-server-end-point";
 
 /// How often a new verifier hashes its password; PostgreSQL's number.
 pub const ITERATIONS: u32 = 4096;
 
+/// As much of an unknown channel-binding type as is said back.
+const TYPE_CHARACTERS_SHOWN: usize = 30;
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 18;
@@ -97,13 +104,27 @@ impl MockSecret {
     }
 }
 
+/// Whether a login is bound to the TLS connection it comes over, so that nobody in between can pass it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding<'a> {
+    /// The server did not offer to: there is no TLS, or nothing to bind to.
+    NotOffered,
+    /// The server offered to and the client chose SCRAM-SHA-256.
+    Offered,
+    /// The client chose SCRAM-SHA-256-PLUS; the hash of the certificate that it must have seen.
+    Chosen(&'a [u8]),
+}
+
 /// One login under way.
 #[derive(Debug)]
 pub struct Exchange {
     verifier: Verifier,
     user_exists: bool,
+    is_bound: bool,
     client_first_bare: String,
-    gs2_header: String,
+    /// What the client must say again in its last message: the header of its first one, and the hash of the certificate if the login
+    /// is bound to that.
+    binding: Vec<u8>,
     server_first: String,
     nonce: String,
 }
@@ -115,9 +136,10 @@ impl Exchange {
         verifier: Option<&Verifier>,
         user: &str,
         secret: &MockSecret,
+        binding: Binding<'_>,
         client_first: &str,
     ) -> Result<(Exchange, String), Error> {
-        let (gs2_header, bare) = split_gs2_header(client_first)?;
+        let (gs2_header, bare) = split_gs2_header(client_first, binding)?;
         let client_nonce = attribute(bare.split(',').nth(1), 'r')?;
         if client_nonce.is_empty() || !client_nonce.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) {
             return Err(malformed("Non-printable characters in SCRAM nonce."));
@@ -139,11 +161,16 @@ impl Exchange {
             BASE64.encode(&verifier.salt),
             verifier.iterations
         );
+        let hash = match binding {
+            Binding::Chosen(hash) => hash,
+            Binding::NotOffered | Binding::Offered => &[],
+        };
         let exchange = Exchange {
             verifier,
             user_exists,
+            is_bound: matches!(binding, Binding::Chosen(_)),
             client_first_bare: bare.to_owned(),
-            gs2_header: gs2_header.to_owned(),
+            binding: [gs2_header.as_bytes(), hash].concat(),
             server_first: server_first.clone(),
             nonce,
         };
@@ -157,10 +184,8 @@ impl Exchange {
             .ok_or_else(|| malformed("Proof is missing in the client's last message."))?;
         let mut attributes = without_proof.split(',');
         let binding = attribute(attributes.next(), 'c')?;
-        if binding != BASE64.encode(&self.gs2_header) {
-            return Err(malformed(
-                "Channel binding of the last message is not that of the first.",
-            ));
+        if binding != BASE64.encode(&self.binding) {
+            return Err(self.wrong_binding());
         }
         if attribute(attributes.next(), 'r')? != self.nonce {
             return Err(malformed("Nonce does not match."));
@@ -182,20 +207,29 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    fn wrong_binding(&self) -> Error {
+        if self.is_bound {
+            // Somebody stands in between: the client spoke TLS with another certificate than this server's.
+            return Error::new(
+                SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+                "SCRAM channel binding check failed",
+            );
+        }
+        let message = "unexpected SCRAM channel-binding attribute in client-final-message";
+        Error::new(SqlState::PROTOCOL_VIOLATION, message)
+    }
+}
+
 // Looks at every byte whatever it finds, so that the time does not tell how much was right.
 fn equal(a: &Key, b: &Key) -> bool {
     std::hint::black_box(a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b))) == 0
 }
 
-fn split_gs2_header(client_first: &str) -> Result<(&str, &str), Error> {
-    let binding = client_first.split(',').next().unwrap_or_default();
-    match binding {
-        "n" | "y" => {}
-        _ if binding.starts_with("p=") => {
-            return Err(malformed("The client asks for channel binding, which was not offered."));
-        }
-        _ => return Err(malformed("Unexpected channel-binding flag.")),
-    }
+/// The header that says what the client knows of channel binding, and the rest.
+fn split_gs2_header<'a>(client_first: &'a str, binding: Binding<'_>) -> Result<(&'a str, &'a str), Error> {
+    let flag = client_first.split(',').next().unwrap_or_default();
+    check_flag(flag, binding)?;
     let end = client_first
         .match_indices(',')
         .nth(1)
@@ -203,10 +237,52 @@ fn split_gs2_header(client_first: &str) -> Result<(&str, &str), Error> {
         .0
         + 1;
     let (header, bare) = client_first.split_at(end);
-    if !header[2..].eq(",") {
+    if !header[flag.len() + 1..].eq(",") {
         return Err(Error::unsupported("a SCRAM authorization identity"));
     }
     Ok((header, bare))
+}
+
+/// Holds the client's flag against the mechanism it chose, in PostgreSQL's words.
+fn check_flag(flag: &str, binding: Binding<'_>) -> Result<(), Error> {
+    match (flag, binding) {
+        ("n", Binding::NotOffered | Binding::Offered) | ("y", Binding::NotOffered) => Ok(()),
+        ("n" | "y", Binding::Chosen(_)) => Err(malformed(
+            "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data.",
+        )),
+        // Somebody in between took the offer away: RFC 5802, section 6.
+        ("y", Binding::Offered) => Err(Error::new(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "SCRAM channel binding negotiation error",
+        )
+        .with_detail(
+            "The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel \
+             binding.",
+        )),
+        _ => check_binding_type(flag, binding),
+    }
+}
+
+fn check_binding_type(flag: &str, binding: Binding<'_>) -> Result<(), Error> {
+    let Some(kind) = flag.strip_prefix("p=") else {
+        let shown: String = flag.chars().take(1).flat_map(char::escape_default).collect();
+        return Err(malformed(&format!("Unexpected channel-binding flag \"{shown}\".")));
+    };
+    if !matches!(binding, Binding::Chosen(_)) {
+        return Err(malformed(
+            "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.",
+        ));
+    }
+    if kind != TLS_SERVER_END_POINT {
+        let shown: String = kind
+            .chars()
+            .take(TYPE_CHARACTERS_SHOWN)
+            .flat_map(char::escape_default)
+            .collect();
+        let message = format!("unsupported SCRAM channel-binding type \"{shown}\"");
+        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+    }
+    Ok(())
 }
 
 fn attribute(field: Option<&str>, name: char) -> Result<&str, Error> {
@@ -224,19 +300,31 @@ mod tests {
     use super::*;
     use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 
+    const SEEN: &[u8] = b"the hash of the certificate";
+
     fn log_in(verifier: Option<&Verifier>, password: &str) -> bool {
+        let unsupported = ChannelBinding::unsupported();
+        log_in_bound(verifier, password, unsupported, Binding::NotOffered).unwrap()
+    }
+
+    fn log_in_bound(
+        verifier: Option<&Verifier>,
+        password: &str,
+        of_client: ChannelBinding,
+        of_server: Binding<'_>,
+    ) -> Result<bool, Error> {
         let secret = MockSecret::random().unwrap();
-        let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        let mut client = ScramSha256::new(password.as_bytes(), of_client);
         let first = std::str::from_utf8(client.message()).unwrap().to_owned();
-        let (exchange, server_first) = Exchange::begin(verifier, "ann", &secret, &first).unwrap();
+        let (exchange, server_first) = Exchange::begin(verifier, "ann", &secret, of_server, &first)?;
         client.update(server_first.as_bytes()).unwrap();
         let last = std::str::from_utf8(client.message()).unwrap().to_owned();
-        match exchange.finish(&last).unwrap() {
+        match exchange.finish(&last)? {
             Some(server_final) => {
                 client.finish(server_final.as_bytes()).unwrap();
-                true
+                Ok(true)
             }
-            None => false,
+            None => Ok(false),
         }
     }
 
@@ -250,14 +338,86 @@ mod tests {
     }
 
     #[test]
+    fn a_login_is_bound_to_the_certificate_that_the_client_saw() {
+        let verifier = Verifier::from_password("secret").unwrap();
+        let bound = |password: &str, seen: &[u8]| {
+            let of_client = ChannelBinding::tls_server_end_point(seen.to_vec());
+            log_in_bound(Some(&verifier), password, of_client, Binding::Chosen(SEEN))
+        };
+        assert!(bound("secret", SEEN).unwrap());
+        assert!(!bound("wrong", SEEN).unwrap());
+        for seen in [&b"the hash of another one"[..], b"", &SEEN[1..]] {
+            let refused = bound("secret", seen).unwrap_err();
+            assert_eq!(refused.code().as_str(), "28000", "{refused}");
+            assert!(
+                refused.to_string().contains("channel binding check failed"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_and_a_server_that_disagree_on_binding_do_not_come_together() {
+        let verifier = Verifier::from_password("secret").unwrap();
+        let end_point = || ChannelBinding::tls_server_end_point(SEEN.to_vec());
+        let outcome = |of_client, of_server| {
+            let outcome = log_in_bound(Some(&verifier), "secret", of_client, of_server);
+            outcome.map_err(|refused| (refused.code().as_str().to_owned(), refused.fields().detail.clone()))
+        };
+        for (of_client, of_server) in [
+            (ChannelBinding::unsupported(), Binding::NotOffered),
+            (ChannelBinding::unsupported(), Binding::Offered),
+            (ChannelBinding::unrequested(), Binding::NotOffered),
+            (end_point(), Binding::Chosen(SEEN)),
+        ] {
+            assert_eq!(outcome(of_client, of_server), Ok(true), "{of_server:?}");
+        }
+        for (of_client, of_server, sqlstate, detail) in [
+            (
+                ChannelBinding::unrequested(),
+                Binding::Offered,
+                "28000",
+                "thinks the server does not",
+            ),
+            (
+                ChannelBinding::unrequested(),
+                Binding::Chosen(SEEN),
+                "08P01",
+                "does not include",
+            ),
+            (
+                ChannelBinding::unsupported(),
+                Binding::Chosen(SEEN),
+                "08P01",
+                "does not include",
+            ),
+            (end_point(), Binding::Offered, "08P01", "includes channel binding data"),
+            (
+                end_point(),
+                Binding::NotOffered,
+                "08P01",
+                "includes channel binding data",
+            ),
+        ] {
+            let (found, said) = outcome(of_client, of_server).unwrap_err();
+            assert_eq!(found, sqlstate, "{of_server:?}");
+            assert!(
+                said.clone().is_some_and(|said| said.contains(detail)),
+                "{of_server:?}: {said:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_example_of_rfc_7677_gives_its_signature() {
         let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
         let exchange = Exchange {
             verifier: Verifier::with_salt("pencil", &salt, 4096),
             user_exists: true,
+            is_bound: false,
             client_first_bare: "n=user,r=rOprNGfwEbeRWgbNEkqO".to_owned(),
-            gs2_header: "n,,".to_owned(),
+            binding: b"n,,".to_vec(),
             server_first: format!("r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"),
             nonce: nonce.to_owned(),
         };
@@ -282,11 +442,20 @@ mod tests {
             "n,,n=a,r=",
             "n,,n=a,r=\u{7}",
             "é,,n=,r=x",
+            "p=",
+            "p=tls-unique,,n=a,r=x",
+            "p=tls-server-end-point",
+            "p=tls-server-end-point,",
+            "p=tls-server-end-point,a=b,n=a,r=x",
+            "p=é,é,é",
         ] {
-            assert!(Exchange::begin(None, "ann", &secret, first).is_err(), "{first:?}");
+            for binding in [Binding::NotOffered, Binding::Offered, Binding::Chosen(SEEN)] {
+                let begun = Exchange::begin(None, "ann", &secret, binding, first);
+                assert!(begun.is_err(), "{first:?} {binding:?}");
+            }
         }
         for last in ["", "p=", "c=biws,r=x,p=x", "c=,r=,p=", "é"] {
-            let (exchange, _) = Exchange::begin(None, "ann", &secret, "n,,n=,r=x").unwrap();
+            let (exchange, _) = Exchange::begin(None, "ann", &secret, Binding::NotOffered, "n,,n=,r=x").unwrap();
             assert!(exchange.finish(last).is_err(), "{last:?}");
         }
         for verifier in [

@@ -2,6 +2,7 @@
 
 use crate::passwords::Passwords;
 use crate::settings::ServerSettings;
+use crate::tls::TlsSettings;
 use crate::worker::port::{Letter, WorkerPort};
 use crate::worker::shared::{Shared, WireCounters, is_loopback};
 use crate::worker::{SqlWorker, WAKE_TOKEN, WorkerLoop};
@@ -18,7 +19,7 @@ use std::thread::JoinHandle;
 #[derive(Clone, Debug, Default)]
 pub struct ServerSecurity {
     /// TLS, if it is offered.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<TlsSettings>,
     /// Passwords, if they are asked for; else everybody on this machine may come in under any name.
     pub passwords: Option<Passwords>,
 }

@@ -2,13 +2,17 @@
 
 mod common;
 
+use bytes::BytesMut;
 use common::{Wire, settings, socket, start, start_default};
+use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+use postgres_protocol::message::frontend;
 use rubato_server::passwords::Passwords;
 use rubato_server::scram::Verifier;
-use rubato_server::tls::read_tls_files;
+use rubato_server::tls::{TlsSettings, read_tls_files};
 use rubato_server::{Server, ServerSecurity, ServerSettings, StartError};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 
 fn passwords() -> Passwords {
@@ -54,13 +58,22 @@ fn a_real_client_library_logs_in_with_scram() {
 }
 
 struct Certificate {
-    _folder: tempfile::TempDir,
-    server: Arc<rustls::ServerConfig>,
+    folder: tempfile::TempDir,
+    server: TlsSettings,
     client: Arc<rustls::ClientConfig>,
 }
 
 fn certificate() -> Certificate {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    certificate_signed_with(&rcgen::PKCS_ECDSA_P256_SHA256)
+}
+
+fn certificate_signed_with(algorithm: &'static rcgen::SignatureAlgorithm) -> Certificate {
+    let key_pair = rcgen::KeyPair::generate_for(algorithm).unwrap();
+    let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let made = rcgen::CertifiedKey {
+        cert: parameters.self_signed(&key_pair).unwrap(),
+        signing_key: key_pair,
+    };
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = (folder.path().join("server.crt"), folder.path().join("server.key"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
@@ -81,23 +94,18 @@ fn certificate() -> Certificate {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Certificate {
-        _folder: folder,
+        folder,
         server,
         client: Arc::new(client),
     }
 }
 
+type TlsStream = rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>;
+
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 48];
 
-#[test]
-fn a_session_runs_under_tls() {
-    let certificate = certificate();
-    let security = ServerSecurity {
-        tls: Some(Arc::clone(&certificate.server)),
-        passwords: None,
-    };
-    let fixture = start(settings(), security);
+fn under_tls(fixture: &common::Fixture, certificate: &Certificate) -> Wire<TlsStream> {
     let mut stream = socket(fixture.address);
     let mut answer = [0; 1];
     stream.write_all(&GSS_REQUEST).unwrap();
@@ -108,7 +116,18 @@ fn a_session_runs_under_tls() {
     assert_eq!(&answer, b"S");
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let session = rustls::ClientConnection::new(Arc::clone(&certificate.client), name).unwrap();
-    let mut wire = Wire::over(rustls::StreamOwned::new(session, stream));
+    Wire::over(rustls::StreamOwned::new(session, stream))
+}
+
+#[test]
+fn a_session_runs_under_tls() {
+    let certificate = certificate();
+    let security = ServerSecurity {
+        tls: Some(certificate.server.clone()),
+        passwords: None,
+    };
+    let fixture = start(settings(), security);
+    let mut wire = under_tls(&fixture, &certificate);
     wire.log_in(&[("user", "ann"), ("database", "rubato")]);
     assert_eq!(wire.query("SELECT 1"), ["columns", "row 1", "done SELECT", "ready I"]);
     let large = format!("LENGTH {}", "x".repeat(300_000));
@@ -122,7 +141,7 @@ fn a_session_runs_under_tls() {
 fn garbage_in_the_handshake_closes_the_connection() {
     let certificate = certificate();
     let security = ServerSecurity {
-        tls: Some(Arc::clone(&certificate.server)),
+        tls: Some(certificate.server.clone()),
         passwords: None,
     };
     let fixture = start(settings(), security);
@@ -162,4 +181,107 @@ fn other_machines_are_not_served_without_passwords_and_tls() {
         let refused = Server::start(settings.clone(), security, engines).err();
         assert!(matches!(refused, Some(StartError::Unprotected(_))));
     }
+}
+
+/// `psql` with these words behind its connection string: whether it could, and what it said.
+fn psql(fixture: &common::Fixture, password: &str, more: &str) -> (bool, String) {
+    let connection = format!(
+        "host=localhost hostaddr=127.0.0.1 port={} dbname=rubato user=ann {more}",
+        fixture.address.port()
+    );
+    let output = Command::new("psql")
+        .args(["-X", "-A", "-t", "-c", "SELECT one", &connection])
+        .env("PGPASSWORD", password)
+        .env("PGCONNECT_TIMEOUT", "10")
+        .env("LC_ALL", "C")
+        .output()
+        .expect("psql is installed");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+fn has_psql() -> bool {
+    let found = Command::new("psql").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("psql is not installed: nothing is checked with it");
+    }
+    found
+}
+
+#[test]
+fn psql_binds_its_login_to_the_certificate() {
+    if !has_psql() {
+        return;
+    }
+    for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384] {
+        let certificate = certificate_signed_with(algorithm);
+        let security = ServerSecurity {
+            tls: Some(certificate.server.clone()),
+            passwords: Some(passwords()),
+        };
+        let fixture = start(settings(), security);
+        let root = certificate.folder.path().join("server.crt");
+        let verified = format!("sslmode=verify-full sslrootcert={}", root.display());
+        for binding in ["require", "prefer", "disable"] {
+            let (succeeded, said) = psql(&fixture, "secret", &format!("{verified} channel_binding={binding}"));
+            assert!(succeeded && said == "one\n", "{binding}: {said}");
+        }
+        assert!(psql(&fixture, "secret", "sslmode=require channel_binding=require").0);
+        let (succeeded, said) = psql(&fixture, "wrong", "sslmode=require channel_binding=require");
+        assert!(!succeeded && said.contains("password authentication failed"), "{said}");
+        assert!(psql(&fixture, "secret", "sslmode=disable").0);
+        let (succeeded, said) = psql(&fixture, "secret", "sslmode=disable channel_binding=require");
+        assert!(!succeeded && said.contains("channel binding"), "{said}");
+    }
+}
+
+#[test]
+fn without_a_hash_to_bind_to_a_login_goes_on_without() {
+    let certificate = certificate_signed_with(&rcgen::PKCS_ED25519);
+    assert_eq!(certificate.server.end_point_hash, None);
+    if !has_psql() {
+        return;
+    }
+    let security = ServerSecurity {
+        tls: Some(certificate.server.clone()),
+        passwords: Some(passwords()),
+    };
+    let fixture = start(settings(), security);
+    let (succeeded, said) = psql(&fixture, "secret", "sslmode=require");
+    assert!(succeeded, "{said}");
+    let (succeeded, said) = psql(&fixture, "secret", "sslmode=require channel_binding=require");
+    assert!(!succeeded && said.contains("channel binding"), "{said}");
+}
+
+#[test]
+fn a_login_that_another_server_passes_on_is_refused() {
+    let certificate = certificate();
+    let security = ServerSecurity {
+        tls: Some(certificate.server.clone()),
+        passwords: Some(passwords()),
+    };
+    let fixture = start(settings(), security);
+    let hash = certificate.server.end_point_hash.as_deref().unwrap();
+    for (seen, expected) in [(hash, "sasl final"), (b"of the server in between", "FATAL 28000")] {
+        let mut wire = under_tls(&fixture, &certificate);
+        wire.send(&common::startup_packet(&[("user", "ann"), ("database", "rubato")]));
+        assert_eq!(wire.next().as_deref(), Some("sasl"));
+        let binding = ChannelBinding::tls_server_end_point(seen.to_vec());
+        let mut scram = ScramSha256::new(b"secret", binding);
+        let mut message = BytesMut::new();
+        frontend::sasl_initial_response("SCRAM-SHA-256-PLUS", scram.message(), &mut message).unwrap();
+        wire.send(&message.split());
+        scram.update(wire.next().unwrap().as_bytes()).unwrap();
+        frontend::sasl_response(scram.message(), &mut message).unwrap();
+        wire.send(&message);
+        assert_eq!(wire.next().as_deref(), Some(expected));
+    }
+    // It says that it could, so the offer must have been taken away on its way.
+    let mut wire = under_tls(&fixture, &certificate);
+    wire.send(&common::startup_packet(&[("user", "ann"), ("database", "rubato")]));
+    assert_eq!(wire.next().as_deref(), Some("sasl"));
+    let mut first = BytesMut::new();
+    frontend::sasl_initial_response("SCRAM-SHA-256", b"y,,n=,r=abc", &mut first).unwrap();
+    wire.send(&first);
+    assert_eq!(wire.next().as_deref(), Some("FATAL 28000"));
 }

@@ -47,8 +47,9 @@ impl PgResponder {
         self.rare(&Authentication::Ok);
     }
 
-    pub(crate) fn authentication_sasl(&mut self, mechanism: &str) {
-        self.rare(&Authentication::SASL(vec![mechanism.to_owned()]));
+    pub(crate) fn authentication_sasl(&mut self, mechanisms: &[&str]) {
+        let mechanisms = mechanisms.iter().copied().map(str::to_owned).collect();
+        self.rare(&Authentication::SASL(mechanisms));
     }
 
     pub(crate) fn authentication_sasl_continue(&mut self, data: String) {

@@ -51,6 +51,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let rules = LoginRules {
             tls_available: shared.tls.is_some(),
             tls_required: shared.tls.is_some() && !is_loopback(&connection.peer),
+            end_point_hash: shared.tls.as_ref().and_then(|tls| tls.end_point_hash.as_deref()),
             passwords: shared.passwords.as_ref(),
             databases: &shared.settings.databases,
         };
@@ -113,7 +114,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         if let Some(responder) = connection.responder.as_mut() {
             pg(&mut **responder).clear();
         }
-        match transport.into_tls(settings) {
+        match transport.into_tls(&settings.config) {
             Ok(transport) if sent => connection.transport = Some(transport),
             _ => return Progress::Over,
         }

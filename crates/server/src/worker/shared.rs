@@ -4,6 +4,7 @@ use super::port::{Letter, WorkerPort};
 use crate::passwords::Passwords;
 use crate::scram::random;
 use crate::settings::ServerSettings;
+use crate::tls::TlsSettings;
 use rubato_base::{Result, SessionId};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ impl WireCounters {
 /// Settings, counters and the sessions by the number that a cancel request names.
 pub(crate) struct Shared {
     pub(crate) settings: ServerSettings,
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) tls: Option<TlsSettings>,
     pub(crate) passwords: Option<Passwords>,
     pub(crate) counters: Arc<WireCounters>,
     pub(crate) ports: Vec<Arc<WorkerPort>>,
@@ -83,7 +84,7 @@ fn show_bytes(bytes: u64) -> String {
 impl Shared {
     pub(crate) fn new(
         settings: ServerSettings,
-        tls: Option<Arc<rustls::ServerConfig>>,
+        tls: Option<TlsSettings>,
         passwords: Option<Passwords>,
         ports: Vec<Arc<WorkerPort>>,
     ) -> Shared {

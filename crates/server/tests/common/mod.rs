@@ -151,6 +151,8 @@ impl<S: Read + Write> Wire<S> {
         match message {
             backend::Message::AuthenticationOk => "authenticated".to_owned(),
             backend::Message::AuthenticationSasl(_) => "sasl".to_owned(),
+            backend::Message::AuthenticationSaslContinue(step) => String::from_utf8_lossy(step.data()).into_owned(),
+            backend::Message::AuthenticationSaslFinal(_) => "sasl final".to_owned(),
             backend::Message::ParameterStatus(status) => {
                 format!("{}={}", status.name().unwrap(), status.value().unwrap())
             }

@@ -3,23 +3,16 @@
 mod common;
 
 use bytes::BytesMut;
+use common::certificate::{Certificate, certificate, certificate_signed_with, passwords};
 use common::{Wire, settings, socket, start, start_default};
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 use postgres_protocol::message::frontend;
-use rubato_server::passwords::Passwords;
-use rubato_server::scram::Verifier;
-use rubato_server::tls::{TlsSettings, read_tls_files};
+use rubato_server::tls::read_tls_files;
 use rubato_server::{Server, ServerSecurity, ServerSettings, StartError};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
-
-fn passwords() -> Passwords {
-    let mut passwords = Passwords::new().unwrap();
-    passwords.insert("ann", Verifier::from_password("secret").unwrap());
-    passwords
-}
 
 #[test]
 fn a_real_client_library_logs_in_with_scram() {
@@ -55,49 +48,6 @@ fn a_real_client_library_logs_in_with_scram() {
     assert_eq!(wire.next().as_deref(), Some("sasl"));
     wire.send(&common::query_packet("SELECT 1"));
     assert_eq!(wire.next().as_deref(), Some("FATAL 08P01"));
-}
-
-struct Certificate {
-    folder: tempfile::TempDir,
-    server: TlsSettings,
-    client: Arc<rustls::ClientConfig>,
-}
-
-fn certificate() -> Certificate {
-    certificate_signed_with(&rcgen::PKCS_ECDSA_P256_SHA256)
-}
-
-fn certificate_signed_with(algorithm: &'static rcgen::SignatureAlgorithm) -> Certificate {
-    let key_pair = rcgen::KeyPair::generate_for(algorithm).unwrap();
-    let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let made = rcgen::CertifiedKey {
-        cert: parameters.self_signed(&key_pair).unwrap(),
-        signing_key: key_pair,
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let (certificate, key) = (folder.path().join("server.crt"), folder.path().join("server.key"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = read_tls_files(&certificate, &key).unwrap();
-    assert!(read_tls_files(&key, &key).unwrap_err().contains("server.key"));
-    assert!(
-        read_tls_files(&certificate, &folder.path().join("none"))
-            .unwrap_err()
-            .contains("none")
-    );
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let client = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Certificate {
-        folder,
-        server,
-        client: Arc::new(client),
-    }
 }
 
 type TlsStream = rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>;
@@ -215,13 +165,8 @@ fn psql_binds_its_login_to_the_certificate() {
     }
     for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384] {
         let certificate = certificate_signed_with(algorithm);
-        let security = ServerSecurity {
-            tls: Some(certificate.server.clone()),
-            passwords: Some(passwords()),
-        };
-        let fixture = start(settings(), security);
-        let root = certificate.folder.path().join("server.crt");
-        let verified = format!("sslmode=verify-full sslrootcert={}", root.display());
+        let fixture = start(settings(), certificate.security());
+        let verified = format!("sslmode=verify-full sslrootcert={}", certificate.file().display());
         for binding in ["require", "prefer", "disable"] {
             let (succeeded, said) = psql(&fixture, "secret", &format!("{verified} channel_binding={binding}"));
             assert!(succeeded && said == "one\n", "{binding}: {said}");
@@ -242,11 +187,7 @@ fn without_a_hash_to_bind_to_a_login_goes_on_without() {
     if !has_psql() {
         return;
     }
-    let security = ServerSecurity {
-        tls: Some(certificate.server.clone()),
-        passwords: Some(passwords()),
-    };
-    let fixture = start(settings(), security);
+    let fixture = start(settings(), certificate.security());
     let (succeeded, said) = psql(&fixture, "secret", "sslmode=require");
     assert!(succeeded, "{said}");
     let (succeeded, said) = psql(&fixture, "secret", "sslmode=require channel_binding=require");
@@ -256,11 +197,7 @@ fn without_a_hash_to_bind_to_a_login_goes_on_without() {
 #[test]
 fn a_login_that_another_server_passes_on_is_refused() {
     let certificate = certificate();
-    let security = ServerSecurity {
-        tls: Some(certificate.server.clone()),
-        passwords: Some(passwords()),
-    };
-    let fixture = start(settings(), security);
+    let fixture = start(settings(), certificate.security());
     let hash = certificate.server.end_point_hash.as_deref().unwrap();
     for (seen, expected) in [(hash, "sasl final"), (b"of the server in between", "FATAL 28000")] {
         let mut wire = under_tls(&fixture, &certificate);
@@ -284,4 +221,13 @@ fn a_login_that_another_server_passes_on_is_refused() {
     frontend::sasl_initial_response("SCRAM-SHA-256", b"y,,n=,r=abc", &mut first).unwrap();
     wire.send(&first);
     assert_eq!(wire.next().as_deref(), Some("FATAL 28000"));
+}
+
+#[test]
+fn tls_files_that_cannot_be_used_are_named() {
+    let folder = certificate().folder;
+    let (certificate, key) = (folder.path().join("server.crt"), folder.path().join("server.key"));
+    assert!(read_tls_files(&key, &key).unwrap_err().contains("server.key"));
+    let none = read_tls_files(&certificate, &folder.path().join("none"));
+    assert!(none.unwrap_err().contains("none"));
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, missing_docs)]
 
+pub mod certificate;
 pub mod engine;
 
 use bytes::BytesMut;

@@ -84,6 +84,49 @@ fn wrong_settings_are_named() {
 }
 
 #[test]
+fn a_variable_that_no_setting_knows_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rubato"));
+    command
+        .args(["start", "--data", folder.path().to_str().unwrap()])
+        // The start ends here, after the log has begun.
+        .args(["--password-file", "/none/p"])
+        .env_remove("RUBATO_CONFIG")
+        .envs([("RUBATO_MEMROY", "1GB"), ("RUBATO_ZEBRA", "1"), ("RUBATO_LOG", "warn")]);
+    let shown = text(&command.output().unwrap().stderr);
+    let is_told = |line: &&str| line.contains("WARN") && (line.contains("MEMROY") || line.contains("ZEBRA"));
+    let told: Vec<&str> = shown.lines().filter(is_told).collect();
+    assert_eq!(told.len(), 2, "{shown}");
+    assert!(
+        told[0].contains("RUBATO_MEMROY") && told[0].contains("did you mean RUBATO_MEMORY?"),
+        "{shown}"
+    );
+    assert!(
+        told[1].contains("RUBATO_ZEBRA") && !told[1].contains("did you mean"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_the_file_is_named_with_its_place_and_those_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("rubato.toml");
+    for (content, key) in [
+        ("workers = 1\nmax_connections = 5\n", "`max_connections`"),
+        ("workers = 1\nconfig = \"other.toml\"\n", "`config`"),
+        ("workers = 1\n[server]\nlisten = \"x\"\n", "`server`"),
+    ] {
+        std::fs::write(&config, content).unwrap();
+        let output = rubato(&["start", "--config", config.to_str().unwrap()], "");
+        let shown = text(&output.stderr);
+        assert!(!output.status.success(), "{shown}");
+        for expected in ["rubato.toml", "line 2", "unknown field", key, "`max-connections`"] {
+            assert!(shown.contains(expected), "{expected}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("rubato.toml");

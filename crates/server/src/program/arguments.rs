@@ -18,7 +18,8 @@ Examples:
   rubato check ./rubato-data                verify a folder that is not open
 
 Every flag of `start` can also be set by an environment variable (RUBATO_DATA, RUBATO_LISTEN ...) or in a TOML file
-(--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.";
+(--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.
+RUBATO_PASSWORD asks for passwords, and is that of the user rubato. A variable RUBATO_... that no setting knows is told in the log.";
 
 /// A PostgreSQL-compatible database that keeps updates as formulas: hot rows neither lock nor abort, every transaction
 /// is strictly serializable.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod engine;
+mod environment;
 mod password;
 mod shell;
 mod start;
@@ -63,6 +64,10 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
 fn start<E: Engine>(arguments: StartArguments) -> Result<ExitCode, String> {
     let arguments = arguments.with_file()?;
     start_log(&arguments, "info")?;
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    for line in environment::unknown_settings(names) {
+        tracing::warn!("{line}");
+    }
     abort_on_panic();
     // Before anything is open, so that no signal in between is lost.
     let stop = StopSignals::watch()?;

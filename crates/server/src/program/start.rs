@@ -2,6 +2,7 @@
 
 use super::arguments::{LogFormat, StartArguments};
 use super::engine::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
+use super::environment::PASSWORD;
 use super::units::memory_default;
 use crate::metrics::{MetricsServer, MetricsSource};
 use crate::passwords::Passwords;
@@ -164,7 +165,7 @@ fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
         (None, None) => None,
         _ => return Err("--tls-cert and --tls-key go together".to_owned()),
     };
-    let own = std::env::var("RUBATO_PASSWORD").ok();
+    let own = std::env::var(PASSWORD).ok();
     if arguments.password_file.is_none() && own.is_none() {
         return Ok(ServerSecurity { tls, passwords: None });
     }

@@ -1,6 +1,7 @@
 //! Reading of DER, as far as certificates need it: tags of one byte and definite lengths.
 
 pub(super) const CONTEXT_0: u8 = 0xa0;
+pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
 pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const SEQUENCE: u8 = 0x30;
@@ -32,6 +33,13 @@ impl<'a> Elements<'a> {
         let found = ahead.next().filter(|element| element.tag == tag)?;
         *self = ahead;
         Some(found.content)
+    }
+
+    /// The next element with its tag and length, if it has this tag.
+    pub(super) fn whole(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let before = self.rest;
+        self.content(tag)?;
+        Some(&before[..before.len() - self.rest.len()])
     }
 
     /// The elements inside the next one, if that has this tag.

@@ -3,11 +3,11 @@
 
 mod der;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::IpAddr;
 
-use der::{CONTEXT_0, Elements, GENERALIZED_TIME, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, SET, UTC_TIME};
+use der::{BOOLEAN, CONTEXT_0, Elements, GENERALIZED_TIME, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, SET, UTC_TIME};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 /// `[3]`, where a certificate keeps its extensions.
@@ -18,6 +18,7 @@ const IP_ADDRESS: u8 = 0x87;
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 /// 1.2.840.113549.1.1: RSA signatures; the next number says which.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 /// 1.2.840.10045.4: ECDSA signatures.
@@ -35,6 +36,8 @@ pub struct Certificate<'a> {
     not_before_s: i64,
     not_after_s: i64,
     subject: Elements<'a>,
+    key: &'a [u8],
+    is_of_version_1: bool,
     extensions: Option<Elements<'a>>,
 }
 
@@ -53,11 +56,12 @@ impl<'a> Certificate<'a> {
         let mut body = outer.enter(SEQUENCE)?;
         let signature_algorithm = outer.enter(SEQUENCE)?;
         // The version is left out in version 1; then follow serial number, algorithm and issuer.
-        let _ = body.content(CONTEXT_0);
+        let is_of_version_1 = body.content(CONTEXT_0).is_none();
         body.by_ref().nth(2)?;
         let mut validity = body.enter(SEQUENCE)?;
         let (not_before_s, not_after_s) = (time(&mut validity)?, time(&mut validity)?);
         let subject = body.enter(SEQUENCE)?;
+        let key = body.whole(SEQUENCE)?;
         let extensions = body.find(|element| element.tag == CONTEXT_3);
         Some(Certificate {
             der,
@@ -65,6 +69,8 @@ impl<'a> Certificate<'a> {
             not_before_s,
             not_after_s,
             subject,
+            key,
+            is_of_version_1,
             extensions: extensions.and_then(|element| Elements::of(element.content).enter(SEQUENCE)),
         })
     }
@@ -104,6 +110,22 @@ impl<'a> Certificate<'a> {
             [4] => Some(Sha224::digest(self.der).to_vec()),
             _ => None,
         }
+    }
+
+    /// The key that the certificate is about, with its kind (a SubjectPublicKeyInfo in DER).
+    pub(crate) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// Whether it is of X.509's first version, which knows no extensions.
+    pub(crate) fn is_of_version_1(&self) -> bool {
+        self.is_of_version_1
+    }
+
+    /// Whether it says that its owner may sign certificates of others.
+    pub(crate) fn is_authority(&self) -> bool {
+        let constraints = self.extension(BASIC_CONSTRAINTS);
+        constraints.is_some_and(|mut constraints| constraints.content(BOOLEAN).is_some_and(|value| value != [0]))
     }
 
     /// Whether the certificate may be used, so many seconds after the Unix epoch.
@@ -169,16 +191,21 @@ impl<'a> Certificate<'a> {
         None
     }
 
-    fn alternative_names(&self) -> impl Iterator<Item = AlternativeName<'a>> + use<'a> {
-        let names = self.extensions.into_iter().flatten().find_map(|extension| {
+    /// What an extension holds; those that are looked at here hold sequences.
+    fn extension(&self, wanted: &[u8]) -> Option<Elements<'a>> {
+        self.extensions?.find_map(|extension| {
             let mut extension = Elements::of(extension.content);
             extension
                 .content(OBJECT_IDENTIFIER)
-                .filter(|identifier| *identifier == SUBJECT_ALTERNATIVE_NAME)?;
+                .filter(|identifier| *identifier == wanted)?;
             // Between the two it may say whether it is critical.
             let value = extension.find(|element| element.tag == OCTET_STRING)?;
             Elements::of(value.content).enter(SEQUENCE)
-        });
+        })
+    }
+
+    fn alternative_names(&self) -> impl Iterator<Item = AlternativeName<'a>> + use<'a> {
+        let names = self.extension(SUBJECT_ALTERNATIVE_NAME);
         names.into_iter().flatten().filter_map(|element| match element.tag {
             DNS_NAME => Some(AlternativeName::Host(element.content)),
             IP_ADDRESS => Some(AlternativeName::Address(element.content)),

@@ -3,7 +3,8 @@
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::{Certificate, Validity};
+use super::der::{CONTEXT_0, Elements, SEQUENCE};
+use super::{CONTEXT_3, Certificate, Validity};
 
 const RSA_SHA_512: &str = include_str!("examples/rsa-sha512.pem");
 const RSA_PSS_SHA_384: &str = include_str!("examples/rsa-pss-sha384.pem");
@@ -19,6 +20,29 @@ fn made(names: &[&str], algorithm: &'static rcgen::SignatureAlgorithm) -> Certif
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let parameters = rcgen::CertificateParams::new(names).expect("names");
     parameters.self_signed(&key).expect("a certificate").der().clone()
+}
+
+/// The same certificate as X.509's version 1 would have it. Its signature is that of the newer one, and so is wrong.
+pub(crate) fn without_extensions(der: &[u8]) -> Vec<u8> {
+    let mut outer = Elements::of(der).enter(SEQUENCE).expect("a certificate");
+    let body = outer.enter(SEQUENCE).expect("its body");
+    let kept = body.filter(|element| ![CONTEXT_0, CONTEXT_3].contains(&element.tag));
+    let body = kept
+        .flat_map(|element| encoded(element.tag, element.content))
+        .collect::<Vec<_>>();
+    let rest = outer.flat_map(|element| encoded(element.tag, element.content));
+    encoded(
+        SEQUENCE,
+        &encoded(SEQUENCE, &body).into_iter().chain(rest).collect::<Vec<_>>(),
+    )
+}
+
+fn encoded(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u16).to_be_bytes();
+    match content.len() {
+        short @ ..0x80 => [&[tag, short as u8][..], content].concat(),
+        _ => [&[tag, 0x82, length[0], length[1]][..], content].concat(),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -114,6 +138,9 @@ fn a_certificate_is_for_its_names_and_no_others() {
             assert!(!certificate.is_for(host), "{host}");
         }
     }
+    let oldest = without_extensions(&named);
+    let oldest = Certificate::read(&oldest).expect("a certificate");
+    assert!(oldest.is_of_version_1() && !oldest.is_for("db.example") && oldest.is_for("rcgen self signed cert"));
     let names = |der: &CertificateDer<'_>| Certificate::read(der).expect("a certificate").names().join(" ");
     assert_eq!(names(&by_openssl), "pss.example 10.0.0.7 ::1");
     assert_eq!(names(&common_name), "*.Old.example");

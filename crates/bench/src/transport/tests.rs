@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::{ConnectError, LoginError, SSL_REQUEST, Stream, open};
+use crate::certificate::tests::without_extensions;
 use crate::url::Target;
 
 /// What the server does with a request for TLS.
@@ -183,14 +185,14 @@ fn parameters(names: &[&str]) -> CertificateParams {
 fn offer(certificate: &CertificateDer<'static>, key: &KeyPair) -> Answer {
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            builder
-                .with_no_client_auth()
-                .with_single_cert(vec![certificate.clone()], key)
-        });
-    Answer::Offer(Arc::new(config.expect("settings")))
+    let key = provider.key_provider.load_private_key(key).expect("a key");
+    // Given so, the library does not look at the certificate itself.
+    let certified = CertifiedKey::new(vec![certificate.clone()], key);
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("versions").with_no_client_auth();
+    Answer::Offer(Arc::new(
+        config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))),
+    ))
 }
 
 fn refused(outcome: Result<bool, Failure>) -> ConnectError {
@@ -292,6 +294,11 @@ fn certificates_that_are_not_to_be_trusted_are_named() {
             parameters.not_before = rcgen::date_time_ymd(3000, 1, 1)
         })
     };
+    let as_authority = || {
+        authority.certify(&["localhost"], |parameters| {
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        })
+    };
     for (answer, mode, roots, expected) in [
         (good(), "verify-ca", &stranger, "is unknown"),
         (good(), "require", &stranger, "is unknown"),
@@ -299,6 +306,7 @@ fn certificates_that_are_not_to_be_trusted_are_named() {
         (good(), "verify-full", &stranger, "is unknown"),
         (expired(), "verify-ca", &authority, "has expired"),
         (early(), "verify-full", &authority, "is not valid yet"),
+        (as_authority(), "verify-ca", &authority, "is an authority's own"),
     ] {
         let query = format!("sslmode={mode}&sslrootcert={}", roots.file().display());
         let (outcome, count) = serve(answer, true, true).log_in("localhost", &query);
@@ -407,4 +415,27 @@ fn nobody_there_is_told_once() {
         assert!(matches!(error, ConnectError::Unreachable(_)), "{error:?}");
         assert!(error.to_string().contains("is the server running?"), "{error}");
     }
+}
+
+#[test]
+fn a_certificate_of_version_1_is_taken_where_nothing_is_asked_of_it() {
+    let key = KeyPair::generate().expect("a key");
+    let newer = parameters(&["localhost"]).self_signed(&key).expect("a certificate");
+    let certificate = CertificateDer::from(without_extensions(newer.der()));
+    let authority = Authority::new();
+    let (outcome, _) = serve(offer(&certificate, &key), true, true).log_in("localhost", "sslmode=require");
+    assert_eq!(outcome.ok(), Some(true));
+    let query = format!("sslmode=verify-ca&sslrootcert={}", authority.file().display());
+    let (outcome, _) = serve(offer(&certificate, &key), true, true).log_in("localhost", &query);
+    let shown = refused(outcome).to_string();
+    assert!(shown.contains("is of X.509's version 1"), "{shown}");
+}
+
+#[test]
+fn a_server_without_the_key_of_its_certificate_is_refused() {
+    let (key, other) = (KeyPair::generate().expect("a key"), KeyPair::generate().expect("a key"));
+    let certificate = parameters(&["localhost"]).self_signed(&key).expect("a certificate");
+    let (outcome, _) = serve(offer(certificate.der(), &other), true, true).log_in("localhost", "sslmode=require");
+    let error = refused(outcome);
+    assert!(matches!(error, ConnectError::Certificate(_)), "{error:?}");
 }

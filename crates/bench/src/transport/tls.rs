@@ -105,11 +105,14 @@ fn explain(wrong: &io::Error, target: &Target, roots: Option<&Roots>) -> Connect
     let Some(inner) = inner else {
         return failed(wrong, target);
     };
-    let Error::InvalidCertificate(wrong) = inner else {
-        return failed(inner, target);
-    };
     let place = place(target);
     let distrusted = |why: String| ConnectError::Certificate(format!("the certificate of {place} {why}"));
+    let wrong = match inner {
+        Error::InvalidCertificate(wrong) => wrong,
+        // Only the verifier says it this way.
+        Error::General(why) => return distrusted(why.clone()),
+        _ => return failed(inner, target),
+    };
     match (wrong, roots) {
         // The second is what an authority of the same name with another key gives.
         (CertificateError::UnknownIssuer | CertificateError::BadSignature, Some(roots)) => {

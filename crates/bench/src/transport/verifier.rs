@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -68,15 +68,36 @@ impl Verifier {
             // names it as a root certificate trusts it all the same.
             return check_dates(end_entity, now);
         }
+        check_kind(end_entity, &roots.file)?;
         let certificate = ParsedCertificate::try_from(end_entity)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&certificate, &roots.store, intermediates, now, algorithms)
     }
 }
 
+/// Names the two kinds of certificates that the library takes from nobody, and that are often made by accident.
+fn check_kind(certificate: &CertificateDer<'_>, file: &Path) -> Result<(), Error> {
+    let (read, file) = (read(certificate)?, file.display());
+    if read.is_of_version_1() {
+        return Err(Error::General(format!(
+            "is of X.509's version 1, which counts only if it is in {file} itself; put it there, or make one of version 3 (openssl x509 \
+             -req -extfile ...)"
+        )));
+    }
+    if read.is_authority() {
+        return Err(Error::General(format!(
+            "is an authority's own, which counts only if it is in {file} itself; put it there, or make one that is signed by it"
+        )));
+    }
+    Ok(())
+}
+
+fn read<'a>(certificate: &'a CertificateDer<'_>) -> Result<Certificate<'a>, Error> {
+    Certificate::read(certificate).ok_or_else(|| CertificateError::BadEncoding.into())
+}
+
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
-    let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
-    match read.validity_at(i64::try_from(now.as_secs()).unwrap_or(i64::MAX)) {
+    match read(certificate)?.validity_at(i64::try_from(now.as_secs()).unwrap_or(i64::MAX)) {
         Validity::Valid => Ok(()),
         Validity::Expired => Err(CertificateError::Expired.into()),
         Validity::NotYet => Err(CertificateError::NotValidYet.into()),
@@ -96,7 +117,7 @@ impl ServerCertVerifier for Verifier {
             self.check_trust(roots, end_entity, intermediates, now)?;
         }
         if let Some(host) = &self.host {
-            let read = Certificate::read(end_entity).ok_or(CertificateError::BadEncoding)?;
+            let read = read(end_entity)?;
             if !read.is_for(host) {
                 let expected =
                     ServerName::try_from(host.clone()).map(|expected| CertificateError::NotValidForNameContext {
@@ -126,7 +147,9 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        // By the key alone: what else of the certificate counts was looked at before, and those of version 1 have keys as well.
+        let key = SubjectPublicKeyInfoDer::from(read(certificate)?.key());
+        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

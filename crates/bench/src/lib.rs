@@ -1,8 +1,9 @@
 //! Workloads over the wire against any PostgreSQL server: run, measure, compare, report, plot.
 //!
 //! **What the room is.** The shell around `rubato-workload`: a lean blocking client of the PostgreSQL protocol
-//! ([`Connection`]), the way to a server, plain or under TLS ([`transport`]), a runner with one thread per terminal ([`run_terminals`]), measurement, reports as text, JSON and
-//! SVG, and the arguments of `rubato bench` ([`BenchCommand`]).
+//! ([`Connection`]), the way to a server, plain or under TLS ([`transport`]), a runner with one thread per terminal
+//! ([`run_terminals`]), measurement, reports as text, JSON and SVG, and the arguments of `rubato bench` ([`BenchCommand`]).
+//! It also has what both ends of a connection read of a certificate ([`certificate`]).
 //!
 //! **What it refuses to do.** It knows nothing of Rubato: every server gets the same bytes. It takes no part in what a
 //! transaction is; that is `rubato-workload`.

@@ -86,6 +86,43 @@ fn the_hash_is_that_of_the_signature_and_never_a_weak_one() {
 }
 
 #[test]
+fn each_signature_has_its_hash() {
+    let (rsa, ecdsa) = (der(RSA_SHA_512), made(&["localhost"], &rcgen::PKCS_ECDSA_P256_SHA256));
+    let rsa_numbers = [
+        (2, 0),
+        (4, 32),
+        (5, 32),
+        (11, 32),
+        (12, 48),
+        (13, 64),
+        (14, 28),
+        (15, 0),
+    ];
+    let ecdsa_numbers = [(0, 0), (1, 28), (2, 32), (3, 48), (4, 64), (5, 0)];
+    for (der, algorithm, numbers) in [
+        (&rsa, super::RSA, &rsa_numbers[..]),
+        (&ecdsa, &[super::ECDSA, &[3]].concat(), &ecdsa_numbers),
+    ] {
+        // The second time the algorithm is named is outside of what is signed.
+        let at = der
+            .windows(algorithm.len())
+            .rposition(|bytes| bytes == algorithm)
+            .expect("named")
+            + algorithm.len();
+        for (number, length_bytes) in numbers {
+            let mut other = der.to_vec();
+            other[at] = *number;
+            let hash = Certificate::read(&other).expect("a certificate").end_point_hash();
+            assert_eq!(
+                hash.map_or(0, |hash| hash.len()),
+                *length_bytes,
+                "{algorithm:?} {number}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_certificate_is_for_its_names_and_no_others() {
     let named = made(
         &["db.example", "*.shop.example", "10.0.0.7", "::1"],

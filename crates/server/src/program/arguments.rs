@@ -102,7 +102,7 @@ pub struct StartArguments {
     /// Private key for TLS, PEM; needs --tls-cert
     #[arg(long, env = "RUBATO_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Ask for passwords (SCRAM-SHA-256); lines as `rubato password USER` prints them
+    /// Ask for passwords (SCRAM-SHA-256, under TLS bound to the certificate where the client can); lines as `rubato password USER` prints them
     #[arg(long, env = "RUBATO_PASSWORD_FILE", value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Connections at a time [default: 10000]

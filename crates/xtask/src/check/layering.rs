@@ -66,7 +66,8 @@ const ARROWS: &[Arrow] = &[
         ],
         tests_may_import: &["workload", "bench"],
     },
-    // `bench` and `workload` are there for the subcommands `demo` and `bench`.
+    // `bench` and `workload` are there for the subcommands `demo` and `bench`, for the shell's way to a server, and for what both ends of a
+    // connection read of certificates.
     arrow(
         "server",
         &[

@@ -23,8 +23,8 @@ pub enum BenchCommand {
 #[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
     /// Server to measure, as `[NAME=]postgres://USER:PASSWORD@HOST:PORT/DATABASE?isolation=LEVEL&sslmode=MODE&sslrootcert=FILE`;
-    /// several are run in turn and compared. MODE is disable, allow, prefer, require, verify-ca or verify-full, as in libpq
-    /// [default: prefer: a server that offers TLS is measured under it]
+    /// several are run in turn and compared. MODE is disable, allow, prefer, require, verify-ca or verify-full, as in libpq;
+    /// without it prefer: a server that offers TLS is measured under it
     #[arg(
         long = "url",
         value_name = "URL",

@@ -1,7 +1,12 @@
 //! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side (RFC 5802, RFC 7677, RFC 5929), and the verifiers that passwords are kept as.
 
+mod binding;
+
+pub use binding::Binding;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use binding::split_gs2_header;
 use hmac::{Hmac, KeyInit, Mac};
 use rubato_base::{Error, SqlState};
 use sha2::{Digest, Sha256};
@@ -11,14 +16,9 @@ pub const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 /// The name of the mechanism that binds the login to the TLS connection.
 pub const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// The channel-binding type of RFC 5929 that is known here, as by PostgreSQL.
-const TLS_SERVER_END_POINT: &str = "tls-server-end-point";
-
 /// How often a new verifier hashes its password; PostgreSQL's number.
 pub const ITERATIONS: u32 = 4096;
 
-/// As much of an unknown channel-binding type as is said back.
-const TYPE_CHARACTERS_SHOWN: usize = 30;
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 18;
@@ -102,17 +102,6 @@ impl MockSecret {
     pub fn random() -> Result<MockSecret, Error> {
         random().map(MockSecret)
     }
-}
-
-/// Whether a login is bound to the TLS connection it comes over, so that nobody in between can pass it on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binding<'a> {
-    /// The server did not offer to: there is no TLS, or nothing to bind to.
-    NotOffered,
-    /// The server offered to and the client chose SCRAM-SHA-256.
-    Offered,
-    /// The client chose SCRAM-SHA-256-PLUS; the hash of the certificate that it must have seen.
-    Chosen(&'a [u8]),
 }
 
 /// One login under way.
@@ -224,65 +213,6 @@ impl Exchange {
 // Looks at every byte whatever it finds, so that the time does not tell how much was right.
 fn equal(a: &Key, b: &Key) -> bool {
     std::hint::black_box(a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b))) == 0
-}
-
-/// The header that says what the client knows of channel binding, and the rest.
-fn split_gs2_header<'a>(client_first: &'a str, binding: Binding<'_>) -> Result<(&'a str, &'a str), Error> {
-    let flag = client_first.split(',').next().unwrap_or_default();
-    check_flag(flag, binding)?;
-    let end = client_first
-        .match_indices(',')
-        .nth(1)
-        .ok_or_else(|| malformed("Attributes are missing."))?
-        .0
-        + 1;
-    let (header, bare) = client_first.split_at(end);
-    if !header[flag.len() + 1..].eq(",") {
-        return Err(Error::unsupported("a SCRAM authorization identity"));
-    }
-    Ok((header, bare))
-}
-
-/// Holds the client's flag against the mechanism it chose, in PostgreSQL's words.
-fn check_flag(flag: &str, binding: Binding<'_>) -> Result<(), Error> {
-    match (flag, binding) {
-        ("n", Binding::NotOffered | Binding::Offered) | ("y", Binding::NotOffered) => Ok(()),
-        ("n" | "y", Binding::Chosen(_)) => Err(malformed(
-            "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data.",
-        )),
-        // Somebody in between took the offer away: RFC 5802, section 6.
-        ("y", Binding::Offered) => Err(Error::new(
-            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            "SCRAM channel binding negotiation error",
-        )
-        .with_detail(
-            "The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel \
-             binding.",
-        )),
-        _ => check_binding_type(flag, binding),
-    }
-}
-
-fn check_binding_type(flag: &str, binding: Binding<'_>) -> Result<(), Error> {
-    let Some(kind) = flag.strip_prefix("p=") else {
-        let shown: String = flag.chars().take(1).flat_map(char::escape_default).collect();
-        return Err(malformed(&format!("Unexpected channel-binding flag \"{shown}\".")));
-    };
-    if !matches!(binding, Binding::Chosen(_)) {
-        return Err(malformed(
-            "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.",
-        ));
-    }
-    if kind != TLS_SERVER_END_POINT {
-        let shown: String = kind
-            .chars()
-            .take(TYPE_CHARACTERS_SHOWN)
-            .flat_map(char::escape_default)
-            .collect();
-        let message = format!("unsupported SCRAM channel-binding type \"{shown}\"");
-        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
-    }
-    Ok(())
 }
 
 fn attribute(field: Option<&str>, name: char) -> Result<&str, Error> {

@@ -67,6 +67,13 @@ pub enum StorageWork {
         /// Its place in [`crate::catalog::Table::foreign_keys`] of the new version.
         foreign_key: usize,
     },
+    /// No two rows share a key of an index that is not unique, made for a deferrable constraint; otherwise 23505.
+    VerifyUnique {
+        /// The table.
+        table: String,
+        /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
+        index: usize,
+    },
     /// A column was added whose default is not NULL: every row gets the default's value in it, evaluated for each row if it is
     /// volatile and once otherwise.
     FillColumn {

@@ -57,6 +57,13 @@ pub enum Utility {
         /// For this and all later transactions of the session.
         session: bool,
     },
+    /// SET CONSTRAINTS.
+    SetConstraints {
+        /// The constraints, each perhaps with its schema; `None` is ALL.
+        names: Option<Vec<Vec<String>>>,
+        /// DEFERRED or IMMEDIATE.
+        deferred: bool,
+    },
     /// `SET [LOCAL] name = value`; `None` is DEFAULT.
     Set {
         /// The setting.
@@ -301,6 +308,13 @@ pub enum AlterAction {
     AddCheck(crate::catalog::Check),
     /// ADD FOREIGN KEY: existing rows are checked.
     AddForeignKey(crate::catalog::ForeignKey),
+    /// ALTER CONSTRAINT name: when a foreign key is checked.
+    AlterConstraint {
+        /// Its name.
+        name: String,
+        /// What it becomes.
+        deferral: crate::catalog::Deferral,
+    },
     /// DROP CONSTRAINT name.
     DropConstraint {
         /// Its name.

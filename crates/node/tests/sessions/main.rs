@@ -4,6 +4,7 @@ mod advisory;
 mod answers;
 mod copy;
 mod cursors;
+mod deferrable;
 mod drivers;
 mod foreign_keys;
 mod portals;

@@ -4,9 +4,9 @@ use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
 use super::{Context, located, object_name, user_name, user_path};
-use crate::catalog::{Index, Table};
+use crate::catalog::{Deferral, Index, Table};
 use crate::parser::syntax::fold;
-use crate::parser::utility::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
@@ -100,6 +100,7 @@ impl Context<'_> {
             columns,
             unique: statement.unique,
             constraint: false,
+            deferral: Deferral::Never,
         };
         Ok(SchemaChange::CreateIndex {
             table: table.name.clone(),
@@ -178,6 +179,22 @@ impl Context<'_> {
             if_exists: syntax.if_exists,
             sequence: Some(sequence),
             restart,
+        })
+    }
+
+    pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
+        let table = user_path(&syntax.table)?;
+        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
+        let is_there = is_seen && self.catalog.tables.contains_key(&table);
+        if !is_there && !syntax.if_exists {
+            return Err(super::no_relation(&table));
+        }
+        let actions = syntax.constraints.into_iter();
+        let actions = actions.map(|(name, deferral)| AlterAction::AlterConstraint { name, deferral });
+        Ok(SchemaChange::AlterTable {
+            table,
+            if_exists: syntax.if_exists,
+            actions: actions.collect(),
         })
     }
 

@@ -6,6 +6,7 @@
 //! session has seen to that.
 
 use super::constraints::{shown_key, unique_constraint};
+use super::deferred::is_shared;
 use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, whole_range};
 use super::referential::check_referring;
 use super::rows::insert_entry;
@@ -97,6 +98,7 @@ enum Doing {
     VerifyNotNull(usize),
     VerifyCheck(usize),
     VerifyForeignKey(usize),
+    VerifyUnique(usize),
     FillColumn(usize),
 }
 
@@ -122,6 +124,7 @@ impl Task {
             StorageWork::VerifyNotNull { table, column } => (table, Doing::VerifyNotNull(*column)),
             StorageWork::VerifyCheck { table, check } => (table, Doing::VerifyCheck(*check)),
             StorageWork::VerifyForeignKey { table, foreign_key } => (table, Doing::VerifyForeignKey(*foreign_key)),
+            StorageWork::VerifyUnique { table, index } => (table, Doing::VerifyUnique(*index)),
             StorageWork::FillColumn { table, column } => (table, Doing::FillColumn(*column)),
         };
         let table = table_of(name, context)?;
@@ -134,7 +137,9 @@ impl Task {
 
     fn reads(&self) -> ColumnSet {
         let columns = match self.doing {
-            Doing::FillIndex(index) => self.table.indexes[index].columns.iter().copied().collect(),
+            Doing::FillIndex(index) | Doing::VerifyUnique(index) => {
+                self.table.indexes[index].columns.iter().copied().collect()
+            }
             Doing::Rewrite => ColumnSet::ALL,
             Doing::VerifyNotNull(column) => ColumnSet::column(column),
             Doing::VerifyCheck(check) => self.table.checks[check].columns,
@@ -180,6 +185,7 @@ impl Task {
             Doing::VerifyNotNull(column) => Ok(refuse_null(table, column, row)?),
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
             Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
+            Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
             Doing::FillColumn(column) => fill_column(table, self.storage, column, key, value, context),
         }
     }
@@ -280,6 +286,15 @@ fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut Exec
         return Ok(());
     }
     check_referring(table, place, &values, context)
+}
+
+fn verify_unique(table: &Table, index: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let columns = &table.indexes[index].columns;
+    let values: Vec<Value> = columns.iter().map(|column| row.as_ref().get(*column)).collect();
+    if values.iter().any(Value::is_null) || !is_shared(table, index, &values, context)? {
+        return Ok(());
+    }
+    Err(Stop::Fail(duplicated(table, Some(index), row, context)))
 }
 
 fn duplicated<T: Tuple + ?Sized>(

@@ -96,6 +96,7 @@ impl Session {
         let before_version = before.version;
         let applied = apply(&before, change)?;
         self.refuse_tables_in_use(change, &before)?;
+        self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
         have_to_itself(&tables, &before, id, partition)?;
         partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);

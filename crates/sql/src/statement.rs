@@ -347,6 +347,19 @@ pub enum AlterAction {
         /// The new default and its text.
         default: Option<(rubato_formula::Expr, String)>,
     },
+    /// ALTER COLUMN TYPE.
+    AlterType {
+        /// The column.
+        column: usize,
+        /// Its new type.
+        column_type: rubato_base::ColumnType,
+        /// What becomes of the values, over the rows as they were; `None`: they stay as they are.
+        conversion: Option<rubato_formula::Expr>,
+        /// The default as a value of the new type, if there is one.
+        default: Option<rubato_formula::Expr>,
+        /// The checks that read the column, for its new type.
+        checks: Vec<crate::catalog::Check>,
+    },
     /// ALTER COLUMN SET/DROP NOT NULL.
     SetNotNull {
         /// The column.

@@ -2,6 +2,7 @@
 
 mod advisory;
 mod answers;
+mod column_types;
 mod copy;
 mod cursors;
 mod deferrable;

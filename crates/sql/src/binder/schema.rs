@@ -297,7 +297,8 @@ impl Context<'_> {
             }
             Op::AlterColumn { column_name, op } => {
                 let column = located(self, column_name.span, find_column(table, &fold(column_name)))?;
-                actions.push(self.alter_column(op, table, column)?);
+                let action = self.alter_column(op, table, column, actions)?;
+                actions.push(action);
             }
             Op::RenameColumn {
                 old_column_name,
@@ -323,7 +324,7 @@ impl Context<'_> {
             | Op::ValidateConstraint { .. } => {}
             other => {
                 return Err(Error::unsupported(format!("ALTER TABLE ... {other}")).with_hint(
-                    "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
+                    "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, ALTER COLUMN TYPE, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
                 ));
             }
         }
@@ -344,17 +345,31 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn alter_column(&self, op: &ast::AlterColumnOperation, table: &Table, column: usize) -> Result<AlterAction> {
-        let definition = &table.columns[column];
+    fn alter_column(
+        &self,
+        op: &ast::AlterColumnOperation,
+        table: &mut Table,
+        column: usize,
+        before: &[AlterAction],
+    ) -> Result<AlterAction> {
+        if let ast::AlterColumnOperation::SetDataType { data_type, using, .. } = op {
+            return self.alter_type((data_type, using.as_ref()), table, column, before);
+        }
+        let definition = &mut table.columns[column];
         Ok(match op {
             ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
             ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {
                 column,
                 not_null: false,
             },
-            ast::AlterColumnOperation::DropDefault => AlterAction::SetDefault { column, default: None },
+            ast::AlterColumnOperation::DropDefault => {
+                (definition.default, definition.default_text) = (None, None);
+                AlterAction::SetDefault { column, default: None }
+            }
             ast::AlterColumnOperation::SetDefault { value } => {
                 let (default, text) = self.column_default(value, &definition.name, definition.column_type)?;
+                definition.default.clone_from(&default);
+                definition.default_text = default.is_some().then(|| text.clone());
                 AlterAction::SetDefault {
                     column,
                     default: default.map(|default| (default, text)),

@@ -69,6 +69,19 @@ impl Change {
                 column.default_text = default.as_ref().map(|(_, text)| text.clone());
                 Ok(())
             }
+            AlterAction::AlterType {
+                column,
+                column_type,
+                conversion,
+                default,
+                checks,
+            } => self.alter_type(
+                table,
+                (*column, *column_type),
+                conversion.as_ref(),
+                default.as_ref(),
+                checks,
+            ),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
                 self.rename_table(table, new)?;
@@ -83,7 +96,7 @@ impl Change {
         }
     }
 
-    fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
+    pub(super) fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
         self.table_mut(table)?
             .columns
             .get_mut(column)
@@ -142,7 +155,7 @@ impl Change {
     }
 
     /// Moves a table's rows under another key, and makes its indexes anew: their entries name rows by key.
-    fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
+    pub(super) fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
         let earlier = self
             .work
             .iter()
@@ -163,6 +176,7 @@ impl Change {
                 table: name.to_owned(),
                 from,
                 old_key,
+                conversions: Vec::new(),
             });
             self.work.push(StorageWork::Drop { storage: from });
         }

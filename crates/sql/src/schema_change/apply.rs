@@ -107,6 +107,7 @@ impl Change {
     }
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
+        self.verify_converted_rows();
         let changed = !self.work.is_empty() || !self.touched.is_empty();
         for name in std::mem::take(&mut self.touched) {
             if let Some(table) = self.catalog.tables.get_mut(&name) {

@@ -45,7 +45,7 @@ impl Change {
     }
 }
 
-fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
+pub(super) fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
     if key.columns.len() != key.referenced_columns.len() {
         return Err(Error::new(
             SqlState::INVALID_FOREIGN_KEY,

@@ -39,11 +39,8 @@ impl Session {
         let outside = (sequences, advisory);
         // Where the transaction ends with the statement there is nothing to put off to.
         let puts_off = self.block != Block::None;
-        let kept = self
-            .transaction
-            .as_mut()
-            .map(|transaction| std::mem::take(&mut transaction.deferred));
-        let mut deferred = kept.unwrap_or_default();
+        let kept = self.transaction.as_mut().filter(|_| puts_off);
+        let mut deferred = kept.map_or_else(Default::default, |kept| std::mem::take(&mut kept.deferred));
         let result = with_evaluation(
             self,
             part.catalog,
@@ -64,7 +61,7 @@ impl Session {
                 })
             },
         );
-        if let Some(transaction) = &mut self.transaction {
+        if let Some(transaction) = self.transaction.as_mut().filter(|_| puts_off) {
             transaction.deferred = deferred;
         }
         result

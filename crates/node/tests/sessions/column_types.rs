@@ -1,6 +1,7 @@
 //! ALTER COLUMN TYPE. What is said is what PostgreSQL 15 says.
 
 use crate::world::*;
+use rubato_node::NodeSettings;
 
 const ROWS: usize = 3000;
 
@@ -248,6 +249,23 @@ fn what_cannot_be_changed_is_told() {
         world.rows(0, "select n, m, z from s order by n"),
         ["1.00|0|4z", "2.00|0|4z", "9.00|0|4z"]
     );
+    // Both sides of a key at once, and a default that goes behind the change.
+    world.must(
+        0,
+        "create table r (id int primary key, p int default 1 references r); insert into r values (1, 1), (2, 1)",
+    );
+    assert!(first(&world.ask(0, "alter table r alter p type text")).starts_with("E 42804"));
+    world.must(0, "alter table r alter id type text, alter p type boolean using true, alter p drop default, drop constraint r_p_fkey");
+    world.must(0, "alter table r alter p drop default, alter p type int using 1, alter id type int using id::int, add foreign key (p) references r");
+    world.must(
+        0,
+        "alter table r alter id type text, alter p type text using (p + 0)::text",
+    );
+    assert_eq!(
+        world.rows(0, "select id, p || '!' from r order by id"),
+        ["1|1!", "2|1!"]
+    );
+    assert!(first(&world.ask(0, "insert into r values ('3', '4')")).starts_with("E 23503"));
     let mut world = world.restart();
     assert_eq!(
         world.rows(0, "select n, m, z from s order by n"),
@@ -296,6 +314,30 @@ fn others_go_on_while_rows_are_converted() {
     assert_eq!(world.rows(2, "select sum(a) from t where k = 70 and a < 100"), ["520"]);
     world.must(2, "commit");
     assert_eq!(world.rows(0, "select a from t where u = 'late'"), ["9"]);
+}
+
+/// The rows go to the store while they are converted: there may be more of them than a transaction may hold.
+#[test]
+fn more_rows_than_memory_holds_are_converted() {
+    let settings = NodeSettings {
+        memory_bytes: 4 << 20,
+        ..NodeSettings::default()
+    };
+    let mut world = World::with(1, settings);
+    world.must(0, "create table t (id int primary key, a text, pad text)");
+    for part in 0..20 {
+        let from = part * 1000;
+        world.must(
+            0,
+            &format!("insert into t select g, g::text, repeat('x', 300) from generate_series({from}, {from} + 999) g"),
+        );
+        world.node.checkpoint().expect("a checkpoint");
+    }
+    world.must(0, "alter table t alter a type bigint using a::bigint");
+    let sum = "select count(*), sum(a) from t";
+    assert_eq!(world.rows(0, sum), ["20000|199990000"]);
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, sum), ["20000|199990000"]);
 }
 
 /// A deferrable constraint is looked at once more.

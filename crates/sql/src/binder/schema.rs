@@ -223,7 +223,7 @@ impl Context<'_> {
         let mut actions = Vec::new();
         // Later actions see what earlier ones add.
         let mut current = (**table).clone();
-        for operation in &statement.operations {
+        for operation in in_order(&statement.operations) {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
         Ok(SchemaChange::AlterTable {
@@ -395,7 +395,25 @@ impl Context<'_> {
     }
 }
 
-/// What `after` has and `before` has not, as actions.
+/// The operations as they are carried out: defaults that go do so before types change.
+fn in_order(operations: &[ast::AlterTableOperation]) -> impl Iterator<Item = &ast::AlterTableOperation> {
+    use ast::{AlterColumnOperation, AlterTableOperation};
+    let changes_types = operations.iter().any(|operation| {
+        let AlterTableOperation::AlterColumn { op, .. } = operation else {
+            return false;
+        };
+        matches!(op, AlterColumnOperation::SetDataType { .. })
+    });
+    let goes_first = move |operation: &&AlterTableOperation| {
+        let AlterTableOperation::AlterColumn { op, .. } = operation else {
+            return false;
+        };
+        changes_types && matches!(op, AlterColumnOperation::DropDefault)
+    };
+    let first = operations.iter().filter(goes_first);
+    first.chain(operations.iter().filter(move |operation| !goes_first(operation)))
+}
+
 /// Takes a constraint out of a definition, so that what follows in the statement may take its place and name.
 fn without_constraint(table: &mut Table, name: &str) {
     if !table.primary_key.is_empty() && table.primary_key_name == name {
@@ -407,6 +425,7 @@ fn without_constraint(table: &mut Table, name: &str) {
     table.foreign_keys.retain(|key| key.name != name);
 }
 
+/// What `after` has and `before` has not, as actions.
 fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterAction>) {
     if before.primary_key != after.primary_key {
         actions.push(AlterAction::AddPrimaryKey {

@@ -22,7 +22,7 @@ impl Change {
         for action in actions {
             self.alter(&mut name, action)?;
         }
-        Ok(())
+        self.check_retyped(&name)
     }
 
     fn alter(&mut self, table: &mut String, action: &AlterAction) -> Result<()> {

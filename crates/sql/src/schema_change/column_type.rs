@@ -42,7 +42,16 @@ impl Change {
             self.lay_out(table, key)?;
             self.convert(table, column, value);
         }
-        self.check_keys_of(table, column, conversion.is_some())
+        self.retyped.push((column, conversion.is_some()));
+        Ok(())
+    }
+
+    /// Foreign keys of columns that have another type by now: both of their sides may have been changed at once.
+    pub fn check_retyped(&mut self, table: &str) -> Result<()> {
+        for (column, verifies) in std::mem::take(&mut self.retyped) {
+            self.check_keys_of(table, column, verifies)?;
+        }
+        Ok(())
     }
 
     fn convert(&mut self, name: &str, column: usize, value: &Expr) {
@@ -77,7 +86,8 @@ impl Change {
             };
             let key = &table.foreign_keys[place];
             let is_referred = key.referenced_table == name && key.referenced_columns.contains(&column);
-            if !is_referred && !(child == name && key.columns.contains(&column)) {
+            let is_own = child == name && key.columns.contains(&column);
+            if !(is_referred || is_own) {
                 continue;
             }
             if let Some(referred) = self.catalog.tables.get(&key.referenced_table) {

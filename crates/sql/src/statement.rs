@@ -357,9 +357,9 @@ pub enum AlterAction {
         conversion: Option<rubato_formula::Expr>,
         /// The default as a value of the new type, if there is one.
         default: Option<rubato_formula::Expr>,
-        /// The checks that read the column, for its new type.
-        checks: Vec<crate::catalog::Check>,
     },
+    /// The checks that read columns of another type, for the types that these have in the end.
+    ReplaceChecks(Vec<crate::catalog::Check>),
     /// ALTER COLUMN SET/DROP NOT NULL.
     SetNotNull {
         /// The column.

@@ -266,6 +266,26 @@ fn what_cannot_be_changed_is_told() {
         ["1|1!", "2|1!"]
     );
     assert!(first(&world.ask(0, "insert into r values ('3', '4')")).starts_with("E 23503"));
+    // A check of two columns that are changed at once, and one whose words mean other columns by now.
+    world.must(
+        0,
+        "create table k (a int, b int, check (a < b)); insert into k values (1, 2)",
+    );
+    assert!(
+        first(&world.ask(0, "alter table k alter a type text"))
+            .starts_with("E 42883 operator does not exist: text < integer")
+    );
+    world.must(0, "alter table k alter a type text, alter b type text");
+    assert!(first(&world.ask(0, "insert into k values ('3', '10')")).starts_with("E 23514"));
+    world.must(
+        0,
+        "alter table k rename a to x; alter table k rename b to a; alter table k rename x to b",
+    );
+    let said = world.ask(0, "alter table k alter a type varchar(9), alter b type varchar(9)");
+    assert!(
+        first(&said).starts_with("E 0A000 changing the type of a column renamed since"),
+        "{said:?}"
+    );
     let mut world = world.restart();
     assert_eq!(
         world.rows(0, "select n, m, z from s order by n"),

@@ -9,7 +9,7 @@ use super::{Context, located};
 use crate::catalog::{Check, Table};
 use crate::parser::syntax::{Source, parse_expressions};
 use crate::statement::AlterAction;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Expr, can_cast};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -37,18 +37,11 @@ impl Context<'_> {
         let default = self.converted_default(table, column, column_type)?;
         table.columns[column].column_type = column_type;
         table.columns[column].default.clone_from(&default);
-        let checks = self.checks_of(table, column)?;
-        for check in &checks {
-            if let Some(own) = table.checks.iter_mut().find(|own| own.name == check.name) {
-                own.clone_from(check);
-            }
-        }
         Ok(AlterAction::AlterType {
             column,
             column_type,
             conversion,
             default,
-            checks,
         })
     }
 
@@ -126,23 +119,31 @@ impl Context<'_> {
         bound.map(|(default, _)| default)
     }
 
-    /// The checks that read the column, bound again.
-    fn checks_of(&self, table: &Table, column: usize) -> Result<Vec<Check>> {
-        let shared = Arc::new(table.clone());
-        let scope = Scope::of_table(&shared, &shared.name);
-        let reading = table
-            .checks
-            .iter()
-            .filter(|check| check.columns.contains_column(column));
+    /// The checks that read columns to which the actions have given another type, bound again for the table as it is in the end.
+    pub(super) fn checks_again(
+        &self,
+        before: &Arc<Table>,
+        table: Table,
+        actions: &[AlterAction],
+    ) -> Result<Vec<Check>> {
+        let retyped = actions.iter().filter_map(|action| match action {
+            AlterAction::AlterType { column, .. } => Some(*column),
+            _ => None,
+        });
+        let retyped: ColumnSet = retyped.collect();
+        let table = Arc::new(table);
+        let reading = table.checks.iter().filter(|check| check.columns.intersects(retyped));
         let bound = reading.map(|check| {
-            let condition = self.stored(&check.text, |context, expr| {
-                ExpressionBinder::new(context, &scope, "CHECK").condition(expr)
-            });
-            let condition = condition.map_err(|error| match error.code() {
-                SqlState::UNDEFINED_COLUMN => renamed(check),
-                _ => error,
-            })?;
-            let condition = condition.fold_constants();
+            let known = before.checks.iter().find(|known| known.name == check.name);
+            // The text names columns as they were called when it was written.
+            let says_the_same = |known: &Check| {
+                let condition = self.stored_condition(before, known);
+                condition.is_ok_and(|condition| condition == known.condition)
+            };
+            if !known.is_none_or(says_the_same) {
+                return Err(renamed(check));
+            }
+            let condition = self.stored_condition(&table, check)?;
             Ok(Check {
                 name: check.name.clone(),
                 columns: condition.columns(),
@@ -151,6 +152,14 @@ impl Context<'_> {
             })
         });
         bound.collect()
+    }
+
+    fn stored_condition(&self, table: &Arc<Table>, check: &Check) -> Result<Expr> {
+        let scope = Scope::of_table(table, &table.name);
+        let condition = self.stored(&check.text, |context, expr| {
+            ExpressionBinder::new(context, &scope, "CHECK").condition(expr)
+        });
+        condition.map(Expr::fold_constants)
     }
 
     /// Binds an expression that the catalog has as text. An error has no place in what the client has sent.
@@ -173,7 +182,7 @@ impl Context<'_> {
     }
 }
 
-/// The text of a check names columns as they were called when it was written.
+/// 0A000: the text of a check says something else by now.
 fn renamed(check: &Check) -> Error {
     let what = format!(
         "changing the type of a column renamed since check constraint \"{}\" was made",

@@ -226,6 +226,10 @@ impl Context<'_> {
         for operation in in_order(&statement.operations) {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
+        let checks = self.checks_again(table, current, &actions)?;
+        if !checks.is_empty() {
+            actions.push(AlterAction::ReplaceChecks(checks));
+        }
         Ok(SchemaChange::AlterTable {
             table: name,
             if_exists: statement.if_exists,

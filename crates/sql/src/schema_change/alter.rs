@@ -74,14 +74,8 @@ impl Change {
                 column_type,
                 conversion,
                 default,
-                checks,
-            } => self.alter_type(
-                table,
-                (*column, *column_type),
-                conversion.as_ref(),
-                default.as_ref(),
-                checks,
-            ),
+            } => self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref()),
+            AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
                 self.rename_table(table, new)?;

@@ -16,7 +16,6 @@ impl Change {
         (column, column_type): (usize, ColumnType),
         conversion: Option<&Expr>,
         default: Option<&Expr>,
-        checks: &[Check],
     ) -> Result<()> {
         let definition = self.column_mut(table, column)?;
         definition.column_type = column_type;
@@ -24,11 +23,6 @@ impl Change {
             definition.default = default.cloned();
         }
         let own = self.table_mut(table)?;
-        for check in checks {
-            if let Some(place) = own.checks.iter().position(|known| known.name == check.name) {
-                own.checks[place] = check.clone();
-            }
-        }
         let is_key =
             own.primary_key.contains(&column) || own.indexes.iter().any(|index| index.columns.contains(&column));
         if is_key && column_type.data_type == DataType::Interval {
@@ -43,6 +37,16 @@ impl Change {
             self.convert(table, column, value);
         }
         self.retyped.push((column, conversion.is_some()));
+        Ok(())
+    }
+
+    pub fn replace_checks(&mut self, table: &str, checks: &[Check]) -> Result<()> {
+        let own = self.table_mut(table)?;
+        for check in checks {
+            if let Some(place) = own.checks.iter().position(|known| known.name == check.name) {
+                own.checks[place] = check.clone();
+            }
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! An index is kept as a table of its own: its key is the indexed columns (followed by the row's key where the index is not
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
-use rubato_base::{ColumnSet, ColumnType, TableId};
+use rubato_base::{ColumnSet, ColumnType, Error, Result, SqlState, TableId};
 use rubato_formula::{Bounds, Expr, RowBounds, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,6 +101,53 @@ pub struct Index {
     pub unique: bool,
     /// Whether it came from a UNIQUE constraint.
     pub constraint: bool,
+    /// Of a deferrable UNIQUE constraint, when it is checked. Rows may share a key of it for a while: such an index is not `unique`,
+    /// and what has been written is looked at when the statement or the transaction ends.
+    pub deferral: Deferral,
+}
+
+impl Index {
+    /// Whether rows may not share a key in the end.
+    pub fn is_to_be_unique(&self) -> bool {
+        self.unique || self.deferral.is_deferrable()
+    }
+}
+
+/// When a constraint is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deferral {
+    /// NOT DEFERRABLE: at the end of each statement.
+    #[default]
+    Never,
+    /// DEFERRABLE INITIALLY IMMEDIATE: the same, unless SET CONSTRAINTS says otherwise.
+    Immediate,
+    /// DEFERRABLE INITIALLY DEFERRED: at the end of the transaction, unless SET CONSTRAINTS says otherwise.
+    Deferred,
+}
+
+impl Deferral {
+    /// What the clauses of a constraint say. 42601 for INITIALLY DEFERRED with NOT DEFERRABLE.
+    pub(crate) fn of_clauses(deferrable: Option<bool>, initially_deferred: Option<bool>) -> Result<Deferral> {
+        match (deferrable, initially_deferred) {
+            (Some(false), Some(true)) => Err(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "constraint declared INITIALLY DEFERRED must be DEFERRABLE",
+            )),
+            (_, Some(true)) => Ok(Deferral::Deferred),
+            (Some(true), _) => Ok(Deferral::Immediate),
+            _ => Ok(Deferral::Never),
+        }
+    }
+
+    /// Whether the check may be put off.
+    pub fn is_deferrable(self) -> bool {
+        self != Deferral::Never
+    }
+
+    /// Whether the check is put off unless SET CONSTRAINTS says otherwise.
+    pub fn is_initially_deferred(self) -> bool {
+        self == Deferral::Deferred
+    }
 }
 
 /// A CHECK constraint.
@@ -138,13 +185,17 @@ pub struct ForeignKey {
     pub on_delete: ReferentialAction,
     /// The same for an update of the referred key.
     pub on_update: ReferentialAction,
+    /// When it is checked. CASCADE and its kin, and RESTRICT, are never put off.
+    pub deferral: Deferral,
 }
 
 /// What happens to a referring row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferentialAction {
-    /// The change is refused (NO ACTION and RESTRICT are the same here: nothing is deferred).
+    /// NO ACTION: the change is refused, unless there is such a row again when it is checked.
     Refuse,
+    /// RESTRICT: the change is refused when the statement ends, whatever comes later.
+    Restrict,
     /// The referring row goes along.
     Cascade,
     /// The referring columns become NULL.

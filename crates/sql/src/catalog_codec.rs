@@ -11,7 +11,16 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = 1;
+const VERSION: u8 = Format::Deferrals as u8;
+
+/// The versions that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Nothing is deferrable.
+    First = 1,
+    /// Foreign keys and indexes say when they are checked.
+    Deferrals = 2,
+}
 
 /// Appends a whole catalog.
 pub fn encode_catalog(catalog: &Catalog, out: &mut Vec<u8>) {
@@ -35,16 +44,20 @@ pub fn decode_table(bytes: &[u8]) -> Result<Table> {
     whole(bytes, read::table)
 }
 
-fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<T> {
+fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) -> Result<T> {
     let mut reader = ByteReader::new(bytes);
     let version = reader.u8()?;
-    if version != VERSION {
-        return Err(Error::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("the catalog has format {version}, this program reads format {VERSION}"),
-        ));
-    }
-    let value = read(&mut reader)?;
+    let format = match version {
+        1 => Format::First,
+        2 => Format::Deferrals,
+        _ => {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("the catalog has format {version}, this program reads formats up to {VERSION}"),
+            ));
+        }
+    };
+    let value = read(&mut reader, format)?;
     if reader.is_empty() {
         Ok(value)
     } else {
@@ -68,6 +81,7 @@ mod tests {
             "create index child_p on child (p)",
             "create table plain (x text, y int generated always as identity)",
             "alter table plain drop column x",
+            "create table later (x int unique deferrable, p int references parent on delete restrict deferrable initially deferred)",
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
         ])
     }
@@ -87,6 +101,35 @@ mod tests {
             let mut bytes = Vec::new();
             encode_table(table, &mut bytes);
             assert_eq!(format!("{:?}", decode_table(&bytes).unwrap()), format!("{table:?}"));
+        }
+    }
+
+    /// What the version before deferrable constraints wrote of the tables below.
+    const FIRST_FORMAT: &str = "010300000000000000074000000204400000054000000200000000000000056368696c6403016103ffffffff01000001620706000c00010000017003\
+        ffffffff0000000201000a6368696c645f706b65790106400000076368696c645f70010200010d6368696c645f625f636865636b0562203e20300b08\
+        04020101050300000000010c6368696c645f705f666b657906706172656e74010201000102000040000001400000020000000000000006706172656e\
+        740202696404ffffffff01011c04076e65787476616c010801010e08706172656e745f69645f73657101226e65787476616c2827706172656e745f69\
+        645f736571273a3a726567636c61737329046e616d65090e00000001010401020878010327782701000b706172656e745f706b657901024000000f70\
+        6172656e745f6e616d655f6b6579010103000001056368696c640c6368696c645f705f666b657901034000000d706172656e745f69645f7365710100\
+        00000000000001000000000000000100000000000000ffffffffffffff7f000106706172656e7400";
+
+    #[test]
+    fn what_earlier_versions_wrote_is_read() {
+        let digits: Vec<u8> = FIRST_FORMAT.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        let bytes: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+        assert_eq!(bytes[0], 1);
+        let expected = catalog_of(&[
+            "create table parent (id bigserial primary key, name varchar(10) not null unique default 'x')",
+            "create table child (a int, b numeric(12,2) check (b > 0), p int references parent on delete cascade on update set null, primary key (b, a))",
+            "create index child_p on child (p)",
+        ]);
+        assert_eq!(
+            format!("{:?}", decode_catalog(&bytes).unwrap()),
+            format!("{expected:?}")
+        );
+        for cut in 0..bytes.len() {
+            assert!(decode_catalog(&bytes[..cut]).is_err(), "cut at {cut}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod alter;
 mod apply;
+mod column_type;
 mod constraints;
 mod merge;
 
@@ -16,7 +17,7 @@ use rubato_base::{Error, Result, TableId};
 
 /// What the executor must do with rows, in order, before the new catalog may be installed. `before` tables are found in the old
 /// catalog, `table` names in the new one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum StorageWork {
     /// A new empty table or index.
     Create {
@@ -45,6 +46,8 @@ pub enum StorageWork {
         from: TableId,
         /// The columns of the old primary key; empty: a hidden row number.
         old_key: Vec<usize>,
+        /// Columns that get other values; these must satisfy NOT NULL (23502) and the checks that read them (23514).
+        conversions: Vec<Conversion>,
     },
     /// No row has NULL in this column; otherwise 23502.
     VerifyNotNull {
@@ -66,6 +69,13 @@ pub enum StorageWork {
         table: String,
         /// Its place in [`crate::catalog::Table::foreign_keys`] of the new version.
         foreign_key: usize,
+    },
+    /// No two rows share a key of an index that is not unique, made for a deferrable constraint; otherwise 23505.
+    VerifyUnique {
+        /// The table.
+        table: String,
+        /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
+        index: usize,
     },
     /// A column was added whose default is not NULL: every row gets the default's value in it, evaluated for each row if it is
     /// volatile and once otherwise.
@@ -92,6 +102,15 @@ pub enum StorageWork {
         /// Its name.
         name: String,
     },
+}
+
+/// What becomes of a column's values when its rows are laid out anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversion {
+    /// The column.
+    pub column: usize,
+    /// Its new value, over the row as it was.
+    pub value: rubato_formula::Expr,
 }
 
 /// A schema change carried out on the catalog.

@@ -57,6 +57,13 @@ pub enum Utility {
         /// For this and all later transactions of the session.
         session: bool,
     },
+    /// SET CONSTRAINTS.
+    SetConstraints {
+        /// The constraints, each perhaps with its schema; `None` is ALL.
+        names: Option<Vec<Vec<String>>>,
+        /// DEFERRED or IMMEDIATE.
+        deferred: bool,
+    },
     /// `SET [LOCAL] name = value`; `None` is DEFAULT.
     Set {
         /// The setting.
@@ -301,6 +308,13 @@ pub enum AlterAction {
     AddCheck(crate::catalog::Check),
     /// ADD FOREIGN KEY: existing rows are checked.
     AddForeignKey(crate::catalog::ForeignKey),
+    /// ALTER CONSTRAINT name: when a foreign key is checked.
+    AlterConstraint {
+        /// Its name.
+        name: String,
+        /// What it becomes.
+        deferral: crate::catalog::Deferral,
+    },
     /// DROP CONSTRAINT name.
     DropConstraint {
         /// Its name.
@@ -333,6 +347,19 @@ pub enum AlterAction {
         /// The new default and its text.
         default: Option<(rubato_formula::Expr, String)>,
     },
+    /// ALTER COLUMN TYPE.
+    AlterType {
+        /// The column.
+        column: usize,
+        /// Its new type.
+        column_type: rubato_base::ColumnType,
+        /// What becomes of the values, over the rows as they were; `None`: they stay as they are.
+        conversion: Option<rubato_formula::Expr>,
+        /// The default as a value of the new type, if there is one.
+        default: Option<rubato_formula::Expr>,
+    },
+    /// The checks that read columns of another type, for the types that these have in the end.
+    ReplaceChecks(Vec<crate::catalog::Check>),
     /// ALTER COLUMN SET/DROP NOT NULL.
     SetNotNull {
         /// The column.

@@ -2,8 +2,10 @@
 
 mod advisory;
 mod answers;
+mod column_types;
 mod copy;
 mod cursors;
+mod deferrable;
 mod drivers;
 mod foreign_keys;
 mod portals;

@@ -5,7 +5,7 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
-use crate::catalog::{Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::catalog::{Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
 use crate::parser::syntax::{cut, fold};
 use crate::parser::utility::SequenceOptions;
 use crate::statement::SchemaChange;
@@ -274,8 +274,13 @@ impl<'a, 'c> Definition<'a, 'c> {
         for option in &definition.options {
             let name = option.name.as_ref();
             match &option.option {
-                ast::ColumnOption::PrimaryKey(_) => self.primary_key(name, vec![column])?,
-                ast::ColumnOption::Unique(_) => self.unique(name, vec![column])?,
+                ast::ColumnOption::PrimaryKey(key) => {
+                    refuse_deferrable_key(key.characteristics)?;
+                    self.primary_key(name, vec![column])?;
+                }
+                ast::ColumnOption::Unique(unique) => {
+                    self.unique(name, vec![column], deferral(unique.characteristics)?)?;
+                }
                 ast::ColumnOption::Check(check) => self.check(name.or(check.name.as_ref()), &check.expr)?,
                 ast::ColumnOption::ForeignKey(key) => {
                     self.foreign_key(name.or(key.name.as_ref()), key, vec![column])?
@@ -290,6 +295,7 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn constraint(&mut self, constraint: &ast::TableConstraint) -> Result<()> {
         match constraint {
             ast::TableConstraint::PrimaryKey(key) => {
+                refuse_deferrable_key(key.characteristics)?;
                 let columns = self.index_columns(&key.columns)?;
                 self.primary_key(key.name.as_ref(), columns)
             }
@@ -298,7 +304,7 @@ impl<'a, 'c> Definition<'a, 'c> {
                     return Err(Error::unsupported("UNIQUE NULLS NOT DISTINCT"));
                 }
                 let columns = self.index_columns(&unique.columns)?;
-                self.unique(unique.name.as_ref(), columns)
+                self.unique(unique.name.as_ref(), columns, deferral(unique.characteristics)?)
             }
             ast::TableConstraint::Check(check) => self.check(check.name.as_ref(), &check.expr),
             ast::TableConstraint::ForeignKey(key) => {
@@ -409,15 +415,16 @@ impl<'a, 'c> Definition<'a, 'c> {
         }
     }
 
-    fn unique(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>) -> Result<()> {
+    fn unique(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>, deferral: Deferral) -> Result<()> {
         self.check_key_types(&columns)?;
         let name = self.name_or(name, &columns, "key");
         self.table.indexes.push(Index {
             id: TableId(0),
             name,
             columns,
-            unique: true,
+            unique: !deferral.is_deferrable(),
             constraint: true,
+            deferral,
         });
         Ok(())
     }
@@ -467,13 +474,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         {
             return Err(Error::unsupported("MATCH FULL"));
         }
-        if key
-            .characteristics
-            .as_ref()
-            .is_some_and(|characteristics| characteristics.deferrable == Some(true))
-        {
-            return Err(Error::unsupported("a deferrable constraint"));
-        }
+        let deferral = deferral(key.characteristics)?;
         let referenced_table = self.context.old_name(&key.foreign_table)?;
         let referred = if referenced_table == self.table.name {
             Some(&self.table)
@@ -503,6 +504,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             referenced_columns,
             on_delete: referential_action(key.on_delete.as_ref()),
             on_update: referential_action(key.on_update.as_ref()),
+            deferral,
         });
         Ok(())
     }
@@ -547,9 +549,34 @@ impl Context<'_> {
     }
 }
 
+/// The rows lie under their primary key, so that no two may share one even for a while.
+fn refuse_deferrable_key(characteristics: Option<ast::ConstraintCharacteristics>) -> Result<()> {
+    match deferral(characteristics)? {
+        Deferral::Never => Ok(()),
+        Deferral::Immediate | Deferral::Deferred => {
+            Err(Error::unsupported("a deferrable primary key").with_hint("A UNIQUE constraint may be deferrable."))
+        }
+    }
+}
+
+/// What is said of when a constraint is checked.
+fn deferral(characteristics: Option<ast::ConstraintCharacteristics>) -> Result<Deferral> {
+    let Some(said) = characteristics else {
+        return Ok(Deferral::Never);
+    };
+    if said.enforced == Some(false) {
+        return Err(Error::unsupported("a constraint that is NOT ENFORCED"));
+    }
+    let initially_deferred = said
+        .initially
+        .map(|initially| initially == ast::DeferrableInitial::Deferred);
+    Deferral::of_clauses(said.deferrable, initially_deferred)
+}
+
 fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAction {
     match action {
-        None | Some(ast::ReferentialAction::NoAction | ast::ReferentialAction::Restrict) => ReferentialAction::Refuse,
+        None | Some(ast::ReferentialAction::NoAction) => ReferentialAction::Refuse,
+        Some(ast::ReferentialAction::Restrict) => ReferentialAction::Restrict,
         Some(ast::ReferentialAction::Cascade) => ReferentialAction::Cascade,
         Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
         Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,

@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::select::insert_values;
 use super::typed::Typed;
 use super::{Context, located, object_name};
-use crate::catalog::Table;
+use crate::catalog::{Index, Table};
 use crate::parser::syntax::{Overriding, fold};
 use crate::plan::{ConflictAction, InsertPlan, InsertSource, OnConflict, PlanBody};
 use crate::statement::Statement;
@@ -175,7 +175,10 @@ impl Context<'_> {
 
     fn on_conflict(&self, clause: &ast::OnConflict, table: &Arc<Table>, alias: &str) -> Result<OnConflict> {
         let arbiter = match &clause.conflict_target {
-            None => None,
+            None => {
+                let put_off = table.indexes.iter().find(|index| index.deferral.is_deferrable());
+                put_off.map_or(Ok(None), |index| Err(no_arbiter(table, index)))?
+            }
             Some(ast::ConflictTarget::Columns(names)) => Some(self.arbiter_by_columns(names, table)?),
             Some(ast::ConflictTarget::OnConstraint(name)) => Some(arbiter_by_name(name, table)?),
         };
@@ -218,6 +221,12 @@ impl Context<'_> {
             .indexes
             .iter()
             .position(|index| index.unique && is_wanted(&index.columns));
+        let mut put_off = table.indexes.iter().filter(|index| index.deferral.is_deferrable());
+        if index.is_none()
+            && let Some(index) = put_off.find(|index| is_wanted(&index.columns))
+        {
+            return Err(no_arbiter(table, index));
+        }
         index.map(Some).ok_or_else(|| {
             Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
@@ -235,6 +244,16 @@ fn selected_span(query: &ast::Query, index: usize) -> Option<Span> {
     }
 }
 
+/// 55000: whether there is a conflict is known only later.
+fn no_arbiter(table: &Table, index: &Index) -> Error {
+    let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_names(
+        Some(&table.name),
+        None,
+        Some(&index.name),
+    )
+}
+
 fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize>> {
     let name = object_name(name)?.pop().unwrap_or_default();
     if !table.primary_key.is_empty() && table.primary_key_name == name {
@@ -244,6 +263,11 @@ fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize
         .indexes
         .iter()
         .position(|index| index.constraint && index.name == name);
+    if let Some(index) = index.map(|index| &table.indexes[index])
+        && index.deferral.is_deferrable()
+    {
+        return Err(no_arbiter(table, index));
+    }
     index.map(Some).ok_or_else(|| {
         Error::new(
             SqlState::UNDEFINED_OBJECT,

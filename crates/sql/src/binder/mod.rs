@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod column_type;
 mod comparison;
 mod create;
 mod dml;

@@ -4,9 +4,9 @@ use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
 use super::{Context, located, object_name, user_name, user_path};
-use crate::catalog::{Index, Table};
+use crate::catalog::{Deferral, Index, Table};
 use crate::parser::syntax::fold;
-use crate::parser::utility::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
@@ -100,6 +100,7 @@ impl Context<'_> {
             columns,
             unique: statement.unique,
             constraint: false,
+            deferral: Deferral::Never,
         };
         Ok(SchemaChange::CreateIndex {
             table: table.name.clone(),
@@ -181,6 +182,22 @@ impl Context<'_> {
         })
     }
 
+    pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
+        let table = user_path(&syntax.table)?;
+        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
+        let is_there = is_seen && self.catalog.tables.contains_key(&table);
+        if !is_there && !syntax.if_exists {
+            return Err(super::no_relation(&table));
+        }
+        let actions = syntax.constraints.into_iter();
+        let actions = actions.map(|(name, deferral)| AlterAction::AlterConstraint { name, deferral });
+        Ok(SchemaChange::AlterTable {
+            table,
+            if_exists: syntax.if_exists,
+            actions: actions.collect(),
+        })
+    }
+
     fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(String, usize)>> {
         let Some([.., table, column]) = owner else {
             return Ok(None);
@@ -206,8 +223,12 @@ impl Context<'_> {
         let mut actions = Vec::new();
         // Later actions see what earlier ones add.
         let mut current = (**table).clone();
-        for operation in &statement.operations {
+        for operation in in_order(&statement.operations) {
             self.alter_operation(operation, &mut current, &mut actions)?;
+        }
+        let checks = self.checks_again(table, current, &actions)?;
+        if !checks.is_empty() {
+            actions.push(AlterAction::ReplaceChecks(checks));
         }
         Ok(SchemaChange::AlterTable {
             table: name,
@@ -280,7 +301,8 @@ impl Context<'_> {
             }
             Op::AlterColumn { column_name, op } => {
                 let column = located(self, column_name.span, find_column(table, &fold(column_name)))?;
-                actions.push(self.alter_column(op, table, column)?);
+                let action = self.alter_column(op, table, column, actions)?;
+                actions.push(action);
             }
             Op::RenameColumn {
                 old_column_name,
@@ -306,7 +328,7 @@ impl Context<'_> {
             | Op::ValidateConstraint { .. } => {}
             other => {
                 return Err(Error::unsupported(format!("ALTER TABLE ... {other}")).with_hint(
-                    "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
+                    "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, ALTER COLUMN TYPE, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
                 ));
             }
         }
@@ -327,17 +349,31 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn alter_column(&self, op: &ast::AlterColumnOperation, table: &Table, column: usize) -> Result<AlterAction> {
-        let definition = &table.columns[column];
+    fn alter_column(
+        &self,
+        op: &ast::AlterColumnOperation,
+        table: &mut Table,
+        column: usize,
+        before: &[AlterAction],
+    ) -> Result<AlterAction> {
+        if let ast::AlterColumnOperation::SetDataType { data_type, using, .. } = op {
+            return self.alter_type((data_type, using.as_ref()), table, column, before);
+        }
+        let definition = &mut table.columns[column];
         Ok(match op {
             ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
             ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {
                 column,
                 not_null: false,
             },
-            ast::AlterColumnOperation::DropDefault => AlterAction::SetDefault { column, default: None },
+            ast::AlterColumnOperation::DropDefault => {
+                (definition.default, definition.default_text) = (None, None);
+                AlterAction::SetDefault { column, default: None }
+            }
             ast::AlterColumnOperation::SetDefault { value } => {
                 let (default, text) = self.column_default(value, &definition.name, definition.column_type)?;
+                definition.default.clone_from(&default);
+                definition.default_text = default.is_some().then(|| text.clone());
                 AlterAction::SetDefault {
                     column,
                     default: default.map(|default| (default, text)),
@@ -363,7 +399,25 @@ impl Context<'_> {
     }
 }
 
-/// What `after` has and `before` has not, as actions.
+/// The operations as they are carried out: defaults that go do so before types change.
+fn in_order(operations: &[ast::AlterTableOperation]) -> impl Iterator<Item = &ast::AlterTableOperation> {
+    use ast::{AlterColumnOperation, AlterTableOperation};
+    let changes_types = operations.iter().any(|operation| {
+        let AlterTableOperation::AlterColumn { op, .. } = operation else {
+            return false;
+        };
+        matches!(op, AlterColumnOperation::SetDataType { .. })
+    });
+    let goes_first = move |operation: &&AlterTableOperation| {
+        let AlterTableOperation::AlterColumn { op, .. } = operation else {
+            return false;
+        };
+        changes_types && matches!(op, AlterColumnOperation::DropDefault)
+    };
+    let first = operations.iter().filter(goes_first);
+    first.chain(operations.iter().filter(move |operation| !goes_first(operation)))
+}
+
 /// Takes a constraint out of a definition, so that what follows in the statement may take its place and name.
 fn without_constraint(table: &mut Table, name: &str) {
     if !table.primary_key.is_empty() && table.primary_key_name == name {
@@ -375,6 +429,7 @@ fn without_constraint(table: &mut Table, name: &str) {
     table.foreign_keys.retain(|key| key.name != name);
 }
 
+/// What `after` has and `before` has not, as actions.
 fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterAction>) {
     if before.primary_key != after.primary_key {
         actions.push(AlterAction::AddPrimaryKey {

@@ -105,6 +105,10 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.alter_sequence(&sequence)?)
         }
+        Syntax::AlterConstraint(alter) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.alter_constraint(alter)?)
+        }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.create_sequence(&sequence)?)

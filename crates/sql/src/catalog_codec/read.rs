@@ -1,13 +1,13 @@
 //! Reading, with every number checked against its table.
 
-use super::damaged;
-use crate::catalog::{Catalog, Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use super::{Format, damaged};
+use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
-pub(super) fn catalog(reader: &mut ByteReader<'_>) -> Result<Catalog> {
+pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Catalog> {
     let version = reader.u64()?;
     let next_id = reader.u32()?;
     let mut catalog = Catalog {
@@ -15,7 +15,7 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>) -> Result<Catalog> {
         next_id,
         ..Catalog::default()
     };
-    for table in list(reader, table)? {
+    for table in list(reader, |reader| table(reader, format))? {
         catalog.table_names.insert(table.id, table.name.clone());
         catalog.tables.insert(table.name.clone(), Arc::new(table));
     }
@@ -45,7 +45,7 @@ fn check_references(catalog: &Catalog) -> Result<()> {
 }
 
 /// A list; memory grows with what is read, never with what a length promises.
-fn list<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Vec<T>> {
+fn list<'r, T>(reader: &mut ByteReader<'r>, mut read: impl FnMut(&mut ByteReader<'r>) -> Result<T>) -> Result<Vec<T>> {
     let count = reader.length()?;
     let mut items = Vec::new();
     for _ in 0..count {
@@ -97,7 +97,7 @@ fn expr_within(expr: &Expr, count: usize) -> Result<()> {
     }
 }
 
-pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
+pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table> {
     let oid = reader.u32()?;
     let id = TableId(reader.u32()?);
     let version = reader.u64()?;
@@ -109,9 +109,9 @@ pub(super) fn table(reader: &mut ByteReader<'_>) -> Result<Table> {
         columns: list(reader, column)?,
         primary_key: numbers(reader)?,
         primary_key_name: text(reader)?,
-        indexes: list(reader, index)?,
+        indexes: list(reader, |reader| index(reader, format))?,
         checks: list(reader, check)?,
-        foreign_keys: list(reader, foreign_key)?,
+        foreign_keys: list(reader, |reader| foreign_key(reader, format))?,
         referenced_by: list(reader, |reader| Ok((text(reader)?, text(reader)?)))?,
     };
     let columns = table.columns.len();
@@ -161,7 +161,7 @@ fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
     })
 }
 
-fn index(reader: &mut ByteReader<'_>) -> Result<Index> {
+fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     let id = TableId(reader.u32()?);
     let name = text(reader)?;
     let columns = numbers(reader)?;
@@ -169,12 +169,20 @@ fn index(reader: &mut ByteReader<'_>) -> Result<Index> {
     if flags > 3 {
         return Err(damaged("unknown index flags"));
     }
+    let deferral = match format {
+        Format::First => Deferral::Never,
+        Format::Deferrals => deferral(reader)?,
+    };
+    if deferral.is_deferrable() && flags != 2 {
+        return Err(damaged("an index is unique and deferrable at once"));
+    }
     Ok(Index {
         id,
         name,
         columns,
         unique: flags & 1 != 0,
         constraint: flags & 2 != 0,
+        deferral,
     })
 }
 
@@ -195,11 +203,21 @@ fn action(reader: &mut ByteReader<'_>) -> Result<ReferentialAction> {
         1 => ReferentialAction::Cascade,
         2 => ReferentialAction::SetNull,
         3 => ReferentialAction::SetDefault,
+        4 => ReferentialAction::Restrict,
         _ => return Err(damaged("an unknown referential action")),
     })
 }
 
-fn foreign_key(reader: &mut ByteReader<'_>) -> Result<ForeignKey> {
+fn deferral(reader: &mut ByteReader<'_>) -> Result<Deferral> {
+    Ok(match reader.u8()? {
+        0 => Deferral::Never,
+        1 => Deferral::Immediate,
+        2 => Deferral::Deferred,
+        _ => return Err(damaged("an unknown way to defer")),
+    })
+}
+
+fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey> {
     Ok(ForeignKey {
         name: text(reader)?,
         referenced_table: text(reader)?,
@@ -207,6 +225,10 @@ fn foreign_key(reader: &mut ByteReader<'_>) -> Result<ForeignKey> {
         referenced_columns: numbers(reader)?,
         on_delete: action(reader)?,
         on_update: action(reader)?,
+        deferral: match format {
+            Format::First => Deferral::Never,
+            Format::Deferrals => deferral(reader)?,
+        },
     })
 }
 

@@ -1,6 +1,6 @@
 //! Writing.
 
-use crate::catalog::{Catalog, Check, Column, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
 use rubato_base::codec::{put_bytes, put_length};
 use rubato_formula::Expr;
 
@@ -75,6 +75,7 @@ fn index(out: &mut Vec<u8>, index: &Index) {
     text(out, &index.name);
     numbers(out, &index.columns);
     out.push(u8::from(index.unique) | u8::from(index.constraint) << 1);
+    deferral(out, index.deferral);
 }
 
 fn check(out: &mut Vec<u8>, check: &Check) {
@@ -89,6 +90,15 @@ fn action(out: &mut Vec<u8>, action: ReferentialAction) {
         ReferentialAction::Cascade => 1,
         ReferentialAction::SetNull => 2,
         ReferentialAction::SetDefault => 3,
+        ReferentialAction::Restrict => 4,
+    });
+}
+
+fn deferral(out: &mut Vec<u8>, deferral: Deferral) {
+    out.push(match deferral {
+        Deferral::Never => 0,
+        Deferral::Immediate => 1,
+        Deferral::Deferred => 2,
     });
 }
 
@@ -99,6 +109,7 @@ fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
     numbers(out, &key.referenced_columns);
     action(out, key.on_delete);
     action(out, key.on_update);
+    deferral(out, key.deferral);
 }
 
 fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {

@@ -133,6 +133,19 @@ pub(crate) fn entry_key<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T
     checked(writer, &index.name)
 }
 
+/// What the entries begin with of all rows that have these values in the indexed columns.
+pub(crate) fn entry_prefix(table: &Table, index: &Index, values: &[Value]) -> Result<Key> {
+    let mut row = vec![Value::Null; table.columns.len()];
+    for (&column, value) in index.columns.iter().zip(values) {
+        row[column] = value.clone();
+    }
+    let mut writer = KeyWriter::default();
+    for &column in &index.columns {
+        push_column(&mut writer, table, column, &row)?;
+    }
+    checked(writer, &index.name)
+}
+
 /// The row of an index entry.
 pub(crate) fn entry_row(index: &Index, row_key: &[u8]) -> Row {
     if index.unique {

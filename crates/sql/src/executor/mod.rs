@@ -26,6 +26,7 @@ mod conflict;
 mod constraints;
 mod copy;
 mod cursor;
+mod deferred;
 mod delete;
 mod generated;
 mod hashed;
@@ -47,6 +48,7 @@ mod update;
 
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
+pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
 pub use schema::{SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
@@ -79,6 +81,8 @@ pub struct ExecutionContext<'a> {
     pub rows_left: usize,
     /// What the system views say beside the catalog and the rows.
     pub insight: &'a Insight,
+    /// Where checks of deferrable constraints are put off to; `None`: the transaction ends with the statement.
+    pub deferred: Option<&'a mut DeferredChecks>,
 }
 
 /// As how many rows looked at a row counts that is locked or written.

@@ -5,11 +5,12 @@
 //! slices, and where it has to wait it goes on at the row that waited.
 
 use super::constraints::shown_key;
+use super::deferred::{Subject, UniqueTask};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key};
 use super::rows::{change_row, remove_row};
 use super::{ExecutionContext, Held};
-use crate::catalog::{ForeignKey, ReferentialAction, Table};
+use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Table};
 use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
@@ -25,6 +26,8 @@ pub(crate) struct Effects {
     follow_ups: VecDeque<Task>,
     /// What must not be referred to any more when everything else is done.
     refusals: VecDeque<Task>,
+    /// Values that a deferrable unique constraint allows once, by constraint.
+    uniques: VecDeque<UniqueTask>,
     held: Held,
 }
 
@@ -46,14 +49,25 @@ struct Referred {
     new: Option<Row>,
 }
 
+/// The side from which a foreign key is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Rows refer that did not before.
+    Referring,
+    /// Rows that were referred to are gone or have another key.
+    Referred,
+}
+
 /// What one foreign key has to say about rows that are gone or have another key.
 #[derive(Debug)]
-struct Task {
+pub(crate) struct Task {
     parent: Arc<Table>,
     child: Arc<Table>,
     /// The place of the foreign key in the child.
     place: usize,
     action: ReferentialAction,
+    /// Of a refusal: what brought it about.
+    direction: Direction,
     /// Of a refusal: values that may be there again.
     unchecked: VecDeque<Gone>,
     gone: Vec<Gone>,
@@ -63,6 +77,33 @@ struct Task {
 }
 
 impl Task {
+    fn new(parent: &Arc<Table>, child: &Arc<Table>, place: usize, action: ReferentialAction) -> Task {
+        Task {
+            parent: Arc::clone(parent),
+            child: Arc::clone(child),
+            place,
+            action,
+            direction: Direction::Referred,
+            unchecked: VecDeque::new(),
+            gone: Vec::new(),
+            search: Search::default(),
+            found: VecDeque::new(),
+        }
+    }
+
+    /// For values that must be in the referred table, or in no row that refers.
+    pub(crate) fn refusal(parent: &Arc<Table>, child: &Arc<Table>, place: usize, direction: Direction) -> Task {
+        Task {
+            direction,
+            ..Task::new(parent, child, place, ReferentialAction::Refuse)
+        }
+    }
+
+    /// Adds values to a refusal.
+    pub(crate) fn look_at(&mut self, values: Vec<Value>) {
+        self.unchecked.push_back(Gone { values, new: None });
+    }
+
     fn foreign_key(&self) -> &ForeignKey {
         &self.child.foreign_keys[self.place]
     }
@@ -73,8 +114,14 @@ impl Task {
 }
 
 impl Effects {
+    /// Whether rows of the table are to be noted when they are added.
+    pub(crate) fn concern(table: &Table) -> bool {
+        !table.foreign_keys.is_empty() || table.indexes.iter().any(|index| index.deferral.is_deferrable())
+    }
+
     /// Takes note of a new row.
     pub(crate) fn row_added<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T) {
+        self.note_unique(table, row, ColumnSet::ALL);
         self.note_referring(table, row, ColumnSet::ALL);
     }
 
@@ -86,6 +133,7 @@ impl Effects {
         new: &T,
         changed: ColumnSet,
     ) {
+        self.note_unique(table, new, changed);
         self.note_referring(table, new, changed);
         if !table.referenced_by.is_empty() {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
@@ -138,6 +186,31 @@ impl Effects {
         }
     }
 
+    fn note_unique<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T, changed: ColumnSet) {
+        for (place, index) in table.indexes.iter().enumerate() {
+            let is_changed = |column: &usize| changed.contains_column(*column);
+            if index.deferral == Deferral::Never || !index.columns.iter().any(is_changed) {
+                continue;
+            }
+            let values: Vec<Value> = index.columns.iter().map(|column| row.column(*column)).collect();
+            if values.iter().any(Value::is_null) {
+                continue;
+            }
+            let known = self
+                .uniques
+                .iter_mut()
+                .find(|task| task.index == place && Arc::ptr_eq(&task.table, table));
+            match known {
+                Some(task) => task.unchecked.push_back(values),
+                None => self.uniques.push_back(UniqueTask {
+                    table: Arc::clone(table),
+                    index: place,
+                    unchecked: VecDeque::from([values]),
+                }),
+            }
+        }
+    }
+
     /// Checks and carries out everything noted; false when the context's rows are spent before that is done. 23503.
     pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         loop {
@@ -151,19 +224,45 @@ impl Effects {
                 return outcome;
             }
         }
+        if !self.settle_unique(context)? {
+            return Ok(false);
+        }
         while let Some(task) = self.refusals.front_mut() {
             if !refuse_if_referred(task, context)? {
                 return Ok(false);
             }
             self.refusals.pop_front();
         }
-        while let Some(check) = self.referring.front() {
+        while let Some(check) = self.referring.front_mut() {
             if context.is_spent() {
                 return Ok(false);
             }
             context.spend(1);
-            check_referring(&check.table, check.foreign_key, &check.values, context)?;
+            let foreign_key = &check.table.foreign_keys[check.foreign_key];
+            let subject = Subject::Reference(Direction::Referring);
+            let (name, values) = (constraint_of(foreign_key), std::mem::take(&mut check.values));
+            if let Some(values) = context.put_off(&check.table, name, subject, values)? {
+                check.values = values;
+                check_referring(&check.table, check.foreign_key, &check.values, context)?;
+            }
             self.referring.pop_front();
+        }
+        Ok(true)
+    }
+
+    fn settle_unique(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        while let Some(task) = self.uniques.front_mut() {
+            let index = &task.table.indexes[task.index];
+            let mut kept = VecDeque::new();
+            while let Some(values) = task.unchecked.pop_front() {
+                let constraint = (index.name.as_str(), index.deferral);
+                kept.extend(context.put_off(&task.table, constraint, Subject::Unique, values)?);
+            }
+            task.unchecked = kept;
+            if !task.refuse_shared(context)? {
+                return Ok(false);
+            }
+            self.uniques.pop_front();
         }
         Ok(true)
     }
@@ -177,7 +276,7 @@ impl Effects {
     }
 
     /// Gives what was noted of referred rows to the foreign keys that it concerns.
-    fn sort_referred(&mut self, context: &ExecutionContext<'_>) -> Outcome<()> {
+    fn sort_referred(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
         for referred in std::mem::take(&mut self.referred) {
             for (name, constraint) in &referred.table.referenced_by {
                 let (child, place) = referring_table(context, name, constraint)?;
@@ -194,6 +293,13 @@ impl Effects {
                 } else {
                     foreign_key.on_update
                 };
+                let values = if action == ReferentialAction::Refuse {
+                    let subject = Subject::Reference(Direction::Referred);
+                    context.put_off(&child, constraint_of(foreign_key), subject, values)?
+                } else {
+                    Some(values)
+                };
+                let Some(values) = values else { continue };
                 self.held.add(&values, &context.limits)?;
                 let new = referred.new.clone();
                 self.task(&referred.table, &child, place, action, Gone { values, new });
@@ -203,7 +309,7 @@ impl Effects {
     }
 
     fn task(&mut self, parent: &Arc<Table>, child: &Arc<Table>, place: usize, action: ReferentialAction, gone: Gone) {
-        let refuses = action == ReferentialAction::Refuse;
+        let refuses = matches!(action, ReferentialAction::Refuse | ReferentialAction::Restrict);
         let tasks = if refuses {
             &mut self.refusals
         } else {
@@ -213,16 +319,7 @@ impl Effects {
             .iter()
             .position(|task| task.is_for(child, place, action) && task.search.is_fresh());
         let at = known.unwrap_or_else(|| {
-            tasks.push_back(Task {
-                parent: Arc::clone(parent),
-                child: Arc::clone(child),
-                place,
-                action,
-                unchecked: VecDeque::new(),
-                gone: Vec::new(),
-                search: Search::default(),
-                found: VecDeque::new(),
-            });
+            tasks.push_back(Task::new(parent, child, place, action));
             tasks.len() - 1
         });
         match tasks.get_mut(at) {
@@ -321,6 +418,11 @@ fn referring_table(context: &ExecutionContext<'_>, name: &str, constraint: &str)
     }
 }
 
+/// What a foreign key is called, and when it is checked.
+fn constraint_of(foreign_key: &ForeignKey) -> (&str, Deferral) {
+    (&foreign_key.name, foreign_key.deferral)
+}
+
 /// The referred values of a row; `None` if one is NULL, so that nothing can refer to it.
 fn referred_values(foreign_key: &ForeignKey, row: &Row) -> Option<Vec<Value>> {
     let values: Vec<Value> = foreign_key
@@ -343,19 +445,26 @@ pub(crate) fn check_referring(
     if has_row(&parent, &foreign_key.referenced_columns, values, context)? {
         return Ok(());
     }
+    Err(Stop::Fail(refers_to_nothing(table, foreign_key, values, context)))
+}
+
+fn refers_to_nothing(
+    table: &Table,
+    foreign_key: &ForeignKey,
+    values: &[Value],
+    context: &ExecutionContext<'_>,
+) -> Error {
     let message = format!(
         "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
         table.name, foreign_key.name
     );
     let shown = shown_values(table, &foreign_key.columns, values, context);
-    Err(Stop::Fail(
-        Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-            .with_detail(format!(
-                "Key {shown} is not present in table \"{}\".",
-                foreign_key.referenced_table
-            ))
-            .with_names(Some(&table.name), None, Some(&foreign_key.name)),
-    ))
+    Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+        .with_detail(format!(
+            "Key {shown} is not present in table \"{}\".",
+            foreign_key.referenced_table
+        ))
+        .with_names(Some(&table.name), None, Some(&foreign_key.name))
 }
 
 fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
@@ -373,19 +482,18 @@ fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result
 }
 
 /// 23503 if something still refers to what is gone; false when the context's rows are spent before that is known.
-fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     while let Some(gone) = task.unchecked.pop_front() {
         if context.is_spent() {
             task.unchecked.push_front(gone);
             return Ok(false);
         }
         context.spend(1);
-        if !has_row(
-            &task.parent,
-            &task.foreign_key().referenced_columns,
-            &gone.values,
-            context,
-        )? {
+        // RESTRICT does not ask whether there is such a row again.
+        let columns = &task.foreign_key().referenced_columns;
+        let is_back =
+            task.action == ReferentialAction::Refuse && has_row(&task.parent, columns, &gone.values, context)?;
+        if !is_back {
             task.gone.push(gone);
         }
     }
@@ -399,6 +507,10 @@ fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext<'_>) -> Ou
         return Ok(true);
     };
     let table = &task.parent;
+    if task.direction == Direction::Referring {
+        let values = &task.gone[*place].values;
+        return Err(Stop::Fail(refers_to_nothing(&child, foreign_key, values, context)));
+    }
     let message = format!(
         "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
         table.name, foreign_key.name, child.name

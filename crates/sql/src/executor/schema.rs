@@ -6,13 +6,14 @@
 //! session has seen to that.
 
 use super::constraints::{shown_key, unique_constraint};
-use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, whole_range};
+use super::deferred::is_shared;
+use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, row_values, whole_range};
 use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Catalog, Table};
 use crate::partition::Derived;
-use crate::schema_change::StorageWork;
+use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
 use rubato_protocol::{Insertion, KeyRange, Outcome, ScanEnd, Stop};
@@ -97,6 +98,7 @@ enum Doing {
     VerifyNotNull(usize),
     VerifyCheck(usize),
     VerifyForeignKey(usize),
+    VerifyUnique(usize),
     FillColumn(usize),
 }
 
@@ -106,6 +108,8 @@ struct Task {
     /// Where the rows are.
     storage: TableId,
     doing: Doing,
+    /// What becomes of the rows that are laid out anew.
+    conversions: Vec<Conversion>,
 }
 
 impl Task {
@@ -122,19 +126,27 @@ impl Task {
             StorageWork::VerifyNotNull { table, column } => (table, Doing::VerifyNotNull(*column)),
             StorageWork::VerifyCheck { table, check } => (table, Doing::VerifyCheck(*check)),
             StorageWork::VerifyForeignKey { table, foreign_key } => (table, Doing::VerifyForeignKey(*foreign_key)),
+            StorageWork::VerifyUnique { table, index } => (table, Doing::VerifyUnique(*index)),
             StorageWork::FillColumn { table, column } => (table, Doing::FillColumn(*column)),
         };
         let table = table_of(name, context)?;
-        let storage = match work {
-            StorageWork::Rewrite { from, .. } => *from,
-            _ => storage_of(&table, later),
+        let (storage, conversions) = match work {
+            StorageWork::Rewrite { from, conversions, .. } => (*from, conversions.clone()),
+            _ => (storage_of(&table, later), Vec::new()),
         };
-        Ok(Some(Task { table, storage, doing }))
+        Ok(Some(Task {
+            table,
+            storage,
+            doing,
+            conversions,
+        }))
     }
 
     fn reads(&self) -> ColumnSet {
         let columns = match self.doing {
-            Doing::FillIndex(index) => self.table.indexes[index].columns.iter().copied().collect(),
+            Doing::FillIndex(index) | Doing::VerifyUnique(index) => {
+                self.table.indexes[index].columns.iter().copied().collect()
+            }
             Doing::Rewrite => ColumnSet::ALL,
             Doing::VerifyNotNull(column) => ColumnSet::column(column),
             Doing::VerifyCheck(check) => self.table.checks[check].columns,
@@ -176,10 +188,15 @@ impl Task {
         let table = &*self.table;
         match self.doing {
             Doing::FillIndex(index) => fill_index(table, index, key, row, context),
+            Doing::Rewrite if !self.conversions.is_empty() => {
+                let row = converted(table, &self.conversions, row, context)?;
+                rewrite(table, &row, context)
+            }
             Doing::Rewrite => rewrite(table, row, context),
             Doing::VerifyNotNull(column) => Ok(refuse_null(table, column, row)?),
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
             Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
+            Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
             Doing::FillColumn(column) => fill_column(table, self.storage, column, key, value, context),
         }
     }
@@ -259,6 +276,29 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
     Err(Stop::Fail(duplicated(table, None, row, context)))
 }
 
+/// The row with its columns' new values, which are as the table wants them.
+fn converted(table: &Table, conversions: &[Conversion], row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<Row> {
+    let mut values = row_values(table, row.as_ref());
+    for conversion in conversions {
+        values[conversion.column] = conversion.value.evaluate(row, context.evaluation)?;
+    }
+    let row = Row::from_values(&values);
+    context.spend(WRITTEN_ROW_COST);
+    let mut changed = ColumnSet::default();
+    for conversion in conversions {
+        changed = changed.union(ColumnSet::column(conversion.column));
+        if table.columns[conversion.column].not_null {
+            refuse_null(table, conversion.column, &row)?;
+        }
+    }
+    for (place, check) in table.checks.iter().enumerate() {
+        if check.columns.intersects(changed) {
+            verify_check(table, place, &row, context)?;
+        }
+    }
+    Ok(row)
+}
+
 fn verify_check(table: &Table, check: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     context.spend(1);
     let check = &table.checks[check];
@@ -280,6 +320,15 @@ fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut Exec
         return Ok(());
     }
     check_referring(table, place, &values, context)
+}
+
+fn verify_unique(table: &Table, index: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let columns = &table.indexes[index].columns;
+    let values: Vec<Value> = columns.iter().map(|column| row.as_ref().get(*column)).collect();
+    if values.iter().any(Value::is_null) || !is_shared(table, index, &values, context)? {
+        return Ok(());
+    }
+    Err(Stop::Fail(duplicated(table, Some(index), row, context)))
 }
 
 fn duplicated<T: Tuple + ?Sized>(

@@ -1,5 +1,6 @@
 //! The small grammar: transaction control, settings, prepared statements, EXPLAIN, COPY and maintenance.
 
+mod constraints;
 mod copy;
 mod cursors;
 mod sequence;
@@ -8,10 +9,12 @@ use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
 use crate::statement::{CursorOptions, TransactionModes, Utility};
+use constraints::{alter_constraint, set_constraints};
 use copy::copy;
 use cursors::{close, declare, fetch};
 use sequence::{alter_sequence, create_sequence};
 
+pub(crate) use constraints::AlterConstraintSyntax;
 pub(crate) use copy::CopySyntax;
 use rubato_base::{Error, Result, SqlState};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
@@ -51,6 +54,8 @@ pub(crate) enum Syntax {
     CreateSequence(SequenceSyntax),
     /// ALTER SEQUENCE.
     AlterSequence(AlterSequenceSyntax),
+    /// ALTER TABLE ... ALTER CONSTRAINT.
+    AlterConstraint(AlterConstraintSyntax),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -69,7 +74,10 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         return create_sequence(Cursor::new(source)?);
     }
     if first.is(source.text, "alter") {
-        return alter_sequence(Cursor::new(source)?);
+        return match alter_sequence(Cursor::new(source)?)? {
+            None => alter_constraint(Cursor::new(source)?),
+            syntax => Ok(syntax),
+        };
     }
     let word = first.text(source.text).to_ascii_lowercase();
     let Some((_, parse)) = STATEMENTS.iter().find(|(keyword, _)| *keyword == word) else {
@@ -236,7 +244,7 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Syntax> {
         return done(cursor, Utility::SetTransaction { modes, session: true });
     }
     if cursor.accept("constraints") {
-        return maintenance(cursor, "SET CONSTRAINTS");
+        return set_constraints(cursor);
     }
     let local = cursor.accept("local");
     if !local {

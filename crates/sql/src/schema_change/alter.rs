@@ -2,7 +2,7 @@
 
 use super::StorageWork;
 use super::apply::{Change, no_table};
-use crate::catalog::{Check, Column, Index, Table};
+use crate::catalog::{Check, Column, Deferral, Index, Table};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -22,7 +22,7 @@ impl Change {
         for action in actions {
             self.alter(&mut name, action)?;
         }
-        Ok(())
+        self.check_retyped(&name)
     }
 
     fn alter(&mut self, table: &mut String, action: &AlterAction) -> Result<()> {
@@ -31,7 +31,13 @@ impl Change {
             AlterAction::AddUnique(index) => {
                 self.check_constraint_name(table, &index.name)?;
                 self.check_relation_name(&index.name)?;
-                self.add_index(table, index)
+                self.add_index(table, index)?;
+                if index.deferral.is_deferrable() {
+                    let index = self.table_mut(table)?.indexes.len() - 1;
+                    let table = table.clone();
+                    self.work.push(StorageWork::VerifyUnique { table, index });
+                }
+                Ok(())
             }
             AlterAction::AddCheck(check) => self.add_check(table, check),
             AlterAction::AddForeignKey(key) => {
@@ -44,6 +50,7 @@ impl Change {
                 });
                 Ok(())
             }
+            AlterAction::AlterConstraint { name, deferral } => self.alter_constraint(table, name, *deferral),
             AlterAction::DropConstraint {
                 name,
                 if_exists,
@@ -62,6 +69,13 @@ impl Change {
                 column.default_text = default.as_ref().map(|(_, text)| text.clone());
                 Ok(())
             }
+            AlterAction::AlterType {
+                column,
+                column_type,
+                conversion,
+                default,
+            } => self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref()),
+            AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
                 self.rename_table(table, new)?;
@@ -76,7 +90,7 @@ impl Change {
         }
     }
 
-    fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
+    pub(super) fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
         self.table_mut(table)?
             .columns
             .get_mut(column)
@@ -135,7 +149,7 @@ impl Change {
     }
 
     /// Moves a table's rows under another key, and makes its indexes anew: their entries name rows by key.
-    fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
+    pub(super) fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
         let earlier = self
             .work
             .iter()
@@ -156,6 +170,7 @@ impl Change {
                 table: name.to_owned(),
                 from,
                 old_key,
+                conversions: Vec::new(),
             });
             self.work.push(StorageWork::Drop { storage: from });
         }
@@ -181,6 +196,25 @@ impl Change {
             check: place,
         });
         Ok(())
+    }
+
+    fn alter_constraint(&mut self, table: &str, name: &str, deferral: Deferral) -> Result<()> {
+        let own = self.table_mut(table)?;
+        let exists = has_constraint(own, name);
+        if let Some(key) = own.foreign_keys.iter_mut().find(|key| key.name == name) {
+            key.deferral = deferral;
+            let referred = key.referenced_table.clone();
+            // What is planned for either table knows when the other is looked at.
+            self.table_mut(&referred)?;
+            return Ok(());
+        }
+        Err(if exists {
+            let message = format!("constraint \"{name}\" of relation \"{table}\" is not a foreign key constraint");
+            Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+        } else {
+            let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
+            Error::new(SqlState::UNDEFINED_OBJECT, message)
+        })
     }
 
     fn drop_constraint(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
@@ -417,6 +451,7 @@ impl Change {
                 | StorageWork::VerifyNotNull { table, .. }
                 | StorageWork::VerifyCheck { table, .. }
                 | StorageWork::VerifyForeignKey { table, .. }
+                | StorageWork::VerifyUnique { table, .. }
                 | StorageWork::FillColumn { table, .. } => {
                     if table == old {
                         new.clone_into(table);

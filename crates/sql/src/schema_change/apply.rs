@@ -17,6 +17,8 @@ pub(super) struct Change {
     pub notices: Vec<Error>,
     /// Tables whose definition changed.
     pub touched: BTreeSet<String>,
+    /// Columns that have another type, and whether their values have changed.
+    pub retyped: Vec<(usize, bool)>,
 }
 
 impl Change {
@@ -26,6 +28,7 @@ impl Change {
             work: Vec::new(),
             notices: Vec::new(),
             touched: BTreeSet::new(),
+            retyped: Vec::new(),
         }
     }
 
@@ -107,6 +110,7 @@ impl Change {
     }
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
+        self.verify_converted_rows();
         let changed = !self.work.is_empty() || !self.touched.is_empty();
         for name in std::mem::take(&mut self.touched) {
             if let Some(table) = self.catalog.tables.get_mut(&name) {

@@ -1,7 +1,7 @@
 //! Foreign keys: what they refer to, and who knows of them.
 
 use super::apply::{Change, no_table};
-use crate::catalog::{ForeignKey, Table};
+use crate::catalog::{ForeignKey, Index, Table};
 use rubato_base::{Error, Result, SqlState};
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Change {
     }
 }
 
-fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
+pub(super) fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
     if key.columns.len() != key.referenced_columns.len() {
         return Err(Error::new(
             SqlState::INVALID_FOREIGN_KEY,
@@ -59,6 +59,16 @@ fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Result<()> {
         .indexes
         .iter()
         .any(|index| index.unique && is_wanted(&index.columns));
+    let is_put_off = |index: &Index| index.deferral.is_deferrable() && is_wanted(&index.columns);
+    if !by_key && !by_index && referred.indexes.iter().any(is_put_off) {
+        return Err(Error::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!(
+                "cannot use a deferrable unique constraint for referenced table \"{}\"",
+                referred.name
+            ),
+        ));
+    }
     if wanted.len() != key.referenced_columns.len() || !(by_key || by_index) {
         return Err(Error::new(
             SqlState::INVALID_FOREIGN_KEY,

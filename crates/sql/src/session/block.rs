@@ -4,9 +4,10 @@ use super::schema::attachment_of;
 use super::{Block, Next, Session};
 use crate::catalog::Catalog;
 use crate::client::Responder;
+use crate::executor::{DeferredChecks, DeferredMark};
 use crate::partition::{Derived, Partition};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
-use rubato_protocol::{BeginOptions, Savepoint, Stop};
+use rubato_protocol::{BeginOptions, Savepoint, Stop, Wait};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub(super) struct OpenTransaction {
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
     pub(super) dropped_storage: Vec<TableId>,
+    /// Checks of deferrable constraints that it has put off.
+    pub(super) deferred: DeferredChecks,
 }
 
 /// A savepoint.
@@ -46,6 +49,7 @@ pub(super) struct NamedSavepoint {
     advisory: u64,
     settings: usize,
     portals: u64,
+    deferred: DeferredMark,
 }
 
 impl Session {
@@ -76,6 +80,7 @@ impl Session {
             written_versions: Vec::new(),
             created_storage: Vec::new(),
             dropped_storage: Vec::new(),
+            deferred: DeferredChecks::default(),
         });
         id
     }
@@ -103,6 +108,11 @@ impl Session {
     ) -> Result<Option<Next>> {
         if let Some(lsn) = partition.log_sequences()? {
             self.raise_durable(lsn);
+        }
+        match self.check_outstanding(partition) {
+            Ok(()) => {}
+            Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
+            Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
         }
         let Some(transaction) = &self.transaction else {
             self.end_transaction_locks(partition);
@@ -133,16 +143,18 @@ impl Session {
                 self.end_block(true, responder);
                 Ok(None)
             }
-            Err(Stop::Wait(wait)) => {
-                let stage = self.commit_stage();
-                if stage == StageKind::Parser {
-                    self.commit_waits_since_us.get_or_insert(self.now_us);
-                }
-                self.wait_until(&wait);
-                Ok(Some(Next::Park(stage)))
-            }
+            Err(Stop::Wait(wait)) => Ok(Some(self.commit_waits(&wait))),
             Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
         }
+    }
+
+    fn commit_waits(&mut self, wait: &Wait) -> Next {
+        let stage = self.commit_stage();
+        if stage == StageKind::Parser {
+            self.commit_waits_since_us.get_or_insert(self.now_us);
+        }
+        self.wait_until(wait);
+        Next::Park(stage)
     }
 
     /// A commit at the end of a script or at Sync goes on at the parser stage, that of a statement at the transaction stage.
@@ -252,6 +264,7 @@ impl Session {
             advisory: partition.advisory.mark(),
             settings: self.settings.mark(),
             portals: self.portals.mark(),
+            deferred: transaction.deferred.mark(),
         });
         self.replay = None;
         Ok(())
@@ -283,6 +296,7 @@ impl Session {
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);
+            transaction.deferred.go_back(&savepoint.deferred);
             partition.advisory.roll_back_to(self.id, savepoint.advisory);
             let current = self.current.as_ref().and_then(super::Current::portal);
             self.portals.close_since(savepoint.portals, current);

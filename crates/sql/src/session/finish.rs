@@ -7,7 +7,7 @@ use crate::client::Responder;
 use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use rubato_base::Error;
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ impl Session {
         }
         let replayable = match &current.statement {
             Statement::Planned(plan) => !plan.read_only && plan.output.is_empty(),
+            Statement::Utility(utility) => matches!(**utility, Utility::SetConstraints { .. }),
             _ => false,
         };
         if !replayable || self.block != Block::Explicit || replay.len() >= REPLAY_STATEMENTS_MAX {

@@ -16,6 +16,7 @@
 //!   sequence everything up to Sync is passed over.
 
 mod block;
+mod constraints;
 mod copy;
 mod cursors;
 mod environment;

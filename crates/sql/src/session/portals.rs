@@ -327,7 +327,7 @@ pub(super) fn cannot_be_run(name: &str) -> Error {
 }
 
 /// The tables whose own definition or storage a schema change is about, and what it is called.
-fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalog) -> (&'static str, Vec<&'a str>) {
+pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalog) -> (&'static str, Vec<&'a str>) {
     let all = |names: &'a [String]| names.iter().map(String::as_str).collect();
     match change {
         SchemaChange::DropTable { names, .. } => ("DROP TABLE", all(names)),

@@ -1,7 +1,7 @@
 //! Running parts of statements: what each gets of the session and of the partition, and slices of the long ones.
 
-use super::Session;
 use super::execute::with_evaluation;
+use super::{Block, Session};
 use crate::catalog::Catalog;
 use crate::executor::{ExecutionContext, Limits};
 use crate::partition::Partition;
@@ -37,7 +37,11 @@ impl Session {
             ..
         } = partition;
         let outside = (sequences, advisory);
-        with_evaluation(
+        // Where the transaction ends with the statement there is nothing to put off to.
+        let puts_off = self.block != Block::None;
+        let kept = self.transaction.as_mut().filter(|_| puts_off);
+        let mut deferred = kept.map_or_else(Default::default, |kept| std::mem::take(&mut kept.deferred));
+        let result = with_evaluation(
             self,
             part.catalog,
             outside,
@@ -53,9 +57,14 @@ impl Session {
                     limits: part.limits,
                     rows_left,
                     insight,
+                    deferred: puts_off.then_some(&mut deferred),
                 })
             },
-        )
+        );
+        if let Some(transaction) = self.transaction.as_mut().filter(|_| puts_off) {
+            transaction.deferred = deferred;
+        }
+        result
     }
 
     /// Runs the next slice of a statement; `is_paused` says of what it came to whether it goes on later.

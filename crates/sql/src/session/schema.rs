@@ -96,6 +96,7 @@ impl Session {
         let before_version = before.version;
         let applied = apply(&before, change)?;
         self.refuse_tables_in_use(change, &before)?;
+        self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
         have_to_itself(&tables, &before, id, partition)?;
         partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);
@@ -133,7 +134,10 @@ impl Session {
                 partition.database.create_private_table(*storage);
                 match source_of(*storage, works, after) {
                     Some(source) if is_left_alone(source, works, transaction, partition) => {
-                        if was_there(source, transaction, partition) {
+                        if converts_rows(works) {
+                            // Recovery does not know what the rows became: they go to the store, or are logged like others.
+                            partition.database.lay_down(&[*storage]);
+                        } else if was_there(source, transaction, partition) {
                             partition.database.lay_out(*storage);
                         } else if partition.database.is_laid_down(source) {
                             partition.database.lay_down(&[*storage]);
@@ -281,6 +285,13 @@ fn source_of(storage: TableId, works: &[StorageWork], after: &Catalog) -> Option
 fn is_left_alone(source: TableId, works: &[StorageWork], transaction: &OpenTransaction, partition: &Partition) -> bool {
     let changes_rows = works.iter().any(|work| matches!(work, StorageWork::FillColumn { .. }));
     !changes_rows && !partition.database.written_tables(transaction.id).contains(&source)
+}
+
+/// Whether rows that are laid out anew get other values.
+fn converts_rows(works: &[StorageWork]) -> bool {
+    let converts =
+        |work: &StorageWork| matches!(work, StorageWork::Rewrite { conversions, .. } if !conversions.is_empty());
+    works.iter().any(converts)
 }
 
 /// Whether the source was there before this transaction, so that recovery can lay rows out of it again.

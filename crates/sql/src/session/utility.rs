@@ -56,7 +56,7 @@ pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
     }
 }
 
-fn warn_without_block(command: &str, responder: &mut dyn Responder) {
+pub(super) fn warn_without_block(command: &str, responder: &mut dyn Responder) {
     let message = format!("{command} can only be used in transaction blocks");
     responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
 }
@@ -81,7 +81,7 @@ impl Session {
     ) -> Outcome<Next> {
         let tag = match &**utility {
             Utility::Begin(modes) => self.begin(modes, responder),
-            Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, responder)),
+            Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, context, responder)),
             Utility::Rollback { and_chain } => self.rollback(*and_chain, partition, responder)?,
             Utility::Savepoint(name) => {
                 self.set_savepoint(name, partition, context.now_us)?;
@@ -96,6 +96,9 @@ impl Session {
                 "ROLLBACK".into()
             }
             Utility::SetTransaction { modes, session } => self.set_transaction(modes, *session, responder)?,
+            Utility::SetConstraints { names, deferred } => {
+                return self.set_constraints(names.as_deref(), *deferred, partition, context, responder);
+            }
             Utility::Set { name, value, local } => self.set(name, value.as_deref(), *local, responder)?,
             Utility::Show(name) => self.show(name, utility, responder)?,
             Utility::Reset(name) => self.reset(name, responder)?,
@@ -177,7 +180,13 @@ impl Session {
         }
     }
 
-    fn commit(&mut self, and_chain: bool, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+    fn commit(
+        &mut self,
+        and_chain: bool,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Next {
         let modes = self.modes.clone();
         if let Some(error) = self.end_outside("COMMIT", and_chain, responder) {
             return self.fail(error, partition, responder);
@@ -189,7 +198,7 @@ impl Session {
                 "ROLLBACK"
             }
             Block::None => "COMMIT",
-            Block::Explicit | Block::Implicit => match self.commit_now(partition, responder) {
+            Block::Explicit | Block::Implicit => match self.check_and_commit(partition, context, responder) {
                 Ok(None) => "COMMIT",
                 Ok(Some(park)) => return park,
                 Err(error) if error.is_retryable() && self.replay.is_some() => {
@@ -208,6 +217,21 @@ impl Session {
             self.modes = modes;
         }
         self.answered_outside(tag, partition, responder)
+    }
+
+    /// Commits what has put checks off when these are done. `Some`: it goes on later.
+    fn check_and_commit(
+        &mut self,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Result<Option<Next>> {
+        match self.check_deferred(true, partition, context) {
+            Ok(true) => self.commit_now(partition, responder),
+            Ok(false) => Ok(Some(Next::Yield)),
+            Err(Stop::Wait(wait)) => Ok(Some(self.park(&wait))),
+            Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
+        }
     }
 
     /// COMMIT or ROLLBACK where no BEGIN was said: a warning, or an error with AND CHAIN.

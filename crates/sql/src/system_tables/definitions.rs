@@ -4,7 +4,7 @@ use crate::catalog::{Index, Table};
 
 /// The CREATE INDEX statement that would make an index.
 pub(super) fn index_definition(table: &Table, index: &Index) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
+    let unique = if index.is_to_be_unique() { "UNIQUE " } else { "" };
     definition(table, &index.name, unique, &index.columns)
 }
 

@@ -1,7 +1,7 @@
 //! `information_schema`.
 
 use super::{SystemTable, text};
-use crate::catalog::{Catalog, Column, Table};
+use crate::catalog::{Catalog, Column, Deferral, Table};
 use DataType::{Int4, Text};
 use rubato_base::{ColumnType, DataType, Value};
 
@@ -63,9 +63,13 @@ pub(super) static TABLES: &[SystemTable] = &[
             ("constraint_catalog", Text),
             ("constraint_schema", Text),
             ("constraint_name", Text),
+            ("table_catalog", Text),
             ("table_schema", Text),
             ("table_name", Text),
             ("constraint_type", Text),
+            ("is_deferrable", Text),
+            ("initially_deferred", Text),
+            ("enforced", Text),
         ],
         rows: constraint_rows,
     },
@@ -177,45 +181,54 @@ fn column_row(table: &str, place: usize, column: &Column) -> Vec<Value> {
     ]
 }
 
-/// Name, kind and columns of each constraint.
-fn constraints(table: &Table) -> Vec<(&str, &'static str, &[usize])> {
-    let mut list: Vec<(&str, &str, &[usize])> = Vec::new();
+/// Name, kind and columns of each constraint, and when it is checked.
+fn constraints(table: &Table) -> Vec<(&str, &'static str, &[usize], Deferral)> {
+    let mut list: Vec<(&str, &str, &[usize], Deferral)> = Vec::new();
     if !table.primary_key.is_empty() {
-        list.push((&table.primary_key_name, "PRIMARY KEY", &table.primary_key));
+        let name = &table.primary_key_name;
+        list.push((name, "PRIMARY KEY", &table.primary_key, Deferral::Never));
     }
     list.extend(
         table
             .indexes
             .iter()
             .filter(|index| index.constraint)
-            .map(|i| (i.name.as_str(), "UNIQUE", &*i.columns)),
+            .map(|i| (i.name.as_str(), "UNIQUE", &*i.columns, i.deferral)),
     );
     list.extend(
         table
             .foreign_keys
             .iter()
-            .map(|key| (key.name.as_str(), "FOREIGN KEY", &*key.columns)),
+            .map(|key| (key.name.as_str(), "FOREIGN KEY", &*key.columns, key.deferral)),
     );
     list.extend(
         table
             .checks
             .iter()
-            .map(|check| (check.name.as_str(), "CHECK", &[] as &[usize])),
+            .map(|check| (check.name.as_str(), "CHECK", &[] as &[usize], Deferral::Never)),
     );
     list
+}
+
+fn yes_or_no(is_so: bool) -> Value {
+    text(if is_so { "YES" } else { "NO" })
 }
 
 fn constraint_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in catalog.tables.values() {
-        for (name, kind, _) in constraints(table) {
+        for (name, kind, _, deferral) in constraints(table) {
             rows.push(vec![
                 text(DATABASE),
                 text("public"),
                 text(name),
+                text(DATABASE),
                 text("public"),
                 text(&table.name),
                 text(kind),
+                yes_or_no(deferral.is_deferrable()),
+                yes_or_no(deferral.is_initially_deferred()),
+                yes_or_no(true),
             ]);
         }
     }
@@ -225,7 +238,7 @@ fn constraint_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
 fn key_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in catalog.tables.values() {
-        for (name, _, columns) in constraints(table) {
+        for (name, _, columns, _) in constraints(table) {
             for (place, column) in columns.iter().enumerate() {
                 rows.push(vec![
                     text(DATABASE),

@@ -2,7 +2,7 @@
 
 use super::definitions::{index_definition, primary_key_definition};
 use super::{INFORMATION_SCHEMA, OWNER, OWNER_NAME, PG_CATALOG, PUBLIC, RUBATO, SystemTable, int2, oid, tables, text};
-use crate::catalog::{Catalog, ReferentialAction, Table};
+use crate::catalog::{Catalog, Deferral, ReferentialAction, Table};
 use DataType::{Bool, Float4, Int2, Int4, Name, Oid, Text};
 use rubato_base::{DataType, Value};
 
@@ -290,6 +290,7 @@ struct IndexView<'a> {
     columns: &'a [usize],
     unique: bool,
     primary: bool,
+    deferral: Deferral,
 }
 
 fn table_indexes(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
@@ -299,13 +300,15 @@ fn table_indexes(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
         columns: &table.primary_key,
         unique: true,
         primary: true,
+        deferral: Deferral::Never,
     });
     primary.into_iter().chain(table.indexes.iter().map(|index| IndexView {
         oid: index.id.0,
         name: &index.name,
         columns: &index.columns,
-        unique: index.unique,
+        unique: index.is_to_be_unique(),
         primary: false,
+        deferral: index.deferral,
     }))
 }
 
@@ -421,7 +424,7 @@ fn indexes(catalog: &Catalog) -> Vec<Vec<Value>> {
             Value::Bool(index.unique),
             Value::Bool(index.primary),
             NO,
-            YES,
+            Value::Bool(!index.deferral.is_deferrable()),
             NO,
             YES,
             NO,
@@ -444,6 +447,7 @@ struct Constraint<'a> {
     kind: &'a str,
     index: u32,
     referred: u32,
+    deferral: Deferral,
     actions: Option<(ReferentialAction, ReferentialAction)>,
     columns: Value,
     referred_columns: Value,
@@ -455,6 +459,7 @@ impl Constraint<'_> {
         let letter = |action: Option<ReferentialAction>| match action {
             None => text(" "),
             Some(ReferentialAction::Refuse) => text("a"),
+            Some(ReferentialAction::Restrict) => text("r"),
             Some(ReferentialAction::Cascade) => text("c"),
             Some(ReferentialAction::SetNull) => text("n"),
             Some(ReferentialAction::SetDefault) => text("d"),
@@ -464,8 +469,8 @@ impl Constraint<'_> {
             text(self.name),
             oid(PUBLIC),
             text(self.kind),
-            NO,
-            NO,
+            Value::Bool(self.deferral.is_deferrable()),
+            Value::Bool(self.deferral.is_initially_deferred()),
             YES,
             oid(table.oid),
             oid(0),
@@ -494,6 +499,7 @@ fn constraints(catalog: &Catalog) -> Vec<Vec<Value>> {
                 kind: if index.primary { "p" } else { "u" },
                 index: index.oid,
                 referred: 0,
+                deferral: index.deferral,
                 actions: None,
                 columns: array(index.columns),
                 referred_columns: Value::Null,
@@ -512,6 +518,7 @@ fn constraints(catalog: &Catalog) -> Vec<Vec<Value>> {
                 kind: "c",
                 index: 0,
                 referred: 0,
+                deferral: Deferral::Never,
                 actions: None,
                 columns: array(&columns),
                 referred_columns: Value::Null,
@@ -527,6 +534,7 @@ fn constraints(catalog: &Catalog) -> Vec<Vec<Value>> {
                 kind: "f",
                 index: 0,
                 referred,
+                deferral: key.deferral,
                 actions: Some((key.on_update, key.on_delete)),
                 columns: array(&key.columns),
                 referred_columns: array(&key.referenced_columns),

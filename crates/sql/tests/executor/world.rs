@@ -7,7 +7,7 @@ use rubato_formula::{Comparison, Environment, EvalContext, Expr, analyse_assignm
 use rubato_protocol::{
     BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Outcome, Policies, RowSource, Stop, StoredRow,
 };
-use rubato_sql::catalog::{Catalog, Check, Column, ForeignKey, Index, ReferentialAction, Table};
+use rubato_sql::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Table};
 use rubato_sql::client::OutputColumn;
 use rubato_sql::executor::{Completion, Cursor, ExecutionContext, Limits, Progress, RowNumbers};
 use rubato_sql::plan::*;
@@ -136,6 +136,7 @@ impl World {
             limits: self.limits,
             rows_left: ExecutionContext::UNBOUNDED,
             insight: &self.insight,
+            deferred: None,
         };
         work(&mut context)
     }
@@ -280,6 +281,7 @@ pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
         columns: columns.to_vec(),
         unique,
         constraint: unique,
+        deferral: Deferral::Never,
     }
 }
 
@@ -304,6 +306,7 @@ pub fn refer(parent: &mut Table, child: &mut Table, action: ReferentialAction) {
         referenced_columns: vec![0],
         on_delete: action,
         on_update: action,
+        deferral: Deferral::Never,
     });
 }
 

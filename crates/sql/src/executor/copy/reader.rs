@@ -85,10 +85,10 @@ impl CopyReader {
 
     /// Rows are to be laid (see `FormulaDatabase::lay_row`) in the table's storage and that of its indexes, if these are empty storage that
     /// only this transaction knows, so that there may be more of them than memory holds. Before the first data. The table must have
-    /// no foreign keys, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
+    /// neither foreign keys nor deferrable constraints, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
     pub fn lay_rows(&mut self, database: &mut FormulaDatabase) {
         let table = &self.table;
-        self.lays_rows = table.foreign_keys.is_empty() && database.lay_down(&storage_of(table));
+        self.lays_rows = !Effects::concern(table) && database.lay_down(&storage_of(table));
     }
 
     /// Whether so much data has come that [`CopyReader::read_ahead`] is worth while, and nothing that is evaluated sees the session.
@@ -207,7 +207,7 @@ impl CopyReader {
             Err(Stop::Fail(error)) => return Err(Stop::Fail(in_context(error))),
             Err(stop) => return Err(stop),
         }
-        if !table.foreign_keys.is_empty() {
+        if Effects::concern(table) {
             self.effects.row_added(table, &first.row);
         }
         self.rows += 1;

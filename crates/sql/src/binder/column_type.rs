@@ -1,0 +1,251 @@
+//! ALTER COLUMN TYPE: what becomes of the values, of the default and of the checks.
+
+use super::expression::ExpressionBinder;
+use super::parameters::Parameters;
+use super::scope::Scope;
+use super::typed::Typed;
+use super::types::bind_type;
+use super::{Context, located};
+use crate::catalog::{Check, Table};
+use crate::parser::syntax::{Source, parse_expressions};
+use crate::statement::AlterAction;
+use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, Expr, can_cast};
+use sqlparser::ast::{self, Spanned};
+use sqlparser::tokenizer::Span;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Context<'_> {
+    /// Changes the column in `table`, which is as the statement has made it so far, and says what is to be done.
+    pub(super) fn alter_type(
+        &self,
+        (data_type, using): (&ast::DataType, Option<&ast::Expr>),
+        table: &mut Table,
+        column: usize,
+        before: &[AlterAction],
+    ) -> Result<AlterAction> {
+        let is_same =
+            |action: &AlterAction| matches!(action, AlterAction::AlterType { column: other, .. } if *other == column);
+        if before.iter().any(is_same) {
+            let message = format!("cannot alter type of column \"{}\" twice", table.columns[column].name);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let column_type = bind_type(data_type)?;
+        let conversion = self.conversion(using, table, column, column_type)?;
+        let default = self.converted_default(table, column, column_type)?;
+        table.columns[column].column_type = column_type;
+        table.columns[column].default.clone_from(&default);
+        Ok(AlterAction::AlterType {
+            column,
+            column_type,
+            conversion,
+            default,
+        })
+    }
+
+    /// What becomes of the values; `None` if they stay as they are. Rows are as they were before the statement.
+    fn conversion(
+        &self,
+        using: Option<&ast::Expr>,
+        table: &Table,
+        column: usize,
+        to: ColumnType,
+    ) -> Result<Option<Expr>> {
+        let known = self.catalog.tables.get(&table.name);
+        let rows = match known.filter(|known| column < known.columns.len()) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(table.clone()),
+        };
+        let own = &rows.columns[column];
+        let scope = Scope::of_table(&rows, &rows.name);
+        let (typed, hint) = match using {
+            Some(using) => {
+                let binder = ExpressionBinder::new(self, &scope, "transform expressions");
+                (
+                    binder.bind(using)?,
+                    "You might need to add an explicit cast.".to_owned(),
+                )
+            }
+            None if keeps_values(own.column_type, to) => return Ok(None),
+            None => {
+                let typed = Typed {
+                    expr: Expr::Column(column),
+                    data_type: own.column_type.data_type,
+                    modifier: own.column_type.modifier,
+                    span: Span::empty(),
+                };
+                let name = crate::system_tables::quoted(&own.name);
+                (typed, format!("You might need to specify \"USING {name}::{to}\"."))
+            }
+        };
+        let from = self.type_of(&typed);
+        if from != DataType::Unknown && !can_cast(from, to.data_type, CastContext::Assignment) {
+            let what = match using {
+                Some(_) => "result of USING clause for column",
+                None => "column",
+            };
+            let message = format!(
+                "{what} \"{}\" cannot be cast automatically to type {}",
+                own.name, to.data_type
+            );
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
+        }
+        let span = using.map_or(Span::empty(), Spanned::span);
+        let value = located(self, span, self.assign(typed, &own.name, to))?;
+        Ok(Some(value.fold_constants()))
+    }
+
+    /// The column's default as a value of its new type. 42804 where it does not become one by itself.
+    fn converted_default(&self, table: &Table, column: usize, to: ColumnType) -> Result<Option<Expr>> {
+        let own = &table.columns[column];
+        if own.identity_always.is_some() && !to.data_type.is_integer() {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let (Some(_), Some(text)) = (&own.default, &own.default_text) else {
+            return Ok(own.default.clone());
+        };
+        if !can_cast(own.column_type.data_type, to.data_type, CastContext::Assignment) {
+            let message = format!(
+                "default for column \"{}\" cannot be cast automatically to type {}",
+                own.name, to.data_type
+            );
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        // From its text, so that what it was cast to before is not cast once more.
+        let bound = self.stored(text, |context, expr| context.column_default(expr, &own.name, to));
+        bound.map(|(default, _)| default)
+    }
+
+    /// The checks that read columns to which the actions have given another type, bound again for the table as it is in the end.
+    pub(super) fn checks_again(
+        &self,
+        before: &Arc<Table>,
+        table: Table,
+        actions: &[AlterAction],
+    ) -> Result<Vec<Check>> {
+        let retyped = actions.iter().filter_map(|action| match action {
+            AlterAction::AlterType { column, .. } => Some(*column),
+            _ => None,
+        });
+        let retyped: ColumnSet = retyped.collect();
+        let table = Arc::new(table);
+        let reading = table.checks.iter().filter(|check| check.columns.intersects(retyped));
+        let bound = reading.map(|check| {
+            let known = before.checks.iter().find(|known| known.name == check.name);
+            // The text names columns as they were called when it was written.
+            let says_the_same = |known: &Check| {
+                let condition = self.stored_condition(before, known);
+                condition.is_ok_and(|condition| condition == known.condition)
+            };
+            if !known.is_none_or(says_the_same) {
+                return Err(renamed(check));
+            }
+            let condition = self.stored_condition(&table, check)?;
+            Ok(Check {
+                name: check.name.clone(),
+                columns: condition.columns(),
+                condition,
+                text: check.text.clone(),
+            })
+        });
+        bound.collect()
+    }
+
+    fn stored_condition(&self, table: &Arc<Table>, check: &Check) -> Result<Expr> {
+        let scope = Scope::of_table(table, &table.name);
+        let condition = self.stored(&check.text, |context, expr| {
+            ExpressionBinder::new(context, &scope, "CHECK").condition(expr)
+        });
+        condition.map(Expr::fold_constants)
+    }
+
+    /// Binds an expression that the catalog has as text. An error has no place in what the client has sent.
+    fn stored<T>(&self, text: &str, bind: impl FnOnce(&Context<'_>, &ast::Expr) -> Result<T>) -> Result<T> {
+        let source = Source::new(text);
+        let context = Context {
+            source,
+            catalog: self.catalog,
+            text: self.text.clone(),
+            search_path: self.search_path,
+            parameters: RefCell::new(Parameters::default()),
+            noted: RefCell::new(BTreeMap::new()),
+            tables: RefCell::new(BTreeMap::new()),
+        };
+        let bound = parse_expressions(source).and_then(|parsed| match parsed.as_slice() {
+            [expr] => bind(&context, expr),
+            _ => Err(Error::internal("the catalog has a text that is not one expression")),
+        });
+        bound.map_err(|error| error.with_position(None))
+    }
+}
+
+/// 0A000: the text of a check says something else by now.
+fn renamed(check: &Check) -> Error {
+    let what = format!(
+        "changing the type of a column renamed since check constraint \"{}\" was made",
+        check.name
+    );
+    Error::unsupported(what).with_hint("Drop the constraint, and add it again behind the change.")
+}
+
+/// Whether every value of one type is the same value of the other.
+fn keeps_values(from: ColumnType, to: ColumnType) -> bool {
+    let is_plain = |data_type: DataType| matches!(data_type, DataType::Text | DataType::Varchar);
+    if is_plain(from.data_type) && is_plain(to.data_type) {
+        let length = |of: ColumnType| match of.data_type {
+            DataType::Varchar => ColumnType::character_length(of.modifier).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        return length(from) <= length(to);
+    }
+    if from.data_type != to.data_type {
+        return false;
+    }
+    if from.data_type != DataType::Numeric || to.modifier < 0 {
+        return from.modifier == to.modifier || (to.modifier < 0 && from.data_type != DataType::Char);
+    }
+    let of = |of: ColumnType| ColumnType::numeric_precision_scale(of.modifier);
+    matches!((of(from), of(to)), (Some(from), Some(to)) if from.1 == to.1 && from.0 <= to.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_wider_types_keep_values() {
+        let numeric = ColumnType::numeric;
+        let text = ColumnType::plain(DataType::Text);
+        let varchar = |length: i32| ColumnType {
+            data_type: DataType::Varchar,
+            modifier: length + 4,
+        };
+        for (from, to, keeps) in [
+            (varchar(5), varchar(6), true),
+            (varchar(6), varchar(5), false),
+            (varchar(6), text, true),
+            (text, varchar(6), false),
+            (text, ColumnType::plain(DataType::Varchar), true),
+            (numeric(5, 2), numeric(6, 2), true),
+            (numeric(5, 2), numeric(6, 3), false),
+            (numeric(6, 2), numeric(5, 2), false),
+            (numeric(6, 2), ColumnType::plain(DataType::Numeric), true),
+            (ColumnType::plain(DataType::Numeric), numeric(6, 2), false),
+            (
+                ColumnType::plain(DataType::Int4),
+                ColumnType::plain(DataType::Int8),
+                false,
+            ),
+            (
+                ColumnType::plain(DataType::Int4),
+                ColumnType::plain(DataType::Int4),
+                true,
+            ),
+        ] {
+            assert_eq!(keeps_values(from, to), keeps, "{from} to {to}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! ALTER COLUMN TYPE.
+
+use super::apply::Change;
+use super::constraints::check_key;
+use super::{Conversion, StorageWork};
+use crate::catalog::Check;
+use rubato_base::{ColumnType, DataType, Error, Result};
+use rubato_formula::Expr;
+
+impl Change {
+    /// Gives a column another type. Where its values change, all rows are laid out anew, and with them all indexes; foreign keys of
+    /// the column are checked again, from both of their sides.
+    pub fn alter_type(
+        &mut self,
+        table: &str,
+        (column, column_type): (usize, ColumnType),
+        conversion: Option<&Expr>,
+        default: Option<&Expr>,
+    ) -> Result<()> {
+        let definition = self.column_mut(table, column)?;
+        definition.column_type = column_type;
+        if definition.default.is_some() {
+            definition.default = default.cloned();
+        }
+        let own = self.table_mut(table)?;
+        let is_key =
+            own.primary_key.contains(&column) || own.indexes.iter().any(|index| index.columns.contains(&column));
+        if is_key && column_type.data_type == DataType::Interval {
+            let name = &own.columns[column].name;
+            return Err(Error::unsupported(format!(
+                "a key over column \"{name}\" of type interval"
+            )));
+        }
+        if let Some(value) = conversion {
+            let key = own.primary_key.clone();
+            self.lay_out(table, key)?;
+            self.convert(table, column, value);
+        }
+        self.retyped.push((column, conversion.is_some()));
+        Ok(())
+    }
+
+    pub fn replace_checks(&mut self, table: &str, checks: &[Check]) -> Result<()> {
+        let own = self.table_mut(table)?;
+        for check in checks {
+            if let Some(place) = own.checks.iter().position(|known| known.name == check.name) {
+                own.checks[place] = check.clone();
+            }
+        }
+        Ok(())
+    }
+
+    /// Foreign keys of columns that have another type by now: both of their sides may have been changed at once.
+    pub fn check_retyped(&mut self, table: &str) -> Result<()> {
+        for (column, verifies) in std::mem::take(&mut self.retyped) {
+            self.check_keys_of(table, column, verifies)?;
+        }
+        Ok(())
+    }
+
+    fn convert(&mut self, name: &str, column: usize, value: &Expr) {
+        for work in &mut self.work {
+            if let StorageWork::Rewrite { table, conversions, .. } = work
+                && table == name
+            {
+                conversions.push(Conversion {
+                    column,
+                    value: value.clone(),
+                });
+            }
+        }
+    }
+
+    /// Foreign keys that the column belongs to, on either side: 42804 if the types do not go together any more.
+    fn check_keys_of(&mut self, name: &str, column: usize, verifies: bool) -> Result<()> {
+        let own = self.table_mut(name)?.clone();
+        let mut keys: Vec<(String, String)> = own
+            .foreign_keys
+            .iter()
+            .filter(|key| key.columns.contains(&column))
+            .map(|key| (name.to_owned(), key.name.clone()))
+            .collect();
+        keys.extend(own.referenced_by.iter().cloned());
+        for (child, constraint) in keys {
+            let Some(table) = self.catalog.tables.get(&child) else {
+                continue;
+            };
+            let Some(place) = table.foreign_keys.iter().position(|key| key.name == constraint) else {
+                continue;
+            };
+            let key = &table.foreign_keys[place];
+            let is_referred = key.referenced_table == name && key.referenced_columns.contains(&column);
+            let is_own = child == name && key.columns.contains(&column);
+            if !(is_referred || is_own) {
+                continue;
+            }
+            if let Some(referred) = self.catalog.tables.get(&key.referenced_table) {
+                check_key(table, referred, key)?;
+            }
+            // Plans for the other table know the types too, and nobody writes to it while its rows are looked at.
+            let other = if child == name {
+                key.referenced_table.clone()
+            } else {
+                child.clone()
+            };
+            self.table_mut(&other)?;
+            let verification = StorageWork::VerifyForeignKey {
+                table: child,
+                foreign_key: place,
+            };
+            if verifies && !self.work.contains(&verification) {
+                self.work.push(verification);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where values are converted, rows are verified behind that: before, they are of the old types.
+    pub fn verify_converted_rows(&mut self) {
+        let converted: Vec<String> = self
+            .work
+            .iter()
+            .filter_map(|work| match work {
+                StorageWork::Rewrite { table, conversions, .. } if !conversions.is_empty() => Some(table.clone()),
+                _ => None,
+            })
+            .collect();
+        for name in &converted {
+            let indexes = self.catalog.tables.get(name).map_or(&[][..], |table| &table.indexes);
+            let put_off = (0..indexes.len()).filter(|index| indexes[*index].deferral.is_deferrable());
+            let works = put_off.map(|index| StorageWork::VerifyUnique {
+                table: name.clone(),
+                index,
+            });
+            let works: Vec<StorageWork> = works.filter(|work| !self.work.contains(work)).collect();
+            self.work.extend(works);
+        }
+        if !converted.is_empty() {
+            let is_verification = |work: &StorageWork| {
+                matches!(
+                    work,
+                    StorageWork::VerifyNotNull { .. }
+                        | StorageWork::VerifyCheck { .. }
+                        | StorageWork::VerifyForeignKey { .. }
+                        | StorageWork::VerifyUnique { .. }
+                )
+            };
+            self.work.sort_by_key(is_verification);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
 use super::batch::Batch;
-use super::generated::{depends_on_tuple, generate};
+use super::generated::{Generated, Series, generate};
 use super::hashed::{HashedRows, Reading};
 use super::keys::{element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
@@ -52,7 +52,7 @@ pub(crate) struct StepState {
     /// The ranges of an access that is the same for every tuple, for asking whether a row is still within.
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     position: Position,
-    generated: Option<Vec<Vec<Value>>>,
+    generated: Option<Generated>,
     hashing: Hashing,
 }
 
@@ -78,8 +78,10 @@ enum Position {
     Range(KeyRange),
     /// The next of these ranges in the direction of the scan, and what is left of it if it was begun.
     Ranges(Vec<KeyRange>, usize, Option<KeyRange>),
-    /// The next generated row.
+    /// The next of the rows that are known.
     Generated(usize),
+    /// What is left of a series.
+    Series(Series),
 }
 
 /// A row seen as the slots of its step, over the outer tuple.
@@ -159,28 +161,41 @@ impl Reader<'_> {
     /// Takes a generated row if it satisfies the step's conditions.
     fn offer_generated(&mut self, row: &[Value]) -> Result<()> {
         *self.lookups += 1;
-        let mut tuple = self.outer.to_vec();
+        let tuple = self.output.push_copy(self.outer);
         for (place, &column) in self.step.columns.iter().enumerate() {
             tuple[self.step.first_slot + place] = row.get(column).cloned().unwrap_or_default();
         }
-        if self.accepts(tuple.as_slice())? {
-            self.output.push_copy(&tuple);
+        let (step, evaluation) = (self.step, self.evaluation);
+        let accepted = accepts(step, self.matched, self.output.last(), evaluation)?;
+        if accepted {
             *self.rows += 1;
+        } else {
+            self.output.drop_last();
         }
         Ok(())
     }
 
     fn accepts<T: Tuple + ?Sized>(&mut self, tuple: &T) -> Result<bool> {
-        if let Some(condition) = &self.step.condition
-            && !condition.is_true(tuple, self.evaluation)?
-        {
-            return Ok(false);
-        }
-        *self.matched = true;
-        match &self.step.filter_after {
-            Some(filter) => filter.is_true(tuple, self.evaluation),
-            None => Ok(true),
-        }
+        accepts(self.step, self.matched, tuple, self.evaluation)
+    }
+}
+
+/// Whether a row joins, noted in `matched`, and is wanted then.
+fn accepts<T: Tuple + ?Sized>(
+    step: &Step,
+    matched: &mut bool,
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<bool> {
+    if let Some(condition) = &step.condition
+        && !condition.is_true(tuple, evaluation)?
+    {
+        return Ok(false);
+    }
+    *matched = true;
+    match &step.filter_after {
+        Some(filter) => filter.is_true(tuple, evaluation),
+        None => Ok(true),
     }
 }
 
@@ -230,12 +245,13 @@ pub(crate) fn read_step(
             _ => read_table(table, &mut reader, position, want, context)?,
         },
         _ => {
-            let rows = match state.generated.take() {
-                Some(rows) if !matches!(position, Position::Start) || !depends_on_tuple(step) => rows,
-                _ => generate(step, reader.outer, context)?,
+            // No expression of it sees the outer tuple, so that what it gives is the same for each.
+            let generated = match state.generated.take() {
+                Some(generated) => generated,
+                None => generate(step, reader.outer, context)?,
             };
-            let next = read_generated(&rows, &mut reader, position, want)?;
-            state.generated = Some(rows);
+            let next = read_generated(&generated, &mut reader, position, want, context)?;
+            state.generated = Some(generated);
             next
         }
     };
@@ -606,19 +622,38 @@ pub(crate) fn read_entries(
 }
 
 fn read_generated(
-    rows: &[Vec<Value>],
+    generated: &Generated,
     reader: &mut Reader<'_>,
     position: Position,
     want: usize,
+    context: &ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
+    let mut left = reader.rows_left(context);
+    let rows = match generated {
+        Generated::Rows(rows) => rows,
+        Generated::Series(None) => return Ok(None),
+        Generated::Series(Some(series)) => {
+            let mut series = match position {
+                Position::Series(series) => series,
+                _ => series.clone(),
+            };
+            while reader.output.len() < want && left > 0 {
+                let Some(value) = series.next()? else { break };
+                reader.offer_generated(&[value])?;
+                left -= 1;
+            }
+            return Ok((!series.is_over()).then_some(Position::Series(series)));
+        }
+    };
     let mut next = if let Position::Generated(next) = position {
         next
     } else {
         0
     };
-    while next < rows.len() && reader.output.len() < want {
+    while next < rows.len() && reader.output.len() < want && left > 0 {
         reader.offer_generated(&rows[next])?;
         next += 1;
+        left -= 1;
     }
     Ok((next < rows.len()).then_some(Position::Generated(next)))
 }

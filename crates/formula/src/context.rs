@@ -1,5 +1,6 @@
 //! What an expression may see besides its tuple: parameters, times, and the session around it.
 
+use crate::lists::ListSets;
 use rubato_base::datetime::TimeZone;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState, Value};
@@ -185,6 +186,8 @@ pub struct EvalContext<'a> {
     pub statement_time_us: i64,
     /// The session.
     pub environment: &'a dyn Environment,
+    /// The long lists of the statement by hash, where more than one row is looked at.
+    pub lists: Option<&'a ListSets>,
 }
 
 static PLAIN_TEXT: LazyLock<TextContext> = LazyLock::new(TextContext::default);
@@ -197,6 +200,7 @@ impl EvalContext<'static> {
             text: &PLAIN_TEXT,
             statement_time_us: 0,
             environment: &NoEnvironment,
+            lists: None,
         }
     }
 }

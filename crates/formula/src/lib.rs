@@ -25,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod lists;
 mod step;
 mod types;
 mod visit;
@@ -43,6 +44,7 @@ pub use functions::{
     ArgumentType, Function, FunctionEntry, Resolved, Volatility, all_functions, function_exists, like_prefix,
     resolve_function, resolve_operator,
 };
+pub use lists::ListSets;
 pub use types::{
     CastContext, Category, can_cast, category, common_type, comparison_type, is_binary_coercible, is_preferred,
 };

@@ -6,6 +6,7 @@ mod copy;
 mod cursors;
 mod drivers;
 mod foreign_keys;
+mod lists;
 mod portals;
 mod prepared;
 mod queue;

@@ -10,6 +10,7 @@ use rubato_formula::{
     comparison_type,
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned};
+use std::sync::Arc;
 
 impl ExpressionBinder<'_> {
     /// A comparison of two operands.
@@ -275,7 +276,8 @@ fn in_list(pairs: Vec<[Expr; 2]>) -> Expr {
     let left = pairs
         .first()
         .map_or(Expr::Literal(Value::Null), |[left, _]| left.clone());
-    Expr::InList(Box::new(left), pairs.into_iter().map(|[_, right]| right).collect())
+    let items = pairs.into_iter().map(|[_, right]| right).collect();
+    Expr::InList(Box::new(left), Arc::new(items))
 }
 
 /// The items of `(a, b)` or `ROW(a, b)`.

@@ -9,6 +9,7 @@ use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
 use rubato_base::{Error, Row, RowRef, Value};
+use rubato_formula::ListSets;
 use rubato_protocol::{Outcome, Stop};
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub struct Cursor {
     given: u64,
     /// Rows that were read ahead; they come first.
     kept: Option<Box<Kept>>,
+    lists: ListSets,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Cursor {
             state,
             given: 0,
             kept: None,
+            lists: ListSets::default(),
         }
     }
 
@@ -160,10 +163,11 @@ impl Cursor {
         let max_rows = if is_sorted { 0 } else { usize::MAX };
         let limits = context.limits;
         let mut refused = None;
-        let outcome = run.run(plan, context, max_rows, &mut |row| {
+        let mut keep = |row: &[Value]| {
             refused = kept.push(row, &limits).err();
             refused.is_none()
-        });
+        };
+        let outcome = context.with_lists(&self.lists, |context| run.run(plan, context, max_rows, &mut keep));
         if let Some(error) = refused {
             return Err(error.into());
         }
@@ -236,19 +240,10 @@ impl Cursor {
                 KeptEnd::Failed(error) => return Err(Stop::Fail(error.clone())),
             }
         }
-        let complete = match (&mut self.state, &self.plan.body) {
-            (State::Select(run), PlanBody::Select(select)) => {
-                let outcome = run.run(select, context, max_rows, &mut counting);
-                if outcome.is_err() && select.lock.is_some() {
-                    *run = SelectRun::default();
-                }
-                outcome?
-            }
-            (state, body) => match run_writing(state, body, context)? {
-                true => give_written(state, max_rows, &mut counting),
-                false => false,
-            },
-        };
+        let (state, body) = (&mut self.state, &self.plan.body);
+        let complete = context.with_lists(&self.lists, |context| {
+            run_on(state, body, context, max_rows, &mut counting)
+        })?;
         Ok(if complete {
             Progress::Complete(self.completion())
         } else {
@@ -298,6 +293,24 @@ impl Cursor {
         };
         Completion { kind, rows }
     }
+}
+
+/// Goes on with a statement: whether it has given all of its rows.
+fn run_on(
+    state: &mut State,
+    body: &PlanBody,
+    context: &mut ExecutionContext<'_>,
+    max_rows: usize,
+    sink: &mut dyn FnMut(&[Value]) -> bool,
+) -> Outcome<bool> {
+    if let (State::Select(run), PlanBody::Select(select)) = (&mut *state, body) {
+        let outcome = run.run(select, context, max_rows, sink);
+        if outcome.is_err() && select.lock.is_some() {
+            *run = SelectRun::default();
+        }
+        return outcome;
+    }
+    Ok(run_writing(state, body, context)? && give_written(state, max_rows, sink))
 }
 
 /// Goes on with a writing statement: whether it has done everything.

@@ -54,7 +54,7 @@ pub use select::StepCounters;
 use crate::catalog::Catalog;
 use crate::insight::Insight;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
-use rubato_formula::EvalContext;
+use rubato_formula::{EvalContext, ListSets};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 
 /// How many tuples a stage hands to the next at a time.
@@ -85,6 +85,27 @@ pub struct ExecutionContext<'a> {
 const WRITTEN_ROW_COST: u64 = 8;
 
 impl ExecutionContext<'_> {
+    /// Does `work` with the sets of long lists of the statement.
+    pub(crate) fn with_lists<T>(&mut self, lists: &ListSets, work: impl FnOnce(&mut ExecutionContext<'_>) -> T) -> T {
+        let evaluation = EvalContext {
+            lists: Some(lists),
+            ..*self.evaluation
+        };
+        let mut context = ExecutionContext {
+            database: &mut *self.database,
+            transaction: self.transaction,
+            catalog: self.catalog,
+            evaluation: &evaluation,
+            row_numbers: self.row_numbers,
+            limits: self.limits,
+            rows_left: self.rows_left,
+            insight: self.insight,
+        };
+        let result = work(&mut context);
+        self.rows_left = context.rows_left;
+        result
+    }
+
     /// No pause.
     pub const UNBOUNDED: usize = usize::MAX;
 

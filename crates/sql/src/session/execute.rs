@@ -61,6 +61,7 @@ pub(super) fn with_evaluation<T>(
         text: &session.text,
         statement_time_us: times_us.0,
         environment: &environment,
+        lists: None,
     };
     let result = work(&evaluation);
     session.random_state = environment.random_state.get();

@@ -37,7 +37,10 @@ pub use cast::{
     build_comparison, build_elements_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast,
 };
 pub use change::{Change, ColumnChange, Computation, Formula};
-pub use context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, SessionFact};
+pub use context::{
+    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, RelationSizes, SessionFact,
+    SizePart,
+};
 pub use evaluate::{Tuple, compare};
 pub use expr::{Comparison, Expr};
 pub use functions::{

@@ -235,6 +235,7 @@ fn session_functions_see_the_context_and_nothing_else() {
         statement_time_us: 9,
         environment: &session,
         lists: None,
+        sizes: None,
     };
     let value = |expr: Expr| expr.evaluate(&(), &context).unwrap();
     assert_eq!(value(call("now", &[])), Value::TimestampTz(86_400_000_005));
@@ -275,6 +276,7 @@ fn binding_replaces_what_is_fixed_for_one_execution() {
         statement_time_us: 9,
         environment: &session,
         lists: None,
+        sizes: None,
     };
     let next = call("nextval", &[(literal(Value::text("s")), DataType::Text)]);
     let sum = |left: Expr, right: Expr| {

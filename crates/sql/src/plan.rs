@@ -25,6 +25,8 @@ pub struct Plan {
     pub table_versions: Vec<(String, u64)>,
     /// Whether the statement cannot write (not even by `nextval`).
     pub read_only: bool,
+    /// Whether it asks how large relations are.
+    pub asks_sizes: bool,
 }
 
 impl Plan {

@@ -3,13 +3,15 @@
 use super::connection::{Phase, pg};
 use super::flow::Progress;
 use super::shared::is_loopback;
+use super::transport::Transport;
 use super::{SqlWorker, WireRefusal, WorkerLoop};
 use crate::login::{LoginRules, LoginStep};
 use crate::wire::startup::StartupParameters;
 use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder, TransactionStatus};
-use rubato_stages::worker::{CancelReason, SessionStart, Work, WorkOf};
+use rubato_stages::worker::{CancelReason, SessionStart, Signals, Work, WorkOf};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The version that clients read: drivers look at the number in front.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")");
@@ -131,7 +133,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Over;
         };
-        let (session, peer) = (connection.session, connection.peer.to_string());
+        let (session, remote) = (connection.session, connection.peer);
+        let local = connection.transport.as_ref().and_then(Transport::local);
         let mut responder = match self.responder(index) {
             Some(_) => match self
                 .connections
@@ -152,7 +155,10 @@ impl<W: SqlWorker> WorkerLoop<W> {
             user: asked.user,
             database: asked.database,
             settings: asked.settings,
-            peer,
+            peer: remote.to_string(),
+            remote: Some(remote),
+            local,
+            signals: Some(Arc::clone(&self.shared) as Arc<dyn Signals>),
             server: std::sync::Arc::clone(&self.shared.shown),
         };
         let opened = self.engine.open_session(start, &mut responder);
@@ -231,6 +237,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
         } else if self.engine.awaits_data(open) {
             connection.cancelled = true;
             self.submit(index);
+        }
+    }
+
+    /// Somebody wants the session to end: what it runs is given up, and then it is told so.
+    pub(super) fn terminate(&mut self, session: SessionId) {
+        self.engine.cancel(session, CancelReason::Shutdown);
+        let mut connections = self.connections.iter_mut();
+        if let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) {
+            connection.is_unwanted = true;
+            self.enqueue(index);
         }
     }
 

@@ -5,6 +5,7 @@ use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
 use super::kept::{Given, Kept, KeptEnd};
 use super::select::{SelectRun, StepCounters, packed_places, read_packed};
+use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
@@ -23,6 +24,8 @@ pub struct Cursor {
     /// Rows that were read ahead; they come first.
     kept: Option<Box<Kept>>,
     lists: ListSets,
+    /// Known as soon as it has begun, if it asks for them.
+    sizes: Option<Box<StorageSizes>>,
 }
 
 #[derive(Debug)]
@@ -96,6 +99,7 @@ impl Cursor {
             given: 0,
             kept: None,
             lists: ListSets::default(),
+            sizes: None,
         }
     }
 
@@ -167,7 +171,10 @@ impl Cursor {
             refused = kept.push(row, &limits).err();
             refused.is_none()
         };
-        let outcome = context.with_lists(&self.lists, |context| run.run(plan, context, max_rows, &mut keep));
+        look_at_sizes(&mut self.sizes, &self.plan, context);
+        let outcome = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
+            run.run(plan, context, max_rows, &mut keep)
+        });
         if let Some(error) = refused {
             return Err(error.into());
         }
@@ -241,7 +248,8 @@ impl Cursor {
             }
         }
         let (state, body) = (&mut self.state, &self.plan.body);
-        let complete = context.with_lists(&self.lists, |context| {
+        look_at_sizes(&mut self.sizes, &self.plan, context);
+        let complete = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
             run_on(state, body, context, max_rows, &mut counting)
         })?;
         Ok(if complete {
@@ -292,6 +300,12 @@ impl Cursor {
             _ => self.given,
         };
         Completion { kind, rows }
+    }
+}
+
+fn look_at_sizes(sizes: &mut Option<Box<StorageSizes>>, plan: &Plan, context: &ExecutionContext<'_>) {
+    if plan.asks_sizes && sizes.is_none() {
+        *sizes = Some(Box::new(StorageSizes::look(context)));
     }
 }
 

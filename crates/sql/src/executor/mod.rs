@@ -41,6 +41,7 @@ mod referring;
 mod rows;
 mod schema;
 mod select;
+mod sizes;
 mod sorting;
 mod targets;
 mod update;
@@ -54,8 +55,9 @@ pub use select::StepCounters;
 use crate::catalog::Catalog;
 use crate::insight::Insight;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
-use rubato_formula::{EvalContext, ListSets};
+use rubato_formula::{EvalContext, ListSets, RelationSizes, SessionFact};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
+use sizes::{NamedSizes, StorageSizes};
 
 /// How many tuples a stage hands to the next at a time.
 pub(crate) const BATCH_TUPLES: usize = 256;
@@ -85,10 +87,21 @@ pub struct ExecutionContext<'a> {
 const WRITTEN_ROW_COST: u64 = 8;
 
 impl ExecutionContext<'_> {
-    /// Does `work` with the sets of long lists of the statement.
-    pub(crate) fn with_lists<T>(&mut self, lists: &ListSets, work: impl FnOnce(&mut ExecutionContext<'_>) -> T) -> T {
+    /// Does `work` with what one execution of a statement knows by itself: the sets of its long lists, and sizes if it asks for them.
+    pub(crate) fn with_known<T>(
+        &mut self,
+        lists: &ListSets,
+        sizes: Option<&StorageSizes>,
+        work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
+    ) -> T {
+        let named = sizes.map(|storage| NamedSizes {
+            catalog: self.catalog,
+            storage,
+            database: self.evaluation.environment.fact(SessionFact::CurrentDatabase),
+        });
         let evaluation = EvalContext {
             lists: Some(lists),
+            sizes: named.as_ref().map(|named| named as &dyn RelationSizes),
             ..*self.evaluation
         };
         let mut context = ExecutionContext {

@@ -62,6 +62,7 @@ pub(super) fn with_evaluation<T>(
         statement_time_us: times_us.0,
         environment: &environment,
         lists: None,
+        sizes: None,
     };
     let result = work(&evaluation);
     session.random_state = environment.random_state.get();

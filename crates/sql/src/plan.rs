@@ -165,6 +165,8 @@ pub enum Access {
     Range(RangeAccess),
     /// Rows of several ranges of one key, each once, in the key's order.
     Ranges(RangesAccess),
+    /// Rows that one of several ways leads to (an OR whose branches use different keys), each once, in no order.
+    Union(Vec<Access>),
     /// Every row, in key order (`reverse` for ORDER BY ... DESC served by it).
     Full {
         /// Whether from the last key to the first.

@@ -6,13 +6,15 @@ use super::hashed::{HashedRows, Reading};
 use super::keys::{element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
-use super::{BATCH_TUPLES, ExecutionContext};
+use super::sorting::FixedHasher;
+use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
 use crate::catalog::{Index, Table};
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
+use std::collections::HashSet;
 
 /// How a step's rows are read to write.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,15 @@ enum Position {
     Generated(usize),
     /// What is left of a series.
     Series(Series),
+    /// Which of several ways comes next, where that stands, and the rows that were found.
+    Union(usize, Box<Position>, SeenKeys),
+}
+
+/// The keys of rows that one of several ways has led to.
+#[derive(Debug, Default)]
+struct SeenKeys {
+    keys: HashSet<Key, FixedHasher>,
+    held: Held,
 }
 
 /// A row seen as the slots of its step, over the outer tuple.
@@ -124,6 +135,9 @@ struct Reader<'a> {
     /// What `lookups` was before, and ranges gone through since.
     looked_at: u64,
     ranges: u64,
+    /// Where several ways may lead to one row.
+    seen: Option<SeenKeys>,
+    limits: Limits,
 }
 
 impl Reader<'_> {
@@ -138,6 +152,9 @@ impl Reader<'_> {
     /// Takes a row if it satisfies the step's conditions.
     fn offer(&mut self, key: &[u8], row: RowRef<'_>) -> Result<()> {
         *self.lookups += 1;
+        if !self.is_new(key)? {
+            return Ok(());
+        }
         let view = StepView {
             outer: self.outer,
             step: self.step,
@@ -147,6 +164,14 @@ impl Reader<'_> {
             self.take(key, row);
         }
         Ok(())
+    }
+
+    /// Whether no other way has led to the row. 53200 if more rows were found than may be held.
+    fn is_new(&mut self, key: &[u8]) -> Result<bool> {
+        let Some(seen) = &mut self.seen else { return Ok(true) };
+        let key = Key::from_bytes(key);
+        seen.held.add_bytes(size_of::<Key>() + key.heap_bytes(), &self.limits)?;
+        Ok(seen.keys.insert(key))
     }
 
     fn take(&mut self, key: &[u8], row: RowRef<'_>) {
@@ -235,6 +260,8 @@ pub(crate) fn read_step(
         lookups: &mut state.lookups,
         looked_at,
         ranges: 0,
+        seen: None,
+        limits: context.limits,
     };
     let position = std::mem::take(&mut state.position);
     let position = match &step.relation {
@@ -242,7 +269,7 @@ pub(crate) fn read_step(
             (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
                 read_hashed(hashed, table, &mut reader, position, want, context)?
             }
-            _ => read_table(table, &mut reader, position, want, context)?,
+            _ => read_table(table, &step.access, &mut reader, position, want, context)?,
         },
         _ => {
             // No expression of it sees the outer tuple, so that what it gives is the same for each.
@@ -296,7 +323,7 @@ fn read_hashed(
         0
     };
     let Some(candidates) = hashed.candidates(reader.step, reader.outer, context.evaluation)? else {
-        return read_table(table, reader, position, want, context);
+        return read_table(table, &reader.step.access, reader, position, want, context);
     };
     for (place, (key, row)) in candidates.enumerate().skip(first) {
         if reader.output.len() >= want {
@@ -309,12 +336,13 @@ fn read_hashed(
 
 fn read_table(
     table: &Table,
+    access: &Access,
     reader: &mut Reader<'_>,
     position: Position,
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    match &reader.step.access {
+    match access {
         Access::Point(key) => {
             if let Some(key) = point_key(table, key, reader.outer, context.evaluation)? {
                 read_row(table, &key, reader, context)?;
@@ -367,7 +395,34 @@ fn read_table(
             };
             read_ranges(table, access, position, reader, want, context)
         }
+        Access::Union(ways) => read_union(table, ways, position, reader, want, context),
     }
+}
+
+/// Goes one way after the other, until enough is found or looked at.
+fn read_union(
+    table: &Table,
+    ways: &[Access],
+    position: Position,
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    let (mut next, mut within, seen) = match position {
+        Position::Union(next, within, seen) => (next, *within, seen),
+        _ => (0, Position::Start, SeenKeys::default()),
+    };
+    reader.seen = Some(seen);
+    while next < ways.len() && reader.output.len() < want && reader.rows_left(context) > 0 {
+        let position = std::mem::take(&mut within);
+        match read_table(table, &ways[next], reader, position, want, context)? {
+            Some(left) => within = left,
+            None => next += 1,
+        }
+        reader.ranges += 1;
+    }
+    let seen = reader.seen.take().unwrap_or_default();
+    Ok((next < ways.len()).then(|| Position::Union(next, Box::new(within), seen)))
 }
 
 /// Reads one range after the other, until enough is found or looked at.
@@ -480,7 +535,7 @@ fn read_unless_busy(
         step,
         row: row.as_ref(),
     };
-    if !reader.accepts(&view)? {
+    if !reader.accepts(&view)? || !reader.is_new(key.as_bytes())? {
         return Ok(());
     }
     let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| index.columns.iter().copied().collect());

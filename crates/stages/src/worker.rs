@@ -6,7 +6,6 @@
 use rubato_base::{Lsn, Result, SessionId};
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Wakes a worker's thread from any other thread, at any time; several wakes may be seen as one.
@@ -35,13 +34,22 @@ pub struct SessionStart {
     /// Where the client is, for logs and `pg_stat_activity`.
     pub peer: String,
     /// The end of the connection at the server.
-    pub local: Option<SocketAddr>,
+    pub local: Option<Endpoint>,
     /// The client's end of the connection; `None` in process.
-    pub remote: Option<SocketAddr>,
+    pub remote: Option<Endpoint>,
     /// Reaches the other sessions.
     pub signals: Option<Arc<dyn Signals>>,
     /// What the server says of itself: settings that SHOW tells and nobody can change, by name.
     pub server: Arc<[(String, String)]>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address, without the port.
+    pub address: String,
+    /// The port.
+    pub port: u16,
 }
 
 /// What one session may have another do.

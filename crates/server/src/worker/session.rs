@@ -9,8 +9,9 @@ use crate::login::{LoginRules, LoginStep};
 use crate::wire::startup::StartupParameters;
 use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder, TransactionStatus};
-use rubato_stages::worker::{CancelReason, SessionStart, Signals, Work, WorkOf};
+use rubato_stages::worker::{CancelReason, Endpoint, SessionStart, Signals, Work, WorkOf};
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The version that clients read: drivers look at the number in front.
@@ -156,8 +157,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
             database: asked.database,
             settings: asked.settings,
             peer: remote.to_string(),
-            remote: Some(remote),
-            local,
+            remote: Some(endpoint(remote)),
+            local: local.map(endpoint),
             signals: Some(Arc::clone(&self.shared) as Arc<dyn Signals>),
             server: std::sync::Arc::clone(&self.shared.shown),
         };
@@ -298,6 +299,13 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return self.rest(index);
         }
         self.advance(index, now_us);
+    }
+}
+
+fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint {
+        address: address.ip().to_canonical().to_string(),
+        port: address.port(),
     }
 }
 

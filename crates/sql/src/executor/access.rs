@@ -3,18 +3,17 @@
 use super::batch::Batch;
 use super::generated::{Generated, Series, generate};
 use super::hashed::{HashedRows, Reading};
-use super::keys::{element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
-use super::sorting::FixedHasher;
-use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
+use super::seen::SeenKeys;
+use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
-use std::collections::HashSet;
 
 /// How a step's rows are read to write.
 #[derive(Clone, Copy, Debug)]
@@ -86,13 +85,6 @@ enum Position {
     Series(Series),
     /// Which of several ways comes next, where that stands, and the rows that were found.
     Union(usize, Box<Position>, SeenKeys),
-}
-
-/// The keys of rows that one of several ways has led to.
-#[derive(Debug, Default)]
-struct SeenKeys {
-    keys: HashSet<Key, FixedHasher>,
-    held: Held,
 }
 
 /// A row seen as the slots of its step, over the outer tuple.
@@ -168,10 +160,10 @@ impl Reader<'_> {
 
     /// Whether no other way has led to the row. 53200 if more rows were found than may be held.
     fn is_new(&mut self, key: &[u8]) -> Result<bool> {
-        let Some(seen) = &mut self.seen else { return Ok(true) };
-        let key = Key::from_bytes(key);
-        seen.held.add_bytes(size_of::<Key>() + key.heap_bytes(), &self.limits)?;
-        Ok(seen.keys.insert(key))
+        match &mut self.seen {
+            Some(seen) => seen.insert(Key::from_bytes(key), &self.limits),
+            None => Ok(true),
+        }
     }
 
     fn take(&mut self, key: &[u8], row: RowRef<'_>) {
@@ -469,22 +461,6 @@ fn read_keys(
         next += 1;
     }
     Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
-}
-
-/// The keys of several points, each once, in key order.
-pub(crate) fn distinct_keys<T: Tuple + ?Sized>(
-    table: &Table,
-    points: &[Vec<rubato_formula::Expr>],
-    tuple: &T,
-    evaluation: &EvalContext<'_>,
-) -> Result<Vec<Key>> {
-    let mut keys = Vec::with_capacity(points.len());
-    for point in points {
-        keys.extend(point_key(table, point, tuple, evaluation)?);
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    Ok(keys)
 }
 
 fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {

@@ -40,6 +40,7 @@ mod referential;
 mod referring;
 mod rows;
 mod schema;
+mod seen;
 mod select;
 mod sizes;
 mod sorting;

@@ -2,13 +2,13 @@
 //!
 //! Both the search and the changes go on in slices; where they stand is a [`ChangeRun`].
 
-use super::access::{distinct_keys, read_entries};
+use super::access::read_entries;
 use super::insert::Written;
-use super::keys::{element_keys, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, point_key, rest_of_range, whole_range};
 use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
-use super::sorting::FixedHasher;
+use super::seen::SeenKeys;
 use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::{Access, Relation, Step};
@@ -17,7 +17,6 @@ use rubato_formula::{EvalContext, Expr};
 use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The keys of the rows concerned.
@@ -30,7 +29,7 @@ pub(crate) struct ChangeRun {
     /// The ranges to search through, in order, each of the primary key or of an index.
     ranges: Vec<(Option<usize>, KeyRange)>,
     /// The keys that were found, where several ways may lead to one row.
-    seen: Option<HashSet<Key, FixedHasher>>,
+    seen: Option<Box<SeenKeys>>,
     /// Those of an access by several ranges, once somebody has asked whether a row is still within.
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     keys: TargetKeys,
@@ -67,11 +66,10 @@ impl ChangeRun {
     }
 
     fn add(&mut self, key: Key, limits: &Limits) -> Result<()> {
-        if let Some(seen) = &mut self.seen {
-            if !seen.insert(key.clone()) {
-                return Ok(());
-            }
-            self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(key.clone(), limits)?
+        {
+            return Ok(());
         }
         self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
         self.keys.push(key);
@@ -140,7 +138,7 @@ impl<'a> Target<'a> {
             Search::Fresh => {
                 (run.ranges, run.seen) = (Vec::new(), None);
                 if matches!(self.step.access, Access::Union(_)) {
-                    run.seen = Some(HashSet::default());
+                    run.seen = Some(Box::default());
                 }
                 self.start(&self.step.access, run, context)?;
                 (0, None)

@@ -122,12 +122,23 @@ fn union_candidate(table: &Table, facts: &[Fact], or: &Branches) -> Option<Candi
         cost += UNION_FACTOR * best.cost;
         ways.push(best.access);
     }
-    // No way is to be a long one round to most of the table.
-    (cost < TABLE_ROWS * UNION_SHARE_MAX).then_some(Candidate {
+    // Ways by one key are known as its ranges, each in order. And none is to be a long one round to most of the table.
+    let keys = || ways.iter().map(key_of_way);
+    let differ = keys().zip(keys().skip(1)).any(|(one, other)| one != other);
+    (differ && cost < TABLE_ROWS * UNION_SHARE_MAX).then_some(Candidate {
         access: Access::Union(ways),
         satisfied: Vec::new(),
         cost,
     })
+}
+
+/// The index that a way goes by, `None` for the primary key.
+fn key_of_way(way: &Access) -> Option<usize> {
+    match way {
+        Access::Range(range) => range.index,
+        Access::Ranges(ranges) => ranges.index,
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) | Access::Full { .. } => None,
+    }
 }
 
 pub(super) fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {

@@ -7,10 +7,9 @@ use crate::catalog::{Catalog, Sequence};
 use crate::partition::SequenceValues;
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
-use rubato_stages::worker::{Signal, Signals};
+use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Who the session is.
@@ -23,9 +22,9 @@ pub struct Identity {
     /// The number by which the client can cancel it.
     pub backend_id: i32,
     /// The client's end of the connection, and the server's; `None` in process.
-    pub remote: Option<SocketAddr>,
+    pub remote: Option<Endpoint>,
     /// The server's end.
-    pub local: Option<SocketAddr>,
+    pub local: Option<Endpoint>,
     /// Reaches the other sessions.
     pub signals: Option<Arc<dyn Signals>>,
     /// When the node was opened, in microseconds since 2000-01-01 UTC.
@@ -202,9 +201,8 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn fact(&self, fact: SessionFact) -> Value {
-        let address =
-            |end: Option<SocketAddr>| end.map_or(Value::Null, |end| Value::text(&end.ip().to_canonical().to_string()));
-        let port = |end: Option<SocketAddr>| end.map_or(Value::Null, |end| Value::Int4(i32::from(end.port())));
+        let address = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::text(&end.address));
+        let port = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::Int4(i32::from(end.port)));
         match fact {
             SessionFact::Version => Value::text(&format!(
                 "PostgreSQL 15.0 (Rubato {}), strictly serializable by formulas",
@@ -214,10 +212,10 @@ impl Environment for SessionEnvironment<'_> {
             SessionFact::CurrentSchema => self.settings.borrow().current_schema().map_or(Value::Null, Value::text),
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
-            SessionFact::ServerAddress => address(self.identity.local),
-            SessionFact::ServerPort => port(self.identity.local),
-            SessionFact::ClientAddress => address(self.identity.remote),
-            SessionFact::ClientPort => port(self.identity.remote),
+            SessionFact::ServerAddress => address(&self.identity.local),
+            SessionFact::ServerPort => port(&self.identity.local),
+            SessionFact::ClientAddress => address(&self.identity.remote),
+            SessionFact::ClientPort => port(&self.identity.remote),
             SessionFact::StartTime => Value::TimestampTz(self.identity.node_started_us),
         }
     }

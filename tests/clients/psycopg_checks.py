@@ -472,6 +472,45 @@ def a_copy_that_awaits_data_is_cancelled(connect):
         expect(conn.execute("select count(*) from l").fetchone(), (0,))
 
 
+@check
+def sessions_are_cancelled_and_ended_by_others(connect):
+    with connect(autocommit=True) as administrator:
+        for sql in ("select count(*) from generate_series(1, 1000000000000)", "select pg_sleep(60)"):
+            with connect(autocommit=True) as conn:
+                pid = conn.execute("select pg_backend_pid()").fetchone()[0]
+                signal = "select pg_cancel_backend(%s)"
+                timer = threading.Timer(0.3, administrator.execute, (signal, (pid,)))
+                timer.start()
+                begun = time.monotonic()
+                fails(errors.QueryCanceled, conn.execute, sql)
+                expect(time.monotonic() - begun < 10, True)
+                timer.join()
+                expect(conn.execute("select 1").fetchone(), (1,))
+                timer = threading.Timer(0.3, administrator.execute, ("select pg_terminate_backend(%s)", (pid,)))
+                timer.start()
+                fails(errors.AdminShutdown, conn.execute, sql)
+                timer.join()
+                fails(psycopg.OperationalError, conn.execute, "select 1")
+        # One that holds rows and does nothing gives them back.
+        administrator.execute("drop table if exists l")
+        administrator.execute("create table l (id int primary key)")
+        administrator.execute("insert into l values (1)")
+        with connect() as idle:
+            idle.execute("select id from l where id = 1 for update")
+            ended = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s"
+            expect(administrator.execute(ended, (idle.info.backend_pid,)).fetchall(), [(True,)])
+            expect(administrator.execute("update l set id = 2 where id = 1").rowcount, 1)
+            fails(psycopg.OperationalError, idle.execute, "select 1")
+        expect(administrator.execute("select pg_cancel_backend(2000000000)").fetchone(), (False,))
+        asked = "select inet_client_addr()::text, inet_client_port() > 0, inet_server_addr()::text, inet_server_port()"
+        client, has_port, server, port = administrator.execute(asked).fetchone()
+        # PostgreSQL shows the net mask of an inet that is cast to text.
+        expect((client.removesuffix("/32"), has_port, server.removesuffix("/32")), ("127.0.0.1", True, "127.0.0.1"))
+        expect(port, administrator.info.port)
+        started = "select pg_postmaster_start_time() between now() - interval '1 day' and now(), pg_conf_load_time() <= now()"
+        expect(administrator.execute(started).fetchone(), (True, True))
+
+
 def drained(conn, sql):
     """Takes all that a query or a COPY gives."""
     if not sql.startswith("copy"):

@@ -8,6 +8,7 @@ use crate::expr::{Comparison, Expr};
 use crate::functions::{ArgumentType, Function};
 use rubato_base::codec::{ByteReader, put_bytes, put_length, put_value};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use std::sync::Arc;
 
 /// Deepest nesting that is read: more than the binder ever builds, and far from the end of any stack.
 const DEPTH_MAX: usize = 400;
@@ -199,14 +200,14 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
                 otherwise: boxed(reader)?,
             }
         }
-        IN_LIST => Expr::InList(boxed(reader)?, read_list(reader, depth)?),
+        IN_LIST => Expr::InList(boxed(reader)?, Arc::new(read_list(reader, depth)?)),
         COMPARE_ELEMENTS => {
             let comparison = read_comparison(reader)?;
             let all = reader.u8()? != 0;
             Expr::CompareElements {
                 operand: boxed(reader)?,
                 comparison,
-                array: boxed(reader)?,
+                array: Arc::new(*boxed(reader)?),
                 all,
             }
         }

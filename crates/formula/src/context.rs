@@ -1,5 +1,6 @@
 //! What an expression may see besides its tuple: parameters, times, and the session around it.
 
+use crate::lists::ListSets;
 use rubato_base::datetime::TimeZone;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState, Value};
@@ -95,6 +96,12 @@ pub trait Environment {
         Err(no_session(&format!("pg_sleep({seconds})")))
     }
 
+    /// `pg_cancel_backend` and, if it `terminates`, `pg_terminate_backend`; `false` if there is no such session.
+    fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {
+        let _ = terminates;
+        Err(no_session(&format!("a signal to session {backend_id}")))
+    }
+
     /// What the session knows about itself.
     fn fact(&self, fact: SessionFact) -> Value {
         let _ = fact;
@@ -155,10 +162,37 @@ pub enum SessionFact {
     SessionUser,
     /// `pg_backend_pid()`, int4.
     BackendId,
+    /// `inet_server_addr()`, text.
+    ServerAddress,
     /// `inet_server_port()`, int4.
     ServerPort,
-    /// `pg_postmaster_start_time()`, timestamptz.
+    /// `inet_client_addr()`, text.
+    ClientAddress,
+    /// `inet_client_port()`, int4.
+    ClientPort,
+    /// `pg_postmaster_start_time()` and `pg_conf_load_time()`, timestamptz.
     StartTime,
+}
+
+/// How many bytes relations take.
+pub trait RelationSizes {
+    /// The size of a relation, which is named by its number or by its name; `None` if there is none with this number. 42P01 for a
+    /// name that is none.
+    fn relation(&self, relation: &Value, part: SizePart) -> Result<Option<i64>>;
+
+    /// The size of a database; `None` if there is none with this number. 3D000 for a name that is none.
+    fn database(&self, database: &Value) -> Result<Option<i64>>;
+}
+
+/// Of what of a relation a size is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizePart {
+    /// A table's rows, or an index.
+    Own,
+    /// The indexes of a table.
+    Indexes,
+    /// Both.
+    Total,
 }
 
 fn no_session(what: &str) -> Error {
@@ -185,6 +219,10 @@ pub struct EvalContext<'a> {
     pub statement_time_us: i64,
     /// The session.
     pub environment: &'a dyn Environment,
+    /// How large relations are, where the statement asks for that.
+    pub sizes: Option<&'a dyn RelationSizes>,
+    /// The long lists of the statement by hash, where more than one row is looked at.
+    pub lists: Option<&'a ListSets>,
 }
 
 static PLAIN_TEXT: LazyLock<TextContext> = LazyLock::new(TextContext::default);
@@ -197,6 +235,8 @@ impl EvalContext<'static> {
             text: &PLAIN_TEXT,
             statement_time_us: 0,
             environment: &NoEnvironment,
+            lists: None,
+            sizes: None,
         }
     }
 }

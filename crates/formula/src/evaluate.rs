@@ -4,10 +4,12 @@ use crate::cast::cast_value;
 use crate::context::EvalContext;
 use crate::expr::{Comparison, Expr};
 use crate::functions::Function;
+use crate::lists::{List, Membership};
 use rubato_base::{Error, Result, Row, RowRef, SqlState, Value};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// Something that has columns.
 pub trait Tuple {
@@ -137,8 +139,11 @@ impl Expr {
                 array,
                 all,
             } => {
-                let array = array.operand(tuple, context)?;
-                compare_elements(&*operand.operand(tuple, context)?, *comparison, &array, *all)
+                let value = operand.operand(tuple, context)?;
+                if let Some(result) = hashed_elements(&value, *comparison, array, *all, context) {
+                    return Ok(result);
+                }
+                compare_elements(&value, *comparison, &*array.operand(tuple, context)?, *all)
             }
             Expr::Coalesce(arguments) => {
                 for argument in arguments {
@@ -237,7 +242,12 @@ fn connect<T: Tuple + ?Sized>(terms: &[Expr], decisive: bool, tuple: &T, context
     Ok(if unknown { Value::Null } else { Value::Bool(!decisive) })
 }
 
-fn in_list<T: Tuple + ?Sized>(operand: &Expr, list: &[Expr], tuple: &T, context: &EvalContext<'_>) -> Result<Value> {
+fn in_list<T: Tuple + ?Sized>(
+    operand: &Expr,
+    list: &Arc<Vec<Expr>>,
+    tuple: &T,
+    context: &EvalContext<'_>,
+) -> Result<Value> {
     let value = operand.operand(tuple, context)?;
     if value.is_null() {
         return Ok(if list.is_empty() {
@@ -246,8 +256,13 @@ fn in_list<T: Tuple + ?Sized>(operand: &Expr, list: &[Expr], tuple: &T, context:
             Value::Null
         });
     }
+    if let Some(sets) = context.lists.filter(|_| List::is_long(list))
+        && let Some(membership) = sets.find(List::Items(list), &value, context)
+    {
+        return Ok(membership.into());
+    }
     let mut unknown = false;
-    for element in list {
+    for element in list.iter() {
         match compare(Comparison::Equal, &value, &*element.operand(tuple, context)?)? {
             Value::Bool(true) => return Ok(Value::Bool(true)),
             Value::Null => unknown = true,
@@ -257,12 +272,50 @@ fn in_list<T: Tuple + ?Sized>(operand: &Expr, list: &[Expr], tuple: &T, context:
     Ok(if unknown { Value::Null } else { Value::Bool(false) })
 }
 
+/// The comparison with all elements of an array, if it is a question of whether a value is among them that a set can tell.
+fn hashed_elements(
+    value: &Value,
+    comparison: Comparison,
+    array: &Arc<Expr>,
+    all: bool,
+    context: &EvalContext<'_>,
+) -> Option<Value> {
+    let sets = context.lists.filter(|_| !value.is_null())?;
+    match (comparison, all) {
+        (Comparison::Equal, false) => Some(sets.find(List::Array(array), value, context)?.into()),
+        (Comparison::NotEqual, true) => Some(match sets.find(List::Array(array), value, context)? {
+            Membership::Yes => Value::Bool(false),
+            Membership::No => Value::Bool(true),
+            Membership::Unknown => Value::Null,
+        }),
+        _ => None,
+    }
+}
+
+impl From<Membership> for Value {
+    /// The result of `IN`.
+    fn from(membership: Membership) -> Value {
+        match membership {
+            Membership::Yes => Value::Bool(true),
+            Membership::No => Value::Bool(false),
+            Membership::Unknown => Value::Null,
+        }
+    }
+}
+
 fn compare_elements(value: &Value, comparison: Comparison, array: &Value, all: bool) -> Result<Value> {
     let array = match array {
         Value::Null => return Ok(Value::Null),
         Value::Array(array) => array,
         other => return Err(Error::internal(format!("an array of type {}", other.data_type()))),
     };
+    if value.is_null() {
+        return Ok(if array.items.is_empty() {
+            Value::Bool(all)
+        } else {
+            Value::Null
+        });
+    }
     let mut unknown = false;
     for element in &array.items {
         match compare(comparison, value, element)? {

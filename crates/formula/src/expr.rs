@@ -6,6 +6,7 @@
 
 use crate::functions::Function;
 use rubato_base::{ColumnType, DataType, Value};
+use std::sync::Arc;
 
 /// A typed scalar expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,7 @@ pub enum Expr {
         otherwise: Box<Expr>,
     },
     /// `expr IN (list)`, three-valued.
-    InList(Box<Expr>, Vec<Expr>),
+    InList(Box<Expr>, Arc<Vec<Expr>>),
     /// `operand comparison ANY (array)`, or with `all` `ALL (array)`; three-valued.
     CompareElements {
         /// What is compared.
@@ -51,7 +52,7 @@ pub enum Expr {
         /// With each element.
         comparison: Comparison,
         /// The array.
-        array: Box<Expr>,
+        array: Arc<Expr>,
         /// Whether the comparison must hold for every element, in place of one.
         all: bool,
     },

@@ -25,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod lists;
 mod step;
 mod types;
 mod visit;
@@ -36,13 +37,17 @@ pub use cast::{
     build_comparison, build_elements_comparison, cast_expr, cast_value, cast_volatility, comparable, no_cast,
 };
 pub use change::{Change, ColumnChange, Computation, Formula};
-pub use context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, SessionFact};
+pub use context::{
+    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, RelationSizes, SessionFact,
+    SizePart,
+};
 pub use evaluate::{Tuple, compare};
 pub use expr::{Comparison, Expr};
 pub use functions::{
     ArgumentType, Function, FunctionEntry, Resolved, Volatility, all_functions, function_exists, like_prefix,
     resolve_function, resolve_operator,
 };
+pub use lists::ListSets;
 pub use types::{
     CastContext, Category, can_cast, category, common_type, comparison_type, is_binary_coercible, is_preferred,
 };

@@ -5,6 +5,7 @@ use crate::context::EvalContext;
 use crate::expr::Expr;
 use crate::functions::Volatility;
 use rubato_base::{ColumnSet, Value};
+use std::sync::Arc;
 
 impl Expr {
     /// Calls `visit` with every direct operand.
@@ -58,11 +59,11 @@ impl Expr {
             }
             Expr::CompareElements { operand, array, .. } => {
                 visit(operand);
-                visit(array);
+                visit(Arc::make_mut(array));
             }
             Expr::InList(operand, list) => {
                 visit(operand);
-                list.iter_mut().for_each(visit);
+                Arc::make_mut(list).iter_mut().for_each(visit);
             }
         }
     }

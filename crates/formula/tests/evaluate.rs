@@ -114,7 +114,11 @@ fn lists_nulls_and_distinctness() {
             .collect::<Vec<_>>()
     };
     let within = |value: Option<i32>, values: &[Option<i32>]| {
-        evaluate(&Expr::InList(Box::new(list(&[value]).remove(0)), list(values))).unwrap()
+        evaluate(&Expr::InList(
+            Box::new(list(&[value]).remove(0)),
+            Arc::new(list(values)),
+        ))
+        .unwrap()
     };
     assert_eq!(within(Some(1), &[Some(2), Some(1)]), Value::Bool(true));
     assert_eq!(within(Some(1), &[Some(2)]), Value::Bool(false));
@@ -143,7 +147,7 @@ fn comparisons_with_elements_survive_their_codec() {
         let expr = Expr::CompareElements {
             operand: Box::new(literal(Value::Int8(1))),
             comparison,
-            array: Box::new(literal(Value::Array(Arc::new(array.clone())))),
+            array: Arc::new(literal(Value::Array(Arc::new(array.clone())))),
             all,
         };
         let mut bytes = Vec::new();
@@ -159,7 +163,7 @@ fn blanks_of_char_do_not_count_in_lists_either() {
     let padded = (literal(Value::text("ab   ")), DataType::Char);
     let [left, right] = comparable("=", padded, (literal(Value::text("ab ")), DataType::Unknown)).unwrap();
     assert_eq!(
-        evaluate(&Expr::InList(Box::new(left), vec![right])).unwrap(),
+        evaluate(&Expr::InList(Box::new(left), Arc::new(vec![right]))).unwrap(),
         Value::Bool(true)
     );
     let error = comparable(
@@ -230,6 +234,8 @@ fn session_functions_see_the_context_and_nothing_else() {
         text: &text,
         statement_time_us: 9,
         environment: &session,
+        lists: None,
+        sizes: None,
     };
     let value = |expr: Expr| expr.evaluate(&(), &context).unwrap();
     assert_eq!(value(call("now", &[])), Value::TimestampTz(86_400_000_005));
@@ -269,6 +275,8 @@ fn binding_replaces_what_is_fixed_for_one_execution() {
         text: &text,
         statement_time_us: 9,
         environment: &session,
+        lists: None,
+        sizes: None,
     };
     let next = call("nextval", &[(literal(Value::text("s")), DataType::Text)]);
     let sum = |left: Expr, right: Expr| {

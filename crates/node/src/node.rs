@@ -6,6 +6,7 @@ use crate::errors::{log_error, write_refusal};
 use crate::laying::Laying;
 use crate::memory::{FILLED_SHARE, RowsBound};
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
+use crate::relay::EPOCH_2000_US;
 use crate::source::StoredTables;
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
@@ -13,6 +14,7 @@ use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::executor::Limits;
+use rubato_sql::insight::STORED_BYTES;
 use rubato_sql::partition::Partition;
 use rubato_sql::session::{PLANS_MAX_DEFAULT, PlanCache};
 use rubato_stages::worker::WakeHandle;
@@ -114,6 +116,8 @@ pub(crate) struct Shared {
     force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
     statements: AtomicU64,
+    /// When it was opened, in microseconds since 2000.
+    pub(crate) started_us: i64,
     /// What rows in memory take, as of the last step.
     pub(crate) memory_bytes: AtomicUsize,
     /// What they may take.
@@ -266,6 +270,7 @@ impl Shared {
             ("log_forces", log.forces),
             ("log_bytes", log.bytes),
             ("log_records", log.records),
+            (STORED_BYTES, self.store.bytes_used().unwrap_or(0)),
         ];
         numbers.map(|(name, number)| (name, number as i64)).to_vec()
     }
@@ -330,6 +335,7 @@ impl Node {
             log_end: recovered.log_end,
             force_again_at_us: AtomicI64::new(0),
             statements: AtomicU64::new(0),
+            started_us: (settings.clock_us)() - EPOCH_2000_US,
             memory_bytes: AtomicUsize::new(0),
             rows_bound: RowsBound::new(settings.memory_bytes),
         };

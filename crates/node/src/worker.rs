@@ -214,6 +214,10 @@ impl StatementWorker for NodeWorker {
             user: start.user,
             database: start.database,
             backend_id: (start.session.0 & 0x7fff_ffff) as i32,
+            remote: start.remote,
+            local: start.local,
+            signals: start.signals,
+            node_started_us: self.shared.started_us,
         };
         let id = partition_session(start.session, self.index);
         // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.

@@ -112,6 +112,12 @@ impl FormulaDatabase {
         }
     }
 
+    /// What the rows of a table in memory take with their keys, about: a sample of them is looked at. 0 if there is no such storage.
+    pub fn table_bytes(&self, table: TableId) -> usize {
+        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        held.map_or(0, Table::content_bytes)
+    }
+
     /// Whether the storage is declared.
     pub fn has_table(&self, table: TableId) -> bool {
         self.tables.get(table.0 as usize).is_some_and(Option::is_some)

@@ -10,7 +10,7 @@ use crate::laying::Laying;
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
 use crate::undecided::Retained;
-use rubato_base::{Key, Lsn, Result, TableId, Timestamp};
+use rubato_base::{Key, Lsn, Result, Row, TableId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
@@ -31,6 +31,9 @@ pub(crate) enum FlushFrom {
     Deletions(Bound<Key>),
     Items(Bound<Key>),
 }
+
+/// Rows at each end of a table that say how large its rows are.
+const SAMPLED_ROWS: usize = 256;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -312,6 +315,26 @@ impl Table {
             *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
         }
         folded.failures
+    }
+
+    /// What keys and newest committed rows have in bytes: of a large table as its first and last rows have.
+    pub(crate) fn content_bytes(&self) -> usize {
+        let content = |slot: &Slot| {
+            let item = self.item(*slot);
+            let row = |row: &Row| item.key.as_bytes().len() + row.as_bytes().len();
+            item.row.as_ref().map_or(0, row)
+        };
+        let count = self.map.len();
+        if count <= 2 * SAMPLED_ROWS {
+            return self.map.values().map(content).sum();
+        }
+        let ends = self
+            .map
+            .values()
+            .take(SAMPLED_ROWS)
+            .chain(self.map.values().rev().take(SAMPLED_ROWS));
+        let sampled: usize = ends.map(content).sum();
+        (sampled as u128 * count as u128 / (2 * SAMPLED_ROWS) as u128) as usize
     }
 
     /// What all items cost, for taking a dropped table off the account.

@@ -15,6 +15,9 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Sessions that have ended are forgotten when there are so many more entries than there were sessions at the last look.
 const SWEEP_SLACK: usize = 64;
 
+/// The figure of the node that says what its store takes on the disk.
+pub const STORED_BYTES: &str = "stored_bytes";
+
 /// Named figures of the node, read when somebody asks. It must not take the partition: whoever asks holds it.
 pub type NodeCounters = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 

@@ -25,6 +25,8 @@ pub struct Plan {
     pub table_versions: Vec<(String, u64)>,
     /// Whether the statement cannot write (not even by `nextval`).
     pub read_only: bool,
+    /// Whether it asks how large relations are.
+    pub asks_sizes: bool,
 }
 
 impl Plan {
@@ -163,6 +165,8 @@ pub enum Access {
     Range(RangeAccess),
     /// Rows of several ranges of one key, each once, in the key's order.
     Ranges(RangesAccess),
+    /// Rows that one of several ways leads to (an OR whose branches use different keys), each once, in no order.
+    Union(Vec<Access>),
     /// Every row, in key order (`reverse` for ORDER BY ... DESC served by it).
     Full {
         /// Whether from the last key to the first.

@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Table};
 use crate::plan::{Plan, SelectPlan};
 use rubato_base::DataType;
+use rubato_formula::Expr;
 use std::sync::Arc;
 
 /// A statement after binding.
@@ -196,6 +197,8 @@ pub struct CopyStatement {
     pub force_null: Vec<usize>,
     /// Places in the data where the null string is a text (csv, FROM).
     pub force_not_null: Vec<usize>,
+    /// FROM: what a row must satisfy to be taken, over the table's columns.
+    pub filter: Option<Expr>,
 }
 
 /// The format of COPY.

@@ -11,6 +11,7 @@ mod relations;
 mod values;
 
 pub(crate) use definitions::quoted;
+pub(crate) use values::DATABASES;
 
 use crate::binder::{Hidden, ScopeColumn};
 use crate::catalog::Catalog;
@@ -33,6 +34,11 @@ const RUBATO: u32 = 13_001;
 const OWNER: u32 = 10;
 /// Its name.
 const OWNER_NAME: &str = "rubato";
+
+/// Whether this is the number of a system table.
+pub(crate) fn has_number(number: i64) -> bool {
+    tables().any(|table| i64::from(table.oid) == number)
+}
 
 /// A system table.
 pub(crate) struct SystemTable {

@@ -5,6 +5,7 @@
 
 use rubato_base::{Lsn, Result, SessionId};
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 /// Wakes a worker's thread from any other thread, at any time; several wakes may be seen as one.
@@ -32,8 +33,38 @@ pub struct SessionStart {
     pub settings: Vec<(String, String)>,
     /// Where the client is, for logs and `pg_stat_activity`.
     pub peer: String,
+    /// The end of the connection at the server.
+    pub local: Option<Endpoint>,
+    /// The client's end of the connection; `None` in process.
+    pub remote: Option<Endpoint>,
+    /// Reaches the other sessions.
+    pub signals: Option<Arc<dyn Signals>>,
     /// What the server says of itself: settings that SHOW tells and nobody can change, by name.
     pub server: Arc<[(String, String)]>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address, without the port.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// What one session may have another do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// To give up its statement, as if its client had asked for that.
+    Cancel,
+    /// To end.
+    Terminate,
+}
+
+/// Reaches sessions by the numbers that clients know them by. May be used from any thread, and waits for nobody.
+pub trait Signals: fmt::Debug + Send + Sync {
+    /// Passes a signal on; `false` if there is no such session.
+    fn signal(&self, process_id: i32, signal: Signal) -> bool;
 }
 
 /// Why running work is to be given up.

@@ -49,4 +49,37 @@ begin;
 \.
 rollback;
 select count(*) from line where id = 20;
-drop table line;
+
+create table chosen (a int not null, b text default 'd', n int check (n > 0));
+\copy chosen (a, b) from stdin where a > 1
+1	x
+2	y
+3	z
+\.
+\copy chosen (a, n) from stdin where n > 0
+1	-5
+\N	0
+5	7
+\.
+\copy chosen (a, n) from stdin where a is not null
+\N	1
+6	1
+\.
+\copy chosen (a, b) from stdin with (format csv, header) where b like 'q%' and chosen.n is null
+a,b
+7,qq
+8,r
+9,qr
+\.
+\copy chosen (a) from stdin where b = 'd' and 10 / a > 1
+1
+0
+\.
+\copy chosen from '/dev/null' where count(*) > 1
+\copy chosen from '/dev/null' where a
+\copy chosen from '/dev/null' where nothing = 1
+\copy chosen from '/dev/null' where a = 1 and
+copy chosen to stdout where a = 1;
+copy (select 1) to stdout where true;
+select * from chosen order by a;
+drop table line, chosen;

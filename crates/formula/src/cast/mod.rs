@@ -243,7 +243,7 @@ pub fn build_elements_comparison(
     Ok(Expr::CompareElements {
         operand: Box::new(prepared(operand, common)?),
         comparison,
-        array: Box::new(prepared((array, array_type), common)?),
+        array: Arc::new(prepared((array, array_type), common)?),
         all,
     })
 }

@@ -3,7 +3,7 @@
 use super::FunctionEntry;
 use super::Implementation;
 use super::argument::{entry, typed};
-use crate::context::{EvalContext, SessionFact};
+use crate::context::{EvalContext, SessionFact, SizePart};
 use ecow::EcoString;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 
@@ -68,6 +68,38 @@ fn size_pretty(bytes: i64) -> EcoString {
     EcoString::from(format!("{} PB", (size + size.signum()) / 2))
 }
 
+/// Nobody waits for the end of the other session: a timeout is only checked.
+fn terminate(context: &EvalContext<'_>, process: i32, timeout_ms: i64) -> Result<bool> {
+    if timeout_ms < 0 {
+        let message = "\"timeout\" must not be negative";
+        return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+    }
+    context.environment.signal(process, true)
+}
+
+fn relation_size(arguments: &[Value], context: &EvalContext<'_>, part: SizePart) -> Result<Value> {
+    let (Some(sizes), [relation]) = (context.sizes, arguments) else {
+        return Ok(Value::Null);
+    };
+    Ok(sizes.relation(relation, part)?.map_or(Value::Null, Value::Int8))
+}
+
+fn database_size(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    let (Some(sizes), [database]) = (context.sizes, arguments) else {
+        return Ok(Value::Null);
+    };
+    Ok(sizes.database(database)?.map_or(Value::Null, Value::Int8))
+}
+
+macro_rules! size {
+    ($name:literal ($argument:ident), $part:ident) => {
+        entry!($name ($argument) -> Int8, Implementation::Context(|arguments, c| {
+            relation_size(arguments, c, SizePart::$part)
+        }))
+        .volatile()
+    };
+}
+
 macro_rules! fact {
     ($name:literal -> $result:ident, $fact:ident) => {
         entry!($name () -> $result, typed!(with c || c.environment.fact(SessionFact::$fact))).stable()
@@ -116,7 +148,19 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     fact!("session_user" -> Name, SessionUser),
     fact!("pg_backend_pid" -> Int4, BackendId),
     fact!("inet_server_port" -> Int4, ServerPort),
+    fact!("inet_server_addr" -> Text, ServerAddress),
+    fact!("inet_client_addr" -> Text, ClientAddress),
+    fact!("inet_client_port" -> Int4, ClientPort),
     fact!("pg_postmaster_start_time" -> TimestampTz, StartTime),
+    fact!("pg_conf_load_time" -> TimestampTz, StartTime),
+    entry!("pg_cancel_backend" (Int4) -> Bool, typed!(with c |process: i32| c.environment.signal(process, false)))
+        .volatile(),
+    entry!("pg_terminate_backend" (Int4) -> Bool, typed!(with c |process: i32| c.environment.signal(process, true)))
+        .volatile(),
+    entry!("pg_terminate_backend" (Int4, Int8) -> Bool, typed!(with c |process: i32, timeout_ms: i64| {
+        terminate(c, process, timeout_ms)
+    }))
+    .volatile(),
     entry!("pg_current_xact_id" () -> Int8, typed!(with c || c.environment.transaction_id())).stable(),
     entry!("pg_current_xact_id_if_assigned" () -> Int8, typed!(with c || c.environment.assigned_transaction_id()))
         .stable(),
@@ -145,6 +189,16 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
         .volatile(),
     entry!("format_type" (Oid, Int4) -> Text, Implementation::Many(format_type)).lenient(),
     entry!("pg_size_pretty" (Int8) -> Text, typed!(|bytes: i64| size_pretty(bytes))),
+    size!("pg_relation_size"(Oid), Own),
+    size!("pg_relation_size"(Text), Own),
+    size!("pg_table_size"(Oid), Own),
+    size!("pg_table_size"(Text), Own),
+    size!("pg_indexes_size"(Oid), Indexes),
+    size!("pg_indexes_size"(Text), Indexes),
+    size!("pg_total_relation_size"(Oid), Total),
+    size!("pg_total_relation_size"(Text), Total),
+    entry!("pg_database_size" (Name) -> Int8, Implementation::Context(database_size)).volatile(),
+    entry!("pg_database_size" (Oid) -> Int8, Implementation::Context(database_size)).volatile(),
     entry!("pg_encoding_to_char" (Int4) -> Name, typed!(|encoding: i32| if encoding == 6 { "UTF8" } else { "" }))
         .stable(),
     entry!("pg_get_userbyid" (Oid) -> Name, typed!(with c |_oid: i64| c.environment.fact(SessionFact::CurrentUser)))
@@ -175,13 +229,5 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     catalog!("pg_get_viewdef" (Oid) -> Text),
     catalog!("pg_get_viewdef" (Oid, Bool) -> Text),
     catalog!("pg_get_serial_sequence" (Text, Text) -> Text),
-    catalog!("pg_relation_size" (Oid) -> Int8),
-    catalog!("pg_relation_size" (Text) -> Int8),
-    catalog!("pg_table_size" (Oid) -> Int8),
-    catalog!("pg_table_size" (Text) -> Int8),
-    catalog!("pg_indexes_size" (Oid) -> Int8),
-    catalog!("pg_total_relation_size" (Oid) -> Int8),
-    catalog!("pg_total_relation_size" (Text) -> Int8),
-    catalog!("pg_database_size" (Name) -> Int8),
     catalog!("pg_relation_is_publishable" (Oid) -> Bool),
 ];

@@ -1,5 +1,6 @@
 //! Sessions as their clients see them: every answer, in order, and what one session's doing does to the others.
 
+mod administration;
 mod advisory;
 mod answers;
 mod column_types;
@@ -8,6 +9,7 @@ mod cursors;
 mod deferrable;
 mod drivers;
 mod foreign_keys;
+mod lists;
 mod portals;
 mod prepared;
 mod queue;

@@ -92,7 +92,7 @@ fn condition(dice: &mut Dice) -> String {
     let (one, two, three) = (whole(dice), whole(dice), whole(dice));
     let (w, d) = (dice.roll(3), dice.roll(4));
     let comparison = dice.pick(&["<", "<=", ">", ">=", "="]);
-    match dice.roll(30) {
+    match dice.roll(36) {
         0 => format!("(w, d) in (({w}, {d}), (0, {d}), (1, 2))"),
         1 => format!("w = {w} and d in ({d}, 1, {d}) and id = {}", dice.roll(200)),
         2 => format!("w in (0, {w}) and d in ({d}, 2) and id between {one} and 50"),
@@ -178,6 +178,15 @@ fn condition(dice: &mut Dice) -> String {
             value(dice, "at")
         ),
         28 => format!("k not in ({one}, {two}) and k is not null and k < 6"),
+        29 => format!(
+            "k = {one} or v = {} or (w = 1 and d = {d} and id < 50)",
+            value(dice, "v")
+        ),
+        30 => format!("(b = {one} and id > 20) or s in ({two}, {three}) or c like 'a%'"),
+        31 => format!("k = any ('{{{one}, {two}}}'::int[]) or n = {three}.5 or day is null"),
+        32 => format!("(k = {one} or v = 'ab') and (s = {two} or b between {two} and {three} or d = {d})"),
+        33 => format!("(w, d, id) in (({w}, {d}, {one}), (1, 2, {two})) or k between {two} and {three} or r = {one}.5"),
+        34 => format!("(k = {one} or b = {two} or k = {three} or s is null) and id > 30"),
         _ => format!("(k, id) > ({one}, {}) and k < 7", dice.roll(100)),
     }
 }
@@ -355,6 +364,9 @@ fn what_appears_in_a_range_conflicts_and_what_appears_between_does_not() {
         "w = 1 and d in (10, 30)",
         "(w, d) in ((1, 10), (1, 30))",
         "(k, id) > (29, 5)",
+        "k = 30 or v like 'x%'",
+        "v in ('z', 'xb') or (w = 1 and d = 10)",
+        "(w = 1 and d = 30) or k = 10",
     ];
     for condition in conditions {
         for (inside, value) in [(true, 30), (false, 20)] {
@@ -446,4 +458,62 @@ fn a_list_of_thousands_of_values_is_looked_up_in_an_index() {
         &format!("update t set k = -k where k = any ('{{{list}}}') and id > 100"),
     );
     assert!(updated.iter().any(|line| line.starts_with("C UPDATE 3")), "{updated:?}");
+}
+
+/// An OR whose branches use different keys goes each branch's way, and gives what several of them lead to once.
+#[test]
+fn an_or_over_different_keys_is_the_union_of_their_ways() {
+    let mut world = World::new(1);
+    world.must(
+        0,
+        "create table t (id int primary key, name text, k int); create index on t (name); create index on t (k)",
+    );
+    world.must(
+        0,
+        "insert into t select g, 'n' || g, g % 1000 from generate_series(1, 20000) g",
+    );
+    for (condition, way, rows, lookups) in [
+        (
+            "id = 5 or name = 'n5' or name = 'n77'",
+            "by key (id = 5) or by index t_name_idx (name in ('n5', 'n77'))",
+            "5 77",
+            2..12,
+        ),
+        (
+            "id in (7, 8) or k = 7 and id < 2000",
+            "by 2 keys (id) in ((7), (8)) or by index",
+            "7 8 1007",
+            2..60,
+        ),
+        (
+            "id between 100 and 102 or name = 'n101'",
+            "by key range (id >= 100, id <= 102) or by index",
+            "100 101 102",
+            3..12,
+        ),
+    ] {
+        let read = world.rows(0, &format!("select id from t where {condition} order by id"));
+        assert_eq!(read.join(" "), rows, "{condition}");
+        let explained = world.rows(0, &format!("explain analyze select id from t where {condition}"));
+        let known =
+            ["name = 'n5'", "k = 7"].iter().any(|term| explained[0].contains(term)) || explained[0].contains(" or by ");
+        assert!(known, "{explained:?}");
+        let figure = explained[0]
+            .split("rows read ")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next());
+        let looked_at: usize = figure.and_then(|figure| figure.parse().ok()).expect("rows read");
+        assert!(lookups.contains(&looked_at), "{condition}: {explained:?} {way}");
+        let updated = world.must(0, &format!("update t set k = -1, name = name || '!' where {condition}"));
+        let count = rows.split(' ').count();
+        assert!(
+            updated.contains(&format!("C UPDATE {count}")),
+            "{condition}: {updated:?}"
+        );
+        let deleted = world.must(0, &format!("begin; delete from t where {condition}; rollback"));
+        assert!(deleted.iter().any(|line| line.starts_with("C DELETE")), "{deleted:?}");
+    }
+    // What leads to most of the table is a scan.
+    let explained = world.rows(0, "explain select * from t where id > 5 or k < 900");
+    assert!(explained[0].contains("by full scan"), "{explained:?}");
 }

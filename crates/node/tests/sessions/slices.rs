@@ -252,3 +252,92 @@ fn a_long_statement_that_is_refused_runs_again_by_itself() {
         [format!("{ROWS}|50")]
     );
 }
+
+/// A series is made as it is read: however long it is, others have their turn, it can be cancelled, and nothing of it is held.
+#[test]
+fn a_series_without_end_holds_nobody_up() {
+    let settings = NodeSettings {
+        memory_bytes: 4 << 20,
+        ..NodeSettings::default()
+    };
+    for sql in [
+        "select count(*) from generate_series(1, 9000000000000000000)",
+        "select count(*) from generate_series(1, 9000000000000000000, 0.5) g where g < 0",
+        "select g from generate_series(1, 9000000000000000000) g where g < 0 limit 1",
+        "select max(a + b) from generate_series(1, 3) a, generate_series(1, 9000000000000000000) b",
+    ] {
+        for timeout in [false, true] {
+            let mut world = World::with(2, settings);
+            world.must(0, "create table small (n int); insert into small values (1)");
+            if timeout {
+                world.must(0, "set statement_timeout = '5s'");
+            }
+            world.send(0, [query(sql)]);
+            for _ in 0..300 {
+                world.send(1, [query("select n from small")]);
+                world.turn();
+                assert!(world.is_idle(1) && !world.is_idle(0), "{sql}");
+            }
+            match timeout {
+                true => world.pass(6_000_000),
+                false => world.cancel(0, CancelReason::ClientRequest),
+            }
+            world.turn();
+            assert!(world.is_idle(0), "{sql} goes on");
+            let said = world.said(0);
+            assert!(said.iter().any(|line| line.starts_with("E 57014")), "{sql}: {said:?}");
+        }
+    }
+}
+
+/// Answers are those of PostgreSQL 15.
+#[test]
+fn a_series_gives_what_postgresql_gives() {
+    let mut world = World::new(1);
+    for (from, expected) in [
+        ("generate_series(1, 9000000000000000000) g limit 2", "1 2"),
+        (
+            "generate_series(9223372036854775806, 9223372036854775807) g",
+            "9223372036854775806 9223372036854775807",
+        ),
+        ("generate_series(2147483646, 2147483647) g", "2147483646 2147483647"),
+        ("generate_series(5, 1, -2) g", "5 3 1"),
+        ("generate_series(1, 3, -1) g", ""),
+        ("generate_series(1, null) g", ""),
+        ("generate_series(1, 2.5) g", "1 2"),
+        ("generate_series(1, 2, 0.5) g", "1 1.5 2.0"),
+        (
+            "generate_series(1, 2) a left join generate_series(2, 3) g on a = g order by a",
+            " 2",
+        ),
+        (
+            "generate_series(1, 2) a, generate_series(1, 3) g where a < g order by a, g",
+            "2 3 3",
+        ),
+    ] {
+        assert_eq!(
+            world.rows(0, &format!("select g from {from}")).join(" "),
+            expected,
+            "{from}"
+        );
+    }
+    assert_eq!(
+        world.rows(0, "select count(*), sum(i) from generate_series(1, 1e6::int8) t(i)"),
+        ["1000000|500000500000"]
+    );
+    for (from, error) in [
+        ("generate_series(1, 3, 0)", "E 22023 step size cannot equal zero"),
+        ("generate_series(1.0, 'NaN')", "E 22023 stop value cannot be NaN"),
+        (
+            "generate_series(1.0, 2, 'infinity')",
+            "E 22023 step size cannot be infinity",
+        ),
+        (
+            "generate_series('infinity'::numeric, 2)",
+            "E 22023 start value cannot be infinity",
+        ),
+    ] {
+        let said = world.ask(0, &format!("select * from {from}"));
+        assert!(said.iter().any(|line| line == error), "{from}: {said:?}");
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) struct Connection<S> {
     pub(crate) held: bool,
     /// The client wants what runs to be cancelled, while that waits here for its answers to be sent.
     pub(crate) cancelled: bool,
+    /// The connection is to end.
+    pub(crate) is_unwanted: bool,
     /// When the connection ends if the client stays silent.
     pub(crate) idle_until_us: Option<i64>,
     /// The last request given to the engine ends the session.
@@ -79,6 +81,7 @@ impl<S> Connection<S> {
             queued: false,
             held: false,
             cancelled: false,
+            is_unwanted: false,
             idle_until_us: None,
             terminating: false,
             input: Vec::new(),

@@ -150,7 +150,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Waits;
         };
-        if self.stopping.is_some() {
+        if self.stopping.is_some() || connection.is_unwanted {
             let message = "terminating connection due to administrator command";
             connection.requests.clear();
             connection.fatal = Some(Error::new(SqlState::ADMIN_SHUTDOWN, message));

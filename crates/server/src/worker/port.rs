@@ -13,6 +13,8 @@ pub(crate) enum Letter {
     Connection(TcpStream, SocketAddr),
     /// A client asked to cancel what a session runs.
     Cancel(SessionId),
+    /// Somebody wants a session to end.
+    Terminate(SessionId),
     /// The sending thread has sent a connection's answer, for which the worker waits.
     Sent(usize, SessionId),
     /// It could send only a part of it; here is the rest.

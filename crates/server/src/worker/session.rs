@@ -3,13 +3,16 @@
 use super::connection::{Phase, pg};
 use super::flow::Progress;
 use super::shared::is_loopback;
+use super::transport::Transport;
 use super::{SqlWorker, WireRefusal, WorkerLoop};
 use crate::login::{LoginRules, LoginStep};
 use crate::wire::startup::StartupParameters;
 use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder, TransactionStatus};
-use rubato_stages::worker::{CancelReason, SessionStart, Work, WorkOf};
+use rubato_stages::worker::{CancelReason, Endpoint, SessionStart, Signals, Work, WorkOf};
 use std::cmp::Reverse;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// The version that clients read: drivers look at the number in front.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Rubato ", env!("CARGO_PKG_VERSION"), ")");
@@ -132,7 +135,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Over;
         };
-        let (session, peer) = (connection.session, connection.peer.to_string());
+        let (session, remote) = (connection.session, connection.peer);
+        let local = connection.transport.as_ref().and_then(Transport::local);
         let mut responder = match self.responder(index) {
             Some(_) => match self
                 .connections
@@ -153,7 +157,10 @@ impl<W: SqlWorker> WorkerLoop<W> {
             user: asked.user,
             database: asked.database,
             settings: asked.settings,
-            peer,
+            peer: remote.to_string(),
+            remote: Some(endpoint(remote)),
+            local: local.map(endpoint),
+            signals: Some(Arc::clone(&self.shared) as Arc<dyn Signals>),
             server: std::sync::Arc::clone(&self.shared.shown),
         };
         let opened = self.engine.open_session(start, &mut responder);
@@ -235,6 +242,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
     }
 
+    /// Somebody wants the session to end: what it runs is given up, and then it is told so.
+    pub(super) fn terminate(&mut self, session: SessionId) {
+        self.engine.cancel(session, CancelReason::Shutdown);
+        let mut connections = self.connections.iter_mut();
+        if let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) {
+            connection.is_unwanted = true;
+            self.enqueue(index);
+        }
+    }
+
     /// Ends the session, rolling back what is open, after saying `error`.
     pub(super) fn end_session(&mut self, index: usize, error: Option<Error>) -> Progress {
         if let Some(error) = &error
@@ -283,6 +300,13 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return self.rest(index);
         }
         self.advance(index, now_us);
+    }
+}
+
+fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint {
+        address: address.ip().to_canonical().to_string(),
+        port: address.port(),
     }
 }
 

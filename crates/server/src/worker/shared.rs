@@ -6,7 +6,9 @@ use crate::scram::random;
 use crate::settings::ServerSettings;
 use crate::tls::TlsSettings;
 use rubato_base::{Result, SessionId};
+use rubato_stages::worker::{Signal, Signals};
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,6 +144,12 @@ impl Shared {
         }
     }
 
+    /// The worker of a session, and the session.
+    fn find(&self, process_id: i32) -> Option<(usize, SessionId)> {
+        let sessions = self.sessions();
+        sessions.get(&process_id).map(|found| (found.worker, found.session))
+    }
+
     fn sessions(&self) -> MutexGuard<'_, HashMap<i32, Registered>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,6 +177,25 @@ impl Shared {
     /// Whether even telling so is too much.
     pub(crate) fn is_overrun(&self) -> bool {
         self.counters.connections.load(Relaxed) >= self.settings.connections_max + REFUSALS_MAX
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl Signals for Shared {
+    fn signal(&self, process_id: i32, signal: Signal) -> bool {
+        let Some((worker, session)) = self.find(process_id) else {
+            return false;
+        };
+        self.ports[worker].send(match signal {
+            Signal::Cancel => Letter::Cancel(session),
+            Signal::Terminate => Letter::Terminate(session),
+        });
+        true
     }
 }
 

@@ -3,6 +3,7 @@
 use mio::net::TcpStream;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
@@ -37,6 +38,11 @@ impl Transport {
             Transport::Plain(socket) => socket,
             Transport::Tls(tls) => &tls.socket,
         }
+    }
+
+    /// The server's end of the connection, if the system knows it.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.socket().local_addr().ok()
     }
 
     /// Goes on under TLS.

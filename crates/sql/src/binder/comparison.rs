@@ -4,11 +4,13 @@ use super::expression::{ExpressionBinder, and, boolean, not_if, or};
 use super::located;
 use super::typed::Typed;
 use super::types::bind_type;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
-    CastContext, Comparison, Expr, build_comparison, build_elements_comparison, comparable, comparison_type,
+    CastContext, Comparison, Expr, build_comparison, build_elements_comparison, common_type, comparable,
+    comparison_type,
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned};
+use std::sync::Arc;
 
 impl ExpressionBinder<'_> {
     /// A comparison of two operands.
@@ -85,46 +87,72 @@ impl ExpressionBinder<'_> {
         located(self.context, operand_span, self.in_items(operand, items, negated))
     }
 
-    /// `operand IN (items)`. The parameters and literals of unknown type among them take the others' type.
+    /// `operand IN (items)`. Several items that read no column meet in one type, together with the operand, as in PostgreSQL:
+    /// `real_column IN (1.1, 2.2)` compares with values of `real`. Where there is no such type, and for the other items, each
+    /// comparison stands for itself.
     pub(super) fn in_items(&self, operand: Typed, items: Vec<Typed>, negated: bool) -> Result<Typed> {
-        let own = self.context.type_of(&operand);
-        let known = std::iter::once(&operand)
-            .chain(&items)
-            .map(|typed| self.context.type_of(typed));
-        let hint = known
-            .clone()
-            .find(|data_type| *data_type != DataType::Unknown)
-            .unwrap_or(DataType::Text);
-        let operand = if own == DataType::Unknown {
-            Typed::new(self.context.coerce(operand, hint, CastContext::Implicit)?, hint)
-        } else {
-            operand
+        let (listed, others): (Vec<Typed>, Vec<Typed>) = items.into_iter().partition(|item| item.expr.is_constant());
+        let mut pairs = match self.list_type(&operand, &listed) {
+            Some(common) => self.list_pairs(&operand, listed, common)?,
+            None => self.single_pairs(&operand, listed)?,
         };
-        let own = self.context.type_of(&operand);
-        let mut pairs = Vec::with_capacity(items.len());
-        for item in items {
-            let (left, right) = self.unify(
-                Typed {
-                    data_type: own,
-                    ..operand.clone()
-                },
-                item,
-            )?;
-            pairs.push(comparable("=", left, right)?);
-        }
+        let listed = pairs.len();
+        pairs.extend(self.single_pairs(&operand, others)?);
         if !negated && pairs.len() == 1 {
             // A list of one is an equality.
-            let equality = pairs.into_iter().map(|[left, right]| equality(left, right));
-            return Ok(boolean(or(equality.collect())));
+            return Ok(boolean(or(pairs.into_iter().map(equality).collect())));
         }
-        let shared = pairs.first().map(|[left, _]| left.clone());
-        let expr = match shared {
-            Some(left) if pairs.iter().all(|[other, _]| *other == left) => {
-                Expr::InList(Box::new(left), pairs.into_iter().map(|[_, right]| right).collect())
-            }
-            _ => or(pairs.into_iter().map(|[left, right]| equality(left, right)).collect()),
+        let has_same_left = |pairs: &[[Expr; 2]]| pairs.windows(2).all(|pair| pair[0][0] == pair[1][0]);
+        let expr = if has_same_left(&pairs) {
+            in_list(pairs)
+        } else if has_same_left(&pairs[..listed]) && listed > 1 {
+            let rest = pairs.split_off(listed);
+            or(std::iter::once(in_list(pairs))
+                .chain(rest.into_iter().map(equality))
+                .collect())
+        } else {
+            or(pairs.into_iter().map(equality).collect())
         };
         Ok(boolean(not_if(negated, expr)))
+    }
+
+    /// The type that several items of a list are given; `None` if each is compared by itself.
+    fn list_type(&self, operand: &Typed, items: &[Typed]) -> Option<DataType> {
+        let types: Vec<DataType> = std::iter::once(operand)
+            .chain(items)
+            .map(|typed| self.context.type_of(typed))
+            .collect();
+        common_type("IN", &types).ok().filter(|_| items.len() > 1)
+    }
+
+    fn list_pairs(&self, operand: &Typed, items: Vec<Typed>, common: DataType) -> Result<Vec<[Expr; 2]>> {
+        let operand = self.known_operand(operand.clone(), common)?;
+        let pair = |item: Typed| {
+            let item = self.context.coerce(item, common, CastContext::Implicit)?;
+            comparable("=", (operand.expr.clone(), operand.data_type), (item, common))
+        };
+        items.into_iter().map(pair).collect()
+    }
+
+    fn single_pairs(&self, operand: &Typed, items: Vec<Typed>) -> Result<Vec<[Expr; 2]>> {
+        let pair = |item: Typed| {
+            let (left, right) = self.unify(operand.clone(), item)?;
+            comparable("=", left, right)
+        };
+        items.into_iter().map(pair).collect()
+    }
+
+    /// An operand with the type that it has, or that it takes if it is unknown and compared with values of type `other`.
+    fn known_operand(&self, operand: Typed, other: DataType) -> Result<Typed> {
+        let own = self.context.type_of(&operand);
+        let taken = comparison_type(own, other).filter(|_| own == DataType::Unknown);
+        Ok(match taken {
+            Some(taken) => Typed::new(self.context.coerce(operand, taken, CastContext::Implicit)?, taken),
+            None => Typed {
+                data_type: own,
+                ..operand
+            },
+        })
     }
 
     pub(super) fn between(
@@ -189,18 +217,28 @@ impl ExpressionBinder<'_> {
         }
     }
 
+    /// The items of `ARRAY[...]` meet in one type before they are compared with the operand.
     fn compare_items(&self, comparison: Comparison, operand: Typed, items: Vec<Typed>, any: bool) -> Result<Typed> {
-        match (any, comparison) {
-            (true, Comparison::Equal) => self.in_items(operand, items, false),
-            (false, Comparison::NotEqual) => self.in_items(operand, items, true),
-            _ => {
-                let terms = items
-                    .into_iter()
-                    .map(|item| Ok(self.compare(comparison, operand.clone(), item)?.expr));
-                let terms = terms.collect::<Result<Vec<_>>>()?;
-                Ok(boolean(if any { or(terms) } else { and(terms) }))
-            }
+        let (items, element) = self.common("ARRAY", items)?;
+        let operand = self.known_operand(operand, element)?;
+        let pair = |item: Expr| {
+            comparable(
+                comparison.symbol(),
+                (operand.expr.clone(), operand.data_type),
+                (item, element),
+            )
+        };
+        let mut pairs = items.into_iter().map(pair).collect::<Result<Vec<_>>>()?;
+        let is_in_list = matches!(
+            (any, comparison),
+            (true, Comparison::Equal) | (false, Comparison::NotEqual)
+        );
+        if is_in_list && pairs.len() != 1 {
+            return Ok(boolean(not_if(!any, in_list(pairs))));
         }
+        let compared = |[left, right]: [Expr; 2]| Expr::Compare(comparison, Box::new(left), Box::new(right));
+        let terms = pairs.drain(..).map(compared).collect();
+        Ok(boolean(if any { or(terms) } else { and(terms) }))
     }
 
     /// A comparison with the elements of an array that is known when the statement runs. A parameter or literal of unknown type is
@@ -229,8 +267,17 @@ impl ExpressionBinder<'_> {
     }
 }
 
-fn equality(left: Expr, right: Expr) -> Expr {
+fn equality([left, right]: [Expr; 2]) -> Expr {
     Expr::Compare(Comparison::Equal, Box::new(left), Box::new(right))
+}
+
+/// Pairs that have the same left side.
+fn in_list(pairs: Vec<[Expr; 2]>) -> Expr {
+    let left = pairs
+        .first()
+        .map_or(Expr::Literal(Value::Null), |[left, _]| left.clone());
+    let items = pairs.into_iter().map(|[_, right]| right).collect();
+    Expr::InList(Box::new(left), Arc::new(items))
 }
 
 /// The items of `(a, b)` or `ROW(a, b)`.

@@ -253,7 +253,8 @@ impl Context<'_> {
         let path = name_of_text(text)?;
         let (_, name) = split_path(&path)?;
         let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
-        let number = match (self.relation_by_path(&path), sequence) {
+        let other = sequence.or_else(|| self.index_number(name));
+        let number = match (self.relation_by_path(&path), other) {
             (Ok(NamedRelation::Table(table)), _) => table.oid,
             (Ok(NamedRelation::System(system)), _) => system.oid,
             (Err(_), Some(id)) => id,
@@ -265,9 +266,19 @@ impl Context<'_> {
         )))
     }
 
+    /// The number of an index, that of a primary key included.
+    fn index_number(&self, name: &str) -> Option<u32> {
+        self.catalog.tables.values().find_map(|table| {
+            let index = table.indexes.iter().find(|index| index.name == name);
+            let is_key = !table.primary_key.is_empty() && table.primary_key_name == name;
+            index.map(|index| index.id.0).or_else(|| is_key.then_some(table.id.0))
+        })
+    }
+
     /// The finished plan. 42P18 if a parameter is left without a type.
     fn finish(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Statement> {
         let read_only = crate::planner::is_read_only(&body);
+        let asks_sizes = crate::planner::asks_sizes(&body);
         let parameter_types = self.parameters.into_inner().finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
         Ok(Statement::Planned(Arc::new(Plan {
@@ -276,6 +287,7 @@ impl Context<'_> {
             output,
             table_versions,
             read_only,
+            asks_sizes,
         })))
     }
 

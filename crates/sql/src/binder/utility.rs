@@ -5,11 +5,11 @@ use super::expression::ExpressionBinder;
 use super::parameters::Parameters;
 use super::scope::Scope;
 use super::types::bind_type;
-use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source};
-use crate::catalog::Catalog;
+use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source, located};
+use crate::catalog::{Catalog, Table};
 use crate::client::OutputColumn;
 use crate::parser::Literal;
-use crate::parser::syntax::{Source, parse_expressions, parse_statement, parse_type};
+use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type};
 use crate::parser::utility::{CopySyntax, Syntax};
 use crate::plan::{PlanBody, SelectPlan};
 use crate::statement::{CopyStatement, CursorOptions, Statement, Utility};
@@ -175,22 +175,11 @@ fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<Dat
 impl<'a> Context<'a> {
     /// The arguments, each with its position.
     fn execute_arguments(&self, range: Option<(usize, usize)>) -> Result<Vec<(Expr, Option<u32>)>> {
-        let Some((start, end)) = range.filter(|(start, end)| !self.source.text[*start..*end].trim().is_empty()) else {
+        let Some(range) = range.filter(|(start, end)| !self.source.text[*start..*end].trim().is_empty()) else {
             return Ok(Vec::new());
         };
-        let part = Source {
-            text: &self.source.text[start..end],
-            ..self.source.tail(start)
-        };
-        let context = Context {
-            source: part,
-            catalog: self.catalog,
-            text: self.text.clone(),
-            search_path: self.search_path,
-            parameters: RefCell::new(Parameters::default()),
-            noted: RefCell::new(BTreeMap::new()),
-            tables: RefCell::new(BTreeMap::new()),
-        };
+        let context = self.part(range);
+        let part = context.source;
         let scope = Scope::default();
         let binder = ExpressionBinder::new(&context, &scope, "EXECUTE parameter");
         let bind = |expr: &ast::Expr| {
@@ -217,11 +206,15 @@ impl<'a> Context<'a> {
             match_header: copy.options.match_header,
             force_null: Vec::new(),
             force_not_null: Vec::new(),
+            filter: None,
         };
         match (&copy.table, copy.query) {
             (Some(path), _) => self.copy_table(path, &copy.columns, &mut statement)?,
             (None, Some((start, end))) => self.copy_query((start, end), settings, &mut statement)?,
             (None, None) => return Err(Error::internal("COPY without a table or query")),
+        }
+        if let (Some(range), Some(table)) = (copy.filter, &statement.table) {
+            statement.filter = Some(self.copy_filter(range, table)?);
         }
         let names: Vec<&str> = statement.output.iter().map(|column| column.name.as_str()).collect();
         let places = |option: &str, wanted: &[String]| -> Result<Vec<usize>> {
@@ -245,6 +238,32 @@ impl<'a> Context<'a> {
             force_not_null,
             ..statement
         })
+    }
+
+    /// The condition of COPY FROM ... WHERE, over the table's columns.
+    fn copy_filter(&self, range: (usize, usize), table: &Arc<Table>) -> Result<Expr> {
+        let context = self.part(range);
+        let expr = parse_expression(context.source)?;
+        let scope = Scope::of_table(table, &table.name);
+        let binder = ExpressionBinder::new(&context, &scope, "COPY FROM WHERE conditions");
+        let condition = context.condition(binder.bind(&expr)?, "WHERE");
+        Ok(located(&context, ast::Spanned::span(&expr), condition)?.fold_constants())
+    }
+
+    /// The context of a part of the text.
+    fn part(&self, (start, end): (usize, usize)) -> Context<'a> {
+        Context {
+            source: Source {
+                text: &self.source.text[start..end],
+                ..self.source.tail(start)
+            },
+            catalog: self.catalog,
+            text: self.text.clone(),
+            search_path: self.search_path,
+            parameters: RefCell::new(Parameters::default()),
+            noted: RefCell::new(BTreeMap::new()),
+            tables: RefCell::new(BTreeMap::new()),
+        }
     }
 
     fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {

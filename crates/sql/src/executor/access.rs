@@ -1,12 +1,13 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
 use super::batch::Batch;
-use super::generated::{depends_on_tuple, generate};
+use super::generated::{Generated, Series, generate};
 use super::hashed::{HashedRows, Reading};
-use super::keys::{element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
-use super::{BATCH_TUPLES, ExecutionContext};
+use super::seen::SeenKeys;
+use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
@@ -52,7 +53,7 @@ pub(crate) struct StepState {
     /// The ranges of an access that is the same for every tuple, for asking whether a row is still within.
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     position: Position,
-    generated: Option<Vec<Vec<Value>>>,
+    generated: Option<Generated>,
     hashing: Hashing,
 }
 
@@ -78,8 +79,12 @@ enum Position {
     Range(KeyRange),
     /// The next of these ranges in the direction of the scan, and what is left of it if it was begun.
     Ranges(Vec<KeyRange>, usize, Option<KeyRange>),
-    /// The next generated row.
+    /// The next of the rows that are known.
     Generated(usize),
+    /// What is left of a series.
+    Series(Series),
+    /// Which of several ways comes next, where that stands, and the rows that were found.
+    Union(usize, Box<Position>, SeenKeys),
 }
 
 /// A row seen as the slots of its step, over the outer tuple.
@@ -122,6 +127,9 @@ struct Reader<'a> {
     /// What `lookups` was before, and ranges gone through since.
     looked_at: u64,
     ranges: u64,
+    /// Where several ways may lead to one row.
+    seen: Option<SeenKeys>,
+    limits: Limits,
 }
 
 impl Reader<'_> {
@@ -136,6 +144,9 @@ impl Reader<'_> {
     /// Takes a row if it satisfies the step's conditions.
     fn offer(&mut self, key: &[u8], row: RowRef<'_>) -> Result<()> {
         *self.lookups += 1;
+        if !self.is_new(key)? {
+            return Ok(());
+        }
         let view = StepView {
             outer: self.outer,
             step: self.step,
@@ -145,6 +156,14 @@ impl Reader<'_> {
             self.take(key, row);
         }
         Ok(())
+    }
+
+    /// Whether no other way has led to the row. 53200 if more rows were found than may be held.
+    fn is_new(&mut self, key: &[u8]) -> Result<bool> {
+        match &mut self.seen {
+            Some(seen) => seen.insert(Key::from_bytes(key), &self.limits),
+            None => Ok(true),
+        }
     }
 
     fn take(&mut self, key: &[u8], row: RowRef<'_>) {
@@ -159,28 +178,41 @@ impl Reader<'_> {
     /// Takes a generated row if it satisfies the step's conditions.
     fn offer_generated(&mut self, row: &[Value]) -> Result<()> {
         *self.lookups += 1;
-        let mut tuple = self.outer.to_vec();
+        let tuple = self.output.push_copy(self.outer);
         for (place, &column) in self.step.columns.iter().enumerate() {
             tuple[self.step.first_slot + place] = row.get(column).cloned().unwrap_or_default();
         }
-        if self.accepts(tuple.as_slice())? {
-            self.output.push_copy(&tuple);
+        let (step, evaluation) = (self.step, self.evaluation);
+        let accepted = accepts(step, self.matched, self.output.last(), evaluation)?;
+        if accepted {
             *self.rows += 1;
+        } else {
+            self.output.drop_last();
         }
         Ok(())
     }
 
     fn accepts<T: Tuple + ?Sized>(&mut self, tuple: &T) -> Result<bool> {
-        if let Some(condition) = &self.step.condition
-            && !condition.is_true(tuple, self.evaluation)?
-        {
-            return Ok(false);
-        }
-        *self.matched = true;
-        match &self.step.filter_after {
-            Some(filter) => filter.is_true(tuple, self.evaluation),
-            None => Ok(true),
-        }
+        accepts(self.step, self.matched, tuple, self.evaluation)
+    }
+}
+
+/// Whether a row joins, noted in `matched`, and is wanted then.
+fn accepts<T: Tuple + ?Sized>(
+    step: &Step,
+    matched: &mut bool,
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<bool> {
+    if let Some(condition) = &step.condition
+        && !condition.is_true(tuple, evaluation)?
+    {
+        return Ok(false);
+    }
+    *matched = true;
+    match &step.filter_after {
+        Some(filter) => filter.is_true(tuple, evaluation),
+        None => Ok(true),
     }
 }
 
@@ -220,6 +252,8 @@ pub(crate) fn read_step(
         lookups: &mut state.lookups,
         looked_at,
         ranges: 0,
+        seen: None,
+        limits: context.limits,
     };
     let position = std::mem::take(&mut state.position);
     let position = match &step.relation {
@@ -227,15 +261,16 @@ pub(crate) fn read_step(
             (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
                 read_hashed(hashed, table, &mut reader, position, want, context)?
             }
-            _ => read_table(table, &mut reader, position, want, context)?,
+            _ => read_table(table, &step.access, &mut reader, position, want, context)?,
         },
         _ => {
-            let rows = match state.generated.take() {
-                Some(rows) if !matches!(position, Position::Start) || !depends_on_tuple(step) => rows,
-                _ => generate(step, reader.outer, context)?,
+            // No expression of it sees the outer tuple, so that what it gives is the same for each.
+            let generated = match state.generated.take() {
+                Some(generated) => generated,
+                None => generate(step, reader.outer, context)?,
             };
-            let next = read_generated(&rows, &mut reader, position, want)?;
-            state.generated = Some(rows);
+            let next = read_generated(&generated, &mut reader, position, want, context)?;
+            state.generated = Some(generated);
             next
         }
     };
@@ -280,7 +315,7 @@ fn read_hashed(
         0
     };
     let Some(candidates) = hashed.candidates(reader.step, reader.outer, context.evaluation)? else {
-        return read_table(table, reader, position, want, context);
+        return read_table(table, &reader.step.access, reader, position, want, context);
     };
     for (place, (key, row)) in candidates.enumerate().skip(first) {
         if reader.output.len() >= want {
@@ -293,12 +328,13 @@ fn read_hashed(
 
 fn read_table(
     table: &Table,
+    access: &Access,
     reader: &mut Reader<'_>,
     position: Position,
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    match &reader.step.access {
+    match access {
         Access::Point(key) => {
             if let Some(key) = point_key(table, key, reader.outer, context.evaluation)? {
                 read_row(table, &key, reader, context)?;
@@ -351,7 +387,34 @@ fn read_table(
             };
             read_ranges(table, access, position, reader, want, context)
         }
+        Access::Union(ways) => read_union(table, ways, position, reader, want, context),
     }
+}
+
+/// Goes one way after the other, until enough is found or looked at.
+fn read_union(
+    table: &Table,
+    ways: &[Access],
+    position: Position,
+    reader: &mut Reader<'_>,
+    want: usize,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<Option<Position>> {
+    let (mut next, mut within, seen) = match position {
+        Position::Union(next, within, seen) => (next, *within, seen),
+        _ => (0, Position::Start, SeenKeys::default()),
+    };
+    reader.seen = Some(seen);
+    while next < ways.len() && reader.output.len() < want && reader.rows_left(context) > 0 {
+        let position = std::mem::take(&mut within);
+        match read_table(table, &ways[next], reader, position, want, context)? {
+            Some(left) => within = left,
+            None => next += 1,
+        }
+        reader.ranges += 1;
+    }
+    let seen = reader.seen.take().unwrap_or_default();
+    Ok((next < ways.len()).then(|| Position::Union(next, Box::new(within), seen)))
 }
 
 /// Reads one range after the other, until enough is found or looked at.
@@ -398,22 +461,6 @@ fn read_keys(
         next += 1;
     }
     Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
-}
-
-/// The keys of several points, each once, in key order.
-pub(crate) fn distinct_keys<T: Tuple + ?Sized>(
-    table: &Table,
-    points: &[Vec<rubato_formula::Expr>],
-    tuple: &T,
-    evaluation: &EvalContext<'_>,
-) -> Result<Vec<Key>> {
-    let mut keys = Vec::with_capacity(points.len());
-    for point in points {
-        keys.extend(point_key(table, point, tuple, evaluation)?);
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    Ok(keys)
 }
 
 fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
@@ -464,7 +511,7 @@ fn read_unless_busy(
         step,
         row: row.as_ref(),
     };
-    if !reader.accepts(&view)? {
+    if !reader.accepts(&view)? || !reader.is_new(key.as_bytes())? {
         return Ok(());
     }
     let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| index.columns.iter().copied().collect());
@@ -606,19 +653,38 @@ pub(crate) fn read_entries(
 }
 
 fn read_generated(
-    rows: &[Vec<Value>],
+    generated: &Generated,
     reader: &mut Reader<'_>,
     position: Position,
     want: usize,
+    context: &ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
+    let mut left = reader.rows_left(context);
+    let rows = match generated {
+        Generated::Rows(rows) => rows,
+        Generated::Series(None) => return Ok(None),
+        Generated::Series(Some(series)) => {
+            let mut series = match position {
+                Position::Series(series) => series,
+                _ => series.clone(),
+            };
+            while reader.output.len() < want && left > 0 {
+                let Some(value) = series.next()? else { break };
+                reader.offer_generated(&[value])?;
+                left -= 1;
+            }
+            return Ok((!series.is_over()).then_some(Position::Series(series)));
+        }
+    };
     let mut next = if let Position::Generated(next) = position {
         next
     } else {
         0
     };
-    while next < rows.len() && reader.output.len() < want {
+    while next < rows.len() && reader.output.len() < want && left > 0 {
         reader.offer_generated(&rows[next])?;
         next += 1;
+        left -= 1;
     }
     Ok((next < rows.len()).then_some(Position::Generated(next)))
 }

@@ -59,4 +59,15 @@ impl Batch {
         self.count += 1;
         &mut self.values[start..]
     }
+
+    /// The tuple that was appended last.
+    pub(crate) fn last(&self) -> &[Value] {
+        &self.values[self.values.len() - self.width..]
+    }
+
+    /// Takes back the tuple that was appended last.
+    pub(crate) fn drop_last(&mut self) {
+        self.values.truncate(self.values.len() - self.width);
+        self.count -= 1;
+    }
 }

@@ -5,10 +5,12 @@ use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
 use super::kept::{Given, Kept, KeptEnd};
 use super::select::{SelectRun, StepCounters, packed_places, read_packed};
+use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
 use crate::plan::{Plan, PlanBody};
 use rubato_base::{Error, Row, RowRef, Value};
+use rubato_formula::ListSets;
 use rubato_protocol::{Outcome, Stop};
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +23,9 @@ pub struct Cursor {
     given: u64,
     /// Rows that were read ahead; they come first.
     kept: Option<Box<Kept>>,
+    lists: ListSets,
+    /// Known as soon as it has begun, if it asks for them.
+    sizes: Option<Box<StorageSizes>>,
 }
 
 #[derive(Debug)]
@@ -93,6 +98,8 @@ impl Cursor {
             state,
             given: 0,
             kept: None,
+            lists: ListSets::default(),
+            sizes: None,
         }
     }
 
@@ -160,9 +167,13 @@ impl Cursor {
         let max_rows = if is_sorted { 0 } else { usize::MAX };
         let limits = context.limits;
         let mut refused = None;
-        let outcome = run.run(plan, context, max_rows, &mut |row| {
+        let mut keep = |row: &[Value]| {
             refused = kept.push(row, &limits).err();
             refused.is_none()
+        };
+        look_at_sizes(&mut self.sizes, &self.plan, context);
+        let outcome = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
+            run.run(plan, context, max_rows, &mut keep)
         });
         if let Some(error) = refused {
             return Err(error.into());
@@ -236,19 +247,11 @@ impl Cursor {
                 KeptEnd::Failed(error) => return Err(Stop::Fail(error.clone())),
             }
         }
-        let complete = match (&mut self.state, &self.plan.body) {
-            (State::Select(run), PlanBody::Select(select)) => {
-                let outcome = run.run(select, context, max_rows, &mut counting);
-                if outcome.is_err() && select.lock.is_some() {
-                    *run = SelectRun::default();
-                }
-                outcome?
-            }
-            (state, body) => match run_writing(state, body, context)? {
-                true => give_written(state, max_rows, &mut counting),
-                false => false,
-            },
-        };
+        let (state, body) = (&mut self.state, &self.plan.body);
+        look_at_sizes(&mut self.sizes, &self.plan, context);
+        let complete = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
+            run_on(state, body, context, max_rows, &mut counting)
+        })?;
         Ok(if complete {
             Progress::Complete(self.completion())
         } else {
@@ -298,6 +301,30 @@ impl Cursor {
         };
         Completion { kind, rows }
     }
+}
+
+fn look_at_sizes(sizes: &mut Option<Box<StorageSizes>>, plan: &Plan, context: &ExecutionContext<'_>) {
+    if plan.asks_sizes && sizes.is_none() {
+        *sizes = Some(Box::new(StorageSizes::look(context)));
+    }
+}
+
+/// Goes on with a statement: whether it has given all of its rows.
+fn run_on(
+    state: &mut State,
+    body: &PlanBody,
+    context: &mut ExecutionContext<'_>,
+    max_rows: usize,
+    sink: &mut dyn FnMut(&[Value]) -> bool,
+) -> Outcome<bool> {
+    if let (State::Select(run), PlanBody::Select(select)) = (&mut *state, body) {
+        let outcome = run.run(select, context, max_rows, sink);
+        if outcome.is_err() && select.lock.is_some() {
+            *run = SelectRun::default();
+        }
+        return outcome;
+    }
+    Ok(run_writing(state, body, context)? && give_written(state, max_rows, sink))
 }
 
 /// Goes on with a writing statement: whether it has done everything.

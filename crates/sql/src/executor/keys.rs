@@ -293,3 +293,19 @@ pub(crate) fn stored_value(column_type: ColumnType, value: Value) -> Result<Valu
         )
     })
 }
+
+/// The keys of several points, each once, in key order.
+pub(crate) fn distinct_keys<T: Tuple + ?Sized>(
+    table: &Table,
+    points: &[Vec<Expr>],
+    tuple: &T,
+    evaluation: &EvalContext<'_>,
+) -> Result<Vec<Key>> {
+    let mut keys = Vec::with_capacity(points.len());
+    for point in points {
+        keys.extend(point_key(table, point, tuple, evaluation)?);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}

@@ -127,7 +127,7 @@ pub(crate) fn indexed_columns(step: &Step, table: &Table) -> ColumnSet {
     let index = match &step.access {
         Access::Range(access) => access.index,
         Access::Ranges(access) => access.index,
-        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Full { .. } => None,
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) | Access::Full { .. } => None,
     };
     index.map_or(ColumnSet::EMPTY, |index| {
         table.indexes[index].columns.iter().copied().collect()
@@ -171,6 +171,7 @@ pub(crate) fn still_reached(
             }
             Ok(found)
         }
-        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Full { .. } => Ok(true),
+        // The condition that the union stands for is asked again.
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) | Access::Full { .. } => Ok(true),
     }
 }

@@ -41,7 +41,9 @@ mod referential;
 mod referring;
 mod rows;
 mod schema;
+mod seen;
 mod select;
+mod sizes;
 mod sorting;
 mod targets;
 mod update;
@@ -56,8 +58,9 @@ pub use select::StepCounters;
 use crate::catalog::Catalog;
 use crate::insight::Insight;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
-use rubato_formula::EvalContext;
+use rubato_formula::{EvalContext, ListSets, RelationSizes, SessionFact};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
+use sizes::{NamedSizes, StorageSizes};
 
 /// How many tuples a stage hands to the next at a time.
 pub(crate) const BATCH_TUPLES: usize = 256;
@@ -89,6 +92,38 @@ pub struct ExecutionContext<'a> {
 const WRITTEN_ROW_COST: u64 = 8;
 
 impl ExecutionContext<'_> {
+    /// Does `work` with what one execution of a statement knows by itself: the sets of its long lists, and sizes if it asks for them.
+    pub(crate) fn with_known<T>(
+        &mut self,
+        lists: &ListSets,
+        sizes: Option<&StorageSizes>,
+        work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
+    ) -> T {
+        let named = sizes.map(|storage| NamedSizes {
+            catalog: self.catalog,
+            storage,
+            database: self.evaluation.environment.fact(SessionFact::CurrentDatabase),
+        });
+        let evaluation = EvalContext {
+            lists: Some(lists),
+            sizes: named.as_ref().map(|named| named as &dyn RelationSizes),
+            ..*self.evaluation
+        };
+        let mut context = ExecutionContext {
+            database: &mut *self.database,
+            transaction: self.transaction,
+            catalog: self.catalog,
+            evaluation: &evaluation,
+            row_numbers: self.row_numbers,
+            limits: self.limits,
+            rows_left: self.rows_left,
+            insight: self.insight,
+        };
+        let result = work(&mut context);
+        self.rows_left = context.rows_left;
+        result
+    }
+
     /// No pause.
     pub const UNBOUNDED: usize = usize::MAX;
 

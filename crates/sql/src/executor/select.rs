@@ -571,7 +571,7 @@ fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
         Access::Range(RangeAccess { index, .. }) | Access::Ranges(RangesAccess { index, .. }) => {
             index.is_some() && plan.order_by.is_empty()
         }
-        Access::Full { .. } => false,
+        Access::Union(_) | Access::Full { .. } => false,
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Both the search and the changes go on in slices; where they stand is a [`ChangeRun`].
 
-use super::access::{distinct_keys, read_entries};
+use super::access::read_entries;
 use super::insert::Written;
-use super::keys::{element_keys, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, point_key, rest_of_range, whole_range};
 use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
+use super::seen::SeenKeys;
 use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::{Access, Relation, Step};
@@ -25,8 +26,10 @@ pub(crate) type TargetKeys = SmallVec<[Key; 1]>;
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRun {
     search: Search,
-    /// The ranges to search through, in order.
-    ranges: Vec<KeyRange>,
+    /// The ranges to search through, in order, each of the primary key or of an index.
+    ranges: Vec<(Option<usize>, KeyRange)>,
+    /// The keys that were found, where several ways may lead to one row.
+    seen: Option<Box<SeenKeys>>,
     /// Those of an access by several ranges, once somebody has asked whether a row is still within.
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     keys: TargetKeys,
@@ -63,6 +66,11 @@ impl ChangeRun {
     }
 
     fn add(&mut self, key: Key, limits: &Limits) -> Result<()> {
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(key.clone(), limits)?
+        {
+            return Ok(());
+        }
         self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
         self.keys.push(key);
         Ok(())
@@ -128,21 +136,21 @@ impl<'a> Target<'a> {
         let (mut next, mut rest) = match std::mem::take(&mut run.search) {
             Search::Done => return Ok(Search::Done),
             Search::Fresh => {
-                run.ranges = self.start(run, context)?;
+                (run.ranges, run.seen) = (Vec::new(), None);
+                if matches!(self.step.access, Access::Union(_)) {
+                    run.seen = Some(Box::default());
+                }
+                self.start(&self.step.access, run, context)?;
                 (0, None)
             }
             Search::Range(next, rest) => (next, rest),
-        };
-        let index = match &self.step.access {
-            Access::Range(access) => access.index,
-            Access::Ranges(access) => access.index,
-            _ => None,
         };
         while next < run.ranges.len() {
             if context.is_spent() {
                 return Ok(Search::Range(next, rest));
             }
-            let range = rest.take().unwrap_or_else(|| run.ranges[next].clone());
+            let (index, range) = &run.ranges[next];
+            let (index, range) = (*index, rest.take().unwrap_or_else(|| range.clone()));
             rest = match index {
                 Some(index) => self.scan_index(index, range, run, context)?,
                 None => self.scan(&range, run, context)?,
@@ -152,24 +160,34 @@ impl<'a> Target<'a> {
         Ok(Search::Done)
     }
 
-    /// The ranges to search through; none if the keys are known without.
-    fn start(&self, run: &mut ChangeRun, context: &ExecutionContext<'_>) -> Outcome<Vec<KeyRange>> {
-        match &self.step.access {
-            Access::Point(key) => run.keys.extend(point_key(self.table, key, &(), context.evaluation)?),
-            Access::Points(points) => {
-                run.keys = distinct_keys(self.table, points, &(), context.evaluation)?.into();
+    /// Finds keys that are known without a search, and the ranges to search through.
+    fn start(&self, access: &Access, run: &mut ChangeRun, context: &ExecutionContext<'_>) -> Outcome<()> {
+        let (table, evaluation) = (self.table, context.evaluation);
+        let keys = match access {
+            Access::Point(key) => point_key(table, key, &(), evaluation)?.into_iter().collect(),
+            Access::Points(points) => distinct_keys(table, points, &(), evaluation)?,
+            Access::Elements(access) => element_keys(table, access, &(), evaluation)?,
+            Access::Full { .. } => {
+                run.ranges.push((None, whole_range()));
+                return Ok(());
             }
-            Access::Elements(access) => {
-                run.keys = element_keys(self.table, access, &(), context.evaluation)?.into();
-            }
-            Access::Full { .. } => return Ok(vec![whole_range()]),
             Access::Range(access) => {
-                let range = access_range(self.table, access, &(), context.evaluation)?;
-                return Ok(range.into_iter().collect());
+                let range = access_range(table, access, &(), evaluation)?;
+                run.ranges.extend(range.map(|range| (access.index, range)));
+                return Ok(());
             }
-            Access::Ranges(access) => return Ok(access_ranges(self.table, access, &(), context)?),
+            Access::Ranges(access) => {
+                let ranges = access_ranges(table, access, &(), context)?;
+                run.ranges.extend(ranges.into_iter().map(|range| (access.index, range)));
+                return Ok(());
+            }
+            Access::Union(ways) => return ways.iter().try_for_each(|way| self.start(way, run, context)),
+        };
+        if run.seen.is_none() {
+            run.keys.extend(keys);
+            return Ok(());
         }
-        Ok(Vec::new())
+        Ok(keys.into_iter().try_for_each(|key| run.add(key, &context.limits))?)
     }
 
     /// Scans until the context's rows are spent; what is left, if anything.

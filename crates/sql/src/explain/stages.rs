@@ -154,15 +154,19 @@ fn relation_name(step: &Step) -> String {
 }
 
 fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
-    let Relation::Table(table) = &step.relation else {
-        return "in order".to_owned();
-    };
+    match &step.relation {
+        Relation::Table(table) => way_text(table, &step.access, name),
+        _ => "in order".to_owned(),
+    }
+}
+
+fn way_text(table: &Table, access: &Access, name: &dyn Fn(usize) -> String) -> String {
     let key_terms = |columns: &[usize], values: &[Expr]| {
         let term =
             |(column, value): (&usize, &Expr)| format!("{} = {}", table_column(table, *column), show_expr(value, name));
         columns.iter().zip(values).map(term).collect::<Vec<_>>()
     };
-    match &step.access {
+    match access {
         Access::Point(key) => format!("by key ({})", key_terms(&table.primary_key, key).join(", ")),
         Access::Points(keys) => {
             let shown: Vec<String> = keys
@@ -229,6 +233,10 @@ fn access_text(step: &Step, name: &dyn Fn(usize) -> String) -> String {
             format!("by {what} ({terms}){}", if range.reverse { " backwards" } else { "" })
         }
         Access::Ranges(ranges) => ranges_text(table, ranges, name),
+        Access::Union(ways) => {
+            let ways: Vec<String> = ways.iter().map(|way| way_text(table, way, name)).collect();
+            ways.join(" or ")
+        }
         Access::Full { reverse } => {
             format!("by full scan{}", if *reverse { " backwards" } else { "" })
         }

@@ -284,6 +284,11 @@ pub(crate) fn parse_expressions(source: Source<'_>) -> Result<Vec<ast::Expr>> {
     parse_with(source, |parser| parser.parse_comma_separated(Parser::parse_expr))
 }
 
+/// Parses one expression.
+pub(crate) fn parse_expression(source: Source<'_>) -> Result<ast::Expr> {
+    parse_with(source, |parser| parser.parse_expr())
+}
+
 /// Parses one type name.
 pub(crate) fn parse_type(source: Source<'_>) -> Result<ast::DataType> {
     parse_with(source, |parser| parser.parse_data_type())

@@ -22,6 +22,13 @@ const ELEMENTS: f64 = 10.0;
 /// At most this many keys are looked up one by one.
 const POINTS_MAX: usize = 10_000;
 
+/// At most so many branches of an OR go their own ways.
+const UNION_MAX: usize = 100;
+/// A row found by one of several ways costs more: whether another has found it is looked up.
+const UNION_FACTOR: f64 = 1.1;
+/// Several ways are none to more of the table than this.
+const UNION_SHARE_MAX: f64 = 0.5;
+
 /// One way to reach a relation's rows.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -91,7 +98,46 @@ impl Terms<'_> {
         for index in std::iter::once(None).chain(indexes) {
             candidates.extend(ranges::candidates(table, index, &facts, &branches));
         }
+        candidates.extend(branches.iter().filter_map(|or| union_candidate(table, &facts, or)));
         candidates
+    }
+}
+
+/// The ways of the branches of an OR together, if each of them has one. What they find is checked against the OR once more.
+fn union_candidate(table: &Table, facts: &[Fact], or: &Branches) -> Option<Candidate> {
+    if or.branches.len() > UNION_MAX {
+        return None;
+    }
+    let (mut ways, mut cost) = (Vec::with_capacity(or.branches.len()), 0.0);
+    for branch in &or.branches {
+        let all: Vec<Fact> = branch.facts.iter().chain(facts).cloned().collect();
+        let mut own = key_candidates(table, &all, &[]);
+        own.extend(elements_candidate(table, &all));
+        for index in std::iter::once(None).chain((0..table.indexes.len()).map(Some)) {
+            own.extend(ranges::candidates(table, index, &all, &[]));
+        }
+        let best = own
+            .into_iter()
+            .reduce(|best, next| if next.cost < best.cost { next } else { best })?;
+        cost += UNION_FACTOR * best.cost;
+        ways.push(best.access);
+    }
+    // Ways by one key are known as its ranges, each in order. And none is to be a long one round to most of the table.
+    let keys = || ways.iter().map(key_of_way);
+    let differ = keys().zip(keys().skip(1)).any(|(one, other)| one != other);
+    (differ && cost < TABLE_ROWS * UNION_SHARE_MAX).then_some(Candidate {
+        access: Access::Union(ways),
+        satisfied: Vec::new(),
+        cost,
+    })
+}
+
+/// The index that a way goes by, `None` for the primary key.
+fn key_of_way(way: &Access) -> Option<usize> {
+    match way {
+        Access::Range(range) => range.index,
+        Access::Ranges(ranges) => ranges.index,
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) | Access::Full { .. } => None,
     }
 }
 
@@ -256,6 +302,7 @@ pub(crate) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr
                 }
             }
         }
+        Access::Union(ways) => ways.iter().for_each(|way| expressions(way, visit)),
         Access::Full { .. } => {}
     }
 }
@@ -293,6 +340,7 @@ pub(super) fn expressions_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Ex
                 }
             }
         }
+        Access::Union(ways) => ways.iter_mut().for_each(|way| expressions_mut(way, visit)),
         Access::Full { .. } => {}
     }
 }

@@ -85,7 +85,7 @@ impl FactReader<'_> {
                 let column = self.own_column(operand)?;
                 let mut exact = true;
                 let mut values = Vec::with_capacity(items.len());
-                for item in items {
+                for item in items.iter() {
                     let (value, is_exact) = self.key_value(column, item, true)?;
                     exact &= is_exact;
                     values.push(value);

@@ -10,9 +10,9 @@ mod order;
 mod pipeline;
 mod ranges;
 
-use crate::plan::{AggregatePlan, JoinKind, PlanBody, Relation, RowLock, SelectPlan, SortKey, Step};
+use crate::plan::{AggregatePlan, InsertSource, JoinKind, PlanBody, Relation, RowLock, SelectPlan, SortKey, Step};
 use rubato_base::{ColumnType, DataType};
-use rubato_formula::{Expr, Volatility};
+use rubato_formula::{Expr, Function, Volatility};
 
 pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
@@ -79,14 +79,34 @@ pub(crate) fn is_read_only(body: &PlanBody) -> bool {
     }
 }
 
+/// Whether a query asks how large relations are.
+pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
+    let is_size =
+        |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
+    match body {
+        PlanBody::Select(plan) => calls(plan, &is_size),
+        PlanBody::Insert(plan) => match &plan.source {
+            InsertSource::Select(select, _) => calls(select, &is_size),
+            InsertSource::Values(_) => false,
+        },
+        _ => false,
+    }
+}
+
 /// Whether a SELECT moves a sequence.
 fn calls_writer(plan: &SelectPlan) -> bool {
+    calls(plan, &|function| {
+        function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval")
+    })
+}
+
+/// Whether a SELECT calls one of the functions that `is_meant`.
+fn calls(plan: &SelectPlan, is_meant: &dyn Fn(&Function) -> bool) -> bool {
     let mut found = false;
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
             if let Expr::Call { function, .. } = node {
-                found |=
-                    function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval");
+                found |= is_meant(function);
             }
         });
     };

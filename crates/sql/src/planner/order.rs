@@ -16,7 +16,7 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
     let (key, fixed, unique) = match access {
         // At most one row.
         Access::Point(_) => return Some(false),
-        Access::Points(_) | Access::Elements(_) => return None,
+        Access::Points(_) | Access::Elements(_) | Access::Union(_) => return None,
         Access::Full { .. } => (table.primary_key.clone(), 0, true),
         Access::Range(range) => in_key_order(table, range.index, range.prefix.len()),
         Access::Ranges(ranges) => in_key_order(table, ranges.index, fixed_columns(ranges)),
@@ -84,6 +84,6 @@ pub(super) fn set_reverse(access: &mut Access, backwards: bool) {
         Access::Range(range) => range.reverse = backwards,
         Access::Ranges(ranges) => ranges.reverse = backwards,
         Access::Full { reverse } => *reverse = backwards,
-        Access::Point(_) | Access::Points(_) | Access::Elements(_) => {}
+        Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) => {}
     }
 }

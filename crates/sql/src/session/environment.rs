@@ -7,8 +7,10 @@ use crate::catalog::{Catalog, Sequence};
 use crate::partition::SequenceValues;
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
+use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Who the session is.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +21,14 @@ pub struct Identity {
     pub database: String,
     /// The number by which the client can cancel it.
     pub backend_id: i32,
+    /// The client's end of the connection, and the server's; `None` in process.
+    pub remote: Option<Endpoint>,
+    /// The server's end.
+    pub local: Option<Endpoint>,
+    /// Reaches the other sessions.
+    pub signals: Option<Arc<dyn Signals>>,
+    /// When the node was opened, in microseconds since 2000-01-01 UTC.
+    pub node_started_us: i64,
 }
 
 /// Numbers that the session took from sequences.
@@ -180,7 +190,19 @@ impl Environment for SessionEnvironment<'_> {
         self.pauses.sleep(seconds)
     }
 
+    fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {
+        if backend_id == self.identity.backend_id && !terminates {
+            let message = "canceling statement due to user request";
+            return Err(Error::new(SqlState::QUERY_CANCELED, message));
+        }
+        let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
+        let signals = self.identity.signals.as_ref();
+        Ok(signals.is_some_and(|signals| signals.signal(backend_id, signal)))
+    }
+
     fn fact(&self, fact: SessionFact) -> Value {
+        let address = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::text(&end.address));
+        let port = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::Int4(i32::from(end.port)));
         match fact {
             SessionFact::Version => Value::text(&format!(
                 "PostgreSQL 15.0 (Rubato {}), strictly serializable by formulas",
@@ -190,11 +212,11 @@ impl Environment for SessionEnvironment<'_> {
             SessionFact::CurrentSchema => self.settings.borrow().current_schema().map_or(Value::Null, Value::text),
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
-            SessionFact::ServerPort => {
-                let port = self.settings.borrow().get("port").and_then(|port| port.parse().ok());
-                port.filter(|port| *port != 0).map_or(Value::Null, Value::Int4)
-            }
-            SessionFact::StartTime => Value::Null,
+            SessionFact::ServerAddress => address(&self.identity.local),
+            SessionFact::ServerPort => port(&self.identity.local),
+            SessionFact::ClientAddress => address(&self.identity.remote),
+            SessionFact::ClientPort => port(&self.identity.remote),
+            SessionFact::StartTime => Value::TimestampTz(self.identity.node_started_us),
         }
     }
 }

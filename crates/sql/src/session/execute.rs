@@ -61,6 +61,8 @@ pub(super) fn with_evaluation<T>(
         text: &session.text,
         statement_time_us: times_us.0,
         environment: &environment,
+        lists: None,
+        sizes: None,
     };
     let result = work(&evaluation);
     session.random_state = environment.random_state.get();

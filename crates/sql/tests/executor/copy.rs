@@ -38,6 +38,7 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         match_header: false,
         force_null: vec![],
         force_not_null: vec![],
+        filter: None,
     }
 }
 

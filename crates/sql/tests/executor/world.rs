@@ -236,6 +236,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         output: vec![column; width],
         table_versions: Vec::new(),
         read_only: false,
+        asks_sizes: false,
     })
 }
 

@@ -4,6 +4,7 @@ mod ahead;
 pub mod data;
 mod ends;
 mod errors;
+mod filter;
 mod laid;
 mod lent;
 mod waits;

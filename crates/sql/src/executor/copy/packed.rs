@@ -5,11 +5,12 @@ use super::place_of;
 use crate::catalog::Table;
 use crate::executor::constraints::{check_conditions, check_row};
 use crate::executor::keys::row_key;
+use crate::statement::{CopyFormat, CopyStatement};
 use rubato_base::binary_format::parse_binary;
 use rubato_base::codec::encode_value;
 use rubato_base::text_format::encode_text;
 use rubato_base::{ColumnSet, Result, RowRef, pack_columns};
-use rubato_formula::{EvalContext, Expr, Volatility};
+use rubato_formula::{EvalContext, Expr, ListSets, Volatility};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,20 +64,24 @@ pub(super) struct Packer {
     defaults: Vec<(usize, Expr)>,
     not_null: Vec<usize>,
     is_binary: bool,
+    /// What a row must satisfy to be taken.
+    filter: Option<Expr>,
+    lists: ListSets,
     /// The columns of the row under way, encoded, and where each lies.
     encoded: Vec<u8>,
     ranges: Vec<Range<usize>>,
 }
 
 impl Packer {
-    /// For data that has these columns (all of the table if none are named).
-    pub(super) fn new(table: Arc<Table>, columns: &[usize], is_binary: bool) -> Packer {
+    /// For the statement's data, which has these columns (all of the table if none are named).
+    pub(super) fn new(table: Arc<Table>, statement: &CopyStatement) -> Packer {
+        let columns = &statement.columns;
         let live = |number: &usize| !table.columns[*number].dropped;
         let all = 0..table.columns.len();
         let columns: Vec<usize> = if columns.is_empty() {
             all.clone().filter(live).collect()
         } else {
-            columns.to_vec()
+            columns.clone()
         };
         let missing = all.clone().filter(|number| live(number) && !columns.contains(number));
         let defaults = missing
@@ -89,18 +94,20 @@ impl Packer {
             defaults,
             not_null,
             columns,
-            is_binary,
+            is_binary: statement.format == CopyFormat::Binary,
+            filter: statement.filter.clone(),
+            lists: ListSets::default(),
             encoded: Vec::new(),
             ranges: vec![0..0; table.columns.len()],
             table,
         }
     }
 
-    /// What defaults and checks draw on: volatile ones on what belongs to the partition (sequences), or they differ from call to call.
+    /// What defaults, checks and the filter draw on: volatile ones on what belongs to the partition (sequences), or they differ from call to call.
     pub(super) fn volatility(&self) -> Volatility {
         let defaults = self.defaults.iter().map(|default| &default.1);
         let checks = self.table.checks.iter().map(|check| &check.condition);
-        let all = defaults.chain(checks).map(Expr::volatility);
+        let all = defaults.chain(checks).chain(&self.filter).map(Expr::volatility);
         all.max().unwrap_or(Volatility::Immutable)
     }
 
@@ -149,6 +156,11 @@ impl Packer {
         pack_columns(columns, &mut rows.bytes);
         let row_end = rows.bytes.len();
         let row = RowRef::trusted(&rows.bytes[start..]);
+        let taken = self.takes(row, evaluation);
+        if !taken.map_err(|error| error.with_context(self.place_of_record(record, line)))? {
+            rows.bytes.truncate(start);
+            return Ok(());
+        }
         let checked = if self.not_null.iter().any(|column| self.ranges[*column].is_empty()) {
             check_row(&self.table, &row, ColumnSet::ALL, evaluation)
         } else {
@@ -162,6 +174,15 @@ impl Packer {
         }
         rows.rows.push((row_end, rows.bytes.len(), line));
         Ok(())
+    }
+
+    fn takes(&self, row: RowRef<'_>, evaluation: &EvalContext<'_>) -> Result<bool> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let evaluation = EvalContext {
+            lists: Some(&self.lists),
+            ..*evaluation
+        };
+        filter.is_true(&row, &evaluation)
     }
 
     fn encode(&mut self, record: &[u8], fields: &Fields, line: u64, evaluation: &EvalContext<'_>) -> Result<()> {

@@ -72,7 +72,7 @@ impl Reading {
     pub(super) fn new(statement: &CopyStatement, table: Arc<Table>) -> Reading {
         let is_binary = statement.format == CopyFormat::Binary;
         Reading {
-            packer: Packer::new(table, &statement.columns, is_binary),
+            packer: Packer::new(table, statement),
             parser: Parser::new(statement),
             skips_header: statement.header && !is_binary,
             matches_header: statement.match_header,
@@ -84,7 +84,7 @@ impl Reading {
         }
     }
 
-    /// How much the defaults and checks that are evaluated draw on.
+    /// How much the defaults, checks and filter that are evaluated draw on.
     pub(super) fn volatility(&self) -> Volatility {
         self.packer.volatility()
     }

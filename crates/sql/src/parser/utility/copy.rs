@@ -1,6 +1,6 @@
 //! COPY and its options, in the forms of PostgreSQL 9 and before.
 
-use super::{Syntax, refuse, setting_value};
+use super::{Syntax, setting_value};
 use crate::parser::cursor::Cursor;
 use crate::parser::lexer::TokenKind;
 use crate::statement::CopyFormat;
@@ -14,6 +14,8 @@ pub(crate) struct CopySyntax {
     /// The bytes of the query.
     pub query: Option<(usize, usize)>,
     pub from: bool,
+    /// The bytes of the condition of WHERE.
+    pub filter: Option<(usize, usize)>,
     pub options: CopyOptions,
 }
 
@@ -65,9 +67,11 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Syntax> {
             options.read_old(cursor, &mut old_binary)?;
         }
     }
-    if cursor.at_keyword("where") {
-        return refuse(cursor, "COPY FROM with WHERE");
-    }
+    let filter = if from || table.is_some() {
+        filter(cursor, from)?
+    } else {
+        None
+    };
     cursor.expect_end()?;
     if old_binary {
         options.format = Some(CopyFormat::Binary);
@@ -77,8 +81,27 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Syntax> {
         columns,
         query,
         from,
+        filter,
         options: options.finish(from)?,
     })))
+}
+
+/// The rest of the statement, if it is WHERE with a condition.
+fn filter(cursor: &mut Cursor<'_>, from: bool) -> Result<Option<(usize, usize)>> {
+    let place = cursor.source.byte_position(cursor.offset());
+    if !cursor.accept("where") {
+        return Ok(None);
+    }
+    if !from {
+        let error = Error::new(SqlState::SYNTAX_ERROR, "WHERE clause not allowed with COPY TO");
+        return Err(error.with_position(Some(place)));
+    }
+    if cursor.is_at_end() {
+        return Err(cursor.error());
+    }
+    let range = (cursor.offset(), cursor.end_offset());
+    while cursor.advance().is_some() {}
+    Ok(Some(range))
 }
 
 fn copy_end_point(cursor: &mut Cursor<'_>, from: bool) -> Result<()> {

@@ -135,6 +135,8 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
         parameters: RefCell::new(Parameters::default()),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
+        names: RefCell::default(),
+        unsettled: RefCell::default(),
     }
 }
 
@@ -186,6 +188,8 @@ impl<'a> Context<'a> {
             parameters: RefCell::new(Parameters::default()),
             noted: RefCell::new(BTreeMap::new()),
             tables: RefCell::new(BTreeMap::new()),
+            names: RefCell::default(),
+            unsettled: RefCell::default(),
         };
         let scope = Scope::default();
         let binder = ExpressionBinder::new(&context, &scope, "EXECUTE parameter");

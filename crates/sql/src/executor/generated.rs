@@ -16,7 +16,7 @@ pub(super) fn depends_on_tuple(step: &Step) -> bool {
 
 pub(super) fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Vec<Value>>> {
     match &step.relation {
-        Relation::Table(_) => Ok(Vec::new()),
+        Relation::Table(_) | Relation::Query(_) => Ok(Vec::new()),
         Relation::Values(rows) => rows
             .iter()
             .map(|row| {

@@ -34,6 +34,7 @@ mod join;
 mod kept;
 mod keys;
 mod lock;
+mod nested;
 mod query;
 mod ranges;
 mod referential;

@@ -12,7 +12,7 @@ mod ranges;
 
 use crate::plan::{AggregatePlan, JoinKind, PlanBody, Relation, RowLock, SelectPlan, SortKey, Step};
 use rubato_base::{ColumnType, DataType};
-use rubato_formula::{Expr, Volatility};
+use rubato_formula::{Expr, Function, Volatility};
 
 pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
@@ -81,20 +81,33 @@ pub(crate) fn is_read_only(body: &PlanBody) -> bool {
 
 /// Whether a SELECT moves a sequence.
 fn calls_writer(plan: &SelectPlan) -> bool {
-    let mut found = false;
+    calls_any(plan, &|function| {
+        function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval")
+    })
+}
+
+/// Whether each run of a SELECT over the same rows may give something else.
+pub(crate) fn is_volatile(plan: &SelectPlan) -> bool {
+    calls_any(plan, &|function| function.volatility() == Volatility::Volatile)
+}
+
+/// Whether a SELECT calls such a function.
+fn calls_any(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
+    let (mut found, mut nested_calls) = (false, false);
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
             if let Expr::Call { function, .. } = node {
-                found |=
-                    function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval");
+                found |= wanted(function);
             }
         });
     };
     plan.projection.iter().for_each(&mut look);
     plan.filter.iter().for_each(&mut look);
     for step in &plan.steps {
-        if let Relation::Values(rows) = &step.relation {
-            rows.iter().flatten().for_each(&mut look);
+        match &step.relation {
+            Relation::Values(rows) => rows.iter().flatten().for_each(&mut look),
+            Relation::Query(query) => query.for_each_select(&mut |inner| nested_calls |= calls_any(inner, wanted)),
+            _ => {}
         }
         step_expressions(step, &mut look);
     }
@@ -106,7 +119,7 @@ fn calls_writer(plan: &SelectPlan) -> bool {
             .flat_map(|call| call.arguments.iter().chain(&call.filter))
             .for_each(&mut look);
     }
-    found
+    found || nested_calls
 }
 
 /// Every expression of a step over the tuple.

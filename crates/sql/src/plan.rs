@@ -146,7 +146,7 @@ pub enum Relation {
 #[derive(Debug)]
 pub enum QueryPlan {
     /// SELECT or VALUES.
-    Select(SelectPlan),
+    Select(Box<SelectPlan>),
     /// `left UNION right` and its kin.
     Set(Box<SetPlan>),
 }

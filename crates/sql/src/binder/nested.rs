@@ -41,7 +41,7 @@ impl Context<'_> {
     pub(super) fn nested(&self, query: &ast::Query) -> Result<(Arc<QueryPlan>, Vec<OutputColumn>)> {
         let (plan, columns) = self.query(query, &[])?;
         refuse_lock(&plan)?;
-        Ok((Arc::new(QueryPlan::Select(plan)), columns))
+        Ok((Arc::new(QueryPlan::Select(Box::new(plan))), columns))
     }
 
     /// Binds something with the names of WITH in reach.
@@ -249,7 +249,7 @@ impl Context<'_> {
                 *expr = located(self, body.span(), self.coerce(typed, *wanted, CastContext::Implicit))?;
             }
         }
-        Ok(QueryPlan::Select(plan))
+        Ok(QueryPlan::Select(Box::new(plan)))
     }
 }
 

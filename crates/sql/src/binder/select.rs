@@ -42,7 +42,7 @@ impl Context<'_> {
             ast::SetExpr::Query(inner) => {
                 tail.refuse_twice(inner)?;
                 let (plan, columns) = self.query(inner, wanted)?;
-                self.over_query(QueryPlan::Select(plan), &columns, &tail)
+                self.over_query(QueryPlan::Select(Box::new(plan)), &columns, &tail)
             }
             ast::SetExpr::SetOperation { .. } => self.set_query(&query.body, &tail, wanted),
             ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {

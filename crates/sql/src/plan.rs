@@ -140,6 +140,54 @@ pub enum Relation {
     },
     /// A table of `pg_catalog` or `information_schema`, made from the catalog when the statement runs.
     System(String),
+    /// A query in FROM, a name of WITH, or the queries of a set operation.
+    Query(Arc<QueryPlan>),
+}
+
+/// A query whose rows another one reads.
+#[derive(Debug)]
+pub enum QueryPlan {
+    /// SELECT or VALUES.
+    Select(Box<SelectPlan>),
+    /// `left UNION right` and its kin.
+    Set(Box<SetPlan>),
+}
+
+/// A set operation. Both sides have the same columns.
+#[derive(Debug)]
+pub struct SetPlan {
+    /// What is done.
+    pub operation: SetOperation,
+    /// With ALL: equal rows count as often as they come.
+    pub all: bool,
+    /// The first query.
+    pub left: QueryPlan,
+    /// The second query.
+    pub right: QueryPlan,
+}
+
+/// Which rows a set operation gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    /// Those of either side.
+    Union,
+    /// Those of both sides.
+    Intersect,
+    /// Those of the first that are not in the second.
+    Except,
+}
+
+impl QueryPlan {
+    /// Its SELECTs, from left to right.
+    pub fn for_each_select<'a>(&'a self, visit: &mut dyn FnMut(&'a SelectPlan)) {
+        match self {
+            QueryPlan::Select(plan) => visit(plan),
+            QueryPlan::Set(set) => {
+                set.left.for_each_select(visit);
+                set.right.for_each_select(visit);
+            }
+        }
+    }
 }
 
 /// Inner or left join.

@@ -173,6 +173,8 @@ impl Context<'_> {
             parameters: RefCell::new(Parameters::default()),
             noted: RefCell::new(BTreeMap::new()),
             tables: RefCell::new(BTreeMap::new()),
+            names: RefCell::default(),
+            unsettled: RefCell::default(),
         };
         let bound = parse_expressions(source).and_then(|parsed| match parsed.as_slice() {
             [expr] => bind(&context, expr),

@@ -1,17 +1,18 @@
 //! FROM: relations, joins and what they join on.
 
 use super::expression::ExpressionBinder;
-use super::function::subquery;
 use super::scope::{Hidden, Scope, ScopeColumn};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located, object_name};
+use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{JoinKind, Relation};
+use crate::plan::{JoinKind, QueryPlan, Relation};
 use crate::planner::{Query, QueryRelation};
 use crate::system_tables;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Comparison, Expr};
 use sqlparser::ast::{self, Spanned};
+use std::sync::Arc;
 
 /// FROM while it is read.
 pub(super) struct From {
@@ -19,6 +20,22 @@ pub(super) struct From {
     pub scope: Scope,
     /// The relations and the terms that are as good as WHERE's.
     pub query: Query,
+}
+
+impl From {
+    /// Adds a query as a relation.
+    pub(super) fn push_query(&mut self, alias: &str, plan: Arc<QueryPlan>, columns: &[OutputColumn]) {
+        let columns = columns.iter().map(|column| ScopeColumn {
+            name: column.name.clone(),
+            column_type: ColumnType {
+                data_type: column.data_type,
+                modifier: column.modifier,
+            },
+            hidden: Hidden::No,
+        });
+        self.scope.push(alias, columns.collect(), None);
+        push(self, Relation::Query(plan));
+    }
 }
 
 impl Context<'_> {
@@ -148,6 +165,14 @@ impl Context<'_> {
                 {
                     return self.call(name, &[], alias.as_ref(), state, factor);
                 }
+                if let Some(named) = self.named_query(name)? {
+                    let alias_name = alias
+                        .as_ref()
+                        .map_or_else(|| named.name.clone(), |alias| fold(&alias.name));
+                    self.check_alias(&alias_name, &state.scope, factor)?;
+                    state.push_query(&alias_name, named.plan, &named.columns);
+                    return self.rename(alias.as_ref(), state);
+                }
                 let relation = self.relation(name)?;
                 let (own, columns) = match &relation {
                     NamedRelation::Table(table) => (table.name.clone(), None),
@@ -184,7 +209,14 @@ impl Context<'_> {
                 ..
             } => {
                 let Some(values) = plain_values(query) else {
-                    return Err(derived_table());
+                    let Some(alias) = alias else {
+                        return located(self, factor.span(), Err(without_alias()));
+                    };
+                    let alias_name = fold(&alias.name);
+                    self.check_alias(&alias_name, &state.scope, factor)?;
+                    let (plan, columns) = self.nested(query)?;
+                    state.push_query(&alias_name, plan, &columns);
+                    return self.rename(Some(alias), state);
                 };
                 let alias_name = alias
                     .as_ref()
@@ -418,8 +450,12 @@ pub(super) fn plain_values(query: &ast::Query) -> Option<&ast::Values> {
 }
 
 fn derived_table() -> Error {
-    let hint = subquery().fields().hint.clone().unwrap_or_default();
-    Error::unsupported("a subquery in FROM").with_hint(hint)
+    Error::unsupported("LATERAL").with_hint("Write a join instead.")
+}
+
+fn without_alias() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
+        .with_hint("For example, FROM (SELECT ...) [AS] foo.")
 }
 
 fn join_error(what: &str) -> Error {

@@ -9,6 +9,7 @@ mod expression;
 mod from;
 mod function;
 mod insert;
+mod nested;
 mod parameters;
 mod schema;
 mod scope;
@@ -139,6 +140,8 @@ fn bind_grammar(
         )),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
+        names: RefCell::default(),
+        unsettled: RefCell::default(),
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
@@ -168,6 +171,10 @@ pub(crate) struct Context<'a> {
     noted: RefCell<BTreeMap<usize, Span>>,
     /// The tables that the plan depends on, with their versions.
     tables: RefCell<BTreeMap<String, u64>>,
+    /// The names of WITH in reach, innermost last.
+    names: RefCell<Vec<nested::NamedQuery>>,
+    /// Which columns of the SELECT bound last had no type of their own.
+    unsettled: RefCell<Vec<bool>>,
 }
 
 /// What a table name stands for.

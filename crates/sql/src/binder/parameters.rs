@@ -7,7 +7,7 @@ use rubato_base::{DataType, Error, Result, SqlState};
 const PARAMETERS_MAX: usize = 65_535;
 
 /// The types of the user's parameters, then of the literals. By default there are none, and none may be named.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters {
     types: Vec<DataType>,
     referenced: Vec<bool>,

@@ -3,18 +3,18 @@
 use super::aggregate::{Grouping, check_key};
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
-use super::function::subquery;
 use super::scope::{Hidden, Scope, missing_relation};
 use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SelectPlan, SortKey};
+use crate::plan::{AggregateCall, LockWait, QueryPlan, Relation, RowLock, SelectPlan, SortKey};
 use crate::planner::{Query, QueryRelation, SelectParts, plan_select};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use rubato_formula::{CastContext, Expr};
 use sqlparser::ast::{self, Spanned};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// A column of the select list.
 pub(super) struct Item {
@@ -29,38 +29,35 @@ const TARGETS_MAX: usize = 1664;
 impl Context<'_> {
     /// Plans a query. `wanted` are types for result columns that have none of their own (INSERT ... SELECT).
     pub(super) fn query(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
-        self.refuse_query_parts(query)?;
-        match &*query.body {
-            ast::SetExpr::Select(select) => self.select(query, select, wanted),
-            ast::SetExpr::Values(_) => self.values_query(query),
-            ast::SetExpr::Query(inner) if is_only_wrapper(query) => self.query(inner, wanted),
-            ast::SetExpr::SetOperation { op, .. } => {
-                Err(Error::unsupported(format!("{op}")).with_hint("Send the queries one by one."))
-            }
-            ast::SetExpr::Table(_) => Err(Error::unsupported("TABLE name").with_hint("Write SELECT * FROM name.")),
-            _ => Err(subquery()),
-        }
+        refuse_query_parts(query)?;
+        self.within_names(query.with.as_ref(), || self.query_body(query, wanted))
     }
 
-    fn refuse_query_parts(&self, query: &ast::Query) -> Result<()> {
-        if query.with.is_some() {
-            return Err(Error::unsupported("WITH (common table expressions)").with_hint("Write a join instead."));
+    fn query_body(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        let tail = Tail::of(query);
+        match &*query.body {
+            ast::SetExpr::Select(select) => self.select(&tail, select, wanted),
+            ast::SetExpr::Values(values) => self.values_query(values, &tail),
+            ast::SetExpr::Query(inner) if tail.is_empty() => self.query(inner, wanted),
+            ast::SetExpr::Query(inner) => {
+                tail.refuse_twice(inner)?;
+                let (plan, columns) = self.query(inner, wanted)?;
+                self.over_query(QueryPlan::Select(Box::new(plan)), &columns, &tail)
+            }
+            ast::SetExpr::SetOperation { .. } => self.set_query(&query.body, &tail, wanted),
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
+                Err(Error::unsupported("a statement that writes within a query"))
+            }
+            ast::SetExpr::Table(_) => Err(Error::unsupported("TABLE name").with_hint("Write SELECT * FROM name.")),
         }
-        let fetch = query
-            .fetch
-            .as_ref()
-            .is_some_and(|fetch| fetch.with_ties || fetch.percent);
-        if fetch {
-            return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
-        }
-        Ok(())
     }
 
     /// VALUES as a statement.
-    fn values_query(&self, query: &ast::Query) -> Result<(SelectPlan, Vec<OutputColumn>)> {
-        let ast::SetExpr::Values(values) = &*query.body else {
-            return Err(subquery());
-        };
+    pub(super) fn values_query(
+        &self,
+        values: &ast::Values,
+        tail: &Tail<'_>,
+    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
         let (rows, columns) = self.values(values)?;
         let mut scope = Scope::default();
         scope.push("*VALUES*", columns.clone(), None);
@@ -80,12 +77,28 @@ impl Context<'_> {
             },
         };
         let items = expand_all(&from.scope);
-        self.finish_select(query, None, from, items)
+        self.finish_select(tail, None, from, items)
     }
 
-    fn select(
+    /// A query that gives the columns of another, in the order and within the limits of `tail`.
+    pub(super) fn over_query(
         &self,
-        query: &ast::Query,
+        plan: QueryPlan,
+        columns: &[OutputColumn],
+        tail: &Tail<'_>,
+    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        let mut from = From {
+            scope: Scope::default(),
+            query: Query::default(),
+        };
+        from.push_query("*SELECT*", Arc::new(plan), columns);
+        let items = expand_all(&from.scope);
+        self.finish_select(tail, None, from, items)
+    }
+
+    pub(super) fn select(
+        &self,
+        tail: &Tail<'_>,
         select: &ast::Select,
         wanted: &[DataType],
     ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
@@ -105,6 +118,10 @@ impl Context<'_> {
                 item.typed = Typed::new(expr, *wanted);
             }
         }
+        *self.unsettled.borrow_mut() = items
+            .iter()
+            .map(|item| self.type_of(&item.typed) == DataType::Unknown)
+            .collect();
         for item in &mut items {
             item.typed = self.settle(item.typed.clone())?;
         }
@@ -125,7 +142,7 @@ impl Context<'_> {
             calls,
             distinct,
         };
-        self.finish_select(query, Some(grouped), from, items)
+        self.finish_select(tail, Some(grouped), from, items)
     }
 
     fn select_list(
@@ -233,7 +250,7 @@ impl Context<'_> {
 
     fn finish_select(
         &self,
-        query: &ast::Query,
+        tail: &Tail<'_>,
         grouped: Option<Grouped>,
         from: From,
         items: Vec<Item>,
@@ -241,8 +258,8 @@ impl Context<'_> {
         let grouped = grouped.unwrap_or_default();
         let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
         let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
-        let order_by = self.order_by(query, &from.scope, &items, &grouped, &mut projection)?;
-        let lock = self.row_lock(query, &from, &grouped)?;
+        let order_by = self.order_by(tail, &from.scope, &items, &grouped, &mut projection)?;
+        let lock = self.row_lock(tail, &from, &grouped)?;
         let calls = grouped.calls.into_inner();
         let mut having = grouped.having;
         let aggregated = !grouped.keys.is_empty() || !calls.is_empty() || having.is_some();
@@ -257,7 +274,7 @@ impl Context<'_> {
         } else {
             None
         };
-        let (limit, offset) = self.limits(query)?;
+        let (limit, offset) = self.limits(tail)?;
         let parts = SelectParts {
             aggregate,
             projection,
@@ -276,13 +293,13 @@ impl Context<'_> {
     /// ORDER BY over the projection, which grows by what is not in the select list.
     fn order_by(
         &self,
-        query: &ast::Query,
+        tail: &Tail<'_>,
         scope: &Scope,
         items: &[Item],
         grouped: &Grouped,
         projection: &mut Vec<Expr>,
     ) -> Result<Vec<SortKey>> {
-        let Some(order_by) = &query.order_by else {
+        let Some(order_by) = tail.order_by else {
             return Ok(Vec::new());
         };
         let ast::OrderByKind::Expressions(exprs) = &order_by.kind else {
@@ -355,9 +372,9 @@ impl Context<'_> {
         Ok(projection.len() - 1)
     }
 
-    fn limits(&self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
+    fn limits(&self, tail: &Tail<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
         let (mut limit, mut offset) = (None, None);
-        match &query.limit_clause {
+        match tail.limit_clause {
             None => {}
             Some(ast::LimitClause::LimitOffset {
                 limit: count,
@@ -376,7 +393,7 @@ impl Context<'_> {
             }
         }
         let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
-        if let Some(fetch) = &query.fetch {
+        if let Some(fetch) = tail.fetch {
             limit = Some(fetch.quantity.as_ref().unwrap_or(&one));
         }
         let bind = |expr: Option<&ast::Expr>, clause| expr.map(|expr| self.limit(expr, clause)).transpose();
@@ -393,8 +410,8 @@ impl Context<'_> {
         )
     }
 
-    fn row_lock(&self, query: &ast::Query, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
-        if query.locks.is_empty() {
+    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
+        if tail.locks.is_empty() {
             return Ok(None);
         }
         let what = if !grouped.calls.borrow().is_empty() {
@@ -414,7 +431,7 @@ impl Context<'_> {
         }
         let mut relations = Vec::new();
         let mut wait = LockWait::Queue;
-        for lock in &query.locks {
+        for lock in tail.locks {
             match &lock.of {
                 None => relations.extend(0..from.scope.relations.len()),
                 Some(name) => {
@@ -476,8 +493,63 @@ struct Grouped {
     distinct: bool,
 }
 
-fn is_only_wrapper(query: &ast::Query) -> bool {
-    query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none() && query.locks.is_empty()
+/// What stands behind the body of a query.
+#[derive(Default)]
+pub(super) struct Tail<'q> {
+    pub order_by: Option<&'q ast::OrderBy>,
+    limit_clause: Option<&'q ast::LimitClause>,
+    fetch: Option<&'q ast::Fetch>,
+    pub locks: &'q [ast::LockClause],
+}
+
+impl<'q> Tail<'q> {
+    fn of(query: &'q ast::Query) -> Tail<'q> {
+        Tail {
+            order_by: query.order_by.as_ref(),
+            limit_clause: query.limit_clause.as_ref(),
+            fetch: query.fetch.as_ref(),
+            locks: &query.locks,
+        }
+    }
+
+    /// 42601 if the query in brackets has the same clause.
+    fn refuse_twice(&self, inner: &ast::Query) -> Result<()> {
+        let inner_tail = Tail::of(inner);
+        let limits = |tail: &Tail<'_>| match tail.limit_clause {
+            Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.is_some() || tail.fetch.is_some(), offset.is_some())
+            }
+            _ => (tail.fetch.is_some(), false),
+        };
+        let (own, other) = (limits(self), limits(&inner_tail));
+        let twice = [
+            ("ORDER BY", self.order_by.is_some() && inner_tail.order_by.is_some()),
+            ("OFFSET", own.1 && other.1),
+            ("LIMIT", own.0 && other.0),
+        ];
+        match twice.into_iter().find(|clause| clause.1) {
+            Some((clause, _)) => {
+                let message = format!("multiple {clause} clauses not allowed");
+                Err(Error::new(SqlState::SYNTAX_ERROR, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order_by.is_none() && self.limit_clause.is_none() && self.fetch.is_none() && self.locks.is_empty()
+    }
+}
+
+fn refuse_query_parts(query: &ast::Query) -> Result<()> {
+    let fetch = query
+        .fetch
+        .as_ref()
+        .is_some_and(|fetch| fetch.with_ties || fetch.percent);
+    if fetch {
+        return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
+    }
+    Ok(())
 }
 
 fn refuse_select_parts(select: &ast::Select) -> Result<()> {

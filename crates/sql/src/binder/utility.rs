@@ -139,6 +139,8 @@ fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSett
         parameters: RefCell::new(Parameters::default()),
         noted: RefCell::new(BTreeMap::new()),
         tables: RefCell::new(BTreeMap::new()),
+        names: RefCell::default(),
+        unsettled: RefCell::default(),
     }
 }
 
@@ -263,6 +265,8 @@ impl<'a> Context<'a> {
             parameters: RefCell::new(Parameters::default()),
             noted: RefCell::new(BTreeMap::new()),
             tables: RefCell::new(BTreeMap::new()),
+            names: RefCell::default(),
+            unsettled: RefCell::default(),
         }
     }
 

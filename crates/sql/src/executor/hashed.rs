@@ -1,9 +1,10 @@
-//! A relation that is joined by equality and can be reached by no key: its rows are read once and found by hash from then on.
+//! A relation that is joined by equality and can be reached by no key: its rows are read once and found by hash from then on. The
+//! rows of a query that is joined are kept here too.
 
 use super::access::StepView;
 use super::keys::rest_of_range;
 use super::sorting::FixedHasher;
-use super::{ExecutionContext, Held};
+use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::Step;
 use rubato_base::{Key, KeyWriter, Result, Row, RowRef, Value};
@@ -59,6 +60,41 @@ impl HashedRows {
         })
     }
 
+    /// The rows of a query, to be added. Without a fitting equality each of them may join with any tuple.
+    pub(crate) fn of_query(step: &Step) -> HashedRows {
+        HashedRows {
+            rows: Vec::new(),
+            places: HashMap::default(),
+            terms: equalities(step),
+            held: Held::default(),
+        }
+    }
+
+    /// Adds a row of a query. 53200 if it does not fit.
+    pub(crate) fn add_row(
+        &mut self,
+        step: &Step,
+        values: &[Value],
+        evaluation: &EvalContext<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let row = Row::from_values(values);
+        self.held.add_bytes(row.as_ref().as_bytes().len() + 64, limits)?;
+        if !self.terms.is_empty() && !self.add(step, &[], row.as_ref(), evaluation)? {
+            // Those that were left out so far hold a NULL, and join with nothing.
+            self.terms.clear();
+        }
+        if self.terms.is_empty() {
+            self.rows.push((Key::default(), row));
+        }
+        Ok(())
+    }
+
+    /// All rows.
+    pub(crate) fn all(&self) -> &[(Key, Row)] {
+        &self.rows
+    }
+
     /// Reads rows of the step's table until the context's rows are spent.
     pub(crate) fn read(
         &mut self,
@@ -112,6 +148,9 @@ impl HashedRows {
         outer: &[Value],
         evaluation: &EvalContext<'_>,
     ) -> Result<Option<impl Iterator<Item = &(Key, Row)>>> {
+        if self.terms.is_empty() {
+            return Ok(None);
+        }
         let mut writer = KeyWriter::default();
         let places = match push_sides(&mut writer, step, &self.terms, false, outer, evaluation)? {
             Hashable::No => return Ok(None),

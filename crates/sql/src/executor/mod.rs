@@ -35,6 +35,7 @@ mod join;
 mod kept;
 mod keys;
 mod lock;
+mod nested;
 mod query;
 mod ranges;
 mod referential;
@@ -118,6 +119,7 @@ impl ExecutionContext<'_> {
             limits: self.limits,
             rows_left: self.rows_left,
             insight: self.insight,
+            deferred: self.deferred.as_deref_mut(),
         };
         let result = work(&mut context);
         self.rows_left = context.rows_left;

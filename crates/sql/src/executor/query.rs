@@ -1,9 +1,9 @@
 //! The query stage: batches of tuples from the first relation.
 
 use super::ExecutionContext;
-use super::access::{StepState, read_step};
+use super::access::{StepState, read_query, read_step};
 use super::batch::Batch;
-use crate::plan::Step;
+use crate::plan::{Relation, Step};
 use rubato_protocol::Outcome;
 
 /// Appends tuples of the first relation until `output` holds `want`, there are no more, or the context's rows are spent.
@@ -18,7 +18,10 @@ pub(crate) fn query_batch(
         if state.input.is_empty() {
             state.input.push_nulls();
         }
-        state.exhausted = read_step(step, state, want, context, output)?;
+        state.exhausted = match &step.relation {
+            Relation::Query(plan) => read_query(step, plan, state, want, context, output)?,
+            _ => read_step(step, state, want, context, output)?,
+        };
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
 use crate::plan::{
     Access, AggregateCall, AggregatePlan, Alternative, Bounds, ConflictAction, DeletePlan, InsertPlan, InsertSource,
-    JoinKind, KeyPart, LockWait, Plan, PlanBody, RangesAccess, Relation, SelectPlan, Step, UpdatePlan,
+    JoinKind, KeyPart, LockWait, Plan, PlanBody, QueryPlan, RangesAccess, Relation, SelectPlan, SetOperation, Step,
+    UpdatePlan,
 };
 use rubato_formula::{AggregateKind, Expr};
 
@@ -64,6 +65,7 @@ fn column_name(relation: &Relation, column: usize) -> String {
         }
         Relation::Values(_) => format!("column{}", column + 1),
         Relation::Series { .. } => "generate_series".to_owned(),
+        Relation::Query(_) => format!("column{}", column + 1),
     }
 }
 
@@ -139,12 +141,28 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
     nodes
 }
 
+/// What a query in FROM does, in short.
+fn query_name(plan: &QueryPlan) -> String {
+    match plan {
+        QueryPlan::Select(_) => "the rows of a query".to_owned(),
+        QueryPlan::Set(set) => {
+            let operation = match set.operation {
+                SetOperation::Union => "UNION",
+                SetOperation::Intersect => "INTERSECT",
+                SetOperation::Except => "EXCEPT",
+            };
+            format!("the rows of {operation}{}", if set.all { " ALL" } else { "" })
+        }
+    }
+}
+
 fn relation_name(step: &Step) -> String {
     let own = match &step.relation {
         Relation::Table(table) => table.name.clone(),
         Relation::System(name) => name.clone(),
         Relation::Values(rows) => format!("{} given rows", rows.len()),
         Relation::Series { .. } => "generate_series".to_owned(),
+        Relation::Query(plan) => query_name(plan),
     };
     if own == step.alias || own.ends_with(&format!(".{}", step.alias)) || step.alias.starts_with('*') {
         own

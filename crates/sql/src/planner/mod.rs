@@ -100,21 +100,28 @@ fn calls_writer(plan: &SelectPlan) -> bool {
     })
 }
 
-/// Whether a SELECT calls one of the functions that `is_meant`.
-fn calls(plan: &SelectPlan, is_meant: &dyn Fn(&Function) -> bool) -> bool {
-    let mut found = false;
+/// Whether each run of a SELECT over the same rows may give something else.
+pub(crate) fn is_volatile(plan: &SelectPlan) -> bool {
+    calls(plan, &|function| function.volatility() == Volatility::Volatile)
+}
+
+/// Whether a SELECT calls such a function.
+fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
+    let (mut found, mut nested_calls) = (false, false);
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
             if let Expr::Call { function, .. } = node {
-                found |= is_meant(function);
+                found |= wanted(function);
             }
         });
     };
     plan.projection.iter().for_each(&mut look);
     plan.filter.iter().for_each(&mut look);
     for step in &plan.steps {
-        if let Relation::Values(rows) = &step.relation {
-            rows.iter().flatten().for_each(&mut look);
+        match &step.relation {
+            Relation::Values(rows) => rows.iter().flatten().for_each(&mut look),
+            Relation::Query(query) => query.for_each_select(&mut |inner| nested_calls |= calls(inner, wanted)),
+            _ => {}
         }
         step_expressions(step, &mut look);
     }
@@ -126,7 +133,7 @@ fn calls(plan: &SelectPlan, is_meant: &dyn Fn(&Function) -> bool) -> bool {
             .flat_map(|call| call.arguments.iter().chain(&call.filter))
             .for_each(&mut look);
     }
-    found
+    found || nested_calls
 }
 
 /// Every expression of a step over the tuple.

@@ -1,0 +1,311 @@
+//! Queries within queries: in FROM, in WITH, and the sides of set operations.
+
+use super::select::Tail;
+use super::typed::Typed;
+use super::{Context, located, object_name};
+use crate::client::OutputColumn;
+use crate::parser::syntax::fold;
+use crate::plan::{QueryPlan, SelectPlan, SetOperation, SetPlan};
+use rubato_base::{DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, common_type};
+use sqlparser::ast::{self, Spanned};
+use std::sync::Arc;
+
+/// A name of WITH.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedQuery {
+    pub name: String,
+    /// `None` while the query itself is bound: it may not name itself.
+    query: Option<(Arc<QueryPlan>, Vec<OutputColumn>)>,
+    /// Whether each run may give something else.
+    is_volatile: bool,
+    references: usize,
+}
+
+/// What a name of WITH stands for.
+pub(super) struct Referenced {
+    pub name: String,
+    pub plan: Arc<QueryPlan>,
+    pub columns: Vec<OutputColumn>,
+}
+
+/// A column of one side of a set operation.
+struct SideColumn {
+    output: OutputColumn,
+    /// It has no type of its own: string literals, NULL and parameters, which get that of the other side.
+    is_open: bool,
+}
+
+impl Context<'_> {
+    /// A query whose rows another one reads.
+    pub(super) fn nested(&self, query: &ast::Query) -> Result<(Arc<QueryPlan>, Vec<OutputColumn>)> {
+        let (plan, columns) = self.query(query, &[])?;
+        refuse_lock(&plan)?;
+        Ok((Arc::new(QueryPlan::Select(Box::new(plan))), columns))
+    }
+
+    /// Binds something with the names of WITH in reach.
+    pub(super) fn within_names<T>(&self, with: Option<&ast::With>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = self.names.borrow().len();
+        let outcome = self.push_names(with).and_then(|()| work());
+        self.names.borrow_mut().truncate(before);
+        outcome
+    }
+
+    fn push_names(&self, with: Option<&ast::With>) -> Result<()> {
+        let Some(with) = with else { return Ok(()) };
+        let first = self.names.borrow().len();
+        for table in &with.cte_tables {
+            let name = fold(&table.alias.name);
+            if self.names.borrow()[first..].iter().any(|named| named.name == name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                let error = Error::new(SqlState::DUPLICATE_ALIAS, message);
+                return located(self, table.alias.name.span, Err(error));
+            }
+            let mut named = NamedQuery {
+                name,
+                query: None,
+                is_volatile: false,
+                references: 0,
+            };
+            // Only with RECURSIVE is its own name in reach.
+            let own = self.names.borrow().len();
+            if with.recursive {
+                self.names.borrow_mut().push(named.clone());
+            }
+            let bound = self.nested(&table.query);
+            self.names.borrow_mut().truncate(own);
+            let (plan, mut columns) = bound?;
+            self.rename_columns(&table.alias, &mut columns)?;
+            named.is_volatile = is_volatile(&plan);
+            named.query = Some((plan, columns));
+            self.names.borrow_mut().push(named);
+        }
+        Ok(())
+    }
+
+    fn rename_columns(&self, alias: &ast::TableAlias, columns: &mut [OutputColumn]) -> Result<()> {
+        if alias.columns.len() > columns.len() {
+            let message = format!(
+                "WITH query \"{}\" has {} columns available but {} columns specified",
+                fold(&alias.name),
+                columns.len(),
+                alias.columns.len()
+            );
+            let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+            return located(self, alias.name.span, Err(error));
+        }
+        for (column, given) in columns.iter_mut().zip(&alias.columns) {
+            column.name = fold(&given.name);
+        }
+        Ok(())
+    }
+
+    /// The query of WITH that a name in FROM stands for.
+    pub(super) fn named_query(&self, name: &ast::ObjectName) -> Result<Option<Referenced>> {
+        let path = object_name(name)?;
+        let [bare] = path.as_slice() else { return Ok(None) };
+        let mut names = self.names.borrow_mut();
+        let Some(named) = names.iter_mut().rev().find(|named| named.name == *bare) else {
+            return Ok(None);
+        };
+        named.references += 1;
+        let Some((plan, columns)) = &named.query else {
+            return located(self, name.span(), Err(Error::unsupported("WITH RECURSIVE")));
+        };
+        if named.is_volatile && named.references > 1 {
+            let error = Error::unsupported("a WITH query that is volatile and named more than once");
+            return located(self, name.span(), Err(error));
+        }
+        Ok(Some(Referenced {
+            name: named.name.clone(),
+            plan: Arc::clone(plan),
+            columns: columns.clone(),
+        }))
+    }
+
+    /// A set operation, with what stands behind it.
+    pub(super) fn set_query(
+        &self,
+        body: &ast::SetExpr,
+        tail: &Tail<'_>,
+        wanted: &[DataType],
+    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        if !tail.locks.is_empty() {
+            let message = "FOR UPDATE is not allowed with UNION/INTERSECT/EXCEPT";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.check_set_order(tail)?;
+        let mut columns = self.probe(body)?;
+        for (column, wanted) in columns.iter_mut().zip(wanted) {
+            if column.is_open {
+                column.output.data_type = *wanted;
+            }
+        }
+        let columns: Vec<OutputColumn> = columns.into_iter().map(|column| column.output).collect();
+        let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
+        let plan = self.side(body, &types)?;
+        self.over_query(plan, &columns, tail)
+    }
+
+    /// Behind a set operation ORDER BY names columns of the result, by name or number.
+    fn check_set_order(&self, tail: &Tail<'_>) -> Result<()> {
+        let Some(ast::OrderByKind::Expressions(exprs)) = tail.order_by.map(|order_by| &order_by.kind) else {
+            return Ok(());
+        };
+        for entry in exprs {
+            if !matches!(entry.expr, ast::Expr::Identifier(_) | ast::Expr::Value(_)) {
+                let error = Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                )
+                .with_detail("Only result column names can be used, not expressions or functions.")
+                .with_hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.");
+                return located(self, entry.expr.span(), Err(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of one side, before those without a type get one: nothing is left of the binding but errors.
+    fn probe(&self, body: &ast::SetExpr) -> Result<Vec<SideColumn>> {
+        match body {
+            ast::SetExpr::SetOperation { op, left, right, .. } => {
+                let (left_columns, right_columns) = (self.probe(left)?, self.probe(right)?);
+                let what = operation_name(*op)?;
+                if left_columns.len() != right_columns.len() {
+                    let message = format!("each {what} query must have the same number of columns");
+                    return located(self, right.span(), Err(Error::new(SqlState::SYNTAX_ERROR, message)));
+                }
+                let sides = left_columns.into_iter().zip(right_columns);
+                sides
+                    .map(|(left_column, right_column)| {
+                        located(self, right.span(), common_column(what, left_column, &right_column))
+                    })
+                    .collect()
+            }
+            _ => self.probe_query(body),
+        }
+    }
+
+    fn probe_query(&self, body: &ast::SetExpr) -> Result<Vec<SideColumn>> {
+        let parameters = self.parameters.borrow().clone();
+        self.unsettled.borrow_mut().clear();
+        let bound = self.side_select(body, &[]);
+        self.parameters.replace(parameters);
+        let open = std::mem::take(&mut *self.unsettled.borrow_mut());
+        let (_, columns) = bound?;
+        let is_select = matches!(body, ast::SetExpr::Select(_));
+        let columns = columns.into_iter().enumerate();
+        Ok(columns
+            .map(|(place, output)| SideColumn {
+                output: OutputColumn {
+                    table: None,
+                    column_number: 0,
+                    ..output
+                },
+                is_open: is_select && open.get(place).copied().unwrap_or(false),
+            })
+            .collect())
+    }
+
+    /// A side that is no set operation.
+    fn side_select(&self, body: &ast::SetExpr, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+        match body {
+            ast::SetExpr::Select(select) => self.select(&Tail::default(), select, wanted),
+            ast::SetExpr::Query(inner) => self.query(inner, wanted),
+            ast::SetExpr::Values(values) => self.values_query(values, &Tail::default()),
+            other => Err(Error::unsupported(format!("{other} in a set operation"))),
+        }
+    }
+
+    /// One side with its columns of the given types.
+    fn side(&self, body: &ast::SetExpr, types: &[DataType]) -> Result<QueryPlan> {
+        if let ast::SetExpr::SetOperation {
+            op,
+            set_quantifier,
+            left,
+            right,
+        } = body
+        {
+            let all = match set_quantifier {
+                ast::SetQuantifier::All => true,
+                ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
+                other => return Err(Error::unsupported(format!("{op} {other}"))),
+            };
+            return Ok(QueryPlan::Set(Box::new(SetPlan {
+                operation: operation(*op)?,
+                all,
+                left: self.side(left, types)?,
+                right: self.side(right, types)?,
+            })));
+        }
+        let (mut plan, columns) = self.side_select(body, types)?;
+        refuse_lock(&plan)?;
+        let targets = plan.projection.iter_mut().zip(&columns).zip(types);
+        for ((expr, column), wanted) in targets {
+            if column.data_type != *wanted {
+                let typed = Typed::new(expr.clone(), column.data_type);
+                *expr = located(self, body.span(), self.coerce(typed, *wanted, CastContext::Implicit))?;
+            }
+        }
+        Ok(QueryPlan::Select(Box::new(plan)))
+    }
+}
+
+/// Rows that are locked must be known to the statement as a whole.
+fn refuse_lock(plan: &SelectPlan) -> Result<()> {
+    match plan.lock {
+        Some(_) => {
+            Err(Error::unsupported("FOR UPDATE within a query").with_hint("Lock the rows in a query of its own."))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The column that two sides come to.
+fn common_column(what: &str, left: SideColumn, right: &SideColumn) -> Result<SideColumn> {
+    let (own, other) = (left.output.data_type, right.output.data_type);
+    let data_type = match (left.is_open, right.is_open) {
+        (true, true) => DataType::Text,
+        (true, false) => other,
+        (false, true) => own,
+        (false, false) => common_type(what, &[own, other])?,
+    };
+    let modifier = if own == other && left.output.modifier == right.output.modifier {
+        left.output.modifier
+    } else {
+        -1
+    };
+    Ok(SideColumn {
+        output: OutputColumn {
+            data_type,
+            modifier,
+            ..left.output
+        },
+        is_open: false,
+    })
+}
+
+fn operation(operator: ast::SetOperator) -> Result<SetOperation> {
+    match operator {
+        ast::SetOperator::Union => Ok(SetOperation::Union),
+        ast::SetOperator::Intersect => Ok(SetOperation::Intersect),
+        ast::SetOperator::Except => Ok(SetOperation::Except),
+        ast::SetOperator::Minus => Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"MINUS\"")),
+    }
+}
+
+fn operation_name(operator: ast::SetOperator) -> Result<&'static str> {
+    Ok(match operation(operator)? {
+        SetOperation::Union => "UNION",
+        SetOperation::Intersect => "INTERSECT",
+        SetOperation::Except => "EXCEPT",
+    })
+}
+
+fn is_volatile(plan: &QueryPlan) -> bool {
+    let mut found = false;
+    plan.for_each_select(&mut |select| found |= crate::planner::is_volatile(select));
+    found
+}

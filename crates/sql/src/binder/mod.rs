@@ -14,6 +14,7 @@ mod parameters;
 mod schema;
 mod scope;
 mod select;
+mod tail;
 mod typed;
 mod types;
 mod utility;

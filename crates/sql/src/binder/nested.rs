@@ -1,6 +1,6 @@
 //! Queries within queries: in FROM, in WITH, and the sides of set operations.
 
-use super::select::Tail;
+use super::tail::Tail;
 use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;

@@ -1,20 +1,24 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
+mod queries;
+
 use super::batch::Batch;
 use super::generated::{Generated, Series, generate};
 use super::hashed::{HashedRows, Reading};
 use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
-use super::nested::QueryRun;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
-use crate::plan::{Access, LockWait, QueryPlan, RangesAccess, Relation, Step};
+use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
+use queries::{Nested, keep_rows, offer_from, read_kept};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
+
+pub(crate) use queries::read_query;
 
 /// How a step's rows are read to write.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +61,6 @@ pub(crate) struct StepState {
     generated: Option<Generated>,
     hashing: Hashing,
     nested: Option<Nested>,
-}
-
-/// A query that the step reads: running, with the rows that it has given where these are kept.
-#[derive(Debug)]
-struct Nested {
-    run: QueryRun,
-    kept: HashedRows,
-    is_done: bool,
 }
 
 /// Whether the rows are found by hash.
@@ -299,104 +295,6 @@ pub(crate) fn read_step(
     let done = position.is_none();
     state.position = position.unwrap_or_default();
     Ok(done)
-}
-
-/// Appends rows of the query that the pipeline begins with, as they come, until `output` holds `want`; `true` when there are no more.
-pub(crate) fn read_query(
-    step: &Step,
-    plan: &QueryPlan,
-    state: &mut StepState,
-    want: usize,
-    context: &mut ExecutionContext<'_>,
-    output: &mut Batch,
-) -> Outcome<bool> {
-    let nested = state.nested.get_or_insert_with(|| Nested::new(step, plan));
-    state.loops = 1;
-    let evaluation = context.evaluation;
-    let mut reader = Reader {
-        step,
-        outer: state.input.tuple(0),
-        lock: None,
-        evaluation,
-        output,
-        matched: &mut state.matched,
-        rows: &mut state.rows,
-        lookups: &mut state.lookups,
-        looked_at: 0,
-        ranges: 0,
-        seen: None,
-        limits: context.limits,
-    };
-    let mut failure = None;
-    let is_over = nested.run.run(plan, context, &mut |row| {
-        failure = reader.offer_generated(row).err();
-        failure.is_none() && reader.output.len() < want
-    })?;
-    match failure {
-        Some(error) => Err(Stop::Fail(error)),
-        None => Ok(is_over),
-    }
-}
-
-impl Nested {
-    fn new(step: &Step, plan: &QueryPlan) -> Nested {
-        Nested {
-            run: QueryRun::new(plan),
-            kept: HashedRows::of_query(step),
-            is_done: false,
-        }
-    }
-}
-
-/// Runs the query that a later step joins with, which depends on no tuple, and keeps its rows: whether it has them all.
-fn keep_rows(
-    step: &Step,
-    plan: &QueryPlan,
-    state: &mut StepState,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<bool> {
-    let nested = state.nested.get_or_insert_with(|| Nested::new(step, plan));
-    if nested.is_done {
-        return Ok(true);
-    }
-    let (evaluation, limits, kept) = (context.evaluation, context.limits, &mut nested.kept);
-    let mut failure = None;
-    nested.is_done = nested.run.run(plan, context, &mut |row| {
-        failure = kept.add_row(step, row, evaluation, &limits).err();
-        failure.is_none()
-    })?;
-    match failure {
-        Some(error) => Err(Stop::Fail(error)),
-        None => Ok(nested.is_done),
-    }
-}
-
-fn read_kept(kept: &HashedRows, reader: &mut Reader<'_>, position: Position, want: usize) -> Outcome<Option<Position>> {
-    match kept.candidates(reader.step, reader.outer, reader.evaluation)? {
-        Some(candidates) => offer_from(candidates, reader, position, want),
-        None => offer_from(kept.all().iter(), reader, position, want),
-    }
-}
-
-/// Offers rows from the one on where the reading stands.
-fn offer_from<'r>(
-    rows: impl Iterator<Item = &'r (Key, Row)>,
-    reader: &mut Reader<'_>,
-    position: Position,
-    want: usize,
-) -> Outcome<Option<Position>> {
-    let first = if let Position::Generated(next) = position {
-        next
-    } else {
-        0
-    };
-    for (place, (key, row)) in rows.enumerate().skip(first) {
-        if reader.output.len() >= want {
-            return Ok(Some(Position::Generated(place)));
-        }
-        reader.offer(key.as_bytes(), row.as_ref())?;
-    }
-    Ok(None)
 }
 
 /// Reads the rows of a relation that is best found by hash, until the context's rows are spent.

@@ -1,0 +1,63 @@
+//! What stands behind the body of a query: order, limits and locks.
+
+use rubato_base::{Error, Result, SqlState};
+use sqlparser::ast;
+
+/// What stands behind the body of a query.
+#[derive(Default)]
+pub(super) struct Tail<'q> {
+    pub order_by: Option<&'q ast::OrderBy>,
+    pub limit_clause: Option<&'q ast::LimitClause>,
+    pub fetch: Option<&'q ast::Fetch>,
+    pub locks: &'q [ast::LockClause],
+}
+
+impl<'q> Tail<'q> {
+    pub fn of(query: &'q ast::Query) -> Tail<'q> {
+        Tail {
+            order_by: query.order_by.as_ref(),
+            limit_clause: query.limit_clause.as_ref(),
+            fetch: query.fetch.as_ref(),
+            locks: &query.locks,
+        }
+    }
+
+    /// 42601 if the query in brackets has the same clause.
+    pub fn refuse_twice(&self, inner: &ast::Query) -> Result<()> {
+        let inner_tail = Tail::of(inner);
+        let limits = |tail: &Tail<'_>| match tail.limit_clause {
+            Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.is_some() || tail.fetch.is_some(), offset.is_some())
+            }
+            _ => (tail.fetch.is_some(), false),
+        };
+        let (own, other) = (limits(self), limits(&inner_tail));
+        let twice = [
+            ("ORDER BY", self.order_by.is_some() && inner_tail.order_by.is_some()),
+            ("OFFSET", own.1 && other.1),
+            ("LIMIT", own.0 && other.0),
+        ];
+        match twice.into_iter().find(|clause| clause.1) {
+            Some((clause, _)) => {
+                let message = format!("multiple {clause} clauses not allowed");
+                Err(Error::new(SqlState::SYNTAX_ERROR, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.order_by.is_none() && self.limit_clause.is_none() && self.fetch.is_none() && self.locks.is_empty()
+    }
+}
+
+pub(super) fn refuse_query_parts(query: &ast::Query) -> Result<()> {
+    let fetch = query
+        .fetch
+        .as_ref()
+        .is_some_and(|fetch| fetch.with_ties || fetch.percent);
+    if fetch {
+        return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
+    }
+    Ok(())
+}

@@ -77,6 +77,19 @@ pub struct SelectPlan {
     pub lock: Option<RowLock>,
 }
 
+impl SelectPlan {
+    /// The tables that it reads, also within queries that it reads.
+    pub fn for_each_table<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
+        for step in &self.steps {
+            match &step.relation {
+                Relation::Table(table) => visit(table),
+                Relation::Query(query) => query.for_each_select(&mut |select| select.for_each_table(&mut *visit)),
+                Relation::Values(_) | Relation::Series { .. } | Relation::System(_) => {}
+            }
+        }
+    }
+}
+
 /// A row-locking clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLock {

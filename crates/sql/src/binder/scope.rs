@@ -112,6 +112,9 @@ impl Scope {
         let Some(relation) = self.relations.iter().position(|relation| relation.alias == alias) else {
             return Err(missing_relation(alias));
         };
+        if self.is_repeated(relation, name) {
+            return Err(ambiguous(name));
+        }
         self.find_in(relation, name, true).ok_or_else(|| {
             let error = Error::new(
                 SqlState::UNDEFINED_COLUMN,
@@ -126,16 +129,21 @@ impl Scope {
             .filter(|relation| self.relations[*relation].columns_visible)
             .filter_map(|relation| self.find_in(relation, name, false));
         match (found.next(), found.next()) {
+            (Some(only), None) if self.is_repeated(only.relation, name) => Err(ambiguous(name)),
             (Some(only), None) => Ok(only),
-            (Some(_), Some(_)) => Err(Error::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("column reference \"{name}\" is ambiguous"),
-            )),
+            (Some(_), Some(_)) => Err(ambiguous(name)),
             (None, _) => {
                 let error = Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
                 Err(self.with_suggestion(error, name))
             }
         }
+    }
+
+    /// Whether the columns of a query in FROM have the name more than once.
+    fn is_repeated(&self, relation: usize, name: &str) -> bool {
+        let columns = &self.relations[relation].columns;
+        let seen = columns.iter().filter(|column| column.hidden != Hidden::Dropped);
+        seen.filter(|column| column.name == name).nth(1).is_some()
     }
 
     /// The column of one relation.
@@ -185,6 +193,14 @@ impl Scope {
             None => error,
         }
     }
+}
+
+/// 42702
+fn ambiguous(name: &str) -> Error {
+    Error::new(
+        SqlState::AMBIGUOUS_COLUMN,
+        format!("column reference \"{name}\" is ambiguous"),
+    )
 }
 
 /// 42P01: an alias that FROM does not have.

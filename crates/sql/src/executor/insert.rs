@@ -6,7 +6,7 @@ use super::referential::Effects;
 use super::rows::add_row;
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
-use crate::plan::{InsertPlan, InsertSource, Relation, SelectPlan};
+use crate::plan::{InsertPlan, InsertSource, SelectPlan};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::Expr;
 use rubato_protocol::{Outcome, Stop};
@@ -212,8 +212,7 @@ fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) 
 }
 
 fn reads_table(select: &SelectPlan, id: TableId) -> bool {
-    select
-        .steps
-        .iter()
-        .any(|step| matches!(&step.relation, Relation::Table(table) if table.id == id))
+    let mut reads = false;
+    select.for_each_table(&mut |table| reads |= table.id == id);
+    reads
 }

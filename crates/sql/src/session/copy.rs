@@ -8,7 +8,6 @@ use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::partition::{Partition, SequenceValues};
-use crate::plan::Relation;
 use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
 use bytes::Bytes;
 use rubato_base::{Error, SqlState};
@@ -295,12 +294,11 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
-        let steps = copy.query.iter().flat_map(|query| &query.steps);
-        let versions = steps.filter_map(|step| match &step.relation {
-            Relation::Table(table) => Some(table.version),
-            _ => None,
-        });
-        self.see_schema(versions, partition)?;
+        let mut versions = Vec::new();
+        if let Some(query) = &copy.query {
+            query.for_each_table(&mut |table| versions.push(table.version));
+        }
+        self.see_schema(versions.into_iter(), partition)?;
         let mut running = match self.copy_out.take() {
             Some(running) => running,
             None => {

@@ -1,7 +1,6 @@
 //! ALTER COLUMN TYPE: what becomes of the values, of the default and of the checks.
 
 use super::expression::ExpressionBinder;
-use super::parameters::Parameters;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::types::bind_type;
@@ -13,8 +12,6 @@ use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Expr, can_cast};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Context<'_> {
@@ -165,17 +162,7 @@ impl Context<'_> {
     /// Binds an expression that the catalog has as text. An error has no place in what the client has sent.
     fn stored<T>(&self, text: &str, bind: impl FnOnce(&Context<'_>, &ast::Expr) -> Result<T>) -> Result<T> {
         let source = Source::new(text);
-        let context = Context {
-            source,
-            catalog: self.catalog,
-            text: self.text.clone(),
-            search_path: self.search_path,
-            parameters: RefCell::new(Parameters::default()),
-            noted: RefCell::new(BTreeMap::new()),
-            tables: RefCell::new(BTreeMap::new()),
-            names: RefCell::default(),
-            unsettled: RefCell::default(),
-        };
+        let context = self.over(source);
         let bound = parse_expressions(source).and_then(|parsed| match parsed.as_slice() {
             [expr] => bind(&context, expr),
             _ => Err(Error::internal("the catalog has a text that is not one expression")),

@@ -129,20 +129,13 @@ fn bind_grammar(
     let parsed = parse_statement(source)?;
     let highest = crate::parser::highest_parameter(source.text).unwrap_or(0);
     let context = Context {
-        source,
-        catalog,
-        text: settings.text_context(),
-        search_path: settings.search_path(),
         parameters: RefCell::new(Parameters::new(
             highest,
             literals,
             declared,
             settings.takes_parameters(),
         )),
-        noted: RefCell::new(BTreeMap::new()),
-        tables: RefCell::new(BTreeMap::new()),
-        names: RefCell::default(),
-        unsettled: RefCell::default(),
+        ..Context::new(source, catalog, settings.text_context(), settings.search_path())
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
@@ -182,6 +175,31 @@ pub(crate) struct Context<'a> {
 pub(crate) enum NamedRelation {
     Table(Arc<Table>),
     System(&'static system_tables::SystemTable),
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nothing is bound yet, without parameters.
+    fn new(source: Source<'a>, catalog: &'a Catalog, text: TextContext, search_path: SearchPath) -> Context<'a> {
+        Context {
+            source,
+            catalog,
+            text,
+            search_path,
+            parameters: RefCell::default(),
+            noted: RefCell::default(),
+            tables: RefCell::default(),
+            names: RefCell::default(),
+            unsettled: RefCell::default(),
+        }
+    }
+
+    /// The same for another text.
+    fn over<'b>(&self, source: Source<'b>) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context::new(source, self.catalog, self.text.clone(), self.search_path)
+    }
 }
 
 impl Context<'_> {

@@ -2,7 +2,6 @@
 
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
-use super::parameters::Parameters;
 use super::scope::Scope;
 use super::types::bind_type;
 use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source, located};
@@ -17,8 +16,6 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
 use sqlparser::ast;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Binds what [`crate::parser::utility::parse_utility`] read.
@@ -131,17 +128,7 @@ impl BindSettings for WithParameters<'_> {
 }
 
 fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
-    Context {
-        source,
-        catalog,
-        text: settings.text_context(),
-        search_path: settings.search_path(),
-        parameters: RefCell::new(Parameters::default()),
-        noted: RefCell::new(BTreeMap::new()),
-        tables: RefCell::new(BTreeMap::new()),
-        names: RefCell::default(),
-        unsettled: RefCell::default(),
-    }
+    Context::new(source, catalog, settings.text_context(), settings.search_path())
 }
 
 /// Whether the rows of a cursor with these options may be locked.
@@ -254,20 +241,10 @@ impl<'a> Context<'a> {
 
     /// The context of a part of the text.
     fn part(&self, (start, end): (usize, usize)) -> Context<'a> {
-        Context {
-            source: Source {
-                text: &self.source.text[start..end],
-                ..self.source.tail(start)
-            },
-            catalog: self.catalog,
-            text: self.text.clone(),
-            search_path: self.search_path,
-            parameters: RefCell::new(Parameters::default()),
-            noted: RefCell::new(BTreeMap::new()),
-            tables: RefCell::new(BTreeMap::new()),
-            names: RefCell::default(),
-            unsettled: RefCell::default(),
-        }
+        self.over(Source {
+            text: &self.source.text[start..end],
+            ..self.source.tail(start)
+        })
     }
 
     fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {

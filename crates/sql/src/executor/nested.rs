@@ -1,8 +1,9 @@
 //! Queries whose rows another query reads: those in FROM, names of WITH, and the sides of set operations.
 
 use super::keys::group_key;
+use super::seen::SeenKeys;
 use super::select::{SelectRun, Sink};
-use super::sorting::{FixedHasher, Seen};
+use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held};
 use crate::plan::{QueryPlan, SetOperation, SetPlan};
 use rubato_base::{Key, Value};
@@ -50,7 +51,7 @@ pub(crate) struct SetRun {
     /// How often each row came from the right side and has not met one of the left (INTERSECT, EXCEPT).
     counts: HashMap<Key, u64, FixedHasher>,
     /// Rows that were given, where each is given once.
-    seen: Seen,
+    seen: SeenKeys,
     held: Held,
 }
 
@@ -61,7 +62,7 @@ impl SetRun {
             right: QueryRun::new(&plan.right),
             first_is_done: false,
             counts: HashMap::default(),
-            seen: Seen::default(),
+            seen: SeenKeys::default(),
             held: Held::default(),
         }
     }
@@ -86,7 +87,7 @@ impl SetRun {
         let seen = &mut self.seen;
         let mut offer = |row: &[Value]| {
             let is_new = plan.all
-                || seen.insert(row, &limits).unwrap_or_else(|error| {
+                || seen.insert(group_key(row), &limits).unwrap_or_else(|error| {
                     failure = Some(error);
                     false
                 });
@@ -150,7 +151,7 @@ impl SetRun {
             let wanted = is_right == (plan.operation == SetOperation::Intersect);
             let is_new = wanted
                 && (plan.all
-                    || seen.insert(row, &limits).unwrap_or_else(|error| {
+                    || seen.insert(key, &limits).unwrap_or_else(|error| {
                         failure = Some(error);
                         false
                     }));

@@ -1,11 +1,11 @@
-//! Rows to which several ways may lead.
+//! Rows that count once: by their own keys where several ways may lead to them, or by their values.
 
 use super::sorting::FixedHasher;
 use super::{Held, Limits};
 use rubato_base::{Key, Result};
 use std::collections::HashSet;
 
-/// The keys of rows that one of several ways has led to.
+/// Keys that have come before; asked and never listed.
 #[derive(Debug, Default)]
 pub(super) struct SeenKeys {
     keys: HashSet<Key, FixedHasher>,
@@ -13,7 +13,7 @@ pub(super) struct SeenKeys {
 }
 
 impl SeenKeys {
-    /// Whether nothing has led to the row before. 53200 if more were found than may be held.
+    /// Whether the key comes for the first time. 53200 if more came than may be held.
     pub(super) fn insert(&mut self, key: Key, limits: &Limits) -> Result<bool> {
         self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
         Ok(self.keys.insert(key))

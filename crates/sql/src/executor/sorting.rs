@@ -1,12 +1,12 @@
 //! Order, DISTINCT, LIMIT and OFFSET.
 
 use super::keys::group_key;
+use super::seen::SeenKeys;
 use super::{ExecutionContext, Held, Limits};
 use crate::plan::SortKey;
-use rubato_base::{Error, Key, Result, SqlState, Value};
+use rubato_base::{Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 /// A hasher without a random start: nothing in this room may differ between two runs.
@@ -14,17 +14,12 @@ pub(crate) type FixedHasher = BuildHasherDefault<DefaultHasher>;
 
 /// A set of rows by value; it is asked and never listed.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    keys: HashSet<Key, FixedHasher>,
-    held: Held,
-}
+pub(crate) struct Seen(SeenKeys);
 
 impl Seen {
     /// Adds a row; `false` if an equal one is there.
     pub(crate) fn insert(&mut self, values: &[Value], limits: &Limits) -> Result<bool> {
-        let key = group_key(values);
-        self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
-        Ok(self.keys.insert(key))
+        self.0.insert(group_key(values), limits)
     }
 }
 

@@ -340,9 +340,7 @@ fn argument_expressions(list: &ast::FunctionArgumentList) -> Result<Vec<&ast::Ex
 }
 
 pub(crate) fn subquery() -> Error {
-    Error::unsupported("a subquery").with_hint(
-        "This version plans SELECT, INSERT, UPDATE and DELETE over tables joined by inner and left joins; write a join instead.",
-    )
+    Error::unsupported("a subquery").with_hint("Subqueries may stand in FROM and WITH; join with one there instead.")
 }
 
 fn no_function(name: &str) -> Error {

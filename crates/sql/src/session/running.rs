@@ -58,6 +58,7 @@ impl Session {
                     rows_left,
                     insight,
                     deferred: puts_off.then_some(&mut deferred),
+                    subqueries: None,
                 })
             },
         );

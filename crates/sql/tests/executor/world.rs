@@ -137,6 +137,7 @@ impl World {
             rows_left: ExecutionContext::UNBOUNDED,
             insight: &self.insight,
             deferred: None,
+            subqueries: None,
         };
         work(&mut context)
     }
@@ -237,6 +238,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         table_versions: Vec::new(),
         read_only: false,
         asks_sizes: false,
+        subqueries: Subqueries::default(),
     })
 }
 

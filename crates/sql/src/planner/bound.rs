@@ -1,5 +1,6 @@
 //! Queries as they are bound, before they are planned: columns are numbered through the relations of each.
 
+use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
 use crate::plan::{AggregatePlan, JoinKind, QueryPlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey};
@@ -156,7 +157,7 @@ impl BoundSelect {
 
     /// Plans it.
     pub fn plan(self, parameters: ParameterTypes<'_>) -> SelectPlan {
-        let BoundSelect { query, parts } = compute_subqueries(self);
+        let BoundSelect { query, parts } = compute_subqueries(merge_queries(self));
         plan_select(query, parts, parameters)
     }
 

@@ -161,6 +161,19 @@ impl BoundSelect {
         plan_select(query, parts, parameters)
     }
 
+    /// Every expression over the columns of its relations, but not those of queries within.
+    pub fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.query.terms.iter().for_each(&mut *visit);
+        for relation in &self.query.relations {
+            relation.on.iter().for_each(&mut *visit);
+            relation.relation.outer_expressions().iter().for_each(&mut *visit);
+        }
+        match &self.parts.aggregate {
+            None => self.parts.projection.iter().for_each(visit),
+            Some(aggregate) => aggregate.for_each_input(visit),
+        }
+    }
+
     /// Every expression in it, but not those of queries within.
     pub fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         self.query.terms.iter().for_each(&mut *visit);

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Deferrals as u8;
+const VERSION: u8 = Format::Documents as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ enum Format {
     First = 1,
     /// Foreign keys and indexes say when they are checked.
     Deferrals = 2,
+    /// Columns may be arrays, `json` and `jsonb`; else as before.
+    Documents = 3,
 }
 
 /// Appends a whole catalog.
@@ -50,6 +52,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
     let format = match version {
         1 => Format::First,
         2 => Format::Deferrals,
+        3 => Format::Documents,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

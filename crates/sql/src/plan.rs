@@ -9,7 +9,7 @@
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use rubato_base::{ColumnSet, DataType};
-use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate, RowBounds};
+use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate, RowBounds, SetFunction};
 use std::sync::Arc;
 
 /// A planned statement, cached by text and shared by sessions.
@@ -84,7 +84,7 @@ impl SelectPlan {
             match &step.relation {
                 Relation::Table(table) => visit(table),
                 Relation::Query(query) => query.for_each_select(&mut |select| select.for_each_table(&mut *visit)),
-                Relation::Values(_) | Relation::Series { .. } | Relation::System(_) => {}
+                Relation::Values(_) | Relation::Functions(_) | Relation::System(_) => {}
             }
         }
     }
@@ -140,21 +140,66 @@ pub enum Relation {
     Table(Arc<Table>),
     /// A list of rows over the parameters (VALUES); `columns` of the step index into each.
     Values(Vec<Vec<Expr>>),
-    /// A set-returning function with one column.
-    Series {
-        /// First value.
-        start: Expr,
-        /// Last value.
-        stop: Expr,
-        /// Increment, if given.
-        step: Option<Expr>,
-        /// The type of the column.
-        data_type: DataType,
-    },
+    /// Functions that return rows, whose arguments may read the relations before it.
+    Functions(RowsFrom),
     /// A table of `pg_catalog` or `information_schema`, made from the catalog when the statement runs.
     System(String),
     /// A query in FROM, a name of WITH, or the queries of a set operation.
     Query(Arc<QueryPlan>),
+}
+
+/// Functions of rows side by side: the columns of one behind those of the other, and NULL where one has no more rows.
+#[derive(Debug)]
+pub struct RowsFrom {
+    /// The functions.
+    pub calls: Vec<RowsCall>,
+    /// WITH ORDINALITY: the last column is the number of the row.
+    pub ordinality: bool,
+    /// Of a select list: its rows are made for each tuple of all other relations.
+    pub is_last: bool,
+}
+
+/// The call of one function in FROM.
+#[derive(Debug)]
+pub struct RowsCall {
+    /// Its name, for EXPLAIN.
+    pub name: String,
+    /// What makes the rows; without it there is one, of the value of the only argument.
+    pub function: Option<SetFunction>,
+    /// Its arguments, over the tuple of the earlier steps.
+    pub arguments: Vec<Expr>,
+    /// How many columns it has.
+    pub width: usize,
+}
+
+impl RowsFrom {
+    /// The arguments of all calls.
+    pub fn arguments(&self) -> impl Iterator<Item = &Expr> {
+        self.calls.iter().flat_map(|call| &call.arguments)
+    }
+
+    /// The arguments of all calls, to change them.
+    pub fn arguments_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.calls.iter_mut().flat_map(|call| &mut call.arguments)
+    }
+
+    /// Whether its rows differ from tuple to tuple of the earlier steps.
+    pub fn is_lateral(&self) -> bool {
+        !self.arguments().all(Expr::is_constant)
+    }
+
+    /// The names of the functions.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.calls.iter().map(|call| call.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+impl Relation {
+    /// Whether its rows differ from tuple to tuple of the earlier steps.
+    pub fn is_lateral(&self) -> bool {
+        matches!(self, Relation::Functions(functions) if functions.is_lateral())
+    }
 }
 
 /// A query whose rows another one reads.

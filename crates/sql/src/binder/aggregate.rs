@@ -85,6 +85,14 @@ impl<'a> Grouping<'a> {
     }
 
     fn ungrouped(&self, global: usize) -> Error {
+        if self
+            .scope
+            .column(global)
+            .is_some_and(|(relation, _)| relation.alias == super::sets::LIST_ALIAS)
+        {
+            return Error::unsupported("a set-returning function beside aggregates that is no key of the grouping")
+                .with_hint("Aggregate in a query in FROM, and call the function beside its columns.");
+        }
         let name = match self.scope.column(global) {
             Some((relation, column)) => format!("{}.{}", relation.alias, relation.columns[column].name),
             None => "?".to_owned(),

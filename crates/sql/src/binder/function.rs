@@ -1,12 +1,14 @@
 //! Function calls, aggregates and the forms that look like functions.
 
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
+use super::json::Comparing;
 use super::typed::Typed;
 use super::types::{TypeName, type_by_name};
 use super::{located, object_name};
+use crate::parser::subscripts::ASSIGNED_PART;
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, resolve_aggregate};
+use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, is_set_function, resolve_aggregate};
 use sqlparser::ast::{self, Spanned};
 
 /// `'name'` of `'name'::regclass`.
@@ -73,13 +75,16 @@ impl ExpressionBinder<'_> {
         }
         match name {
             "coalesce" => {
-                let items = self.bind_all(&arguments)?;
-                let (items, data_type) = self.common("COALESCE", items)?;
+                let without_sets = self.without_sets.replace(Some("COALESCE"));
+                let items = self.bind_all(&arguments);
+                self.without_sets.set(without_sets);
+                let (items, data_type) = self.common("COALESCE", items?)?;
                 Ok(Typed::new(Expr::Coalesce(items), data_type))
             }
             "current_timestamp" | "current_time" | "localtimestamp" | "localtime" if !arguments.is_empty() => {
                 self.clock_with_precision(name, arguments[0])
             }
+            ASSIGNED_PART => self.assigned_part(&arguments),
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
                 let mut arguments = arguments;
@@ -89,7 +94,10 @@ impl ExpressionBinder<'_> {
                     // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
                     *first = without_regclass(first);
                 }
-                let arguments = self.bind_all(&arguments)?;
+                let arguments = self.document_arguments(name, self.bind_all(&arguments)?)?;
+                if is_set_function(name) {
+                    return self.set_value(name, arguments);
+                }
                 self.call_or_cast(name, arguments)
             }
         }
@@ -201,7 +209,16 @@ impl ExpressionBinder<'_> {
         if star && (name != "count" || distinct) {
             return Err(no_function(&format!("{name}()")));
         }
-        let arguments = self.bind_all(&arguments)?;
+        let given = self.bind_all(&arguments)?;
+        if distinct && order_by.is_empty() && collects(name) {
+            // PostgreSQL finds equal ones by sorting, which shows in what is collected.
+            for argument in &given {
+                let typed = self.context.settle(argument.clone())?;
+                self.context.check_comparable(&typed, Comparing::Equality)?;
+                order_by.push((typed.expr, false, false));
+            }
+        }
+        let arguments = self.document_arguments(name, given)?;
         let types: Vec<DataType> = arguments
             .iter()
             .map(|argument| self.context.type_of(argument))
@@ -303,8 +320,6 @@ impl ExpressionBinder<'_> {
             Ast::AtTimeZone { timestamp, time_zone } => call("timezone", vec![time_zone, timestamp]),
             Ast::Subquery(_) | Ast::Exists { .. } | Ast::InSubquery { .. } => Err(subquery()),
             Ast::SimilarTo { .. } => Err(Error::unsupported("SIMILAR TO").with_hint("Use LIKE or ~.")),
-            Ast::Array(_) => Err(Error::unsupported("an array outside of = ANY (ARRAY[...])")),
-            Ast::CompoundFieldAccess { .. } => Err(Error::unsupported("array and field access")),
             Ast::GroupingSets(_) | Ast::Cube(_) | Ast::Rollup(_) => Err(Error::unsupported("a grouping set")),
             Ast::Tuple(_) => Err(Error::unsupported("a row value outside of a comparison")),
             Ast::Wildcard(_) | Ast::QualifiedWildcard(..) => {
@@ -313,6 +328,11 @@ impl ExpressionBinder<'_> {
             other => Err(Error::unsupported(format!("the expression {other}"))),
         }
     }
+}
+
+/// Whether the order of what an aggregate is fed shows in its result.
+fn collects(name: &str) -> bool {
+    name.ends_with("_agg")
 }
 
 fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {

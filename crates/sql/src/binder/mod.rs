@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod array;
 mod column_type;
 mod comparison;
 mod create;
@@ -9,11 +10,13 @@ mod expression;
 mod from;
 mod function;
 mod insert;
+mod json;
 mod nested;
 mod parameters;
 mod schema;
 mod scope;
 mod select;
+mod sets;
 mod tail;
 mod typed;
 mod types;
@@ -163,6 +166,8 @@ pub(crate) struct Context<'a> {
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
     noted: RefCell<BTreeMap<usize, Span>>,
+    /// The functions of rows in the select list that is being bound.
+    sets: RefCell<Vec<sets::BoundSet>>,
     /// The tables that the plan depends on, with their versions.
     tables: RefCell<BTreeMap<String, u64>>,
     /// The names of WITH in reach, innermost last.
@@ -187,6 +192,7 @@ impl<'a> Context<'a> {
             search_path,
             parameters: RefCell::default(),
             noted: RefCell::default(),
+            sets: RefCell::default(),
             tables: RefCell::default(),
             names: RefCell::default(),
             unsettled: RefCell::default(),

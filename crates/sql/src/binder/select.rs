@@ -3,6 +3,7 @@
 use super::aggregate::{Grouping, check_key};
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
+use super::json::Comparing;
 use super::scope::{Hidden, Scope, missing_relation};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
@@ -106,13 +107,16 @@ impl Context<'_> {
         refuse_select_parts(select)?;
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
-        let binder = |clause| ExpressionBinder::new(self, &from.scope, clause);
         let filter = select
             .selection
             .as_ref()
-            .map(|filter| binder("WHERE").condition(filter))
+            .map(|filter| ExpressionBinder::new(self, &from.scope, "WHERE").condition(filter))
             .transpose()?;
-        let mut items = self.select_list(&select.projection, &from.scope, &calls)?;
+        let outer_sets = self.sets.take();
+        let items = self.select_list(&select.projection, &from.scope, &calls);
+        let sets = self.sets.replace(outer_sets);
+        let mut items = items?;
+        self.place_sets(sets, &mut from, &mut items);
         for (item, wanted) in items.iter_mut().zip(wanted) {
             if self.type_of(&item.typed) == DataType::Unknown {
                 let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
@@ -128,13 +132,20 @@ impl Context<'_> {
         }
         let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
         let having = match &select.having {
-            Some(having) => Some(binder("HAVING").with_aggregates(&calls).condition(having)?),
+            Some(having) => {
+                let binder = ExpressionBinder::new(self, &from.scope, "HAVING");
+                Some(binder.with_aggregates(&calls).condition(having)?)
+            }
             None => None,
         };
         from.query.terms.extend(filter);
         let distinct = match &select.distinct {
             None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => true,
+            Some(ast::Distinct::Distinct) => {
+                let mut items = items.iter();
+                items.try_for_each(|item| self.check_comparable(&item.typed, Comparing::Equality))?;
+                true
+            }
             Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
         };
         let grouped = Grouped {
@@ -246,7 +257,9 @@ impl Context<'_> {
         {
             return Ok(item.typed.expr.clone());
         }
-        Ok(self.settle(binder.bind(expr)?)?.expr)
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Equality))?;
+        Ok(typed.expr)
     }
 
     fn finish_select(
@@ -311,6 +324,10 @@ impl Context<'_> {
         for entry in exprs {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
             let (descending, nulls_first) = direction(&entry.options)?;
+            if let Some(item) = items.get(column) {
+                let compared = self.check_comparable(&item.typed, Comparing::Order);
+                located(self, entry.expr.span(), compared)?;
+            }
             if !keys.iter().any(|key| key.column == column) {
                 keys.push(SortKey {
                     column,
@@ -358,7 +375,9 @@ impl Context<'_> {
                 return Ok(index);
             }
         }
-        let key = self.settle(binder.bind(expr)?)?.expr;
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Order))?;
+        let key = typed.expr;
         if let Some(index) = projection.iter().position(|existing| *existing == key) {
             return Ok(index);
         }
@@ -469,6 +488,12 @@ impl Context<'_> {
         };
         let calls = RefCell::new(Vec::new());
         let mut items = self.select_list(list, scope, &calls)?;
+        if !self.sets.take().is_empty() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "set-returning functions are not allowed in RETURNING",
+            ));
+        }
         if !calls.borrow().is_empty() {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
@@ -624,6 +649,8 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
         },
         Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
         Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
+        Ast::Array(_) => fixed("array"),
+        Ast::CompoundFieldAccess { root, .. } => name_of(root),
         Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
             Some(Label::Own(name)) => Some(Label::Own(name)),
             _ => Some(Label::Weak("case".to_owned())),

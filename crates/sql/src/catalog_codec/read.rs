@@ -171,7 +171,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     }
     let deferral = match format {
         Format::First => Deferral::Never,
-        Format::Deferrals => deferral(reader)?,
+        Format::Deferrals | Format::Documents => deferral(reader)?,
     };
     if deferral.is_deferrable() && flags != 2 {
         return Err(damaged("an index is unique and deferrable at once"));
@@ -227,7 +227,7 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
         on_update: action(reader)?,
         deferral: match format {
             Format::First => Deferral::Never,
-            Format::Deferrals => deferral(reader)?,
+            Format::Deferrals | Format::Documents => deferral(reader)?,
         },
     })
 }

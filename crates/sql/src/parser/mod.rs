@@ -8,6 +8,7 @@ pub(crate) mod cursor;
 pub(crate) mod lexer;
 mod normalise;
 mod script;
+pub(crate) mod subscripts;
 pub(crate) mod syntax;
 pub(crate) mod unsupported;
 pub(crate) mod utility;

@@ -4,8 +4,8 @@ use super::access::{Candidate, Terms, expressions, expressions_mut};
 use super::order::{OrderColumn, served_by, set_reverse};
 use super::{ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
 use crate::catalog::Table;
-use crate::plan::{Access, AggregatePlan, JoinKind, Relation, RowLock, SelectPlan, Step};
-use rubato_base::ColumnSet;
+use crate::plan::{Access, AggregatePlan, JoinKind, Relation, RowLock, RowsFrom, SelectPlan, Step};
+use rubato_base::{ColumnSet, Value};
 use rubato_formula::{AggregateKind, Comparison, Expr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -141,6 +141,11 @@ fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
     query.terms = fold(std::mem::take(&mut query.terms));
     for relation in &mut query.relations {
         relation.on = fold(std::mem::take(&mut relation.on));
+        if let Relation::Functions(functions) = &mut relation.relation {
+            for argument in functions.arguments_mut() {
+                *argument = std::mem::replace(argument, Expr::Literal(Value::Null)).fold_constants();
+            }
+        }
     }
     let own = std::mem::take(&mut parts.projection);
     parts.projection = own.into_iter().map(Expr::fold_constants).collect();
@@ -198,7 +203,7 @@ fn choose_order(terms: &Terms<'_>) -> Planned {
     let relations = terms.query.relations.len();
     let mut best: Option<(f64, Planned)> = None;
     for driver in 0..relations {
-        if terms.query.relations[driver].join == JoinKind::Left {
+        if terms.query.relations[driver].join == JoinKind::Left || !may_follow(terms.query, driver, &[]) {
             continue;
         }
         let (cost, planned) = follow(terms, driver);
@@ -230,10 +235,16 @@ fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
     (cost, planned)
 }
 
-/// A left join waits for everything that its condition speaks of.
+/// A left join waits for everything that its condition speaks of, and functions for what their arguments read.
 fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
-    let mut ready = true;
-    for term in &query.relations[relation].on {
+    let own = &query.relations[relation];
+    let functions = match &own.relation {
+        Relation::Functions(functions) => Some(functions),
+        _ => None,
+    };
+    let is_last = functions.is_some_and(|functions| functions.is_last);
+    let mut ready = !is_last || placed.len() + 1 == query.relations.len();
+    for term in own.on.iter().chain(functions.into_iter().flat_map(RowsFrom::arguments)) {
         term.for_each_column(&mut |global| {
             let other = query.relation_of(global);
             ready &= other == relation || placed.contains(&other);
@@ -428,6 +439,7 @@ impl Builder {
         }
         for step in 0..self.planned.len() {
             let relation = self.planned[step].0;
+            self.need_arguments(relation);
             let on = std::mem::take(&mut self.query.relations[relation].on);
             for (index, term) in on.into_iter().enumerate() {
                 if !self.planned[step].1.satisfied.contains(&index) {
@@ -446,6 +458,17 @@ impl Builder {
     fn need(&mut self, expr: &Expr) {
         let mut columns = Vec::new();
         expr.for_each_column(&mut |column| columns.push(column));
+        columns.into_iter().for_each(|column| self.need_column(column));
+    }
+
+    /// What the arguments of functions read of the relations before them.
+    fn need_arguments(&mut self, relation: usize) {
+        let mut columns = Vec::new();
+        if let Relation::Functions(functions) = &self.query.relations[relation].relation {
+            functions
+                .arguments()
+                .for_each(|argument| argument.for_each_column(&mut |column| columns.push(column)));
+        }
         columns.into_iter().for_each(|column| self.need_column(column));
     }
 
@@ -513,9 +536,12 @@ impl Builder {
             .collect();
         let mut steps = Vec::with_capacity(self.planned.len());
         for (step, (relation, mut candidate)) in self.planned.into_iter().enumerate() {
-            let Some(own) = relations[relation].take() else {
+            let Some(mut own) = relations[relation].take() else {
                 continue;
             };
+            if let Relation::Functions(functions) = &mut own.relation {
+                functions.arguments_mut().for_each(remap);
+            }
             expressions_mut(&mut candidate.access, &mut |expr| remap(expr));
             let mut condition = all_of(std::mem::take(&mut self.conditions[step]));
             let mut filter_after = all_of(std::mem::take(&mut self.after[step]));

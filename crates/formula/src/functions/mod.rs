@@ -188,6 +188,23 @@ impl Function {
         self.0.strict
     }
 
+    /// The type of the result as far as one argument and its type tell it.
+    pub fn result_type(self, index: usize, actual: DataType) -> Option<DataType> {
+        let is_array = |argument| matches!(argument, ArgumentType::Array | ArgumentType::SameArray);
+        let argument = self.0.argument(index);
+        let element = match argument {
+            _ if actual == DataType::Unknown => None,
+            argument if is_array(argument) => actual.element(),
+            ArgumentType::Element => Some(actual),
+            _ => None,
+        };
+        match self.0.result {
+            ArgumentType::Exact(data_type) => Some(data_type),
+            result if is_array(result) => element?.array(),
+            _ => element,
+        }
+    }
+
     /// The overload with exactly this signature: the stable identity that logs and catalogs keep.
     pub fn find(name: &str, arguments: &[ArgumentType]) -> Option<Function> {
         overloads(name)

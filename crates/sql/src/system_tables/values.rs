@@ -162,7 +162,12 @@ pub(super) static TABLES: &[SystemTable] = &[
     SystemTable {
         name: "pg_catalog.pg_range",
         oid: 3541,
-        columns: &[("rngtypid", Oid), ("rngsubtype", Oid), ("rngcollation", Oid)],
+        columns: &[
+            ("rngtypid", Oid),
+            ("rngsubtype", Oid),
+            ("rngmultitypid", Oid),
+            ("rngcollation", Oid),
+        ],
         rows: nothing,
     },
     SystemTable {

@@ -85,6 +85,7 @@ mod tests {
             "create table plain (x text, y int generated always as identity)",
             "alter table plain drop column x",
             "create table later (x int unique deferrable, p int references parent on delete restrict deferrable initially deferred)",
+            "create table documents (x int[] default '{{1,2},{3,4}}', v varchar(3)[], j json, d jsonb default '{\"a\": [1]}' check (d ? 'a' and x[1] > 0))",
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
         ])
     }

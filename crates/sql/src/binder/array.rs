@@ -3,11 +3,13 @@
 use super::expression::ExpressionBinder;
 use super::located;
 use super::typed::Typed;
+use crate::parser::subscripts::ASSIGNED_PART;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     ARRAY_OF, ARRAY_OF_ARRAYS, CastContext, ELEMENT_AT, Expr, SLICE, WITH_ELEMENT, WITH_PART, resolve_function,
 };
 use sqlparser::ast::{self, Spanned};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The items of `ARRAY[...]`.
@@ -28,6 +30,45 @@ pub(super) fn is_listed(expr: &ast::Expr) -> bool {
 fn no_subscript(data_type: DataType) -> Error {
     let message = format!("cannot subscript type {data_type} because it does not support subscripting");
     Error::new(SqlState::DATATYPE_MISMATCH, message)
+}
+
+/// The arguments of an assignment to a part of a column: the column, the value and the subscripts.
+fn part_arguments(value: &mut ast::Expr) -> Option<&mut Vec<ast::FunctionArg>> {
+    let ast::Expr::Function(function) = value else {
+        return None;
+    };
+    let [ast::ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
+        return None;
+    };
+    match &mut function.args {
+        ast::FunctionArguments::List(list) if name.value == ASSIGNED_PART => Some(&mut list.args),
+        _ => None,
+    }
+}
+
+/// Assignments to several parts of one column as one, which changes them one after the other.
+pub(super) fn joined_parts(list: &[ast::Assignment]) -> Cow<'_, [ast::Assignment]> {
+    let is_part = |assignment: &ast::Assignment| part_arguments(&mut assignment.value.clone()).is_some();
+    if list.len() < 2 || !list.iter().any(is_part) {
+        return Cow::Borrowed(list);
+    }
+    let mut joined: Vec<ast::Assignment> = Vec::with_capacity(list.len());
+    for assignment in list {
+        let mut assignment = assignment.clone();
+        let earlier = joined
+            .iter_mut()
+            .find(|earlier| earlier.target == assignment.target && is_part(earlier));
+        match (earlier, part_arguments(&mut assignment.value)) {
+            (Some(earlier), Some(arguments)) => {
+                if let Some(target) = arguments.first_mut() {
+                    *target = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(earlier.value.clone()));
+                }
+                earlier.value = assignment.value;
+            }
+            _ => joined.push(assignment),
+        }
+    }
+    Cow::Owned(joined)
 }
 
 impl ExpressionBinder<'_> {

@@ -1,5 +1,6 @@
 //! UPDATE and DELETE.
 
+use super::array::joined_parts;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::{Context, located, object_name};
@@ -157,7 +158,7 @@ impl Context<'_> {
             assignments.push((column, value));
             Ok(())
         };
-        for assignment in list {
+        for assignment in joined_parts(list).iter() {
             match &assignment.target {
                 ast::AssignmentTarget::ColumnName(name) => push(name, &assignment.value)?,
                 ast::AssignmentTarget::Tuple(names) => {

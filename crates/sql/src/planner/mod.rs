@@ -120,6 +120,7 @@ fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
     for step in &plan.steps {
         match &step.relation {
             Relation::Values(rows) => rows.iter().flatten().for_each(&mut look),
+            Relation::Functions(functions) => functions.arguments().for_each(&mut look),
             Relation::Query(query) => query.for_each_select(&mut |inner| nested_calls |= calls(inner, wanted)),
             _ => {}
         }

@@ -24,6 +24,8 @@ pub struct Catalog {
     pub sequences: BTreeMap<String, Arc<Sequence>>,
     /// The next id for a table, an index or a sequence; never reused.
     pub next_id: u32,
+    /// What system tables were made of this version.
+    pub(crate) made: crate::system_tables::MadeRows,
 }
 
 /// A table.

@@ -27,6 +27,7 @@ impl ArgumentType {
     pub(super) const TimestampTz: ArgumentType = ArgumentType::Exact(DataType::TimestampTz);
     pub(super) const Interval: ArgumentType = ArgumentType::Exact(DataType::Interval);
     pub(super) const Uuid: ArgumentType = ArgumentType::Exact(DataType::Uuid);
+    pub(super) const NameArray: ArgumentType = ArgumentType::Exact(DataType::NameArray);
     pub(super) const Void: ArgumentType = ArgumentType::Exact(DataType::Void);
 }
 

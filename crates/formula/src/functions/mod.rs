@@ -8,6 +8,7 @@ mod argument;
 mod arithmetic;
 mod bits;
 mod bytes;
+mod catalog;
 mod clock;
 mod conditional;
 mod datetime;
@@ -211,6 +212,8 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     arithmetic::ARITHMETIC,
     bits::BITS,
     bytes::BYTES,
+    catalog::CATALOG,
+    catalog::RIGHTS,
     clock::CLOCK,
     conditional::CONDITIONAL,
     datetime::DATETIME,

@@ -9,6 +9,7 @@ use crate::parser::Literal;
 use crate::parser::lexer::TokenKind;
 use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
+use crate::system_tables::ObjectKind;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
@@ -422,7 +423,28 @@ impl<'a> ExpressionBinder<'a> {
             return Ok(typed);
         }
         let typed = self.bind(operand)?;
+        if let Some(kind) = ObjectKind::of_type(to.data_type, to.modifier) {
+            let number = self.number_of_object(kind, typed);
+            return located(self.context, span, number);
+        }
         located(self.context, span, self.context.cast(typed, to))
+    }
+
+    /// `regclass` and its kin: a name is looked up, a number is one.
+    fn number_of_object(&self, kind: ObjectKind, operand: Typed) -> Result<Typed> {
+        let from = self.context.type_of(&operand);
+        let number = if from == DataType::Unknown || from.is_text() {
+            let text = self.context.cast(operand, ColumnType::plain(DataType::Text))?;
+            self.function_call(kind.input(), vec![text])?
+        } else {
+            self.context.cast(operand, ColumnType::plain(DataType::Oid))?
+        };
+        let ColumnType { data_type, modifier } = kind.column_type();
+        Ok(Typed {
+            data_type,
+            modifier,
+            ..number
+        })
     }
 
     fn case(

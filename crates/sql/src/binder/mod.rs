@@ -43,6 +43,7 @@ use typed::Typed;
 pub(crate) mod tests_support;
 
 pub(crate) use scope::{Hidden, ScopeColumn};
+pub(crate) use types::type_of_text;
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
 /// used to check literals and to give their errors.
@@ -146,7 +147,8 @@ fn bind_grammar(
                 context.push_names(query.with.as_ref())?;
                 return context.writing(statement, parsed.overriding);
             }
-            let (select, output) = context.query(query, &[])?;
+            let (mut select, mut output) = context.query(query, &[])?;
+            context.show_names(&mut select.parts, &mut output)?;
             let plan = context.plan(select);
             context.finish(PlanBody::Select(plan), output)
         }
@@ -322,10 +324,11 @@ impl Context<'_> {
             (Err(_), Some(id)) => id,
             (Err(error), None) => return Err(error),
         };
-        Ok(Some(Typed::new(
-            Expr::Literal(Value::Int8(i64::from(number))),
-            DataType::Oid,
-        )))
+        let kind = crate::system_tables::ObjectKind::Relation;
+        Ok(Some(Typed {
+            modifier: kind.column_type().modifier,
+            ..Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)
+        }))
     }
 
     /// The number of an index, that of a primary key included.

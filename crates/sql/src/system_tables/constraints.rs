@@ -1,0 +1,204 @@
+//! `pg_constraint`, `pg_depend`.
+
+use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
+use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
+use super::int4;
+use crate::catalog::{Deferral, ReferentialAction, Table};
+use rubato_base::Value;
+
+pub(super) static SOURCES: &[Source] = &[
+    Source {
+        name: "pg_catalog.pg_constraint",
+        columns: &[
+            "oid", "conname", "connamespace", "contype", "condeferrable", "condeferred", "convalidated", "conrelid", "conindid",
+            "confrelid", "confupdtype", "confdeltype", "confmatchtype", "conislocal", "connoinherit", "conkey", "confkey", "conbin",
+        ],
+        of_table: constraints,
+        others: no_others,
+    },
+    Source {
+        name: "pg_catalog.pg_depend",
+        columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
+        of_table: dependencies_of_table,
+        others: dependencies_of_sequences,
+    },
+    Source {
+        name: "pg_catalog.pg_description",
+        columns: &["objoid", "classoid", "objsubid", "description"],
+        of_table: none_of_table,
+        others: |_| super::values::descriptions(),
+    },
+];
+
+const YES: Value = Value::Bool(true);
+/// The numbers of the catalogs that dependencies name.
+const CLASSES: u32 = 1259;
+const DEFAULTS: u32 = 2604;
+const CONSTRAINTS: u32 = 2606;
+
+struct Constraint<'a> {
+    oid: u32,
+    name: &'a str,
+    kind: &'a str,
+    index: u32,
+    referred: u32,
+    deferral: Deferral,
+    actions: Option<(ReferentialAction, ReferentialAction)>,
+    columns: Value,
+    referred_columns: Value,
+    condition: Value,
+}
+
+/// The letter of an action in `pg_constraint`.
+fn letter(action: Option<ReferentialAction>) -> Value {
+    text(match action {
+        None => " ",
+        Some(ReferentialAction::Refuse) => "a",
+        Some(ReferentialAction::Restrict) => "r",
+        Some(ReferentialAction::Cascade) => "c",
+        Some(ReferentialAction::SetNull) => "n",
+        Some(ReferentialAction::SetDefault) => "d",
+    })
+}
+
+impl Constraint<'_> {
+    fn row(self, table: &Table) -> Vec<Value> {
+        vec![
+            oid(self.oid),
+            text(self.name),
+            oid(PUBLIC),
+            text(self.kind),
+            Value::Bool(self.deferral.is_deferrable()),
+            Value::Bool(self.deferral.is_initially_deferred()),
+            YES,
+            oid(table.oid),
+            oid(self.index),
+            oid(self.referred),
+            letter(self.actions.map(|(update, _)| update)),
+            letter(self.actions.map(|(_, delete)| delete)),
+            text(if self.kind == "f" { "s" } else { " " }),
+            YES,
+            Value::Bool(self.kind != "c"),
+            self.columns,
+            self.referred_columns,
+            self.condition,
+        ]
+    }
+}
+
+/// The columns that a check reads, in order.
+pub(super) fn check_columns(check: &crate::catalog::Check) -> Vec<usize> {
+    let mut columns = Vec::new();
+    check.condition.for_each_column(&mut |column| columns.push(column));
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let keys = table_indexes(table).filter(|index| index.constraint).map(|index| Constraint {
+        oid: index.oid,
+        name: index.name,
+        kind: if index.is_primary() { "p" } else { "u" },
+        index: index.oid,
+        referred: 0,
+        deferral: index.deferral,
+        actions: None,
+        columns: column_numbers(index.columns),
+        referred_columns: Value::Null,
+        condition: Value::Null,
+    });
+    let checks = table.checks.iter().enumerate().map(|(place, check)| Constraint {
+        oid: check_number(table, place),
+        name: &check.name,
+        kind: "c",
+        index: 0,
+        referred: 0,
+        deferral: Deferral::Never,
+        actions: None,
+        columns: column_numbers(&check_columns(check)),
+        referred_columns: Value::Null,
+        condition: text(&format!("({})", check.text)),
+    });
+    let foreign_keys = table.foreign_keys.iter().enumerate().map(|(place, key)| {
+        let referred = view.catalog.tables.get(&key.referenced_table);
+        Constraint {
+            oid: foreign_key_number(table, place),
+            name: &key.name,
+            kind: "f",
+            index: referred.map_or(0, |referred| referred_index(referred, &key.referenced_columns)),
+            referred: referred.map_or(0, |referred| referred.oid),
+            deferral: key.deferral,
+            actions: Some((key.on_update, key.on_delete)),
+            columns: column_numbers(&key.columns),
+            referred_columns: column_numbers(&key.referenced_columns),
+            condition: Value::Null,
+        }
+    });
+    keys.chain(checks)
+        .chain(foreign_keys)
+        .map(|constraint| constraint.row(table))
+        .collect()
+}
+
+/// `object` of `catalog` needs column `column` (0: the whole) of the relation `of`.
+fn dependency((catalog, object): (u32, u32), (of_catalog, of): (u32, u32), column: usize, kind: &str) -> Vec<Value> {
+    vec![
+        oid(catalog),
+        oid(object),
+        int4(0),
+        oid(of_catalog),
+        oid(of),
+        int4(column as i64),
+        text(kind),
+    ]
+}
+
+fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    let own = (CLASSES, table.oid);
+    for index in table_indexes(table) {
+        if index.constraint {
+            rows.push(dependency((CLASSES, index.oid), (CONSTRAINTS, index.oid), 0, "i"));
+            for column in index.columns {
+                rows.push(dependency((CONSTRAINTS, index.oid), own, column + 1, "a"));
+            }
+        } else {
+            for column in index.columns {
+                rows.push(dependency((CLASSES, index.oid), own, column + 1, "a"));
+            }
+        }
+    }
+    for (place, column) in table.columns.iter().enumerate() {
+        if column.default_text.is_some() && column.identity_always.is_none() {
+            rows.push(dependency((DEFAULTS, default_number(table, place)), own, place + 1, "a"));
+        }
+    }
+    for (place, check) in table.checks.iter().enumerate() {
+        for column in check_columns(check) {
+            rows.push(dependency((CONSTRAINTS, check_number(table, place)), own, column + 1, "a"));
+        }
+    }
+    for (place, key) in table.foreign_keys.iter().enumerate() {
+        for column in &key.columns {
+            rows.push(dependency((CONSTRAINTS, foreign_key_number(table, place)), own, column + 1, "a"));
+        }
+    }
+    rows
+}
+
+fn dependencies_of_sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for sequence in view.catalog.sequences.values() {
+        let Some((table, column)) = &sequence.owned_by else { continue };
+        let Some(table) = view.catalog.tables.get(table) else { continue };
+        let is_identity = table.columns.get(*column).is_some_and(|column| column.identity_always.is_some());
+        let kind = if is_identity { "i" } else { "a" };
+        rows.push(dependency((CLASSES, sequence.id), (CLASSES, table.oid), column + 1, kind));
+        if !is_identity {
+            let default = default_number(table, *column);
+            rows.push(dependency((DEFAULTS, default), (CLASSES, sequence.id), 0, "n"));
+        }
+    }
+    rows
+}

@@ -202,6 +202,13 @@ impl Error {
         self
     }
 
+    /// Takes away the position: it was that of another text.
+    #[must_use]
+    pub fn without_position(mut self) -> Error {
+        self.0.position = None;
+        self
+    }
+
     /// Adds table, column and constraint names where given.
     #[must_use]
     pub fn with_names(mut self, table: Option<&str>, column: Option<&str>, constraint: Option<&str>) -> Error {

@@ -519,7 +519,13 @@ pub struct AggregatePlan {
 impl AggregatePlan {
     /// Every expression in it: keys, what the calls read, HAVING.
     pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
-        self.keys.iter().chain(&self.having).for_each(&mut *visit);
+        self.having.iter().for_each(&mut *visit);
+        self.for_each_input(visit);
+    }
+
+    /// Every expression over the joined tuple: keys and what the calls read.
+    pub(crate) fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.keys.iter().for_each(&mut *visit);
         for call in &self.calls {
             let ordered = call.order_by.iter().map(|(expr, ..)| expr);
             call.arguments

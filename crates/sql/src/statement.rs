@@ -234,6 +234,22 @@ pub enum SchemaChange {
         /// CASCADE: foreign keys of others that refer to it go too.
         cascade: bool,
     },
+    /// CREATE VIEW.
+    CreateView {
+        /// The view (oid 0).
+        view: crate::catalog::View,
+        /// OR REPLACE.
+        or_replace: bool,
+    },
+    /// DROP VIEW.
+    DropView {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: views that read it go too.
+        cascade: bool,
+    },
     /// CREATE INDEX; the executor fills it.
     CreateIndex {
         /// The table.
@@ -342,6 +358,8 @@ pub enum AlterAction {
         name: String,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE: views that read it go too.
+        cascade: bool,
     },
     /// ALTER COLUMN SET/DROP DEFAULT.
     SetDefault {

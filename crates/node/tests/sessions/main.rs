@@ -16,5 +16,6 @@ mod queue;
 mod ranges;
 mod schema;
 mod slices;
+mod subqueries;
 mod walk;
 mod world;

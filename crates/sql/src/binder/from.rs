@@ -190,19 +190,28 @@ impl Context<'_> {
                     return self.rename(alias.as_ref(), state);
                 }
                 let relation = self.relation(name)?;
-                let (own, columns) = match &relation {
-                    NamedRelation::Table(table) => (table.name.clone(), None),
-                    NamedRelation::System(system) => (system.short_name().to_owned(), Some(system.scope_columns())),
+                let own = match &relation {
+                    NamedRelation::Table(table) => table.name.as_str(),
+                    NamedRelation::System(system) => system.short_name(),
+                    NamedRelation::View(view) => view.name.as_str(),
                 };
-                let alias_name = alias.as_ref().map_or(own, |alias| fold(&alias.name));
+                let alias_name = alias.as_ref().map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
                 self.check_alias(&alias_name, &state.scope, factor)?;
-                match (&relation, columns) {
-                    (NamedRelation::Table(table), _) => state.scope.push_table(table, &alias_name),
-                    (_, columns) => state.scope.push(&alias_name, columns.unwrap_or_default(), None),
+                match &relation {
+                    NamedRelation::Table(table) => {
+                        state.scope.push_table(table, &alias_name);
+                        push(state, Relation::Table(Arc::clone(table)));
+                    }
+                    NamedRelation::System(system) => {
+                        state.scope.push(&alias_name, system.scope_columns(), None);
+                        push(state, Relation::System(system.name.to_owned()));
+                    }
+                    NamedRelation::View(view) => {
+                        let (query, columns) = self.bind_view(view)?;
+                        state.push_query(&alias_name, query, &columns);
+                    }
                 }
-                self.rename(alias.as_ref(), state)?;
-                push(state, Self::bound_relation(&relation));
-                Ok(())
+                self.rename(alias.as_ref(), state)
             }
             ast::TableFactor::Table {
                 name,

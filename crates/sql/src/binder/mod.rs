@@ -19,12 +19,13 @@ mod tail;
 mod typed;
 mod types;
 mod utility;
+mod view;
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Table, View};
 use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
-use crate::plan::{Plan, PlanBody, Relation, SelectPlan};
+use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect};
 use crate::statement::Statement;
 use crate::system_tables;
@@ -34,8 +35,8 @@ use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use typed::Typed;
 
@@ -195,12 +196,19 @@ pub(crate) struct Context<'a> {
     outer_levels: RefCell<Vec<subquery::OuterLevel>>,
     /// The types of what queries refer to of those around them.
     outer_types: RefCell<Vec<DataType>>,
+    /// How many views are being bound, one in the other.
+    views_deep: Cell<usize>,
+    /// The tables and views that the statement itself names.
+    named_relations: RefCell<BTreeSet<String>>,
+    /// The queries of views that it names.
+    view_queries: RefCell<Vec<Arc<BoundQuery>>>,
 }
 
 /// What a table name stands for.
 pub(crate) enum NamedRelation {
     Table(Arc<Table>),
     System(&'static system_tables::SystemTable),
+    View(Arc<View>),
 }
 
 impl<'a> Context<'a> {
@@ -219,6 +227,9 @@ impl<'a> Context<'a> {
             subqueries: RefCell::default(),
             outer_levels: RefCell::default(),
             outer_types: RefCell::default(),
+            views_deep: Cell::default(),
+            named_relations: RefCell::default(),
+            view_queries: RefCell::default(),
         }
     }
 
@@ -266,15 +277,30 @@ impl Context<'_> {
             && let Some(table) = self.catalog.tables.get(name)
         {
             self.tables.borrow_mut().insert(table.name.clone(), table.version);
+            self.note_direct(name);
             return Ok(NamedRelation::Table(Arc::clone(table)));
         }
+        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
+            && let Some(view) = self.catalog.views.get(name)
+        {
+            self.tables.borrow_mut().insert(view.name.clone(), view.version);
+            self.note_direct(name);
+            return Ok(NamedRelation::View(Arc::clone(view)));
+        }
         Err(no_relation(&path.join(".")))
+    }
+
+    fn note_direct(&self, name: &str) {
+        if self.views_deep.get() == 0 {
+            self.named_relations.borrow_mut().insert(name.to_owned());
+        }
     }
 
     /// A user's table by name. 42P01, or 42809 for a system table.
     pub fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         match self.relation(name)? {
             NamedRelation::Table(table) => Ok(table),
+            NamedRelation::View(view) => Err(self.no_table_but_view(name, &view)),
             NamedRelation::System(system) => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{}\" is a system catalog", system.name),
@@ -321,6 +347,7 @@ impl Context<'_> {
         let number = match (self.relation_by_path(&path), other) {
             (Ok(NamedRelation::Table(table)), _) => table.oid,
             (Ok(NamedRelation::System(system)), _) => system.oid,
+            (Ok(NamedRelation::View(view)), _) => view.oid,
             (Err(_), Some(id)) => id,
             (Err(error), None) => return Err(error),
         };
@@ -365,14 +392,6 @@ impl Context<'_> {
             asks_sizes,
             subqueries,
         }))
-    }
-
-    /// Where the rows of a named relation come from.
-    pub fn bound_relation(relation: &NamedRelation) -> Relation<BoundQuery> {
-        match relation {
-            NamedRelation::Table(table) => Relation::Table(Arc::clone(table)),
-            NamedRelation::System(system) => Relation::System(system.name.to_owned()),
-        }
     }
 }
 

@@ -29,6 +29,12 @@ pub(crate) struct BoundSubquery {
     is_settled: bool,
 }
 
+impl BoundSubquery {
+    pub(super) fn query(&self) -> &BoundQuery {
+        &self.query
+    }
+}
+
 /// A query around the one that is bound.
 #[derive(Debug)]
 pub(crate) struct OuterLevel {

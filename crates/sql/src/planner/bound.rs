@@ -1,5 +1,6 @@
 //! Queries as they are bound, before they are planned: columns are numbered through the relations of each.
 
+use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
 use crate::plan::{AggregatePlan, JoinKind, QueryPlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey};
@@ -156,8 +157,21 @@ impl BoundSelect {
 
     /// Plans it.
     pub fn plan(self, parameters: ParameterTypes<'_>) -> SelectPlan {
-        let BoundSelect { query, parts } = compute_subqueries(self);
+        let BoundSelect { query, parts } = compute_subqueries(merge_queries(self));
         plan_select(query, parts, parameters)
+    }
+
+    /// Every expression over the columns of its relations, but not those of queries within.
+    pub fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.query.terms.iter().for_each(&mut *visit);
+        for relation in &self.query.relations {
+            relation.on.iter().for_each(&mut *visit);
+            relation.relation.outer_expressions().iter().for_each(&mut *visit);
+        }
+        match &self.parts.aggregate {
+            None => self.parts.projection.iter().for_each(visit),
+            Some(aggregate) => aggregate.for_each_input(visit),
+        }
     }
 
     /// Every expression in it, but not those of queries within.

@@ -7,6 +7,7 @@ mod access;
 mod blind;
 mod bound;
 mod facts;
+mod merge;
 mod order;
 mod pipeline;
 mod ranges;

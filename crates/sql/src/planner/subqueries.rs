@@ -140,7 +140,7 @@ fn compute_upper(query: &mut Query, parts: &mut SelectParts) {
 }
 
 /// What a grouping reads of the joined tuple.
-fn each_input(aggregate: &mut AggregatePlan, change: &mut dyn FnMut(&mut Expr)) {
+pub(super) fn each_input(aggregate: &mut AggregatePlan, change: &mut dyn FnMut(&mut Expr)) {
     aggregate.keys.iter_mut().for_each(&mut *change);
     for call in &mut aggregate.calls {
         let ordered = call.order_by.iter_mut().map(|(expr, ..)| expr);

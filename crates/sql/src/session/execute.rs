@@ -216,7 +216,8 @@ impl Session {
             return Ok(());
         };
         for (name, version) in tables {
-            if transaction.written_versions.iter().any(|(other, _)| other == name) {
+            let is_noted = transaction.written_versions.iter().any(|(other, _)| other == name);
+            if is_noted || catalog.views.contains_key(name) {
                 continue;
             }
             for table in with_followers(name, &catalog) {
@@ -519,7 +520,7 @@ fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 
 pub(super) fn is_current(plan: &Plan, catalog: &Catalog) -> bool {
     plan.table_versions
         .iter()
-        .all(|(name, version)| catalog.tables.get(name).is_some_and(|table| table.version == *version))
+        .all(|(name, version)| catalog.relation_version(name) == Some(*version))
 }
 
 fn stage_of(plan: &Plan) -> StageKind {

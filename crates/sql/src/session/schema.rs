@@ -309,4 +309,9 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
             Arc::make_mut(table).version = version;
         }
     }
+    for (name, view) in &mut after.views {
+        if !before.views.get(name).is_some_and(|old| Arc::ptr_eq(old, view)) {
+            Arc::make_mut(view).version = version;
+        }
+    }
 }

@@ -24,7 +24,8 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, delete, floats, index, insert, join, lists, nested, select, subqueries, changes, update
+    aggregate, alter, array, changes, delete, floats, index, insert, join, lists, merged, nested, select, subqueries,
+    update, views
 );
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.

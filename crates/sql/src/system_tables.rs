@@ -41,9 +41,9 @@ const PG_CATALOG: u32 = 11;
 /// The oid of the schema `public`.
 const PUBLIC: u32 = 2200;
 /// The oid of the schema `information_schema`.
-const INFORMATION_SCHEMA: u32 = 13_000;
+const INFORMATION_SCHEMA: u32 = 13_207;
 /// The oid of the schema `rubato`, which holds the views of what happens now.
-const RUBATO: u32 = 13_001;
+const RUBATO: u32 = 15_000;
 /// The oid of the role that owns everything: whoever looks.
 const OWNER: u32 = 10;
 
@@ -119,14 +119,19 @@ impl SystemTable {
         self.name.split_once('.').map_or(self.name, |(_, name)| name)
     }
 
-    /// The columns as names see them.
+    /// The columns as names see them; behind them stands `tableoid`.
     pub fn scope_columns(&self) -> Vec<ScopeColumn> {
         let column = |column: &SystemColumn| ScopeColumn {
             name: column.name.to_owned(),
             column_type: column.column_type,
             hidden: Hidden::No,
         };
-        self.columns.iter().map(column).collect()
+        let own = ScopeColumn {
+            name: "tableoid".to_owned(),
+            column_type: ColumnType::plain(DataType::Oid),
+            hidden: Hidden::System,
+        };
+        self.columns.iter().map(column).chain([own]).collect()
     }
 
     fn namespace(&self) -> u32 {
@@ -160,6 +165,11 @@ impl SystemTable {
         };
         Some(rows(&live))
     }
+}
+
+/// Whether a table, index, sequence or view of the users has this name.
+pub(crate) fn has_relation(catalog: &Catalog, name: &str) -> bool {
+    catalog.made.objects(catalog).relation(name).is_some()
 }
 
 /// What views of the moment look into.
@@ -218,6 +228,7 @@ mod tests {
             "create index child_p on child (p)",
             "create table plain (x text)",
             "create sequence loose",
+            "create view seen as select name, id from parent",
         ])
     }
 
@@ -232,7 +243,7 @@ mod tests {
         let mut seen = 0;
         for table in registry::tables() {
             for row in made::all_rows(table, &view) {
-                assert_eq!(row.len(), table.columns.len(), "{}", table.name);
+                assert_eq!(row.len(), table.columns.len() + 1, "{}", table.name);
                 for (value, column) in row.iter().zip(&table.columns) {
                     let data_type = column.column_type.data_type;
                     let fits = match value {

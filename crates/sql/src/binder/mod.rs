@@ -342,29 +342,19 @@ impl Context<'_> {
         }
         let path = name_of_text(text)?;
         let (_, name) = split_path(&path)?;
-        let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
-        let other = sequence.or_else(|| self.index_number(name));
-        let number = match (self.relation_by_path(&path), other) {
-            (Ok(NamedRelation::Table(table)), _) => table.oid,
-            (Ok(NamedRelation::System(system)), _) => system.oid,
-            (Ok(NamedRelation::View(view)), _) => view.oid,
-            (Err(_), Some(id)) => id,
-            (Err(error), None) => return Err(error),
+        let number = match self.relation_by_path(&path) {
+            Ok(NamedRelation::Table(table)) => table.oid,
+            Ok(NamedRelation::System(system)) => system.oid,
+            Ok(NamedRelation::View(view)) => view.oid,
+            // The plan is not bound to an index or a sequence: it is looked up when the statement runs.
+            Err(_) if crate::system_tables::has_relation(self.catalog, name) => return Ok(None),
+            Err(error) => return Err(error),
         };
         let kind = crate::system_tables::ObjectKind::Relation;
         Ok(Some(Typed {
             modifier: kind.column_type().modifier,
             ..Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)
         }))
-    }
-
-    /// The number of an index, that of a primary key included.
-    fn index_number(&self, name: &str) -> Option<u32> {
-        self.catalog.tables.values().find_map(|table| {
-            let index = table.indexes.iter().find(|index| index.name == name);
-            let is_key = !table.primary_key.is_empty() && table.primary_key_name == name;
-            index.map(|index| index.id.0).or_else(|| is_key.then_some(table.id.0))
-        })
     }
 
     /// Plans a query with the parameters' types as they are by now.

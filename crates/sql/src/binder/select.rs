@@ -545,7 +545,7 @@ fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
         .filter(|(_, column)| match column.hidden {
             Hidden::No => true,
             Hidden::Merged => with_merged,
-            Hidden::Dropped => false,
+            Hidden::System | Hidden::Dropped => false,
         });
     visible
         .map(|(index, column)| Item {

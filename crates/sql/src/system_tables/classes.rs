@@ -11,7 +11,7 @@ pub(super) static SOURCES: &[Source] = &[
         name: "pg_catalog.pg_class",
         columns: &[
             "oid", "relname", "relnamespace", "relowner", "relam", "relfilenode", "relpages", "reltuples", "relhasindex",
-            "relpersistence", "relkind", "relnatts", "relchecks", "relhastriggers", "relispopulated", "relreplident",
+            "relpersistence", "relkind", "relnatts", "relchecks", "relhastriggers", "relhasrules", "relispopulated", "relreplident",
         ],
         of_table: classes_of_table,
         others: other_classes,
@@ -65,6 +65,7 @@ struct Class<'a> {
     checks: usize,
     indexed: bool,
     triggered: bool,
+    ruled: bool,
 }
 
 const PLAIN: Class<'static> = Class {
@@ -77,6 +78,7 @@ const PLAIN: Class<'static> = Class {
     checks: 0,
     indexed: false,
     triggered: false,
+    ruled: false,
 };
 
 impl Class<'_> {
@@ -101,6 +103,7 @@ impl Class<'_> {
             int2(self.columns),
             int2(self.checks),
             Value::Bool(self.triggered),
+            Value::Bool(self.ruled),
             YES,
             text(if self.kind == "r" { "d" } else { "n" }),
         ]
@@ -143,6 +146,17 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
         }
         .row()
     });
+    let views = view.catalog.views.values().map(|view| {
+        Class {
+            oid: view.oid,
+            name: &view.name,
+            kind: "v",
+            columns: view.columns.len(),
+            ruled: true,
+            ..PLAIN
+        }
+        .row()
+    });
     let system = registry::tables().map(|table| {
         Class {
             oid: table.oid,
@@ -155,7 +169,7 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
         }
         .row()
     });
-    sequences.chain(system).collect()
+    sequences.chain(views).chain(system).collect()
 }
 
 /// What is alike in every place where an attribute of a type is.
@@ -264,6 +278,11 @@ fn other_attributes(view: &View<'_>) -> Vec<Vec<Value>> {
         let columns = [("last_value", DataType::Int8), ("log_cnt", DataType::Int8), ("is_called", DataType::Bool)];
         for (place, (name, data_type)) in columns.into_iter().enumerate() {
             rows.push(plain_attribute(sequence.id, name, ColumnType::plain(data_type), place, true));
+        }
+    }
+    for view in view.catalog.views.values() {
+        for (place, (name, column_type)) in view.columns.iter().enumerate() {
+            rows.push(plain_attribute(view.oid, name, *column_type, place, false));
         }
     }
     for table in registry::tables() {

@@ -20,7 +20,13 @@ pub(super) static SOURCES: &[Source] = &[
         name: "pg_catalog.pg_depend",
         columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
         of_table: dependencies_of_table,
-        others: dependencies_of_sequences,
+        others: other_dependencies,
+    },
+    Source {
+        name: "pg_catalog.pg_rewrite",
+        columns: &["oid", "rulename", "ev_class", "ev_type", "ev_enabled", "is_instead"],
+        of_table: none_of_table,
+        others: rules,
     },
     Source {
         name: "pg_catalog.pg_description",
@@ -35,6 +41,7 @@ const YES: Value = Value::Bool(true);
 const CLASSES: u32 = 1259;
 const DEFAULTS: u32 = 2604;
 const CONSTRAINTS: u32 = 2606;
+const REWRITES: u32 = 2618;
 
 struct Constraint<'a> {
     oid: u32,
@@ -187,8 +194,43 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     rows
 }
 
-fn dependencies_of_sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+/// A view is a rule that SELECT follows; it is the rule that needs what the view reads.
+fn rule_number(view: u32) -> u32 {
+    0x4000_0000 | view
+}
+
+fn rules(view: &View<'_>) -> Vec<Vec<Value>> {
+    let rule = |view: &std::sync::Arc<crate::catalog::View>| {
+        vec![
+            oid(rule_number(view.oid)),
+            text("_RETURN"),
+            oid(view.oid),
+            text("1"),
+            text("O"),
+            YES,
+        ]
+    };
+    view.catalog.views.values().map(rule).collect()
+}
+
+fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
+    for own in view.catalog.views.values() {
+        let rule = (REWRITES, rule_number(own.oid));
+        rows.push(dependency(rule, (CLASSES, own.oid), 0, "i"));
+        for needed in &own.depends {
+            let table = view.catalog.tables.get(&needed.relation).map(|table| table.oid);
+            let other = || view.catalog.views.get(&needed.relation).map(|other| other.oid);
+            let Some(number) = table.or_else(other) else { continue };
+            let columns = needed.columns.iter().map(|column| column + 1);
+            let whole = needed.columns.is_empty().then_some(0);
+            rows.extend(columns.chain(whole).map(|column| dependency(rule, (CLASSES, number), column, "n")));
+        }
+    }
+}
+
+fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
+    dependencies_of_views(view, &mut rows);
     for sequence in view.catalog.sequences.values() {
         let Some((table, column)) = &sequence.owned_by else { continue };
         let Some(table) = view.catalog.tables.get(table) else { continue };

@@ -53,7 +53,7 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
             }
         }
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
-        Object::Table(_) | Object::Sequence(_) => return None,
+        Object::Table(_) | Object::Sequence(_) | Object::View(_) => return None,
     })
 }
 

@@ -45,6 +45,10 @@ pub(crate) fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<V
             Some(definition) => text(&definition),
             None => return Err(missing_entry("constraint", number(0))),
         },
+        ("pg_get_viewdef", _) => match view.object(number(0)) {
+            Some(Object::View(found)) => text(&format!(" {};", found.query)),
+            _ => Value::Null,
+        },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
         ("pg_get_userbyid", _) if number(0) == i64::from(OWNER) => text(view.user),
         ("pg_get_userbyid", _) => text(&format!("unknown (OID={})", number(0))),

@@ -33,7 +33,25 @@ pub(super) static SOURCES: &[Source] = &[
             let row = |table: &super::SystemTable| {
                 table_row(view, table.schema, table.short_name(), kind(table.is_view), false)
             };
-            registry::tables().map(row).collect()
+            let views = view.catalog.views.values();
+            let views = views.map(|own| table_row(view, "public", &own.name, "VIEW", false));
+            views.chain(registry::tables().map(row)).collect()
+        },
+    },
+    Source {
+        name: "information_schema.views",
+        columns: &[
+            "table_catalog", "table_schema", "table_name", "view_definition", "check_option", "is_updatable",
+            "is_insertable_into", "is_trigger_updatable", "is_trigger_deletable", "is_trigger_insertable_into",
+        ],
+        of_table: none_of_table,
+        others: |view| {
+            let row = |own: &std::sync::Arc<crate::catalog::View>| {
+                let definition = [text(&format!(" {};", own.query)), text("NONE")];
+                let answers = std::iter::repeat_n(yes_or_no(false), 5);
+                in_public(view, &own.name).into_iter().chain(definition).chain(answers).collect()
+            };
+            view.catalog.views.values().map(row).collect()
         },
     },
     Source {
@@ -318,8 +336,29 @@ pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) ->
     view.catalog.sequences.values().find(is_owned).map(|sequence| &**sequence)
 }
 
-fn system_columns(view: &View<'_>) -> Vec<Vec<Value>> {
+fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
+    for own in view.catalog.views.values() {
+        for (place, (name, column_type)) in own.columns.iter().enumerate() {
+            let row = ColumnRow {
+                schema: "public",
+                table: &own.name,
+                name,
+                place,
+                column_type: *column_type,
+                not_null: false,
+                default: None,
+                identity: None,
+                updatable: false,
+            };
+            rows.push(row.row(view));
+        }
+    }
+    rows
+}
+
+fn system_columns(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = columns_of_views(view);
     for table in registry::tables() {
         for (place, column) in table.columns.iter().enumerate() {
             let row = ColumnRow {

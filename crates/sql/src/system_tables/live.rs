@@ -42,7 +42,7 @@ const fn view(
 static VIEWS: &[OwnView] = &[
     view(
         "rubato.hot_items",
-        12_100,
+        15_100,
         &[
             ("table_name", Text),
             ("index_name", Text),
@@ -65,7 +65,7 @@ static VIEWS: &[OwnView] = &[
     ),
     view(
         "rubato.waits",
-        12_101,
+        15_101,
         &[
             ("pid", Int4),
             ("usename", Name),
@@ -84,19 +84,19 @@ static VIEWS: &[OwnView] = &[
     ),
     view(
         "rubato.aborts",
-        12_102,
+        15_102,
         &[("reason", Text), ("count", Int8), ("meaning", Text)],
         aborts,
     ),
     view(
         "rubato.statistics",
-        12_103,
+        15_103,
         &[("name", Text), ("value", Int8)],
         statistics,
     ),
     view(
         "rubato.stages",
-        12_104,
+        15_104,
         &[
             ("worker", Int4),
             ("stage", Text),

@@ -165,7 +165,8 @@ impl Making {
 
     fn add(&mut self, rows: Vec<Vec<Value>>, places: &[Option<usize>]) {
         for values in rows {
-            let mut row: Box<[Value]> = self.table.columns.iter().map(|column| column.default.clone()).collect();
+            let columns = self.table.columns.iter().map(|column| column.default.clone());
+            let mut row: Box<[Value]> = columns.chain([Value::Int8(i64::from(self.table.oid))]).collect();
             for (value, place) in values.into_iter().zip(places) {
                 if let Some(slot) = place.and_then(|place| row.get_mut(place)) {
                     *slot = value;

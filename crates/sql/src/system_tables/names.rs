@@ -241,6 +241,7 @@ fn relation_name(number: i64, view: &View<'_>) -> Option<String> {
         Some(Object::PrimaryKey(table)) => quoted(&table.primary_key_name),
         Some(Object::Index(table, place)) => quoted(index_at(table, *place)?.name),
         Some(Object::Sequence(sequence)) => quoted(&sequence.name),
+        Some(Object::View(view)) => quoted(&view.name),
         _ => {
             let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
             match table.schema {

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::made::MadeRows;
-use crate::catalog::{Catalog, Deferral, Sequence, Table};
+use crate::catalog::{self, Catalog, Deferral, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ pub(super) enum Object {
     PrimaryKey(Arc<Table>),
     Index(Arc<Table>, usize),
     Sequence(Arc<Sequence>),
+    View(Arc<catalog::View>),
     Check(Arc<Table>, usize),
     ForeignKey(Arc<Table>, usize),
 }
@@ -21,7 +22,7 @@ pub(super) enum Object {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_number: HashMap<u32, Object>,
-    /// Tables, indexes and sequences share one space of names.
+    /// Tables, indexes, sequences and views share one space of names.
     relations: HashMap<String, u32>,
 }
 
@@ -45,6 +46,9 @@ impl Objects {
         for sequence in catalog.sequences.values() {
             objects.add(sequence.id, Some(&sequence.name), Object::Sequence(Arc::clone(sequence)));
         }
+        for view in catalog.views.values() {
+            objects.add(view.oid, Some(&view.name), Object::View(Arc::clone(view)));
+        }
         objects
     }
 
@@ -55,7 +59,7 @@ impl Objects {
         }
     }
 
-    /// The number of a table, index or sequence of the users.
+    /// The number of a table, index, sequence or view of the users.
     pub(super) fn relation(&self, name: &str) -> Option<u32> {
         self.relations.get(name).copied()
     }

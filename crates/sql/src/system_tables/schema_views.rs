@@ -48,7 +48,7 @@ static INDEX_VIEWS: [Source; 4] = of_indexes![
     "pg_catalog.pg_statio_user_indexes",
 ];
 
-static LISTS: [Source; 4] = [
+static LISTS: [Source; 5] = [
     Source {
         name: "pg_catalog.pg_tables",
         columns: &["schemaname", "tablename", "tableowner", "hasindexes", "hasrules", "hastriggers", "rowsecurity"],
@@ -86,6 +86,18 @@ static LISTS: [Source; 4] = [
         ],
         of_table: none_of_table,
         others: sequences,
+    },
+    Source {
+        name: "pg_catalog.pg_views",
+        columns: &["schemaname", "viewname", "viewowner", "definition"],
+        of_table: none_of_table,
+        others: |view| {
+            let row = |own: &Arc<crate::catalog::View>| {
+                let definition = format!(" {};", own.query);
+                vec![text("public"), text(&own.name), text(view.user), text(&definition)]
+            };
+            view.catalog.views.values().map(row).collect()
+        },
     },
     Source {
         name: "pg_catalog.pg_stat_database",

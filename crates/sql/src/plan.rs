@@ -28,7 +28,7 @@ pub struct Plan {
     /// Whether it asks how large relations are.
     pub asks_sizes: bool,
     /// The queries within its expressions.
-    pub subqueries: Subqueries,
+    pub subqueries: Arc<Subqueries>,
 }
 
 impl Plan {
@@ -37,7 +37,7 @@ impl Plan {
         match &self.body {
             PlanBody::Select(select) => select.for_each_table(visit),
             PlanBody::Insert(insert) => {
-                if let InsertSource::Select(select, _) = &insert.source {
+                if let Some(select) = insert.source.select() {
                     select.for_each_table(visit);
                 }
             }
@@ -65,6 +65,7 @@ impl PlanBody {
             PlanBody::Insert(insert) => {
                 match &insert.source {
                     InsertSource::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+                    InsertSource::Rows(plan) => plan.body.for_each_expression(visit),
                     InsertSource::Select(select, row) => {
                         select.for_each_expression(visit);
                         row.iter().for_each(&mut *visit);
@@ -583,6 +584,22 @@ pub enum InsertSource {
     Values(Vec<Vec<Expr>>),
     /// `SELECT`: the plan, and the row's expressions over its output columns.
     Select(Box<SelectPlan>, Vec<Expr>),
+    /// The rows of a SELECT as they are: CREATE TABLE AS.
+    Rows(Arc<Plan>),
+}
+
+impl InsertSource {
+    /// The query that gives the rows, if one does.
+    pub fn select(&self) -> Option<&SelectPlan> {
+        match self {
+            InsertSource::Values(_) => None,
+            InsertSource::Select(select, _) => Some(select),
+            InsertSource::Rows(plan) => match &plan.body {
+                PlanBody::Select(select) => Some(select),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// ON CONFLICT.

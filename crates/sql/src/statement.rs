@@ -133,6 +133,8 @@ pub enum Utility {
     Copy(CopyStatement),
     /// A schema change: the closure of decisions is [`SchemaChange`]; the executor moves the rows.
     Schema(SchemaChange),
+    /// CREATE TABLE AS, SELECT INTO.
+    CreateTableAs(CreateTableAs),
     /// CHECKPOINT.
     Checkpoint,
     /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
@@ -142,6 +144,19 @@ pub enum Utility {
     },
     /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
     LockTable,
+}
+
+/// A table made of a query.
+#[derive(Debug)]
+pub struct CreateTableAs {
+    /// Makes the table.
+    pub change: SchemaChange,
+    /// The table's name.
+    pub name: String,
+    /// The query: a SELECT.
+    pub source: Arc<Plan>,
+    /// Whether its rows are wanted.
+    pub with_data: bool,
 }
 
 /// What DECLARE says of a cursor beside its query.

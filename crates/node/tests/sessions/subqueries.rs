@@ -159,3 +159,62 @@ fn a_view_of_a_table_that_goes_meanwhile_is_refused() {
         );
     }
 }
+
+#[test]
+fn a_table_is_made_of_a_query() {
+    let mut world = filled(2);
+    let tag = |world: &mut World, sql: &str| {
+        let said = world.ask(0, sql);
+        said.into_iter()
+            .find(|line| line.starts_with(['C', 'E']))
+            .unwrap_or_default()
+    };
+    for (sql, expected) in [
+        (
+            "create table c as select id, n, tag * 1.5 as x from t where tag = 3",
+            "C SELECT 400",
+        ),
+        ("create table c as select 1 as one", "E 42P07"),
+        ("create table if not exists c as select 1 as one", "C CREATE TABLE AS"),
+        (
+            "create table d (k, s) as select tag, count(*) from t group by tag with data",
+            "C SELECT 10",
+        ),
+        ("create table e as select * from t with no data", "C CREATE TABLE AS"),
+        (
+            "select tag, max(id) as m into f from t group by tag having max(id) > (select 3999)",
+            "C SELECT 1",
+        ),
+        ("create table g (a, b, c) as select 1, 2", "E 42601"),
+        ("create table g as select 1 as a, 2 as a", "E 42701"),
+        ("create table g as select 1 / (id - 5) as a from t", "E 22012"),
+        ("begin; create table g as select id from c; rollback", "C BEGIN"),
+        ("select count(*) from g", "E 42P01"),
+    ] {
+        let said = tag(&mut world, sql);
+        assert!(said.starts_with(expected), "{sql}: {said}");
+    }
+    world.must(
+        0,
+        "begin; create table g as select id from c; insert into g values (-1); create index on g (id); commit",
+    );
+    for _ in 0..2 {
+        assert_eq!(world.rows(0, "select count(*), sum(x) from c"), ["400|1800.0"]);
+        assert_eq!(world.rows(0, "select s from d where k = 7"), ["400"]);
+        assert_eq!(world.rows(0, "select count(*) from e"), ["0"]);
+        assert_eq!(world.rows(0, "select * from f"), ["0|4000"]);
+        assert_eq!(world.rows(1, "select count(*) from g where id < 20"), ["3"]);
+        world = world.restart();
+    }
+    // As a prepared statement of the extended protocol.
+    let said = world.tell(
+        0,
+        [
+            parse("", "create table h as select id from t"),
+            bind("", ""),
+            execute("", 0),
+            rubato_sql::client::Request::Sync,
+        ],
+    );
+    assert!(said.iter().any(|line| line == "C SELECT 4000"), "{said:?}");
+}

@@ -51,10 +51,9 @@ impl Context<'_> {
     }
 }
 
-fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
+pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     let refused = [
         (statement.temporary, "a temporary table"),
-        (statement.query.is_some(), "CREATE TABLE AS"),
         (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
         (statement.inherits.is_some(), "table inheritance"),
         (

@@ -4,6 +4,7 @@ mod aggregate;
 mod column_type;
 mod comparison;
 mod create;
+mod create_as;
 mod dml;
 mod expression;
 mod from;
@@ -29,6 +30,7 @@ use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect};
 use crate::statement::Statement;
 use crate::system_tables;
+use create::refuse_parts;
 use parameters::Parameters;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
@@ -148,6 +150,9 @@ fn bind_grammar(
                 context.push_names(query.with.as_ref())?;
                 return context.writing(statement, parsed.overriding);
             }
+            if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
+                return context.select_into(query);
+            }
             let (mut select, mut output) = context.query(query, &[])?;
             context.show_names(&mut select.parts, &mut output)?;
             let plan = context.plan(select);
@@ -155,6 +160,13 @@ fn bind_grammar(
         }
         statement @ (ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)) => {
             context.writing(statement, parsed.overriding)
+        }
+        ast::Statement::CreateTable(create) if create.query.is_some() => {
+            refuse_parts(create)?;
+            match &create.query {
+                Some(query) => context.create_table_as(create, query, !parsed.with_no_data),
+                None => context.schema_statement(&parsed.statement),
+            }
         }
         other => context.schema_statement(other),
     }
@@ -380,7 +392,7 @@ impl Context<'_> {
             table_versions,
             read_only,
             asks_sizes,
-            subqueries,
+            subqueries: Arc::new(subqueries),
         }))
     }
 }

@@ -485,8 +485,9 @@ fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
             1 => "1 row".to_owned(),
             count => format!("{count} rows"),
         },
-        InsertSource::Select(select, _) => {
-            nodes = select_nodes(select, figures);
+        InsertSource::Select(..) | InsertSource::Rows(_) => {
+            let select = insert.source.select();
+            nodes = select.map_or_else(Vec::new, |select| select_nodes(select, figures));
             "rows of the query".to_owned()
         }
     };

@@ -13,7 +13,7 @@ mod pipeline;
 mod ranges;
 mod subqueries;
 
-use crate::plan::{InsertSource, PlanBody, SelectPlan, Step};
+use crate::plan::{PlanBody, SelectPlan, Step};
 use rubato_base::DataType;
 use rubato_formula::{Expr, Function, Volatility};
 
@@ -39,10 +39,7 @@ pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
         |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
     match body {
         PlanBody::Select(plan) => calls(plan, &is_size),
-        PlanBody::Insert(plan) => match &plan.source {
-            InsertSource::Select(select, _) => calls(select, &is_size),
-            InsertSource::Values(_) => false,
-        },
+        PlanBody::Insert(plan) => plan.source.select().is_some_and(|select| calls(select, &is_size)),
         _ => false,
     }
 }

@@ -383,7 +383,9 @@ impl Session {
                 let has_done_all = current.cursor.as_ref().is_some_and(|cursor| cursor.has_written());
                 current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
             }
-            Statement::Utility(utility) => current.tag.is_none() && matches!(**utility, Utility::Schema(_)),
+            Statement::Utility(utility) => {
+                current.tag.is_none() && matches!(**utility, Utility::Schema(_) | Utility::CreateTableAs(_))
+            }
             Statement::Empty => false,
         };
         self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(writes))

@@ -128,7 +128,10 @@ impl Session {
                 return self.explain((*analyze, *json), statement, utility, partition, context, responder);
             }
             Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
-            Utility::Schema(change) => return self.change_schema(change, partition, context, responder),
+            Utility::Schema(change) => return self.change_schema(change, None, partition, context, responder),
+            Utility::CreateTableAs(create) => {
+                return self.change_schema(&create.change, Some(create), partition, context, responder);
+            }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
             Utility::Maintenance { tag } => (*tag).to_owned(),
             Utility::LockTable => {

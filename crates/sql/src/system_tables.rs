@@ -22,15 +22,15 @@ pub(crate) use definitions::quoted;
 pub(crate) use functions::call;
 pub use made::MadeRows;
 pub(crate) use made::{Made, Making, TableRows};
-pub(crate) use names::ObjectKind;
+pub(crate) use names::{ObjectKind, told_type};
 pub(crate) use registry::{by_full_name, find, function, has_number};
 pub(crate) use values::DATABASES;
 
 use crate::binder::{Hidden, ScopeColumn};
 use crate::catalog::{Catalog, Table};
 use crate::insight::{Insight, SessionFacts};
-use rubato_formula::Environment;
 use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
+use rubato_formula::Environment;
 use rubato_protocol::FormulaDatabase;
 use rubato_stages::StageMetrics;
 use std::collections::BTreeMap;

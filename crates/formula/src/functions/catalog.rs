@@ -71,13 +71,17 @@ fn encoding_name(number: i32) -> &'static str {
 fn format_type(arguments: &[Value], context: &crate::EvalContext<'_>) -> Result<Value> {
     match arguments {
         [Value::Null, ..] => Ok(Value::Null),
-        [number, Value::Null] => context.environment.catalog_function("format_type", std::slice::from_ref(number)),
+        [number, Value::Null] => context
+            .environment
+            .catalog_function("format_type", std::slice::from_ref(number)),
         _ => context.environment.catalog_function("format_type", arguments),
     }
 }
 
 pub(super) static CATALOG: &[FunctionEntry] = &[
-    entry!("format_type" (Oid, Int4) -> Text, Implementation::Context(format_type)).lenient().stable(),
+    entry!("format_type" (Oid, Int4) -> Text, Implementation::Context(format_type))
+        .lenient()
+        .stable(),
     entry!("pg_encoding_to_char" (Int4) -> Name, typed!(|encoding: i32| encoding_name(encoding))).stable(),
     entry!("pg_char_to_encoding" (Name) -> Int4, typed!(|name: &str| encoding_number(name))).stable(),
     always!("pg_is_in_recovery" () -> Bool, Value::Bool(false)),
@@ -90,6 +94,7 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     always!("pg_function_is_visible" (Oid) -> Bool, Value::Bool(true)),
     always!("pg_operator_is_visible" (Oid) -> Bool, Value::Bool(true)),
     always!("pg_opclass_is_visible" (Oid) -> Bool, Value::Bool(true)),
+    always!("pg_opfamily_is_visible" (Oid) -> Bool, Value::Bool(true)),
     always!("pg_collation_is_visible" (Oid) -> Bool, Value::Bool(true)),
     always!("pg_conversion_is_visible" (Oid) -> Bool, Value::Bool(true)),
     always!("pg_ts_config_is_visible" (Oid) -> Bool, Value::Bool(true)),

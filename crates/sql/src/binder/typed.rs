@@ -3,7 +3,7 @@
 use super::{Context, located};
 use crate::client::OutputColumn;
 use crate::planner::SelectParts;
-use crate::system_tables::ObjectKind;
+use crate::system_tables::{ObjectKind, told_type};
 use rubato_base::text_format::parse_text;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, can_cast, cast_expr, resolve_function};
@@ -88,7 +88,11 @@ impl Context<'_> {
 
     /// `typed` converted as the user asked with a cast.
     pub fn cast(&self, typed: Typed, to: ColumnType) -> Result<Typed> {
-        let typed = if to.data_type.is_text() { object_name(typed)? } else { typed };
+        let typed = if to.data_type.is_text() {
+            object_name(typed)?
+        } else {
+            typed
+        };
         let from = self.type_of(&typed);
         let (expr, from) = if from == DataType::Unknown {
             (self.coerce(typed, to.data_type, CastContext::Explicit)?, to.data_type)
@@ -171,6 +175,10 @@ impl Context<'_> {
     /// Shows the names of objects in a result where there are their numbers. Rows are still ordered by the numbers.
     pub fn show_names(&self, parts: &mut SelectParts, output: &mut [OutputColumn]) -> Result<()> {
         for (place, column) in output.iter_mut().enumerate() {
+            column.told_type = told_type(column.data_type, column.modifier);
+            if column.told_type.is_some() && column.data_type == DataType::Text {
+                column.modifier = -1;
+            }
             let Some(kind) = ObjectKind::of_type(column.data_type, column.modifier) else {
                 continue;
             };
@@ -181,7 +189,6 @@ impl Context<'_> {
             *shown = name_of_number(kind, number.clone())?;
             column.data_type = DataType::Text;
             column.modifier = -1;
-            column.told_type = Some(kind.type_number());
             if !parts.distinct && parts.order_by.iter().any(|key| key.column == place) {
                 let hidden = parts.projection.len();
                 parts.projection.push(number);

@@ -17,11 +17,11 @@ use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
 use hashing::{Hashing, prepare_hashing, read_hashed};
 use queries::{Nested, keep_rows, read_kept};
-use system::{SystemReading, read_system};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
+use system::{SystemReading, read_system};
 
 pub(crate) use queries::read_query;
 

@@ -112,7 +112,11 @@ impl Terms<'_> {
     /// Whether a column of a relation is compared with what is known when `placed` are bound.
     fn is_compared(&self, relation: usize, placed: &[usize]) -> bool {
         let own = &self.query.relations[relation];
-        let terms = if own.join == JoinKind::Left { &own.on } else { self.shared };
+        let terms = if own.join == JoinKind::Left {
+            &own.on
+        } else {
+            self.shared
+        };
         let is_own = |expr: &Expr| matches!(expr, Expr::Column(global) if self.query.relation_of(*global) == relation);
         let is_known = |expr: &Expr| {
             let mut known = true;

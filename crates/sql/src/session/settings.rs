@@ -4,9 +4,9 @@ mod known;
 
 use crate::binder::SearchPath;
 use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
-use rubato_base::{Array, DataType, Result, Value};
 use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::TextContext;
+use rubato_base::{Array, DataType, Result, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

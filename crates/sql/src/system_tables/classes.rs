@@ -1,8 +1,10 @@
 //! `pg_class` and what hangs on it: attributes, defaults, indexes, sequences.
 
-use super::objects::{default_number, table_indexes};
-use super::{OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text};
 use super::array;
+use super::objects::{default_number, table_indexes};
+use super::{
+    OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text,
+};
 use crate::catalog::{Column, Table};
 use rubato_base::{ColumnType, DataType, Value};
 
@@ -10,8 +12,23 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_class",
         columns: &[
-            "oid", "relname", "relnamespace", "relowner", "relam", "relfilenode", "relpages", "reltuples", "relhasindex",
-            "relpersistence", "relkind", "relnatts", "relchecks", "relhastriggers", "relhasrules", "relispopulated", "relreplident",
+            "oid",
+            "relname",
+            "relnamespace",
+            "relowner",
+            "relam",
+            "relfilenode",
+            "relpages",
+            "reltuples",
+            "relhasindex",
+            "relpersistence",
+            "relkind",
+            "relnatts",
+            "relchecks",
+            "relhastriggers",
+            "relhasrules",
+            "relispopulated",
+            "relreplident",
         ],
         of_table: classes_of_table,
         others: other_classes,
@@ -19,8 +36,24 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_attribute",
         columns: &[
-            "attrelid", "attname", "atttypid", "attlen", "attnum", "attndims", "attcacheoff", "atttypmod", "attbyval", "attalign",
-            "attstorage", "attnotnull", "atthasdef", "attidentity", "attisdropped", "attislocal", "attcollation", "attstattarget",
+            "attrelid",
+            "attname",
+            "atttypid",
+            "attlen",
+            "attnum",
+            "attndims",
+            "attcacheoff",
+            "atttypmod",
+            "attbyval",
+            "attalign",
+            "attstorage",
+            "attnotnull",
+            "atthasdef",
+            "attidentity",
+            "attisdropped",
+            "attislocal",
+            "attcollation",
+            "attstattarget",
         ],
         of_table: attributes_of_table,
         others: other_attributes,
@@ -34,8 +67,20 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_index",
         columns: &[
-            "indexrelid", "indrelid", "indnatts", "indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisvalid",
-            "indisready", "indislive", "indkey", "indcollation", "indclass", "indoption",
+            "indexrelid",
+            "indrelid",
+            "indnatts",
+            "indnkeyatts",
+            "indisunique",
+            "indisprimary",
+            "indimmediate",
+            "indisvalid",
+            "indisready",
+            "indislive",
+            "indkey",
+            "indcollation",
+            "indclass",
+            "indoption",
         ],
         of_table: indexes,
         others: no_others,
@@ -43,7 +88,14 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_sequence",
         columns: &[
-            "seqrelid", "seqtypid", "seqstart", "seqincrement", "seqmax", "seqmin", "seqcache", "seqcycle",
+            "seqrelid",
+            "seqtypid",
+            "seqstart",
+            "seqincrement",
+            "seqmax",
+            "seqmin",
+            "seqcache",
+            "seqcycle",
         ],
         of_table: none_of_table,
         others: sequences,
@@ -187,8 +239,8 @@ struct Attribute<'a> {
 impl Attribute<'_> {
     fn row(&self) -> Vec<Value> {
         let data_type = self.column_type.data_type;
-        let kind = super::ObjectKind::of_type(data_type, self.column_type.modifier);
-        let number = kind.map_or(data_type.oid(), super::ObjectKind::type_number);
+        let told = super::told_type(data_type, self.column_type.modifier);
+        let number = told.unwrap_or(data_type.oid());
         let (by_value, align, storage) = layout(data_type);
         vec![
             oid(self.relation),
@@ -198,7 +250,7 @@ impl Attribute<'_> {
             int2(self.number),
             Value::Int4(i32::from(data_type.element().is_some())),
             Value::Int4(-1),
-            Value::Int4(if kind.is_some() { -1 } else { self.column_type.modifier }),
+            Value::Int4(if told.is_some() { -1 } else { self.column_type.modifier }),
             Value::Bool(by_value),
             text(align),
             text(storage),
@@ -230,7 +282,9 @@ pub(super) fn layout(data_type: DataType) -> (bool, &'static str, &'static str) 
 
 fn attributes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let own = table.columns.iter().enumerate();
-    let mut rows: Vec<Vec<Value>> = own.map(|(place, column)| attribute(table, place, column).row()).collect();
+    let mut rows: Vec<Vec<Value>> = own
+        .map(|(place, column)| attribute(table, place, column).row())
+        .collect();
     for index in table_indexes(table) {
         for (place, column) in index.columns.iter().enumerate() {
             let column = &table.columns[*column];
@@ -275,9 +329,19 @@ fn has_default(column: &Column) -> bool {
 fn other_attributes(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for sequence in view.catalog.sequences.values() {
-        let columns = [("last_value", DataType::Int8), ("log_cnt", DataType::Int8), ("is_called", DataType::Bool)];
+        let columns = [
+            ("last_value", DataType::Int8),
+            ("log_cnt", DataType::Int8),
+            ("is_called", DataType::Bool),
+        ];
         for (place, (name, data_type)) in columns.into_iter().enumerate() {
-            rows.push(plain_attribute(sequence.id, name, ColumnType::plain(data_type), place, true));
+            rows.push(plain_attribute(
+                sequence.id,
+                name,
+                ColumnType::plain(data_type),
+                place,
+                true,
+            ));
         }
     }
     for view in view.catalog.views.values() {
@@ -288,7 +352,13 @@ fn other_attributes(view: &View<'_>) -> Vec<Vec<Value>> {
     for table in registry::tables() {
         for (place, column) in table.columns.iter().enumerate() {
             let not_null = !table.is_view && !column.default.is_null();
-            rows.push(plain_attribute(table.oid, column.name, column.column_type, place, not_null));
+            rows.push(plain_attribute(
+                table.oid,
+                column.name,
+                column.column_type,
+                place,
+                not_null,
+            ));
         }
     }
     rows
@@ -309,13 +379,20 @@ fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: us
 }
 
 fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
-    let columns = table.columns.iter().enumerate().filter(|(_, column)| has_default(column));
+    let columns = table
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| has_default(column));
     let row = |(place, column): (usize, &Column)| {
         vec![
             oid(default_number(table, place)),
             oid(table.oid),
             int2(place + 1),
-            column.default_text.as_ref().map_or(Value::Null, |default| text(default)),
+            column
+                .default_text
+                .as_ref()
+                .map_or(Value::Null, |default| text(default)),
         ]
     };
     columns.map(row).collect()
@@ -323,7 +400,9 @@ fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 
 fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let of_columns = |columns: &[usize], number: fn(DataType) -> u32| {
-        let numbers = columns.iter().map(|column| oid(number(table.columns[*column].column_type.data_type)));
+        let numbers = columns
+            .iter()
+            .map(|column| oid(number(table.columns[*column].column_type.data_type)));
         array(DataType::Oid, numbers.collect())
     };
     let rows = table_indexes(table).map(|index| {
@@ -395,4 +474,3 @@ fn limit(data_type: DataType) -> i64 {
         _ => i64::MAX,
     }
 }
-

@@ -1,8 +1,8 @@
 //! `pg_constraint`, `pg_depend`.
 
+use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
 use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
-use super::int4;
 use crate::catalog::{Deferral, ReferentialAction, Table};
 use rubato_base::Value;
 
@@ -10,15 +10,39 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_constraint",
         columns: &[
-            "oid", "conname", "connamespace", "contype", "condeferrable", "condeferred", "convalidated", "conrelid", "conindid",
-            "confrelid", "confupdtype", "confdeltype", "confmatchtype", "conislocal", "connoinherit", "conkey", "confkey", "conbin",
+            "oid",
+            "conname",
+            "connamespace",
+            "contype",
+            "condeferrable",
+            "condeferred",
+            "convalidated",
+            "conrelid",
+            "conindid",
+            "confrelid",
+            "confupdtype",
+            "confdeltype",
+            "confmatchtype",
+            "conislocal",
+            "connoinherit",
+            "conkey",
+            "confkey",
+            "conbin",
         ],
         of_table: constraints,
         others: no_others,
     },
     Source {
         name: "pg_catalog.pg_depend",
-        columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
+        columns: &[
+            "classid",
+            "objid",
+            "objsubid",
+            "refclassid",
+            "refobjid",
+            "refobjsubid",
+            "deptype",
+        ],
         of_table: dependencies_of_table,
         others: other_dependencies,
     },
@@ -32,7 +56,13 @@ pub(super) static SOURCES: &[Source] = &[
         name: "pg_catalog.pg_description",
         columns: &["objoid", "classoid", "objsubid", "description"],
         of_table: none_of_table,
-        others: |_| super::values::descriptions(),
+        others: |view| {
+            let row = |((relation, column), comment): (&(u32, u32), &String)| {
+                vec![oid(*relation), oid(CLASSES), int4(i64::from(*column)), text(comment)]
+            };
+            let own = view.catalog.comments.iter().map(row);
+            own.chain(super::values::descriptions()).collect()
+        },
     },
 ];
 
@@ -103,18 +133,20 @@ pub(super) fn check_columns(check: &crate::catalog::Check) -> Vec<usize> {
 }
 
 fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
-    let keys = table_indexes(table).filter(|index| index.constraint).map(|index| Constraint {
-        oid: index.oid,
-        name: index.name,
-        kind: if index.is_primary() { "p" } else { "u" },
-        index: index.oid,
-        referred: 0,
-        deferral: index.deferral,
-        actions: None,
-        columns: column_numbers(index.columns),
-        referred_columns: Value::Null,
-        condition: Value::Null,
-    });
+    let keys = table_indexes(table)
+        .filter(|index| index.constraint)
+        .map(|index| Constraint {
+            oid: index.oid,
+            name: index.name,
+            kind: if index.is_primary() { "p" } else { "u" },
+            index: index.oid,
+            referred: 0,
+            deferral: index.deferral,
+            actions: None,
+            columns: column_numbers(index.columns),
+            referred_columns: Value::Null,
+            condition: Value::Null,
+        });
     let checks = table.checks.iter().enumerate().map(|(place, check)| Constraint {
         oid: check_number(table, place),
         name: &check.name,
@@ -178,17 +210,32 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     }
     for (place, column) in table.columns.iter().enumerate() {
         if column.default_text.is_some() && column.identity_always.is_none() {
-            rows.push(dependency((DEFAULTS, default_number(table, place)), own, place + 1, "a"));
+            rows.push(dependency(
+                (DEFAULTS, default_number(table, place)),
+                own,
+                place + 1,
+                "a",
+            ));
         }
     }
     for (place, check) in table.checks.iter().enumerate() {
         for column in check_columns(check) {
-            rows.push(dependency((CONSTRAINTS, check_number(table, place)), own, column + 1, "a"));
+            rows.push(dependency(
+                (CONSTRAINTS, check_number(table, place)),
+                own,
+                column + 1,
+                "a",
+            ));
         }
     }
     for (place, key) in table.foreign_keys.iter().enumerate() {
         for column in &key.columns {
-            rows.push(dependency((CONSTRAINTS, foreign_key_number(table, place)), own, column + 1, "a"));
+            rows.push(dependency(
+                (CONSTRAINTS, foreign_key_number(table, place)),
+                own,
+                column + 1,
+                "a",
+            ));
         }
     }
     rows
@@ -223,7 +270,11 @@ fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
             let Some(number) = table.or_else(other) else { continue };
             let columns = needed.columns.iter().map(|column| column + 1);
             let whole = needed.columns.is_empty().then_some(0);
-            rows.extend(columns.chain(whole).map(|column| dependency(rule, (CLASSES, number), column, "n")));
+            rows.extend(
+                columns
+                    .chain(whole)
+                    .map(|column| dependency(rule, (CLASSES, number), column, "n")),
+            );
         }
     }
 }
@@ -232,11 +283,23 @@ fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     dependencies_of_views(view, &mut rows);
     for sequence in view.catalog.sequences.values() {
-        let Some((table, column)) = &sequence.owned_by else { continue };
-        let Some(table) = view.catalog.tables.get(table) else { continue };
-        let is_identity = table.columns.get(*column).is_some_and(|column| column.identity_always.is_some());
+        let Some((table, column)) = &sequence.owned_by else {
+            continue;
+        };
+        let Some(table) = view.catalog.tables.get(table) else {
+            continue;
+        };
+        let is_identity = table
+            .columns
+            .get(*column)
+            .is_some_and(|column| column.identity_always.is_some());
         let kind = if is_identity { "i" } else { "a" };
-        rows.push(dependency((CLASSES, sequence.id), (CLASSES, table.oid), column + 1, kind));
+        rows.push(dependency(
+            (CLASSES, sequence.id),
+            (CLASSES, table.oid),
+            column + 1,
+            kind,
+        ));
         if !is_identity {
             let default = default_number(table, *column);
             rows.push(dependency((DEFAULTS, default), (CLASSES, sequence.id), 0, "n"));

@@ -42,7 +42,11 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
         Object::PrimaryKey(table) => format!("PRIMARY KEY ({})", column_list(table, &table.primary_key)),
         Object::Index(table, place) => {
             let index = index_at(table, *place).filter(|index| index.constraint)?;
-            format!("UNIQUE ({}){}", column_list(table, index.columns), when_checked(index.deferral))
+            format!(
+                "UNIQUE ({}){}",
+                column_list(table, index.columns),
+                when_checked(index.deferral)
+            )
         }
         Object::Check(table, place) => {
             let check = table.checks.get(*place)?;

@@ -65,7 +65,10 @@ pub(crate) fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<V
 }
 
 fn missing_entry(what: &str, number: i64) -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, format!("cache lookup failed for {what} {number}"))
+    Error::new(
+        SqlState::INTERNAL_ERROR,
+        format!("cache lookup failed for {what} {number}"),
+    )
 }
 
 /// The number that a name stands for, NULL if nothing has it.
@@ -115,7 +118,9 @@ fn serial_sequence(view: &View<'_>, table: &str, column: &str) -> Result<Value> 
         return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
     };
     let sequence = owned_sequence(view, &found.name, place);
-    Ok(sequence.map_or(Value::Null, |sequence| text(&format!("public.{}", super::quoted(&sequence.name)))))
+    Ok(sequence.map_or(Value::Null, |sequence| {
+        text(&format!("public.{}", super::quoted(&sequence.name)))
+    }))
 }
 
 fn visible_relation(view: &View<'_>, number: i64) -> Value {

@@ -21,12 +21,21 @@ pub(super) static SOURCES: &[Source] = &[
         of_table: none_of_table,
         others: |view| {
             let schemas = ["information_schema", "pg_catalog", "public", "rubato"];
-            schemas.map(|schema| vec![text(view.database), text(schema), text(view.user)]).to_vec()
+            schemas
+                .map(|schema| vec![text(view.database), text(schema), text(view.user)])
+                .to_vec()
         },
     },
     Source {
         name: "information_schema.tables",
-        columns: &["table_catalog", "table_schema", "table_name", "table_type", "is_insertable_into", "is_typed"],
+        columns: &[
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "table_type",
+            "is_insertable_into",
+            "is_typed",
+        ],
         of_table: |view, table| vec![table_row(view, "public", &table.name, "BASE TABLE", true)],
         others: |view| {
             let kind = |is_view: bool| if is_view { "VIEW" } else { "BASE TABLE" };
@@ -41,15 +50,27 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.views",
         columns: &[
-            "table_catalog", "table_schema", "table_name", "view_definition", "check_option", "is_updatable",
-            "is_insertable_into", "is_trigger_updatable", "is_trigger_deletable", "is_trigger_insertable_into",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "view_definition",
+            "check_option",
+            "is_updatable",
+            "is_insertable_into",
+            "is_trigger_updatable",
+            "is_trigger_deletable",
+            "is_trigger_insertable_into",
         ],
         of_table: none_of_table,
         others: |view| {
             let row = |own: &std::sync::Arc<crate::catalog::View>| {
                 let definition = [text(&format!(" {};", own.query)), text("NONE")];
                 let answers = std::iter::repeat_n(yes_or_no(false), 5);
-                in_public(view, &own.name).into_iter().chain(definition).chain(answers).collect()
+                in_public(view, &own.name)
+                    .into_iter()
+                    .chain(definition)
+                    .chain(answers)
+                    .collect()
             };
             view.catalog.views.values().map(row).collect()
         },
@@ -63,8 +84,17 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.table_constraints",
         columns: &[
-            "constraint_catalog", "constraint_schema", "constraint_name", "table_catalog", "table_schema", "table_name",
-            "constraint_type", "is_deferrable", "initially_deferred", "enforced", "nulls_distinct",
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "constraint_type",
+            "is_deferrable",
+            "initially_deferred",
+            "enforced",
+            "nulls_distinct",
         ],
         of_table: table_constraints,
         others: no_others,
@@ -72,8 +102,15 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.key_column_usage",
         columns: &[
-            "constraint_catalog", "constraint_schema", "constraint_name", "table_catalog", "table_schema", "table_name",
-            "column_name", "ordinal_position", "position_in_unique_constraint",
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "position_in_unique_constraint",
         ],
         of_table: key_columns,
         others: no_others,
@@ -87,7 +124,12 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.constraint_table_usage",
         columns: &[
-            "table_catalog", "table_schema", "table_name", "constraint_catalog", "constraint_schema", "constraint_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
         ],
         of_table: used_tables,
         others: no_others,
@@ -95,26 +137,55 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.referential_constraints",
         columns: &[
-            "constraint_catalog", "constraint_schema", "constraint_name", "unique_constraint_catalog", "unique_constraint_schema",
-            "unique_constraint_name", "match_option", "update_rule", "delete_rule",
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "unique_constraint_catalog",
+            "unique_constraint_schema",
+            "unique_constraint_name",
+            "match_option",
+            "update_rule",
+            "delete_rule",
         ],
         of_table: referential_constraints,
         others: no_others,
     },
     Source {
         name: "information_schema.check_constraints",
-        columns: &["constraint_catalog", "constraint_schema", "constraint_name", "check_clause"],
+        columns: &[
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "check_clause",
+        ],
         of_table: |view, table| {
             let checks = checks(table).into_iter();
-            checks.map(|check| in_public(view, &check.name).into_iter().chain([text(&check.clause)]).collect()).collect()
+            checks
+                .map(|check| {
+                    in_public(view, &check.name)
+                        .into_iter()
+                        .chain([text(&check.clause)])
+                        .collect()
+                })
+                .collect()
         },
         others: no_others,
     },
     Source {
         name: "information_schema.sequences",
         columns: &[
-            "sequence_catalog", "sequence_schema", "sequence_name", "data_type", "numeric_precision", "numeric_precision_radix",
-            "numeric_scale", "start_value", "minimum_value", "maximum_value", "increment", "cycle_option",
+            "sequence_catalog",
+            "sequence_schema",
+            "sequence_name",
+            "data_type",
+            "numeric_precision",
+            "numeric_precision_radix",
+            "numeric_scale",
+            "start_value",
+            "minimum_value",
+            "maximum_value",
+            "increment",
+            "cycle_option",
         ],
         of_table: none_of_table,
         others: sequences,
@@ -140,7 +211,11 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "information_schema.character_sets",
         columns: &[
-            "character_set_name", "character_repertoire", "form_of_use", "default_collate_catalog", "default_collate_schema",
+            "character_set_name",
+            "character_repertoire",
+            "form_of_use",
+            "default_collate_catalog",
+            "default_collate_schema",
             "default_collate_name",
         ],
         of_table: none_of_table,
@@ -152,19 +227,58 @@ pub(super) static SOURCES: &[Source] = &[
 ];
 
 const COLUMN_COLUMNS: &[&str] = &[
-    "table_catalog", "table_schema", "table_name", "column_name", "ordinal_position", "column_default", "is_nullable", "data_type",
-    "character_maximum_length", "character_octet_length", "numeric_precision", "numeric_precision_radix", "numeric_scale",
-    "datetime_precision", "collation_catalog", "collation_schema", "collation_name", "udt_catalog", "udt_schema", "udt_name", "dtd_identifier", "is_self_referencing",
-    "is_identity", "identity_generation", "identity_start", "identity_increment", "identity_maximum", "identity_minimum",
-    "identity_cycle", "is_generated", "is_updatable",
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "column_name",
+    "ordinal_position",
+    "column_default",
+    "is_nullable",
+    "data_type",
+    "character_maximum_length",
+    "character_octet_length",
+    "numeric_precision",
+    "numeric_precision_radix",
+    "numeric_scale",
+    "datetime_precision",
+    "collation_catalog",
+    "collation_schema",
+    "collation_name",
+    "udt_catalog",
+    "udt_schema",
+    "udt_name",
+    "dtd_identifier",
+    "is_self_referencing",
+    "is_identity",
+    "identity_generation",
+    "identity_start",
+    "identity_increment",
+    "identity_maximum",
+    "identity_minimum",
+    "identity_cycle",
+    "is_generated",
+    "is_updatable",
 ];
 
 const USAGE_COLUMNS: &[&str] = &[
-    "table_catalog", "table_schema", "table_name", "column_name", "constraint_catalog", "constraint_schema", "constraint_name",
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "column_name",
+    "constraint_catalog",
+    "constraint_schema",
+    "constraint_name",
 ];
 
 const PRIVILEGE_COLUMNS: &[&str] = &[
-    "grantor", "grantee", "table_catalog", "table_schema", "table_name", "privilege_type", "is_grantable", "with_hierarchy",
+    "grantor",
+    "grantee",
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "privilege_type",
+    "is_grantable",
+    "with_hierarchy",
 ];
 
 fn yes_or_no(is_so: bool) -> Value {
@@ -243,7 +357,10 @@ fn type_facts(ColumnType { data_type, modifier }: ColumnType) -> TypeFacts {
 /// PostgreSQL's own name of a type.
 fn internal_name(data_type: DataType) -> &'static str {
     let wanted = i64::from(data_type.oid());
-    type_names().iter().find(|(number, _)| *number == wanted).map_or("", |(_, name)| name)
+    type_names()
+        .iter()
+        .find(|(number, _)| *number == wanted)
+        .map_or("", |(_, name)| name)
 }
 
 /// A column as `information_schema.columns` shows it.
@@ -263,13 +380,24 @@ impl ColumnRow<'_> {
     fn row(&self, view: &View<'_>) -> Vec<Value> {
         let facts = type_facts(self.column_type);
         let data_type = self.column_type.data_type;
-        let shown = if data_type.element().is_some() { "ARRAY" } else { data_type.name() };
-        let sequence = self.identity.and_then(|(_, sequence)| sequence);
-        let of_sequence = |value: fn(&Sequence) -> i64| {
-            sequence.map_or(Value::Null, |sequence| text(&value(sequence).to_string()))
+        let shown = if data_type.element().is_some() {
+            "ARRAY"
+        } else {
+            data_type.name()
         };
-        let generation = self.identity.map(|(always, _)| if always { "ALWAYS" } else { "BY DEFAULT" });
-        let collation = |part: &str| if data_type == DataType::Name { text(part) } else { Value::Null };
+        let sequence = self.identity.and_then(|(_, sequence)| sequence);
+        let of_sequence =
+            |value: fn(&Sequence) -> i64| sequence.map_or(Value::Null, |sequence| text(&value(sequence).to_string()));
+        let generation = self
+            .identity
+            .map(|(always, _)| if always { "ALWAYS" } else { "BY DEFAULT" });
+        let collation = |part: &str| {
+            if data_type == DataType::Name {
+                text(part)
+            } else {
+                Value::Null
+            }
+        };
         vec![
             text(view.database),
             text(self.schema),
@@ -309,7 +437,9 @@ impl ColumnRow<'_> {
 fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
     let row = |(place, column): (usize, &Column)| {
-        let identity = column.identity_always.map(|always| (always, owned_sequence(view, &table.name, place)));
+        let identity = column
+            .identity_always
+            .map(|always| (always, owned_sequence(view, &table.name, place)));
         let default = column.default_text.as_deref().filter(|_| identity.is_none());
         ColumnRow {
             schema: "public",
@@ -333,7 +463,11 @@ pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) ->
         let owner = sequence.owned_by.as_ref();
         owner.is_some_and(|(owner, owned)| *owned == column && owner == table)
     };
-    view.catalog.sequences.values().find(is_owned).map(|sequence| &**sequence)
+    view.catalog
+        .sequences
+        .values()
+        .find(is_owned)
+        .map(|sequence| &**sequence)
 }
 
 fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
@@ -394,12 +528,14 @@ fn checks(table: &Table) -> Vec<CheckView> {
         is_not_null: false,
     });
     let columns = table.columns.iter().enumerate();
-    let not_null = columns.filter(|(_, column)| column.not_null && !column.dropped).map(|(place, column)| CheckView {
-        name: format!("{PUBLIC}_{}_{}_not_null", table.oid, place + 1),
-        clause: format!("{} IS NOT NULL", column.name),
-        columns: vec![place],
-        is_not_null: true,
-    });
+    let not_null = columns
+        .filter(|(_, column)| column.not_null && !column.dropped)
+        .map(|(place, column)| CheckView {
+            name: format!("{PUBLIC}_{}_{}_not_null", table.oid, place + 1),
+            clause: format!("{} IS NOT NULL", column.name),
+            columns: vec![place],
+            is_not_null: true,
+        });
     own.chain(not_null).collect()
 }
 
@@ -422,9 +558,20 @@ fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         row
     };
     let kind = |index: &IndexView<'_>| if index.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
-    let mut rows: Vec<Vec<Value>> = keys(table).map(|index| row(index.name, kind(&index), index.deferral)).collect();
-    rows.extend(table.foreign_keys.iter().map(|key| row(&key.name, "FOREIGN KEY", key.deferral)));
-    rows.extend(checks(table).iter().map(|check| row(&check.name, "CHECK", Deferral::Never)));
+    let mut rows: Vec<Vec<Value>> = keys(table)
+        .map(|index| row(index.name, kind(&index), index.deferral))
+        .collect();
+    rows.extend(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| row(&key.name, "FOREIGN KEY", key.deferral)),
+    );
+    rows.extend(
+        checks(table)
+            .iter()
+            .map(|check| row(&check.name, "CHECK", Deferral::Never)),
+    );
     rows
 }
 
@@ -432,12 +579,22 @@ fn key_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |name: &str, (place, column): (usize, &usize), position: Option<i64>| {
         let mut row = in_public(view, name).to_vec();
         row.extend(in_public(view, &table.name));
-        row.extend([text(&table.columns[*column].name), int4(place as i64 + 1), number(position)]);
+        row.extend([
+            text(&table.columns[*column].name),
+            int4(place as i64 + 1),
+            number(position),
+        ]);
         row
     };
     let mut rows = Vec::new();
     for index in keys(table) {
-        rows.extend(index.columns.iter().enumerate().map(|column| row(index.name, column, None)));
+        rows.extend(
+            index
+                .columns
+                .iter()
+                .enumerate()
+                .map(|column| row(index.name, column, None)),
+        );
     }
     for key in &table.foreign_keys {
         for (place, column) in key.columns.iter().enumerate() {
@@ -452,7 +609,11 @@ fn key_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 fn referred_position(view: &View<'_>, key: &ForeignKey, place: usize) -> Option<i64> {
     let index = referred_key(view, key)?;
     let wanted = key.referenced_columns.get(place)?;
-    index.columns.iter().position(|column| column == wanted).map(|place| place as i64 + 1)
+    index
+        .columns
+        .iter()
+        .position(|column| column == wanted)
+        .map(|place| place as i64 + 1)
 }
 
 fn referred_key<'a>(view: &View<'a>, key: &ForeignKey) -> Option<IndexView<'a>> {
@@ -478,7 +639,11 @@ fn used_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     }
     for key in &table.foreign_keys {
         if let Some(referred) = view.catalog.tables.get(&key.referenced_table) {
-            rows.extend(key.referenced_columns.iter().map(|column| row(referred, *column, &key.name)));
+            rows.extend(
+                key.referenced_columns
+                    .iter()
+                    .map(|column| row(referred, *column, &key.name)),
+            );
         }
     }
     rows
@@ -487,7 +652,13 @@ fn used_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 fn used_tables(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |of: &str, constraint: &str| [in_public(view, of), in_public(view, constraint)].concat();
     let own = keys(table).map(|index| row(&table.name, index.name));
-    own.chain(table.foreign_keys.iter().map(|key| row(&key.referenced_table, &key.name))).collect()
+    own.chain(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| row(&key.referenced_table, &key.name)),
+    )
+    .collect()
 }
 
 fn rule(action: ReferentialAction) -> Value {
@@ -531,12 +702,24 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
         row.push(yes_or_no(sequence.cycle));
         row
     };
-    let shown = view.catalog.sequences.values().filter(|sequence| !is_identity(sequence));
+    let shown = view
+        .catalog
+        .sequences
+        .values()
+        .filter(|sequence| !is_identity(sequence));
     shown.map(row).collect()
 }
 
 fn privileges(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
-    let all = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+    let all = [
+        "INSERT",
+        "SELECT",
+        "UPDATE",
+        "DELETE",
+        "TRUNCATE",
+        "REFERENCES",
+        "TRIGGER",
+    ];
     let row = |privilege: &str| {
         let mut row = vec![text(view.user), text(view.user)];
         row.extend(in_public(view, &table.name));

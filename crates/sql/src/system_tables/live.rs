@@ -25,12 +25,7 @@ struct OwnView {
     rows: Rows,
 }
 
-const fn view(
-    name: &'static str,
-    oid: u32,
-    columns: &'static [(&'static str, DataType)],
-    rows: Rows,
-) -> OwnView {
+const fn view(name: &'static str, oid: u32, columns: &'static [(&'static str, DataType)], rows: Rows) -> OwnView {
     OwnView {
         name,
         oid,

@@ -58,7 +58,12 @@ impl TableRows {
             return Some(Vec::new());
         }
         let key = key_of(value)?;
-        let places = Arc::clone(self.by_column.lock().entry(column).or_insert_with(|| Arc::new(self.index(column))));
+        let places = Arc::clone(
+            self.by_column
+                .lock()
+                .entry(column)
+                .or_insert_with(|| Arc::new(self.index(column))),
+        );
         Some(places.get(&key).cloned().unwrap_or_default())
     }
 
@@ -93,7 +98,9 @@ pub(crate) struct Making {
 
 impl std::fmt::Debug for Making {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Making").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("Making")
+            .field("table", &self.table.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -144,7 +151,10 @@ impl Making {
         if self.last.is_none() {
             self.add((source.others)(view), &places);
         }
-        let from = self.last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(last.clone()));
+        let from = self
+            .last
+            .as_ref()
+            .map_or(Bound::Unbounded, |last| Bound::Excluded(last.clone()));
         for (name, table) in view.catalog.tables.range((from, Bound::Unbounded)) {
             if self.rows.len() - before >= rows_left {
                 self.last.get_or_insert_default();

@@ -31,8 +31,20 @@ const KINDS: [(ObjectKind, &str, u32, &str, &str); 6] = [
     (ObjectKind::Relation, "regclass", 2205, "regclassin", "regclassout"),
     (ObjectKind::Type, "regtype", 2206, "regtypein", "regtypeout"),
     (ObjectKind::Function, "regproc", 24, "regprocin", "regprocout"),
-    (ObjectKind::FunctionWithArguments, "regprocedure", 2202, "regprocedurein", "regprocedureout"),
-    (ObjectKind::Schema, "regnamespace", 4089, "regnamespacein", "regnamespaceout"),
+    (
+        ObjectKind::FunctionWithArguments,
+        "regprocedure",
+        2202,
+        "regprocedurein",
+        "regprocedureout",
+    ),
+    (
+        ObjectKind::Schema,
+        "regnamespace",
+        4089,
+        "regnamespacein",
+        "regnamespaceout",
+    ),
     (ObjectKind::Role, "regrole", 4096, "regrolein", "regroleout"),
 ];
 
@@ -74,6 +86,24 @@ impl ObjectKind {
     pub(crate) fn output(self) -> &'static str {
         self.entry().4
     }
+}
+
+/// The number of the one-byte type `"char"`, whose values are text here; the modifier of a text says that it is one.
+const CHARACTER: u32 = 18;
+
+/// The type of a column of one byte.
+pub(super) fn character_type() -> ColumnType {
+    ColumnType {
+        data_type: DataType::Text,
+        modifier: CHARACTER as i32,
+    }
+}
+
+/// The type that clients are told of a value whose type has this modifier, if that is none of those that there are.
+pub(crate) fn told_type(data_type: DataType, modifier: i32) -> Option<u32> {
+    let is_character = data_type == DataType::Text && i64::from(modifier) == i64::from(CHARACTER);
+    let kind = ObjectKind::of_type(data_type, modifier).map(ObjectKind::type_number);
+    kind.or_else(|| is_character.then_some(CHARACTER))
 }
 
 /// Whether text is a number or the dash, which stand for themselves.
@@ -122,25 +152,32 @@ fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {
         return Ok(i64::from(table.oid));
     }
     let is_users = schema.is_none_or(|schema| schema == "public");
-    let number = view.catalog.made.objects(view.catalog).relation(name).filter(|_| is_users);
+    let number = view
+        .catalog
+        .made
+        .objects(view.catalog)
+        .relation(name)
+        .filter(|_| is_users);
     number.map(i64::from).ok_or_else(|| match schema {
-        Some(schema) if !SCHEMAS.contains(&schema) => {
-            Error::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist"))
-        }
+        Some(schema) if !SCHEMAS.contains(&schema) => Error::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        ),
         _ => no_relation(&path.join(".")),
     })
 }
 
 /// The number of the row of a system table that has a value in a column of names.
 fn find_number(table: &str, column: &str, name: &str, view: &View<'_>) -> Option<i64> {
-    found(table, column, &Value::text(name), view).first().and_then(|row| row.first()?.as_i64())
+    found(table, column, &Value::text(name), view)
+        .first()
+        .and_then(|row| row.first()?.as_i64())
 }
 
 /// The rows with a value in a column.
 fn found(table: &str, column: &str, value: &Value, view: &View<'_>) -> Vec<Vec<Value>> {
     let rows = made::rows_of(table, view);
-    let place = registry::by_full_name(table)
-        .and_then(|table| table.columns.iter().position(|own| own.name == column));
+    let place = registry::by_full_name(table).and_then(|table| table.columns.iter().position(|own| own.name == column));
     let places = place.and_then(|place| rows.places(place, value)).unwrap_or_default();
     places.into_iter().map(|place| rows.row(place).to_vec()).collect()
 }
@@ -263,7 +300,9 @@ pub(super) fn type_name(number: i64, modifier: i32) -> String {
         return ColumnType { data_type, modifier }.to_string();
     }
     let other = type_names().iter().find(|(own, _)| *own == number);
-    let Some((_, name)) = other else { return "???".to_owned() };
+    let Some((_, name)) = other else {
+        return "???".to_owned();
+    };
     match name.strip_prefix('_') {
         Some(element) => format!("{}[]", shown_type(element)),
         None => shown_type(name),

@@ -33,7 +33,9 @@ impl Objects {
             let own = || Arc::clone(table);
             objects.add(table.oid, Some(&table.name), Object::Table(own()));
             for index in table_indexes(table) {
-                let object = index.place.map_or_else(|| Object::PrimaryKey(own()), |place| Object::Index(own(), place));
+                let object = index
+                    .place
+                    .map_or_else(|| Object::PrimaryKey(own()), |place| Object::Index(own(), place));
                 objects.add(index.oid, Some(index.name), object);
             }
             for place in 0..table.checks.len() {
@@ -44,7 +46,11 @@ impl Objects {
             }
         }
         for sequence in catalog.sequences.values() {
-            objects.add(sequence.id, Some(&sequence.name), Object::Sequence(Arc::clone(sequence)));
+            objects.add(
+                sequence.id,
+                Some(&sequence.name),
+                Object::Sequence(Arc::clone(sequence)),
+            );
         }
         for view in catalog.views.values() {
             objects.add(view.oid, Some(&view.name), Object::View(Arc::clone(view)));

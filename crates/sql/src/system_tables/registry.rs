@@ -1,8 +1,8 @@
 //! Which system tables there are: those that were recorded from PostgreSQL, with its columns, and Rubato's own views.
 
+use super::names::{ObjectKind, character_type};
 use super::{Content, Source, SystemColumn, SystemTable};
 use super::{classes, constraints, information, keywords, live, none_of_table, schema_views, values};
-use crate::system_tables::names::ObjectKind;
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Value};
 use std::collections::HashMap;
@@ -20,14 +20,22 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     let mut tables: Vec<SystemTable> = RELATIONS.lines().filter_map(recorded).collect();
     tables.extend(live::own_views());
     let by_name = tables.iter().enumerate();
-    let by_name = by_name.map(|(place, table)| ((table.schema, table.short_name()), place)).collect();
+    let by_name = by_name
+        .map(|(place, table)| ((table.schema, table.short_name()), place))
+        .collect();
     Registry { tables, by_name }
 });
 
 /// Functions of many rows, which stand in FROM with brackets; `name` has them.
 static FUNCTIONS: LazyLock<[SystemTable; 1]> = LazyLock::new(|| {
     let columns = ["word", "catcode", "barelabel", "catdesc", "baredesc"];
-    let data_type = |name: &str| if name == "barelabel" { DataType::Bool } else { DataType::Text };
+    let data_type = |name: &str| {
+        if name == "barelabel" {
+            DataType::Bool
+        } else {
+            DataType::Text
+        }
+    };
     let source = Source {
         name: "pg_catalog.pg_get_keywords()",
         columns: &["word", "catcode", "barelabel", "catdesc", "baredesc"],
@@ -39,7 +47,9 @@ static FUNCTIONS: LazyLock<[SystemTable; 1]> = LazyLock::new(|| {
         name: source.name,
         oid: 1686,
         is_view: false,
-        columns: columns.map(|name| column(name, ColumnType::plain(data_type(name)), Value::Null)).into(),
+        columns: columns
+            .map(|name| column(name, ColumnType::plain(data_type(name)), Value::Null))
+            .into(),
         content: Content::Catalog(Some(source)),
     }]
 });
@@ -64,7 +74,9 @@ pub(super) fn sources() -> impl Iterator<Item = &'static Source> {
 pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemTable> {
     let schema = schema.unwrap_or("pg_catalog");
     let by_name: &HashMap<(&str, &str), usize> = &REGISTRY.by_name;
-    by_name.get(&(schema, name)).and_then(|place| REGISTRY.tables.get(*place))
+    by_name
+        .get(&(schema, name))
+        .and_then(|place| REGISTRY.tables.get(*place))
 }
 
 /// The function of many rows of this name, without arguments.
@@ -122,7 +134,11 @@ fn recorded_column(text: &'static str) -> Option<SystemColumn> {
         None => (type_name, false),
     };
     let column_type = type_of(type_name);
-    let default = if not_null { nothing_of(column_type.data_type) } else { Value::Null };
+    let default = if not_null {
+        nothing_of(column_type.data_type)
+    } else {
+        Value::Null
+    };
     Some(column(name, column_type, default))
 }
 
@@ -133,6 +149,7 @@ fn type_of(name: &str) -> ColumnType {
         "oid" | "xid" | "cid" => plain(DataType::Oid),
         "regproc" => ObjectKind::Function.column_type(),
         "regtype" => ObjectKind::Type.column_type(),
+        "char" => character_type(),
         "bool" => plain(DataType::Bool),
         "int2" => plain(DataType::Int2),
         "int4" => plain(DataType::Int4),
@@ -175,7 +192,9 @@ pub(super) fn recorded_rows(
     columns: &[&str],
     wanted: impl Fn(&[&str]) -> bool,
 ) -> Vec<Vec<Value>> {
-    let Some(table) = find(None, table) else { return Vec::new() };
+    let Some(table) = find(None, table) else {
+        return Vec::new();
+    };
     let mut lines = recorded.lines();
     let header: Vec<&str> = lines.next().map_or(Vec::new(), |header| header.split('\t').collect());
     let places: Vec<Option<(usize, DataType)>> = columns
@@ -198,6 +217,11 @@ pub(super) fn recorded_rows(
     };
     let rows = lines.map(|line| line.split('\t').collect::<Vec<&str>>());
     rows.filter(|fields| wanted(fields))
-        .map(|fields| places.iter().map(|place| value(&fields, place).unwrap_or_default()).collect())
+        .map(|fields| {
+            places
+                .iter()
+                .map(|place| value(&fields, place).unwrap_or_default())
+                .collect()
+        })
         .collect()
 }

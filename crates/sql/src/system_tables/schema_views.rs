@@ -51,7 +51,15 @@ static INDEX_VIEWS: [Source; 4] = of_indexes![
 static LISTS: [Source; 5] = [
     Source {
         name: "pg_catalog.pg_tables",
-        columns: &["schemaname", "tablename", "tableowner", "hasindexes", "hasrules", "hastriggers", "rowsecurity"],
+        columns: &[
+            "schemaname",
+            "tablename",
+            "tableowner",
+            "hasindexes",
+            "hasrules",
+            "hastriggers",
+            "rowsecurity",
+        ],
         of_table: |view, table| {
             let indexed = !table.primary_key.is_empty() || !table.indexes.is_empty();
             let triggered = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
@@ -59,7 +67,9 @@ static LISTS: [Source; 5] = [
         },
         others: |view| {
             let tables = registry::tables().filter(|table| !table.is_view);
-            tables.map(|table| table_row(view, table.schema, table.short_name(), false, false)).collect()
+            tables
+                .map(|table| table_row(view, table.schema, table.short_name(), false, false))
+                .collect()
         },
     },
     Source {
@@ -81,8 +91,16 @@ static LISTS: [Source; 5] = [
     Source {
         name: "pg_catalog.pg_sequences",
         columns: &[
-            "schemaname", "sequencename", "sequenceowner", "data_type", "start_value", "min_value", "max_value", "increment_by",
-            "cycle", "cache_size",
+            "schemaname",
+            "sequencename",
+            "sequenceowner",
+            "data_type",
+            "start_value",
+            "min_value",
+            "max_value",
+            "increment_by",
+            "cycle",
+            "cache_size",
         ],
         of_table: none_of_table,
         others: sequences,
@@ -103,7 +121,11 @@ static LISTS: [Source; 5] = [
         name: "pg_catalog.pg_stat_database",
         columns: &["datid", "datname"],
         of_table: none_of_table,
-        others: |_| super::DATABASES.map(|(number, name)| vec![oid(number), text(name)]).to_vec(),
+        others: |_| {
+            super::DATABASES
+                .map(|(number, name)| vec![oid(number), text(name)])
+                .to_vec()
+        },
     },
 ];
 

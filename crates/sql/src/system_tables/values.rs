@@ -31,53 +31,151 @@ macro_rules! recorded {
 
 pub(super) static SOURCES: &[Source] = &[
     recorded!(
-        "pg_catalog.pg_type", "pg_type", TYPES,
+        "pg_catalog.pg_type",
+        "pg_type",
+        TYPES,
         [
-            "oid", "typname", "typnamespace", "typowner", "typlen", "typbyval", "typtype", "typcategory", "typispreferred",
-            "typisdefined", "typdelim", "typrelid", "typsubscript", "typelem", "typarray", "typinput", "typoutput", "typreceive",
-            "typsend", "typmodin", "typmodout", "typanalyze", "typalign", "typstorage", "typnotnull", "typbasetype", "typtypmod",
-            "typndims", "typcollation",
+            "oid",
+            "typname",
+            "typnamespace",
+            "typowner",
+            "typlen",
+            "typbyval",
+            "typtype",
+            "typcategory",
+            "typispreferred",
+            "typisdefined",
+            "typdelim",
+            "typrelid",
+            "typsubscript",
+            "typelem",
+            "typarray",
+            "typinput",
+            "typoutput",
+            "typreceive",
+            "typsend",
+            "typmodin",
+            "typmodout",
+            "typanalyze",
+            "typalign",
+            "typstorage",
+            "typnotnull",
+            "typbasetype",
+            "typtypmod",
+            "typndims",
+            "typcollation",
         ],
         |fields| is_known_type(fields[0]) || fields[6] == "p" || CATALOG_TYPES.contains(&fields[1])
     ),
     recorded!(
-        "pg_catalog.pg_proc", "pg_proc", FUNCTIONS,
+        "pg_catalog.pg_proc",
+        "pg_proc",
+        FUNCTIONS,
         [
-            "oid", "proname", "prolang", "prokind", "proisstrict", "proretset", "provolatile", "pronargs", "pronargdefaults",
-            "provariadic", "prorettype", "proargtypes", "pronamespace", "proowner", "procost", "proparallel", "prosrc",
+            "oid",
+            "proname",
+            "prolang",
+            "prokind",
+            "proisstrict",
+            "proretset",
+            "provolatile",
+            "pronargs",
+            "pronargdefaults",
+            "provariadic",
+            "prorettype",
+            "proargtypes",
+            "pronamespace",
+            "proowner",
+            "procost",
+            "proparallel",
+            "prosrc",
         ],
         |fields| function_exists(fields[1]) || is_type_function(fields[1])
     ),
     recorded!(
-        "pg_catalog.pg_operator", "pg_operator", OPERATORS,
+        "pg_catalog.pg_operator",
+        "pg_operator",
+        OPERATORS,
         [
-            "oid", "oprname", "oprkind", "oprcanmerge", "oprcanhash", "oprleft", "oprright", "oprresult", "oprcom", "oprnegate",
-            "oprcode", "oprrest", "oprjoin", "oprnamespace", "oprowner",
+            "oid",
+            "oprname",
+            "oprkind",
+            "oprcanmerge",
+            "oprcanhash",
+            "oprleft",
+            "oprright",
+            "oprresult",
+            "oprcom",
+            "oprnegate",
+            "oprcode",
+            "oprrest",
+            "oprjoin",
+            "oprnamespace",
+            "oprowner",
         ],
-        |fields| [5, 6].iter().all(|side| fields[*side] == "0" || is_known_type(fields[*side]))
+        |fields| [5, 6]
+            .iter()
+            .all(|side| fields[*side] == "0" || is_known_type(fields[*side]))
     ),
     recorded!(
-        "pg_catalog.pg_opclass", "pg_opclass", OPERATOR_CLASSES,
-        ["oid", "opcmethod", "opcname", "opcfamily", "opcintype", "opcdefault", "opckeytype", "opcnamespace", "opcowner"],
+        "pg_catalog.pg_opclass",
+        "pg_opclass",
+        OPERATOR_CLASSES,
+        [
+            "oid",
+            "opcmethod",
+            "opcname",
+            "opcfamily",
+            "opcintype",
+            "opcdefault",
+            "opckeytype",
+            "opcnamespace",
+            "opcowner"
+        ],
         |fields| fields[1] == "403" && is_known_type(fields[4])
     ),
     recorded!(
-        "pg_catalog.pg_cast", "pg_cast", CASTS,
-        ["oid", "castsource", "casttarget", "castfunc", "castcontext", "castmethod"],
+        "pg_catalog.pg_cast",
+        "pg_cast",
+        CASTS,
+        [
+            "oid",
+            "castsource",
+            "casttarget",
+            "castfunc",
+            "castcontext",
+            "castmethod"
+        ],
         |fields| is_known_type(fields[1]) && is_known_type(fields[2])
     ),
     recorded!(
-        "pg_catalog.pg_am", "pg_am", ACCESS_METHODS,
+        "pg_catalog.pg_am",
+        "pg_am",
+        ACCESS_METHODS,
         ["oid", "amname", "amhandler", "amtype"],
         |_| true
     ),
     recorded!(
-        "pg_catalog.pg_collation", "pg_collation", COLLATIONS,
-        ["oid", "collname", "collprovider", "collisdeterministic", "collencoding", "collcollate", "collctype", "collnamespace", "collowner"],
+        "pg_catalog.pg_collation",
+        "pg_collation",
+        COLLATIONS,
+        [
+            "oid",
+            "collname",
+            "collprovider",
+            "collisdeterministic",
+            "collencoding",
+            "collcollate",
+            "collctype",
+            "collnamespace",
+            "collowner"
+        ],
         |_| true
     ),
     recorded!(
-        "pg_catalog.pg_language", "pg_language", LANGUAGES,
+        "pg_catalog.pg_language",
+        "pg_language",
+        LANGUAGES,
         ["oid", "lanname", "lanispl", "lanpltrusted", "lanowner"],
         |_| true
     ),
@@ -86,16 +184,29 @@ pub(super) static SOURCES: &[Source] = &[
         columns: &["oid", "nspname", "nspowner"],
         of_table: none_of_table,
         others: |_| {
-            [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema"), (RUBATO, "rubato")]
-                .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
-                .to_vec()
+            [
+                (PG_CATALOG, "pg_catalog"),
+                (PUBLIC, "public"),
+                (INFORMATION_SCHEMA, "information_schema"),
+                (RUBATO, "rubato"),
+            ]
+            .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
+            .to_vec()
         },
     },
     Source {
         name: "pg_catalog.pg_database",
         columns: &[
-            "oid", "datname", "datdba", "encoding", "datlocprovider", "datallowconn", "datconnlimit", "dattablespace",
-            "datcollate", "datctype",
+            "oid",
+            "datname",
+            "datdba",
+            "encoding",
+            "datlocprovider",
+            "datallowconn",
+            "datconnlimit",
+            "dattablespace",
+            "datcollate",
+            "datctype",
         ],
         of_table: none_of_table,
         others: databases,
@@ -124,24 +235,62 @@ pub(super) static SOURCES: &[Source] = &[
     },
     Source {
         name: "pg_catalog.pg_user",
-        columns: &["usename", "usesysid", "usecreatedb", "usesuper", "userepl", "usebypassrls", "passwd"],
+        columns: &[
+            "usename",
+            "usesysid",
+            "usecreatedb",
+            "usesuper",
+            "userepl",
+            "usebypassrls",
+            "passwd",
+        ],
         of_table: none_of_table,
         others: |view| {
             let yes = || Value::Bool(true);
-            vec![vec![text(view.user), oid(OWNER), yes(), yes(), yes(), yes(), text("********")]]
+            vec![vec![
+                text(view.user),
+                oid(OWNER),
+                yes(),
+                yes(),
+                yes(),
+                yes(),
+                text("********"),
+            ]]
         },
     },
 ];
 
 const ROLE_COLUMNS: &[&str] = &[
-    "oid", "rolname", "rolsuper", "rolinherit", "rolcreaterole", "rolcreatedb", "rolcanlogin", "rolreplication", "rolbypassrls",
+    "oid",
+    "rolname",
+    "rolsuper",
+    "rolinherit",
+    "rolcreaterole",
+    "rolcreatedb",
+    "rolcanlogin",
+    "rolreplication",
+    "rolbypassrls",
     "rolconnlimit",
 ];
 
 /// Types that only catalogs have, which are named all the same.
 const CATALOG_TYPES: [&str; 16] = [
-    "char", "_char", "regproc", "regclass", "regtype", "regprocedure", "regnamespace", "regrole", "int2vector", "oidvector",
-    "pg_node_tree", "aclitem", "_aclitem", "xid", "_regtype", "_regclass",
+    "char",
+    "_char",
+    "regproc",
+    "regclass",
+    "regtype",
+    "regprocedure",
+    "regnamespace",
+    "regrole",
+    "int2vector",
+    "oidvector",
+    "pg_node_tree",
+    "aclitem",
+    "_aclitem",
+    "xid",
+    "_regtype",
+    "_regclass",
 ];
 
 fn is_known_type(number: &str) -> bool {
@@ -152,13 +301,34 @@ fn is_known_type(number: &str) -> bool {
 /// Whether a function reads or writes values of a type that is known.
 fn is_type_function(name: &str) -> bool {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let known = |name: &&str| CATALOG_TYPES.contains(name) || type_names().iter().any(|(number, own)| own == name && is_known_type(&number.to_string()));
+        let known = |name: &&str| {
+            CATALOG_TYPES.contains(name)
+                || type_names()
+                    .iter()
+                    .any(|(number, own)| own == name && is_known_type(&number.to_string()))
+        };
         let own = TYPES.lines().filter_map(|line| line.split('\t').nth(1));
-        own.filter(known).map(str::to_owned).chain(["array".to_owned(), "any".to_owned()]).collect()
+        own.filter(known)
+            .map(str::to_owned)
+            .chain(["array".to_owned(), "any".to_owned()])
+            .collect()
     });
-    let ends = ["_in", "_out", "_recv", "_send", "in", "out", "recv", "send", "typmodin", "typmodout"];
+    let ends = [
+        "_in",
+        "_out",
+        "_recv",
+        "_send",
+        "in",
+        "out",
+        "recv",
+        "send",
+        "typmodin",
+        "typmodout",
+    ];
     let stem = |end: &&str| name.strip_suffix(*end);
-    ends.iter().filter_map(stem).any(|stem| NAMES.iter().any(|own| own == stem))
+    ends.iter()
+        .filter_map(stem)
+        .any(|stem| NAMES.iter().any(|own| own == stem))
 }
 
 /// Numbers and names of all of PostgreSQL's types.
@@ -224,13 +394,29 @@ fn roles(view: &View<'_>) -> Vec<Vec<Value>> {
 
 /// The settings that the session knows, with what PostgreSQL says of them.
 pub(super) fn settings(environment: &dyn Environment) -> Vec<Vec<Value>> {
-    let columns = ["name", "unit", "category", "short_desc", "context", "vartype", "min_val", "max_val", "boot_val"];
-    let Some(table) = find(None, "pg_settings") else { return Vec::new() };
+    let columns = [
+        "name",
+        "unit",
+        "category",
+        "short_desc",
+        "context",
+        "vartype",
+        "min_val",
+        "max_val",
+        "boot_val",
+    ];
+    let Some(table) = find(None, "pg_settings") else {
+        return Vec::new();
+    };
     let place = |name: &str| table.columns.iter().position(|column| column.name == name);
     let mut rows = Vec::new();
     for values in recorded_rows("pg_settings", SETTINGS, &columns, |_| true) {
-        let Some(Value::Text(name)) = values.first() else { continue };
-        let Some(setting) = environment.setting(name) else { continue };
+        let Some(Value::Text(name)) = values.first() else {
+            continue;
+        };
+        let Some(setting) = environment.setting(name) else {
+            continue;
+        };
         let mut row = vec![Value::Null; table.columns.len()];
         let more = [
             ("setting", text(&setting)),

@@ -24,7 +24,7 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, changes, delete, floats, index, insert, join, lists, merged, nested, select, subqueries,
+    aggregate, alter, array, catalog, changes, delete, floats, index, insert, join, lists, merged, nested, select, subqueries,
     update, views
 );
 

@@ -61,7 +61,12 @@ pub(super) fn read_system(
     let next = match &*reading {
         SystemReading::Live(rows) => offer(rows.iter().map(Vec::as_slice), &mut reader, (first, want), context)?,
         SystemReading::Ready(rows) => match found(step, rows, &reader, context)? {
-            Some(places) => offer(places.iter().map(|place| rows.row(*place)), &mut reader, (first, want), context)?,
+            Some(places) => offer(
+                places.iter().map(|place| rows.row(*place)),
+                &mut reader,
+                (first, want),
+                context,
+            )?,
             None => offer(rows.all().iter().map(|row| &**row), &mut reader, (first, want), context)?,
         },
         SystemReading::Making(_) => None,
@@ -126,7 +131,12 @@ fn offer<'r>(
 }
 
 /// The places of the rows that may join with the tuple under way; `None` if no term of the condition says which those are.
-fn found(step: &Step, rows: &TableRows, reader: &Reader<'_>, context: &ExecutionContext<'_>) -> Outcome<Option<Vec<u32>>> {
+fn found(
+    step: &Step,
+    rows: &TableRows,
+    reader: &Reader<'_>,
+    context: &ExecutionContext<'_>,
+) -> Outcome<Option<Vec<u32>>> {
     let terms = match &step.condition {
         Some(Expr::And(terms)) => &terms[..],
         Some(term) => std::slice::from_ref(term),
@@ -134,7 +144,9 @@ fn found(step: &Step, rows: &TableRows, reader: &Reader<'_>, context: &Execution
     };
     let mut best: Option<Vec<u32>> = None;
     for term in terms {
-        let Some((column, value)) = known_column(step, term) else { continue };
+        let Some((column, value)) = known_column(step, term) else {
+            continue;
+        };
         let value = value.evaluate(reader.outer, context.evaluation)?;
         if let Some(places) = rows.places(column, &value)
             && best.as_ref().is_none_or(|best| places.len() < best.len())

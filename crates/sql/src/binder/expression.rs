@@ -11,7 +11,7 @@ use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
 use crate::system_tables::ObjectKind;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
+use rubato_formula::{ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
 
@@ -528,20 +528,32 @@ impl<'a> ExpressionBinder<'a> {
         arguments: Vec<Typed>,
         span: sqlparser::tokenizer::Span,
     ) -> Result<Typed> {
-        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let wanted = resolved.function.entry().arguments;
+        let convert = |(place, (argument, to)): (usize, (Typed, &DataType))| {
+            // Where any type will do, a number of an object is its name.
+            match wanted.get(place).or(wanted.last()) {
+                Some(ArgumentType::Any) => self.context.coerce_any(argument, *to),
+                _ => self.context.coerce(argument, *to, CastContext::Implicit),
+            }
+        };
         let arguments = arguments
             .into_iter()
             .zip(&resolved.argument_types)
+            .enumerate()
             .map(convert)
             .collect::<Result<_>>();
         let arguments = located(self.context, span, arguments)?;
-        Ok(Typed::new(
-            Expr::Call {
-                function: resolved.function,
-                arguments,
-            },
-            resolved.result_type,
-        ))
+        let result = ObjectKind::given_by(resolved.function.name()).map(ObjectKind::column_type);
+        Ok(Typed {
+            modifier: result.map_or(-1, |result| result.modifier),
+            ..Typed::new(
+                Expr::Call {
+                    function: resolved.function,
+                    arguments,
+                },
+                resolved.result_type,
+            )
+        })
     }
 
     /// Where the operator behind `left` stands.

@@ -66,6 +66,14 @@ impl Context<'_> {
         }
     }
 
+    /// `typed` for an argument that takes any type: of `to`, or the text that a number of an object is shown as.
+    pub fn coerce_any(&self, typed: Typed, to: DataType) -> Result<Expr> {
+        match ObjectKind::of_type(typed.data_type, typed.modifier) {
+            Some(kind) => name_of_number(kind, typed.expr),
+            None => self.coerce(typed, to, CastContext::Implicit),
+        }
+    }
+
     /// A string literal read as a value of `to`. What depends on the clock or the time zone is read when the statement runs,
     /// because plans are shared between sessions; it is still checked here.
     fn literal_of(&self, text: &str, to: DataType) -> Result<Expr> {

@@ -58,6 +58,11 @@ impl ObjectKind {
         KINDS.iter().find(|entry| entry.1 == name).map(|entry| entry.0)
     }
 
+    /// The kind of number that a function gives.
+    pub(crate) fn given_by(function: &str) -> Option<ObjectKind> {
+        ObjectKind::of_type_name(function.strip_prefix("to_")?)
+    }
+
     /// The kind that a type says its values are numbers of.
     pub(crate) fn of_type(data_type: DataType, modifier: i32) -> Option<ObjectKind> {
         let is_meant = |number: u32| data_type == DataType::Oid && i64::from(modifier) == i64::from(number);

@@ -18,6 +18,7 @@ pub mod advisory;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;
+pub mod channels;
 pub mod checkpoints;
 pub mod client;
 pub mod executor;

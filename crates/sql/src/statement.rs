@@ -142,6 +142,17 @@ pub enum Utility {
         /// The command tag.
         tag: &'static str,
     },
+    /// LISTEN.
+    Listen(String),
+    /// UNLISTEN; `None` is `*`.
+    Unlisten(Option<String>),
+    /// NOTIFY.
+    Notify {
+        /// The channel.
+        channel: String,
+        /// What is told; empty if nothing is said.
+        payload: String,
+    },
     /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
     LockTable,
 }

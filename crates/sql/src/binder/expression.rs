@@ -11,7 +11,9 @@ use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
 use crate::system_tables::ObjectKind;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
+use rubato_formula::{
+    ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator,
+};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
 

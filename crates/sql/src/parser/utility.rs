@@ -119,9 +119,9 @@ const STATEMENTS: [(&str, ParseUtility); 32] = [
     ("checkpoint", |cursor| done(cursor, Utility::Checkpoint)),
     ("cluster", |cursor| maintenance(cursor, "CLUSTER")),
     ("reindex", |cursor| maintenance(cursor, "REINDEX")),
-    ("unlisten", |cursor| maintenance(cursor, "UNLISTEN")),
-    ("listen", |cursor| refuse(cursor, "LISTEN")),
-    ("notify", |cursor| refuse(cursor, "NOTIFY")),
+    ("unlisten", unlisten),
+    ("listen", listen),
+    ("notify", notify),
     ("declare", declare),
     ("fetch", |cursor| fetch(cursor, false)),
     ("move", |cursor| fetch(cursor, true)),
@@ -152,6 +152,31 @@ fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
         return Ok(None);
     }
     maintenance(&mut cursor, "COMMENT").map(Some)
+}
+
+fn listen(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = cursor.name()?;
+    done(cursor, Utility::Listen(channel))
+}
+
+fn unlisten(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = if cursor.accept_symbol(b'*') {
+        None
+    } else {
+        Some(cursor.name()?)
+    };
+    done(cursor, Utility::Unlisten(channel))
+}
+
+/// `NOTIFY channel [, 'payload']`
+fn notify(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = cursor.name()?;
+    let payload = if cursor.accept_symbol(b',') {
+        cursor.text_literal()?
+    } else {
+        String::new()
+    };
+    done(cursor, Utility::Notify { channel, payload })
 }
 
 fn begin(cursor: &mut Cursor<'_>) -> Result<Syntax> {

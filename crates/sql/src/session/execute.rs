@@ -55,6 +55,7 @@ pub(super) fn with_evaluation<T>(
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
         pauses: PauseView::new(&mut session.pauses, advisory, session.id, session.now_us),
+        channels: RefCell::new(session.channels.actions_mut()),
     };
     let evaluation = EvalContext {
         parameters,

@@ -94,6 +94,10 @@ impl Session {
             Request::Sync => return self.sync(&mut lock.lock(), responder),
             Request::Flush => return (!requests.is_empty()).then_some(Next::Yield),
             Request::GoOn => return None,
+            Request::Deliver => {
+                self.deliver(responder);
+                return None;
+            }
             Request::CopyData(data) => return self.copy_data(data, lock, context, responder),
             Request::CopyDone => return self.copy_done(lock, context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
@@ -126,6 +130,7 @@ impl Session {
         self.commit_waits_since_us = None;
         self.roll_back(partition);
         partition.advisory.leave(self.id);
+        partition.channels.unlisten(self.id, None);
         self.block = Block::None;
         self.portals = Portals::default();
     }
@@ -411,6 +416,7 @@ impl Session {
         }
         // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
         let _ = self.note_sequences(partition);
+        self.deliver(responder);
         responder.ready_for_query(self.status());
         None
     }

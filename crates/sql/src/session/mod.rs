@@ -16,6 +16,7 @@
 //!   sequence everything up to Sync is passed over.
 
 mod block;
+mod channels;
 mod constraints;
 mod copy;
 mod cursors;
@@ -246,6 +247,8 @@ pub struct Session {
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
     pauses: pause::Pauses,
+    /// What is told it on channels, and what its transaction does to them.
+    channels: channels::SessionChannels,
     is_over: bool,
 }
 
@@ -289,6 +292,7 @@ impl Session {
             cancelled: None,
             conflicts: 0,
             pauses: pause::Pauses::default(),
+            channels: channels::SessionChannels::default(),
             is_over: false,
         }
     }

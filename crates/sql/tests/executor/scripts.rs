@@ -24,8 +24,8 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, catalog, changes, delete, floats, index, insert, join, lists, merged, nested, select, subqueries,
-    update, views
+    aggregate, alter, array, catalog, changes, delete, floats, index, insert, join, lists, merged, nested, select,
+    subqueries, update, views
 );
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.

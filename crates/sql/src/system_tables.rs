@@ -5,6 +5,7 @@
 //! without a source is empty. Rows are made when they are first asked for, in slices, and belong to the catalog's version ([`made`]).
 
 mod classes;
+mod columns;
 mod constraints;
 mod definitions;
 mod functions;

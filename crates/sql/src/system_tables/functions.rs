@@ -1,7 +1,7 @@
 //! Functions that look into the catalog.
 
+use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
-use super::information::owned_sequence;
 use super::names::{ObjectKind, name_of, number_of, type_name};
 use super::objects::Object;
 use super::{OWNER, View, made, registry, text};

@@ -2,7 +2,7 @@
 
 use super::names::{ObjectKind, character_type};
 use super::{Content, Source, SystemColumn, SystemTable};
-use super::{classes, constraints, information, keywords, live, none_of_table, schema_views, values};
+use super::{classes, columns, constraints, information, keywords, live, none_of_table, schema_views, values};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Value};
 use std::collections::HashMap;
@@ -63,6 +63,7 @@ pub(super) fn tables() -> impl Iterator<Item = &'static SystemTable> {
 pub(super) fn sources() -> impl Iterator<Item = &'static Source> {
     let lists = [
         classes::SOURCES,
+        columns::SOURCES,
         constraints::SOURCES,
         information::SOURCES,
         values::SOURCES,

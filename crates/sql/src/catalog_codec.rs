@@ -20,7 +20,7 @@ enum Format {
     First = 1,
     /// Foreign keys and indexes say when they are checked.
     Deferrals = 2,
-    /// There are views.
+    /// There are views; columns may be arrays, `json` and `jsonb`.
     Views = 3,
     /// There are comments.
     Comments = 4,
@@ -89,6 +89,7 @@ mod tests {
             "alter table plain drop column x",
             "create table later (x int unique deferrable, p int references parent on delete restrict deferrable initially deferred)",
             "create view v (a, b) as select *, (select count(*) from plain) from child",
+            "create table documents (x int[] default '{{1,2},{3,4}}', v varchar(3)[], j json, d jsonb default '{\"a\": [1]}' check (d ? 'a' and x[1] > 0))",
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
             "comment on table plain is 'all of it'",
             "comment on column child.b is 'an amount'",

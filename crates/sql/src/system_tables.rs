@@ -200,13 +200,14 @@ fn int4(number: i64) -> Value {
     Value::Int4(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-fn array(element: DataType, items: Vec<Value>) -> Value {
-    Value::Array(Arc::new(Array { element, items }))
+/// One of the catalog's vectors, which count from 0.
+fn vector(element: DataType, items: Vec<Value>) -> Value {
+    Value::Array(Arc::new(Array::vector(element, items)))
 }
 
 /// The numbers of columns, which count from 1.
-fn column_numbers(columns: &[usize]) -> Value {
-    array(DataType::Int2, columns.iter().map(|column| int2(column + 1)).collect())
+fn column_numbers(columns: &[usize]) -> Vec<Value> {
+    columns.iter().map(|column| int2(column + 1)).collect()
 }
 
 /// The number of a type's collation, 0 if it has none.

@@ -3,6 +3,7 @@
 mod administration;
 mod advisory;
 mod answers;
+mod arrays;
 mod channels;
 mod column_types;
 mod copy;

@@ -37,6 +37,8 @@ pub(crate) struct ExpressionBinder<'a> {
     pub(super) inside_aggregate: Cell<bool>,
     /// Whether what is bound may not be evaluated at all, and how often that was said.
     pub(super) conditional: Cell<usize>,
+    /// What is being bound that takes no functions of rows.
+    pub(super) without_sets: Cell<Option<&'static str>>,
     depth: Cell<usize>,
 }
 
@@ -51,6 +53,7 @@ impl<'a> ExpressionBinder<'a> {
             without_subqueries: super::subquery::refused_in(clause),
             inside_aggregate: Cell::new(false),
             conditional: Cell::new(0),
+            without_sets: Cell::new(None),
             depth: Cell::new(0),
         }
     }
@@ -156,7 +159,12 @@ impl<'a> ExpressionBinder<'a> {
                 conditions,
                 else_result,
                 ..
-            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            } => {
+                let without_sets = self.without_sets.replace(Some("CASE"));
+                let case = self.case(operand.as_deref(), conditions, else_result.as_deref());
+                self.without_sets.set(without_sets);
+                case
+            }
             Ast::AnyOp {
                 left,
                 compare_op,
@@ -168,6 +176,8 @@ impl<'a> ExpressionBinder<'a> {
                 compare_op,
                 right,
             } => self.any_all(left, compare_op, right, false),
+            Ast::Array(ast::Array { elem, .. }) => self.array(elem),
+            Ast::CompoundFieldAccess { root, access_chain } => self.access(expr, root, access_chain),
             Ast::Collate { expr, collation } => self.collate(expr, collation),
             Ast::Function(function) => self.function(function),
             other => self.special_form(other),
@@ -336,6 +346,7 @@ impl<'a> ExpressionBinder<'a> {
             inside_aggregate: self.inside_aggregate.clone(),
             conditional: self.conditional.clone(),
             depth: self.depth.clone(),
+            without_sets: self.without_sets.clone(),
         }
     }
 
@@ -356,7 +367,7 @@ impl<'a> ExpressionBinder<'a> {
             .map_err(|error| error.with_position(position()))
     }
 
-    fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
+    pub(super) fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
         let types = (self.context.type_of(&left), self.context.type_of(&right));
         let resolved = resolve_operator(symbol, Some(types.0), types.1)?;
         self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty())
@@ -423,6 +434,9 @@ impl<'a> ExpressionBinder<'a> {
             && let Some(typed) = self.context.relation_number(operand)?
         {
             return Ok(typed);
+        }
+        if let (Some(element), Some(items)) = (to.element(), super::array::listed(operand)) {
+            return self.cast_array(items, element, to);
         }
         let typed = self.bind(operand)?;
         if let Some(kind) = ObjectKind::of_type(to.data_type, to.modifier) {
@@ -649,6 +663,17 @@ fn symbol_of(op: &BinaryOperator) -> Result<&str> {
         BinaryOperator::PGNotLikeMatch => "!~~",
         BinaryOperator::PGNotILikeMatch => "!~~*",
         BinaryOperator::PGStartsWith => "^@",
+        BinaryOperator::AtArrow => "@>",
+        BinaryOperator::ArrowAt => "<@",
+        BinaryOperator::PGOverlap => "&&",
+        BinaryOperator::Arrow => "->",
+        BinaryOperator::LongArrow => "->>",
+        BinaryOperator::HashArrow => "#>",
+        BinaryOperator::HashLongArrow => "#>>",
+        BinaryOperator::HashMinus => "#-",
+        BinaryOperator::Question => "?",
+        BinaryOperator::QuestionAnd => "?&",
+        BinaryOperator::QuestionPipe => "?|",
         BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("~") => "~",
             Some("~*") => "~*",

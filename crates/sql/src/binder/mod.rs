@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod array;
 mod column_type;
 mod comparison;
 mod create;
@@ -10,11 +11,14 @@ mod expression;
 mod from;
 mod function;
 mod insert;
+mod json;
+mod labels;
 mod nested;
 mod parameters;
 mod schema;
 mod scope;
 mod select;
+mod sets;
 mod subquery;
 mod tail;
 mod typed;
@@ -196,6 +200,8 @@ pub(crate) struct Context<'a> {
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
     noted: RefCell<BTreeMap<usize, Span>>,
+    /// The functions of rows in the select list that is being bound.
+    sets: RefCell<Vec<sets::BoundSet>>,
     /// The tables that the plan depends on, with their versions.
     tables: RefCell<BTreeMap<String, u64>>,
     /// The names of WITH in reach, innermost last.
@@ -233,6 +239,7 @@ impl<'a> Context<'a> {
             search_path,
             parameters: RefCell::default(),
             noted: RefCell::default(),
+            sets: RefCell::default(),
             tables: RefCell::default(),
             names: RefCell::default(),
             unsettled: RefCell::default(),

@@ -3,6 +3,8 @@
 use super::aggregate::{Grouping, check_key};
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
+use super::json::Comparing;
+use super::labels::column_name;
 use super::scope::{Hidden, Scope, missing_relation};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
@@ -106,13 +108,16 @@ impl Context<'_> {
         refuse_select_parts(select)?;
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
-        let binder = |clause| ExpressionBinder::new(self, &from.scope, clause);
         let filter = select
             .selection
             .as_ref()
-            .map(|filter| binder("WHERE").condition(filter))
+            .map(|filter| ExpressionBinder::new(self, &from.scope, "WHERE").condition(filter))
             .transpose()?;
-        let mut items = self.select_list(&select.projection, &from.scope, &calls)?;
+        let outer_sets = self.sets.take();
+        let items = self.select_list(&select.projection, &from.scope, &calls);
+        let sets = self.sets.replace(outer_sets);
+        let mut items = items?;
+        self.place_sets(sets, &mut from, &mut items);
         for (item, wanted) in items.iter_mut().zip(wanted) {
             if self.type_of(&item.typed) == DataType::Unknown {
                 let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
@@ -128,13 +133,20 @@ impl Context<'_> {
         }
         let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
         let having = match &select.having {
-            Some(having) => Some(binder("HAVING").with_aggregates(&calls).condition(having)?),
+            Some(having) => {
+                let binder = ExpressionBinder::new(self, &from.scope, "HAVING");
+                Some(binder.with_aggregates(&calls).condition(having)?)
+            }
             None => None,
         };
         from.query.terms.extend(filter);
         let distinct = match &select.distinct {
             None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => true,
+            Some(ast::Distinct::Distinct) => {
+                let mut items = items.iter();
+                items.try_for_each(|item| self.check_comparable(&item.typed, Comparing::Equality))?;
+                true
+            }
             Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
         };
         let grouped = Grouped {
@@ -246,7 +258,9 @@ impl Context<'_> {
         {
             return Ok(item.typed.expr.clone());
         }
-        Ok(self.settle(binder.bind(expr)?)?.expr)
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Equality))?;
+        Ok(typed.expr)
     }
 
     fn finish_select(
@@ -310,6 +324,10 @@ impl Context<'_> {
         for entry in exprs {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
             let (descending, nulls_first) = direction(&entry.options)?;
+            if let Some(item) = items.get(column) {
+                let compared = self.check_comparable(&item.typed, Comparing::Order);
+                located(self, entry.expr.span(), compared)?;
+            }
             if !keys.iter().any(|key| key.column == column) {
                 keys.push(SortKey {
                     column,
@@ -357,7 +375,9 @@ impl Context<'_> {
                 return Ok(index);
             }
         }
-        let key = self.settle(binder.bind(expr)?)?.expr;
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Order))?;
+        let key = typed.expr;
         if let Some(index) = projection.iter().position(|existing| *existing == key) {
             return Ok(index);
         }
@@ -467,6 +487,12 @@ impl Context<'_> {
         };
         let calls = RefCell::new(Vec::new());
         let mut items = self.select_list(list, scope, &calls)?;
+        if !self.sets.take().is_empty() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "set-returning functions are not allowed in RETURNING",
+            ));
+        }
         if !calls.borrow().is_empty() {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
@@ -590,97 +616,6 @@ pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
         }
     };
     Ok((descending, options.nulls_first.unwrap_or(descending)))
-}
-
-/// The name that PostgreSQL gives to a column without an alias.
-fn column_name(expr: &ast::Expr) -> String {
-    match name_of(expr) {
-        Some(Label::Own(name) | Label::Weak(name)) => name,
-        None => "?column?".to_owned(),
-    }
-}
-
-/// What an expression would name its column.
-enum Label {
-    /// After a column or a function.
-    Own(String),
-    /// After a type or a CASE: a cast around it names the column anew.
-    Weak(String),
-}
-
-fn name_of(expr: &ast::Expr) -> Option<Label> {
-    use ast::Expr as Ast;
-    let fixed = |name: &str| Some(Label::Own(name.to_owned()));
-    match expr {
-        Ast::Identifier(name) => Some(Label::Own(fold(name))),
-        Ast::CompoundIdentifier(names) => names.last().map(fold).map(Label::Own),
-        Ast::Nested(inner) => name_of(inner),
-        Ast::Collate { expr, .. } => name_of(expr),
-        Ast::Function(function) => {
-            let name = function.name.0.last().and_then(ast::ObjectNamePart::as_ident);
-            name.map(fold).map(Label::Own)
-        }
-        Ast::Cast { expr, data_type, .. } => match name_of(expr) {
-            Some(Label::Own(name)) => Some(Label::Own(name)),
-            inner => type_label(data_type).map(Label::Weak).or(inner),
-        },
-        Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
-        Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
-        Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
-            Some(Label::Own(name)) => Some(Label::Own(name)),
-            _ => Some(Label::Weak("case".to_owned())),
-        },
-        Ast::Subquery(query) => first_column_name(query).map(Label::Own),
-        Ast::Exists { negated: false, .. } => fixed("exists"),
-        Ast::Extract { .. } => fixed("extract"),
-        Ast::Substring { shorthand: true, .. } => fixed("substr"),
-        Ast::Substring { .. } => fixed("substring"),
-        Ast::Position { .. } => fixed("position"),
-        Ast::Overlay { .. } => fixed("overlay"),
-        Ast::Ceil { .. } => fixed("ceil"),
-        Ast::Floor { .. } => fixed("floor"),
-        Ast::AtTimeZone { .. } => fixed("timezone"),
-        Ast::Trim { trim_where, .. } => match trim_where {
-            Some(ast::TrimWhereField::Leading) => fixed("ltrim"),
-            Some(ast::TrimWhereField::Trailing) => fixed("rtrim"),
-            _ => fixed("btrim"),
-        },
-        _ => None,
-    }
-}
-
-/// A query within an expression is called like its column.
-fn first_column_name(query: &ast::Query) -> Option<String> {
-    match &*query.body {
-        ast::SetExpr::Select(select) => match select.projection.first()? {
-            ast::SelectItem::UnnamedExpr(expr) => Some(column_name(expr)),
-            ast::SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
-            _ => None,
-        },
-        ast::SetExpr::Query(inner) => first_column_name(inner),
-        ast::SetExpr::Values(_) => Some("column1".to_owned()),
-        _ => None,
-    }
-}
-
-/// PostgreSQL's internal name of a type.
-fn type_label(data_type: &ast::DataType) -> Option<String> {
-    let column_type = super::types::bind_type(data_type).ok()?;
-    let name = match column_type.data_type {
-        DataType::Bool => "bool",
-        DataType::Int2 => "int2",
-        DataType::Int4 => "int4",
-        DataType::Int8 => "int8",
-        DataType::Float4 => "float4",
-        DataType::Float8 => "float8",
-        DataType::Varchar => "varchar",
-        DataType::Char => "bpchar",
-        DataType::Time => "time",
-        DataType::Timestamp => "timestamp",
-        DataType::TimestampTz => "timestamptz",
-        other => other.name(),
-    };
-    Some(name.to_owned())
 }
 
 /// Whether a query is VALUES alone, as INSERT reads it.

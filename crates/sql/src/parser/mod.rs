@@ -9,6 +9,7 @@ pub(crate) mod lexer;
 mod normalise;
 mod rewrites;
 mod script;
+pub(crate) mod subscripts;
 pub(crate) mod syntax;
 pub(crate) mod unsupported;
 pub(crate) mod utility;

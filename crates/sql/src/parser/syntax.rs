@@ -2,6 +2,7 @@
 
 use super::lexer::{Lexer, TokenKind, character_position};
 use super::rewrites::rewritten;
+use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -173,7 +174,8 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let blanked = blank_unknown_clauses(source, &mut clauses)?;
     let text = blanked.as_deref().unwrap_or(source.text);
     let source = Source { text, ..source };
-    let statement = parse_tokens(source, rewritten(tokens_of(source)?), |parser| parser.parse_statement());
+    let tokens = assigned_parts(rewritten(tokens_of(source)?))?;
+    let statement = parse_tokens(source, tokens, |parser| parser.parse_statement());
     // The library knows only part of what this version does not have.
     let statement = statement.map_err(|error| match error.code() {
         SqlState::SYNTAX_ERROR => unsupported_construct(source.text).unwrap_or(error),
@@ -330,7 +332,7 @@ fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
             let message = "zero-length delimited identifier at or near \"\"\"\"";
             Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(source.position(empty.span)))
         }
-        None => join_strings(source, tokens),
+        None => join_strings(source, array_types(split_signs(tokens))),
     }
 }
 

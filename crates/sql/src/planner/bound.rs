@@ -166,7 +166,7 @@ impl BoundSelect {
         self.query.terms.iter().for_each(&mut *visit);
         for relation in &self.query.relations {
             relation.on.iter().for_each(&mut *visit);
-            relation.relation.outer_expressions().iter().for_each(&mut *visit);
+            relation.relation.outer_expressions().for_each(&mut *visit);
         }
         match &self.parts.aggregate {
             None => self.parts.projection.iter().for_each(visit),
@@ -181,11 +181,8 @@ impl BoundSelect {
             relation.on.iter().for_each(&mut *visit);
             match &relation.relation {
                 Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
-                Relation::Series { start, stop, step, .. } => {
-                    [start, stop].into_iter().chain(step).for_each(&mut *visit);
-                }
-                Relation::Lateral { .. } | Relation::Computed(_) => {
-                    relation.relation.outer_expressions().iter().for_each(&mut *visit);
+                Relation::Functions(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
+                    relation.relation.outer_expressions().for_each(&mut *visit);
                 }
                 Relation::Table(_) | Relation::System(_) | Relation::Query(_) => {}
             }
@@ -205,17 +202,7 @@ impl Relation<BoundQuery> {
         match self {
             Relation::Table(table) => Relation::Table(table),
             Relation::Values(rows) => Relation::Values(rows),
-            Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            } => Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            },
+            Relation::Functions(functions) => Relation::Functions(functions),
             Relation::System(name) => Relation::System(name),
             Relation::Query(query) => Relation::Query(Arc::new(Arc::unwrap_or_clone(query).plan(parameters))),
             Relation::Lateral {

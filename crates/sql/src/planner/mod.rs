@@ -67,7 +67,7 @@ fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
 /// Every expression of a step over the tuple.
 pub(crate) fn step_expressions<'a>(step: &'a Step, visit: &mut dyn FnMut(&'a Expr)) {
     access::expressions(&step.access, visit);
-    step.relation.outer_expressions().iter().for_each(&mut *visit);
+    step.relation.outer_expressions().for_each(&mut *visit);
     step.condition.iter().for_each(&mut *visit);
     step.filter_after.iter().for_each(visit);
 }

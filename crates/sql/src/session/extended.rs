@@ -257,7 +257,8 @@ impl Session {
     ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
         let fits = |(value, data_type): (&Value, &DataType)| {
-            value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && data_type.is_text())
+            let is_text = data_type.is_text() || *data_type == DataType::Json;
+            value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && is_text)
         };
         if values.len() != prepared.types.len() || !values.iter().zip(&prepared.types).all(fits) {
             let message = format!("the statement takes parameters of types {:?}", prepared.types);

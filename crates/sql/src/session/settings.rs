@@ -187,10 +187,7 @@ impl Settings {
             names.insert(0, "pg_catalog");
         }
         let items = names.into_iter().map(Value::text).collect();
-        Value::Array(Arc::new(Array {
-            element: DataType::Name,
-            items,
-        }))
+        Value::Array(Arc::new(Array::new(DataType::Name, items)))
     }
 
     /// What the search path comes to.

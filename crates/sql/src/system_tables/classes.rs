@@ -1,7 +1,7 @@
 //! `pg_class` and what hangs on it: attributes, defaults, indexes, sequences.
 
-use super::array;
 use super::objects::{default_number, table_indexes};
+use super::vector;
 use super::{
     OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text,
 };
@@ -248,7 +248,7 @@ impl Attribute<'_> {
             oid(if self.dropped { 0 } else { number }),
             Value::Int2(data_type.length()),
             int2(self.number),
-            Value::Int4(i32::from(data_type.element().is_some())),
+            Value::Int4(i32::from(data_type.element().is_some() && !data_type.is_vector())),
             Value::Int4(-1),
             Value::Int4(if told.is_some() { -1 } else { self.column_type.modifier }),
             Value::Bool(by_value),
@@ -403,7 +403,7 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         let numbers = columns
             .iter()
             .map(|column| oid(number(table.columns[*column].column_type.data_type)));
-        array(DataType::Oid, numbers.collect())
+        vector(DataType::Oid, numbers.collect())
     };
     let rows = table_indexes(table).map(|index| {
         vec![
@@ -417,10 +417,10 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             YES,
             YES,
             YES,
-            column_numbers(index.columns),
+            vector(DataType::Int2, column_numbers(index.columns)),
             of_columns(index.columns, collation),
             of_columns(index.columns, default_operator_class),
-            array(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
+            vector(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
         ]
     });
     rows.collect()

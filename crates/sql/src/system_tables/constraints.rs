@@ -4,7 +4,8 @@ use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
 use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
 use crate::catalog::{Deferral, ReferentialAction, Table};
-use rubato_base::Value;
+use rubato_base::{Array, DataType, Value};
+use std::sync::Arc;
 
 pub(super) static SOURCES: &[Source] = &[
     Source {
@@ -123,6 +124,10 @@ impl Constraint<'_> {
     }
 }
 
+fn numbers_array(columns: &[usize]) -> Value {
+    Value::Array(Arc::new(Array::new(DataType::Int2, column_numbers(columns))))
+}
+
 /// The columns that a check reads, in order.
 pub(super) fn check_columns(check: &crate::catalog::Check) -> Vec<usize> {
     let mut columns = Vec::new();
@@ -143,7 +148,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             referred: 0,
             deferral: index.deferral,
             actions: None,
-            columns: column_numbers(index.columns),
+            columns: numbers_array(index.columns),
             referred_columns: Value::Null,
             condition: Value::Null,
         });
@@ -155,7 +160,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         referred: 0,
         deferral: Deferral::Never,
         actions: None,
-        columns: column_numbers(&check_columns(check)),
+        columns: numbers_array(&check_columns(check)),
         referred_columns: Value::Null,
         condition: text(&format!("({})", check.text)),
     });
@@ -169,8 +174,8 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             referred: referred.map_or(0, |referred| referred.oid),
             deferral: key.deferral,
             actions: Some((key.on_update, key.on_delete)),
-            columns: column_numbers(&key.columns),
-            referred_columns: column_numbers(&key.referenced_columns),
+            columns: numbers_array(&key.columns),
+            referred_columns: numbers_array(&key.referenced_columns),
             condition: Value::Null,
         }
     });
@@ -247,7 +252,7 @@ fn rule_number(view: u32) -> u32 {
 }
 
 fn rules(view: &View<'_>) -> Vec<Vec<Value>> {
-    let rule = |view: &std::sync::Arc<crate::catalog::View>| {
+    let rule = |view: &Arc<crate::catalog::View>| {
         vec![
             oid(rule_number(view.oid)),
             text("_RETURN"),

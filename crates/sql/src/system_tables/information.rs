@@ -5,8 +5,8 @@ use super::columns::type_facts;
 use super::constraints::check_columns;
 use super::objects::{IndexView, referred_index, table_indexes};
 use super::{PUBLIC, Source, View, int4, no_others, none_of_table, registry, text};
-use crate::catalog::{Column, Deferral, ForeignKey, ReferentialAction, Sequence, Table};
-use rubato_base::{ColumnType, DataType, Value};
+use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Sequence, Table};
+use rubato_base::{ColumnType, Value};
 
 pub(super) static SOURCES: &[Source] = &[
     Source {

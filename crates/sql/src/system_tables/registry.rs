@@ -164,8 +164,10 @@ fn type_of(name: &str) -> ColumnType {
         "timestamptz" => plain(DataType::TimestampTz),
         "interval" => plain(DataType::Interval),
         "_bool" => plain(DataType::BoolArray),
-        "_int2" | "int2vector" => plain(DataType::Int2Array),
-        "_oid" | "oidvector" | "_regtype" => plain(DataType::OidArray),
+        "_int2" => plain(DataType::Int2Array),
+        "int2vector" => plain(DataType::Int2Vector),
+        "oidvector" => plain(DataType::OidVector),
+        "_oid" | "_regtype" => plain(DataType::OidArray),
         "_float4" => plain(DataType::Float4Array),
         "_float8" => plain(DataType::Float8Array),
         "_name" => plain(DataType::NameArray),
@@ -179,6 +181,7 @@ fn nothing_of(data_type: DataType) -> Value {
     let zero = match data_type {
         DataType::Bool => "f",
         DataType::Text | DataType::Name | DataType::Varchar => "",
+        data_type if data_type.is_vector() => "",
         data_type if data_type.element().is_some() => "{}",
         _ => "0",
     };
@@ -210,10 +213,6 @@ pub(super) fn recorded_rows(
     let value = |fields: &[&str], place: &Option<(usize, DataType)>| {
         let (place, data_type) = (*place)?;
         let field = fields.get(place).filter(|field| **field != "\\N")?;
-        if data_type.element().is_some() {
-            let list = format!("{{{}}}", field.replace(' ', ","));
-            return parse_text(data_type, -1, &list, &context).ok();
-        }
         parse_text(data_type, -1, &field.replace("\\\\", "\\"), &context).ok()
     };
     let rows = lines.map(|line| line.split('\t').collect::<Vec<&str>>());

@@ -1,0 +1,245 @@
+//! Functions of rows: in FROM, where their arguments may name what stands before them, and in the select list.
+
+use super::expression::ExpressionBinder;
+use super::from::{From, push};
+use super::scope::{Hidden, ScopeColumn};
+use super::select::Item;
+use super::typed::Typed;
+use super::{Context, located, object_name};
+use crate::parser::syntax::fold;
+use crate::plan::{Relation, RowsCall, RowsFrom};
+use crate::system_tables;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, Expr, is_set_function, resolve_set_function};
+use sqlparser::ast::{self, Spanned};
+
+/// Column numbers from here on stand for the values of functions of rows in a select list.
+const SET_BASE: usize = 1 << 25;
+
+/// What the functions of rows of a select list are called among the relations.
+pub(super) const LIST_ALIAS: &str = "*select list*";
+
+/// A function of rows that was called: how, and its columns.
+pub(super) struct BoundSet {
+    call: RowsCall,
+    columns: Vec<(Option<&'static str>, ColumnType)>,
+}
+
+/// The name of a function that has no schema but PostgreSQL's own.
+fn own_name(name: &ast::ObjectName) -> Result<Option<String>> {
+    let mut path = object_name(name)?;
+    let is_own = path.len() == 1 || (path.len() == 2 && path[0] == "pg_catalog");
+    Ok(path.pop().filter(|_| is_own))
+}
+
+impl Context<'_> {
+    /// `FROM function(...)`, or several of them side by side.
+    pub(super) fn functions(
+        &self,
+        calls: &[(&ast::ObjectName, &[ast::FunctionArg])],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let first = calls.first().map(|(name, _)| own_name(name)).transpose()?.flatten();
+        if let ([(_, [])], Some(name), false) = (calls, &first, ordinality)
+            && let Some(function) = system_tables::function(name)
+        {
+            let alias_name = alias.map_or_else(|| name.clone(), |alias| fold(&alias.name));
+            self.check_alias(&alias_name, &state.scope, factor)?;
+            state.scope.push(&alias_name, function.scope_columns(), None);
+            self.rename(alias, state)?;
+            push(state, Relation::System(function.name.to_owned()));
+            return Ok(());
+        }
+        let bound = calls.iter().map(|(name, arguments)| {
+            let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+            binder.rows_call(name, arguments)
+        });
+        let bound = bound.collect::<Result<Vec<_>>>()?;
+        self.push_functions(bound, ordinality, alias, state, factor)
+    }
+
+    /// `FROM unnest(array, ...)`
+    pub(super) fn unnest(
+        &self,
+        arrays: &[ast::Expr],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+        let bind = |array: &ast::Expr| {
+            let typed = binder.bind(array)?;
+            located(self, array.span(), binder.set_call("unnest", vec![typed]))
+        };
+        let bound = arrays.iter().map(bind).collect::<Result<Vec<_>>>()?;
+        self.push_functions(bound, ordinality, alias, state, factor)
+    }
+
+    fn push_functions(
+        &self,
+        bound: Vec<BoundSet>,
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let own = bound.first().map_or("", |first| first.call.name.as_str());
+        let alias_name = alias.map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
+        self.check_alias(&alias_name, &state.scope, factor)?;
+        let is_single = bound.len() == 1;
+        let mut columns = Vec::new();
+        for set in &bound {
+            // The alias of one function of one column is that column's name too.
+            let own = if is_single { &alias_name } else { &set.call.name };
+            columns.extend(set.columns.iter().map(|(name, column_type)| ScopeColumn {
+                name: name.map_or_else(|| own.clone(), str::to_owned),
+                column_type: *column_type,
+                hidden: Hidden::No,
+            }));
+        }
+        let is_value = columns.len() == 1 && !ordinality;
+        columns.extend(ordinality.then(|| ScopeColumn {
+            name: "ordinality".to_owned(),
+            column_type: ColumnType::plain(DataType::Int8),
+            hidden: Hidden::No,
+        }));
+        state.scope.push(&alias_name, columns, None);
+        if let Some(relation) = state.scope.relations.last_mut() {
+            relation.is_value = is_value;
+        }
+        self.rename(alias, state)?;
+        let calls = bound.into_iter().map(|set| set.call).collect();
+        push(
+            state,
+            Relation::Functions(RowsFrom {
+                calls,
+                ordinality,
+                is_last: false,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Puts the functions of rows of a select list behind FROM, and their columns into the list.
+    pub(super) fn place_sets(&self, sets: Vec<BoundSet>, from: &mut From, items: &mut [Item]) {
+        if sets.is_empty() {
+            return;
+        }
+        let first = from.scope.width();
+        let columns = sets
+            .iter()
+            .flat_map(|set| &set.columns)
+            .map(|(_, column_type)| ScopeColumn {
+                name: String::new(),
+                column_type: *column_type,
+                hidden: Hidden::Dropped,
+            });
+        let columns = columns.collect();
+        from.scope.push(LIST_ALIAS, columns, None);
+        let calls = sets.into_iter().map(|set| set.call).collect();
+        push(
+            from,
+            Relation::Functions(RowsFrom {
+                calls,
+                ordinality: false,
+                is_last: true,
+            }),
+        );
+        for item in items {
+            let place = |global: usize| global.checked_sub(SET_BASE).map_or(global, |set| first + set);
+            item.typed.expr = item.typed.expr.remap_columns(&place);
+        }
+    }
+}
+
+impl ExpressionBinder<'_> {
+    /// A call in FROM: of a function of rows, or of one of a value, which is one row of one column.
+    fn rows_call(&self, name: &ast::ObjectName, arguments: &[ast::FunctionArg]) -> Result<BoundSet> {
+        if let Some(own) = own_name(name)?.filter(|own| is_set_function(own)) {
+            let bind = |argument: &ast::FunctionArg| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => self.bind(expr),
+                _ => Err(Error::unsupported("a named function argument")),
+            };
+            let arguments = arguments.iter().map(bind).collect::<Result<Vec<_>>>()?;
+            return located(self.context, name.span(), self.set_call(&own, arguments));
+        }
+        let mut typed = self.context.settle(self.named_call(name, arguments)?)?;
+        self.context.asked_before(&mut typed.expr, "a function in FROM")?;
+        let column_type = ColumnType {
+            data_type: typed.data_type,
+            modifier: typed.modifier,
+        };
+        Ok(BoundSet {
+            call: RowsCall {
+                name: object_name(name)?.pop().unwrap_or_default(),
+                function: None,
+                arguments: vec![typed.expr],
+                width: 1,
+            },
+            columns: vec![(None, column_type)],
+        })
+    }
+
+    /// A call of a function of rows.
+    fn set_call(&self, name: &str, arguments: Vec<Typed>) -> Result<BoundSet> {
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
+        let resolved = resolve_set_function(name, &types)?;
+        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let arguments = arguments.into_iter().zip(&resolved.argument_types).map(convert);
+        let mut arguments = arguments.collect::<Result<Vec<Expr>>>()?;
+        arguments
+            .iter_mut()
+            .try_for_each(|argument| self.context.asked_before(argument, "a set-returning function"))?;
+        let columns = resolved.columns.iter();
+        let columns = columns.map(|(name, data_type)| (*name, ColumnType::plain(*data_type)));
+        Ok(BoundSet {
+            call: RowsCall {
+                name: name.to_owned(),
+                function: Some(resolved.function),
+                arguments,
+                width: resolved.columns.len(),
+            },
+            columns: columns.collect(),
+        })
+    }
+
+    /// A call of a function of rows where a value stands: in the select list each of its rows is a row of the result.
+    pub(super) fn set_value(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        let refused = |message: String| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        if self.inside_aggregate.get() {
+            let message = "aggregate function calls cannot contain set-returning function calls";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("You might be able to move the set-returning function into a LATERAL FROM item."));
+        }
+        let clause = Some(self.clause).filter(|clause| *clause != "SELECT");
+        if let Some(clause) = self.without_sets.get().or(clause) {
+            return refused(format!("set-returning functions are not allowed in {clause}"));
+        }
+        let set = self.set_call(name, arguments)?;
+        let mut reads_others = false;
+        for argument in &set.call.arguments {
+            argument.for_each_column(&mut |column| reads_others |= column >= super::expression::AGGREGATE_BASE);
+        }
+        let [(_, column_type)] = set.columns.as_slice() else {
+            return Err(Error::unsupported(format!("{name} in a select list"))
+                .with_hint("Functions of several columns may stand in FROM."));
+        };
+        if reads_others {
+            return Err(Error::unsupported(
+                "a set-returning function of aggregates or of other set-returning functions",
+            )
+            .with_hint("Aggregate in a query in FROM, and call the function on its columns."));
+        }
+        let data_type = column_type.data_type;
+        let mut sets = self.context.sets.borrow_mut();
+        sets.push(set);
+        Ok(Typed::new(Expr::Column(SET_BASE + sets.len() - 1), data_type))
+    }
+}

@@ -150,6 +150,7 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("pg_get_partition_constraintdef" (Oid) -> Text),
     catalog!("pg_get_functiondef" (Oid) -> Text),
     catalog!("pg_get_function_result" (Oid) -> Text),
+    catalog!("pg_get_function_sqlbody" (Oid) -> Text),
     catalog!("pg_get_function_arguments" (Oid) -> Text),
     catalog!("pg_get_function_identity_arguments" (Oid) -> Text),
     catalog!("pg_get_serial_sequence" (Text, Text) -> Text),

@@ -7,6 +7,7 @@ mod comparison;
 mod create;
 mod create_as;
 mod dml;
+mod expand;
 mod expression;
 mod from;
 mod function;

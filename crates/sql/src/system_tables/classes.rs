@@ -1,5 +1,6 @@
 //! `pg_class` and what hangs on it: attributes, defaults, indexes, sequences.
 
+use super::definitions::shown_default;
 use super::objects::{default_number, table_indexes};
 use super::vector;
 use super::{
@@ -241,12 +242,13 @@ impl Attribute<'_> {
         let data_type = self.column_type.data_type;
         let told = super::told_type(data_type, self.column_type.modifier);
         let number = told.unwrap_or(data_type.oid());
-        let (by_value, align, storage) = layout(data_type);
+        let is_character = told.is_some() && data_type == DataType::Text;
+        let (by_value, align, storage) = layout(if is_character { DataType::Bool } else { data_type });
         vec![
             oid(self.relation),
             text(self.name),
             oid(if self.dropped { 0 } else { number }),
-            Value::Int2(data_type.length()),
+            Value::Int2(if is_character { 1 } else { data_type.length() }),
             int2(self.number),
             Value::Int4(i32::from(data_type.element().is_some() && !data_type.is_vector())),
             Value::Int4(-1),
@@ -259,7 +261,7 @@ impl Attribute<'_> {
             text(self.identity),
             Value::Bool(self.dropped),
             YES,
-            oid(collation(data_type)),
+            oid(if told.is_some() { 0 } else { collation(data_type) }),
             Value::Int4(-1),
         ]
     }
@@ -389,10 +391,7 @@ fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             oid(default_number(table, place)),
             oid(table.oid),
             int2(place + 1),
-            column
-                .default_text
-                .as_ref()
-                .map_or(Value::Null, |default| text(default)),
+            shown_default(column).map_or(Value::Null, |default| text(&default)),
         ]
     };
     columns.map(row).collect()

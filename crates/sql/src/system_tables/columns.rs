@@ -1,5 +1,6 @@
 //! `information_schema.columns`.
 
+use super::definitions::shown_default;
 use super::information::{number, yes_or_no};
 use super::values::type_names;
 use super::{Source, View, int4, registry, text};
@@ -182,7 +183,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         let identity = column
             .identity_always
             .map(|always| (always, owned_sequence(view, &table.name, place)));
-        let default = column.default_text.as_deref().filter(|_| identity.is_none());
+        let default = shown_default(column);
         ColumnRow {
             schema: "public",
             table: &table.name,
@@ -190,7 +191,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             place,
             column_type: column.column_type,
             not_null: column.not_null,
-            default,
+            default: default.as_deref(),
             identity,
             updatable: true,
         }

@@ -2,7 +2,8 @@
 
 use super::View;
 use super::objects::{IndexView, Object, index_at, primary_key};
-use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Table};
+use crate::catalog::{Column, Deferral, ForeignKey, ReferentialAction, Table};
+use rubato_base::DataType;
 
 /// The CREATE INDEX statement that would make an index.
 pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, with_schema: bool) -> String {
@@ -90,6 +91,28 @@ fn when_checked(deferral: Deferral) -> &'static str {
         Deferral::Immediate => " DEFERRABLE",
         Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
     }
+}
+
+/// The default of a column as PostgreSQL shows it: of a literal the type is named. An identity column has none.
+pub(super) fn shown_default(column: &Column) -> Option<String> {
+    let text = column
+        .default_text
+        .as_ref()
+        .filter(|_| column.identity_always.is_none())?;
+    let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let is_literal = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
+    let is_negative = text
+        .strip_prefix('-')
+        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+    let data_type = match column.column_type.data_type {
+        DataType::Char => "bpchar",
+        other => other.name(),
+    };
+    Some(match (is_literal, is_negative) {
+        (true, _) => format!("{text}::{data_type}"),
+        (_, true) => format!("'{text}'::{data_type}"),
+        _ => text.clone(),
+    })
 }
 
 /// A name as it must be written.

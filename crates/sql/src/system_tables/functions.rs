@@ -2,7 +2,7 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
-use super::names::{ObjectKind, name_of, number_of, type_name};
+use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::{OWNER, View, made, registry, text};
 use crate::binder::name_of_text;
@@ -50,6 +50,10 @@ pub(crate) fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<V
             _ => Value::Null,
         },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
+        ("pg_get_function_result", _) => shown(function_result(number(0), view)),
+        ("pg_get_function_arguments" | "pg_get_function_identity_arguments", _) => {
+            shown(function_arguments(number(0), view))
+        }
         ("pg_get_userbyid", _) if number(0) == i64::from(OWNER) => text(view.user),
         ("pg_get_userbyid", _) => text(&format!("unknown (OID={})", number(0))),
         ("obj_description", _) => description(view, number(0), 0),

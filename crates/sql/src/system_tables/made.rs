@@ -11,10 +11,13 @@ use std::sync::{Arc, OnceLock};
 /// Rows are kept for at most so many pairs of a database's name and a user's.
 const SESSIONS_MAX: usize = 8;
 
+/// The rows of each table, by its name.
+type ByTable = HashMap<&'static str, Arc<TableRows>>;
+
 /// What was made of one version of a catalog. A clone, which is to become another version, begins with nothing.
 #[derive(Default)]
 pub struct MadeRows {
-    by_session: Mutex<HashMap<(String, String), HashMap<&'static str, Arc<TableRows>>>>,
+    by_session: Mutex<HashMap<(String, String), ByTable>>,
     pub(super) objects: OnceLock<super::objects::Objects>,
 }
 

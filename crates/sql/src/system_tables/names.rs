@@ -216,7 +216,7 @@ fn procedure_number(text: &str, view: &View<'_>) -> Result<i64> {
         .split(',')
         .map(str::trim)
         .filter(|argument| !argument.is_empty())
-        .map(|argument| type_number(argument))
+        .map(type_number)
         .collect::<Result<_>>()?;
     let rows = found(FUNCTIONS, "proname", &Value::text(&plain_name(name.trim())?), view);
     let fits = |row: &&Vec<Value>| arguments_of(row) == wanted;
@@ -270,6 +270,25 @@ fn text_at(row: &[Value], place: usize) -> String {
 
 fn function_row(number: i64, view: &View<'_>) -> Option<Vec<Value>> {
     found(FUNCTIONS, "oid", &Value::Int8(number), view).pop()
+}
+
+/// The type of a function's result, as its definition says it.
+pub(super) fn function_result(number: i64, view: &View<'_>) -> Option<String> {
+    let row = function_row(number, view)?;
+    let column = |name: &str| {
+        let columns = &registry::by_full_name(FUNCTIONS)?.columns;
+        row.get(columns.iter().position(|column| column.name == name)?)
+    };
+    let result = type_name(column("prorettype")?.as_i64()?, -1);
+    let is_set = matches!(column("proretset"), Some(Value::Bool(true)));
+    Some(if is_set { format!("SETOF {result}") } else { result })
+}
+
+/// The types of a function's arguments.
+pub(super) fn function_arguments(number: i64, view: &View<'_>) -> Option<String> {
+    let row = function_row(number, view)?;
+    let arguments = arguments_of(&row).into_iter().map(|number| type_name(number, -1));
+    Some(arguments.collect::<Vec<_>>().join(", "))
 }
 
 fn name_at(table: &str, number: i64, view: &View<'_>) -> Option<String> {

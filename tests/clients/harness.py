@@ -283,6 +283,7 @@ class Context:
         self.rounds, self.connections, self.seconds = options.rounds, options.connections, options.seconds
         self.postgres_bin = pathlib.Path(options.postgres_bin)
         self.psycopg_python, self.jdbc_jar = options.psycopg_python, options.jdbc_jar
+        self.mappers_python = options.mappers_python
         self.rust_clients = options.rust_clients
         self.record, self.reference_settings = options.record, options.reference_setting
         self.user = "rubato"

@@ -5,34 +5,14 @@ import decimal
 import sys
 import threading
 import time
-import traceback
 import uuid
 
 import psycopg
+from checks import check, expect, fails, run
 from psycopg import errors, sql
 from psycopg.rows import dict_row
 
-CHECKS = []
 D, Decimal, UTC = datetime, decimal.Decimal, datetime.timezone.utc
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
-
-
-def expect(found, wanted):
-    if found != wanted:
-        raise AssertionError(f"{found!r} in place of {wanted!r}")
-
-
-def fails(error, work, *arguments, **named):
-    """Runs `work`, which must fail with this class; the error."""
-    try:
-        work(*arguments, **named)
-    except error as failure:
-        return failure
-    raise AssertionError(f"no {error.__name__}")
 
 
 VALUES = {
@@ -622,27 +602,9 @@ def queries_within_expressions_and_views(connect):
         expect(conn.execute("select count(*), sum(cents) from kept").fetchone(), (3, Decimal(20370)))
 
 
-def main():
-    url, failed = sys.argv[1], 0
-    only = sys.argv[2:]
-
-    def connect(**named):
-        return psycopg.connect(url, connect_timeout=10, **named)
-
-    for function in CHECKS:
-        name = function.__name__.replace("_", " ")
-        if only and function.__name__ not in only:
-            continue
-        try:
-            function(connect)
-            print(f"{name} ... ok")
-        except Exception as failure:  # noqa: BLE001  (whatever goes wrong is the verdict)
-            where = traceback.extract_tb(failure.__traceback__)
-            line = next((frame.lineno for frame in reversed(where) if frame.filename == __file__), 0)
-            print(f"{name} ... FAILED (line {line}: {type(failure).__name__}: {' '.join(str(failure).split())[:300]})")
-            failed += 1
-    return 1 if failed else 0
+def connection(**named):
+    return psycopg.connect(sys.argv[1], connect_timeout=10, **named)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(connection, sys.argv[2:]))

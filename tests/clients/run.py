@@ -16,7 +16,10 @@ sys.dont_write_bytecode = True
 
 import harness  # noqa: E402  (its folder must be known first)
 
-SUITES = ["psql", "pgbench", "psycopg", "jdbc", "tokio", "differential", "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program"]
+SUITES = [
+    "psql", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "jdbc", "tokio", "differential", "isolation", "hermitage", "killed", "outcome",
+    "insight", "crash", "bad_input", "program",
+]
 # Suites about Rubato's own folder, program and views: PostgreSQL has nothing to compare.
 RUBATO_ONLY = {"bad_input", "differential", "insight", "program"}
 
@@ -33,6 +36,7 @@ def options():
     parser.add_argument("--seconds", type=int, help="length of each timed load (default 5, quick 2)")
     parser.add_argument("--postgres-bin", default="/usr/lib/postgresql/15/bin")
     parser.add_argument("--psycopg-python", default="python3")
+    parser.add_argument("--mappers-python", default="python3", help="a Python with SQLAlchemy, Alembic, Django and asyncpg")
     parser.add_argument("--jdbc-jar", default="")
     parser.add_argument("--rust-clients", default="rubato-clients")
     parser.add_argument("--work", default="target/client-suites", help="where the temporary folders are made")

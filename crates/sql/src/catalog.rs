@@ -24,11 +24,37 @@ pub struct Catalog {
     pub sequences: BTreeMap<String, Arc<Sequence>>,
     /// Views by name.
     pub views: BTreeMap<String, Arc<View>>,
+    /// What COMMENT says of relations and columns: by the relation's oid, and the column counted from 1, 0 for the whole.
+    pub comments: BTreeMap<(u32, u32), String>,
     /// The next id for a table, an index, a sequence or a view; never reused.
     pub next_id: u32,
+    /// What system tables were made of this version.
+    pub(crate) made: crate::system_tables::MadeRows,
 }
 
 impl Catalog {
+    /// Forgets what was said of relations and columns that are gone.
+    pub(crate) fn drop_comments(&mut self) {
+        if self.comments.is_empty() {
+            return;
+        }
+        let mut known: BTreeMap<u32, Option<&Table>> = BTreeMap::new();
+        known.extend(self.tables.values().map(|table| (table.oid, Some(&**table))));
+        known.extend(self.sequences.values().map(|sequence| (sequence.id, None)));
+        known.extend(self.views.values().map(|view| (view.oid, None)));
+        let is_there = |table: &Table, column: u32| {
+            let place = (column as usize).checked_sub(1);
+            place.is_none_or(|place| table.columns.get(place).is_some_and(|column| !column.dropped))
+        };
+        let mut comments = std::mem::take(&mut self.comments);
+        comments.retain(|(relation, column), _| match known.get(relation) {
+            Some(Some(table)) => is_there(table, *column),
+            Some(None) => true,
+            None => false,
+        });
+        self.comments = comments;
+    }
+
     /// The version of a table or view; `None` if there is none of this name.
     pub fn relation_version(&self, name: &str) -> Option<u64> {
         let table = self.tables.get(name).map(|table| table.version);

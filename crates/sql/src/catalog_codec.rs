@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Views as u8;
+const VERSION: u8 = Format::Comments as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ enum Format {
     Deferrals = 2,
     /// There are views; columns may be arrays, `json` and `jsonb`.
     Views = 3,
+    /// There are comments.
+    Comments = 4,
 }
 
 /// Appends a whole catalog.
@@ -53,6 +55,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         1 => Format::First,
         2 => Format::Deferrals,
         3 => Format::Views,
+        4 => Format::Comments,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -88,6 +91,8 @@ mod tests {
             "create view v (a, b) as select *, (select count(*) from plain) from child",
             "create table documents (x int[] default '{{1,2},{3,4}}', v varchar(3)[], j json, d jsonb default '{\"a\": [1]}' check (d ? 'a' and x[1] > 0))",
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
+            "comment on table plain is 'all of it'",
+            "comment on column child.b is 'an amount'",
         ])
     }
 

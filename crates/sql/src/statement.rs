@@ -276,6 +276,15 @@ pub enum SchemaChange {
         /// CASCADE: views that read it go too.
         cascade: bool,
     },
+    /// COMMENT ON a relation or a column.
+    Comment {
+        /// The relation.
+        relation: String,
+        /// The column, counted from 1; 0 for the relation itself.
+        column: u32,
+        /// What is said; `None` takes it back.
+        comment: Option<String>,
+    },
     /// CREATE INDEX; the executor fills it.
     CreateIndex {
         /// The table.

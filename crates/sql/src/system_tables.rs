@@ -1,22 +1,37 @@
-//! The part of `pg_catalog` and `information_schema` that drivers and people look into, made from a catalog version.
+//! `pg_catalog` and `information_schema`, made from a catalog version, and the views of what happens now (schema `rubato`).
 //!
-//! Rows exist only while a statement reads them. Columns that say what this system does not have hold what PostgreSQL would say of
-//! a table without it. Lists of other kinds (`reloptions`, privileges) are shown as text.
+//! Which tables there are, and their columns, is recorded from PostgreSQL ([`registry`]); a [`Source`] makes the rows of one, saying as
+//! many columns as it has something to say about. Others hold what they hold in PostgreSQL where there is nothing to tell, and a table
+//! without a source is empty. Rows are made when they are first asked for, in slices, and belong to the catalog's version ([`made`]).
 
+mod classes;
+mod columns;
+mod constraints;
 mod definitions;
+mod functions;
 mod information;
 mod keywords;
 mod live;
-mod relations;
+mod made;
+mod names;
+mod objects;
+mod registry;
+mod schema_views;
 mod values;
 
 pub(crate) use definitions::quoted;
+pub use functions::call;
+pub use made::MadeRows;
+pub(crate) use made::{Made, Making, TableRows};
+pub(crate) use names::{ObjectKind, told_type};
+pub(crate) use registry::{by_full_name, find, function, has_number};
 pub(crate) use values::DATABASES;
 
 use crate::binder::{Hidden, ScopeColumn};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::insight::{Insight, SessionFacts};
-use rubato_base::{ColumnType, DataType, Result, SessionId, Value};
+use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
+use rubato_formula::Environment;
 use rubato_protocol::FormulaDatabase;
 use rubato_stages::StageMetrics;
 use std::collections::BTreeMap;
@@ -27,28 +42,76 @@ const PG_CATALOG: u32 = 11;
 /// The oid of the schema `public`.
 const PUBLIC: u32 = 2200;
 /// The oid of the schema `information_schema`.
-const INFORMATION_SCHEMA: u32 = 13_000;
+const INFORMATION_SCHEMA: u32 = 13_207;
 /// The oid of the schema `rubato`, which holds the views of what happens now.
-const RUBATO: u32 = 13_001;
-/// The oid of the role that owns everything.
+const RUBATO: u32 = 15_000;
+/// The oid of the role that owns everything: whoever looks.
 const OWNER: u32 = 10;
-/// Its name.
-const OWNER_NAME: &str = "rubato";
-
-/// Whether this is the number of a system table.
-pub(crate) fn has_number(number: i64) -> bool {
-    tables().any(|table| i64::from(table.oid) == number)
-}
 
 /// A system table.
 pub(crate) struct SystemTable {
+    /// Its schema.
+    pub schema: &'static str,
     /// Its name with the schema.
     pub name: &'static str,
     /// PostgreSQL's number of it, where it has one.
     pub oid: u32,
-    /// Names and types of its columns.
-    pub columns: &'static [(&'static str, DataType)],
-    rows: fn(&Catalog) -> Vec<Vec<Value>>,
+    /// Whether PostgreSQL has it as a view.
+    pub is_view: bool,
+    /// Its columns.
+    pub columns: Vec<SystemColumn>,
+    content: Content,
+}
+
+/// A column of a system table.
+pub(crate) struct SystemColumn {
+    /// The name.
+    pub name: &'static str,
+    /// The type; the modifier of an `oid` tells what it is the number of ([`ObjectKind`]).
+    pub column_type: ColumnType,
+    /// What it holds where nothing is said.
+    default: Value,
+}
+
+/// Where the rows come from.
+enum Content {
+    /// From the catalog, none if there is no source.
+    Catalog(Option<Source>),
+    /// From the settings of the session.
+    Settings(fn(&dyn Environment) -> Vec<Vec<Value>>),
+    /// From what happens now.
+    Live(fn(&Live<'_>) -> Vec<Vec<Value>>),
+}
+
+/// What makes the rows of a system table: those of each table of the users, and the others.
+#[derive(Clone, Copy)]
+struct Source {
+    /// The table, with its schema.
+    name: &'static str,
+    /// What the values of a row stand for, in order.
+    columns: &'static [&'static str],
+    of_table: fn(&View<'_>, &Table) -> Vec<Vec<Value>>,
+    others: fn(&View<'_>) -> Vec<Vec<Value>>,
+}
+
+/// Nothing for each table.
+fn none_of_table(_: &View<'_>, _: &Table) -> Vec<Vec<Value>> {
+    Vec::new()
+}
+
+/// Nothing beside what there is for each table.
+fn no_others(_: &View<'_>) -> Vec<Vec<Value>> {
+    Vec::new()
+}
+
+/// What rows are made of: a catalog as one session sees it.
+pub struct View<'a> {
+    /// The catalog.
+    pub catalog: &'a Catalog,
+    /// The database that the session says it is in.
+    pub database: &'a str,
+    /// Its user.
+    pub user: &'a str,
 }
 
 impl SystemTable {
@@ -57,54 +120,57 @@ impl SystemTable {
         self.name.split_once('.').map_or(self.name, |(_, name)| name)
     }
 
-    fn schema(&self) -> &'static str {
-        self.name.split_once('.').map_or("", |(schema, _)| schema)
-    }
-
-    /// The columns as names see them.
+    /// The columns as names see them; behind them stands `tableoid`.
     pub fn scope_columns(&self) -> Vec<ScopeColumn> {
-        let column = |(name, data_type): &(&str, DataType)| ScopeColumn {
-            name: (*name).to_owned(),
-            column_type: ColumnType::plain(*data_type),
+        let column = |column: &SystemColumn| ScopeColumn {
+            name: column.name.to_owned(),
+            column_type: column.column_type,
             hidden: Hidden::No,
         };
-        self.columns.iter().map(column).collect()
+        let own = ScopeColumn {
+            name: "tableoid".to_owned(),
+            column_type: ColumnType::plain(DataType::Oid),
+            hidden: Hidden::System,
+        };
+        self.columns.iter().map(column).chain([own]).collect()
+    }
+
+    fn namespace(&self) -> u32 {
+        match self.schema {
+            "pg_catalog" => PG_CATALOG,
+            "rubato" => RUBATO,
+            _ => INFORMATION_SCHEMA,
+        }
+    }
+
+    /// The rows of a table that tells what happens now; `None` for one that is made of the catalog.
+    pub fn live_rows(
+        &self,
+        catalog: &Catalog,
+        database: &FormulaDatabase,
+        insight: &Insight,
+        (environment, now_us): (&dyn Environment, i64),
+    ) -> Option<Vec<Vec<Value>>> {
+        let rows = match &self.content {
+            Content::Catalog(_) => return None,
+            Content::Settings(rows) => return Some(rows(environment)),
+            Content::Live(rows) => rows,
+        };
+        let live = Live {
+            catalog,
+            database,
+            sessions: insight.sessions(),
+            stages: insight.stages(),
+            counters: insight.counters(),
+            now_us,
+        };
+        Some(rows(&live))
     }
 }
 
-/// The system table of this name; those of `pg_catalog` are found without their schema too.
-pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemTable> {
-    let schema = schema.unwrap_or("pg_catalog");
-    tables().find(|table| table.schema() == schema && table.short_name() == name)
-}
-
-/// Functions of many rows, which stand in FROM with brackets; `name` has them.
-static FUNCTIONS: &[SystemTable] = &[SystemTable {
-    name: "pg_catalog.pg_get_keywords()",
-    oid: 1686,
-    columns: &[
-        ("word", DataType::Text),
-        ("catcode", DataType::Text),
-        ("barelabel", DataType::Bool),
-        ("catdesc", DataType::Text),
-        ("baredesc", DataType::Text),
-    ],
-    rows: |_| keywords::rows(),
-}];
-
-/// The function of many rows of this name, without arguments.
-pub(crate) fn function(name: &str) -> Option<&'static SystemTable> {
-    FUNCTIONS
-        .iter()
-        .find(|function| function.short_name().strip_suffix("()") == Some(name))
-}
-
-fn tables() -> impl Iterator<Item = &'static SystemTable> {
-    relations::TABLES
-        .iter()
-        .chain(values::TABLES)
-        .chain(information::TABLES)
-        .chain(live::tables())
+/// Whether a table, index, sequence or view of the users has this name.
+pub(crate) fn has_relation(catalog: &Catalog, name: &str) -> bool {
+    catalog.made.objects(catalog).relation(name).is_some()
 }
 
 /// What views of the moment look into.
@@ -116,36 +182,6 @@ struct Live<'a> {
     counters: Vec<(&'static str, i64)>,
     /// In microseconds since 2000-01-01 UTC.
     now_us: i64,
-}
-
-/// All rows of the system table that a plan names (`schema.name`), one value a column. An unknown name has none.
-pub fn rows(
-    name: &str,
-    catalog: &Catalog,
-    database: &FormulaDatabase,
-    insight: &Insight,
-    now_us: i64,
-) -> Result<Vec<Vec<Value>>> {
-    if !live::tables().any(|table| table.name == name) {
-        return Ok(of_catalog(name, catalog));
-    }
-    let live = Live {
-        catalog,
-        database,
-        sessions: insight.sessions(),
-        stages: insight.stages(),
-        counters: insight.counters(),
-        now_us,
-    };
-    Ok(live::rows(name, &live))
-}
-
-fn of_catalog(name: &str, catalog: &Catalog) -> Vec<Vec<Value>> {
-    tables()
-        .chain(FUNCTIONS)
-        .find(|table| table.name == name)
-        .map(|table| (table.rows)(catalog))
-        .unwrap_or_default()
 }
 
 fn oid(number: u32) -> Value {
@@ -160,36 +196,83 @@ fn int2(number: usize) -> Value {
     Value::Int2(i16::try_from(number).unwrap_or(i16::MAX))
 }
 
+fn int4(number: i64) -> Value {
+    Value::Int4(i32::try_from(number).unwrap_or(i32::MAX))
+}
+
+/// One of the catalog's vectors, which count from 0.
+fn vector(element: DataType, items: Vec<Value>) -> Value {
+    Value::Array(Arc::new(Array::vector(element, items)))
+}
+
+/// The numbers of columns, which count from 1.
+fn column_numbers(columns: &[usize]) -> Vec<Value> {
+    columns.iter().map(|column| int2(column + 1)).collect()
+}
+
+/// The number of a type's collation, 0 if it has none.
+fn collation(data_type: DataType) -> u32 {
+    match data_type.element().unwrap_or(data_type) {
+        DataType::Name => 950,
+        own if own.is_text() => 100,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_row_has_every_column_of_its_type() {
-        let catalog = crate::binder::tests_support::catalog_of(&[
+    fn sample() -> Catalog {
+        crate::binder::tests_support::catalog_of(&[
             "create table parent (id serial primary key, name varchar(10) not null unique, at timestamptz default now())",
             "create table child (a int, b numeric(12,2) check (b > 0), p int references parent on delete cascade, unique (a, b))",
             "create index child_p on child (p)",
             "create table plain (x text)",
-        ]);
+            "create sequence loose",
+            "create view seen as select name, id from parent",
+        ])
+    }
+
+    #[test]
+    fn every_row_has_every_column_of_its_type() {
+        let catalog = sample();
+        let view = View {
+            catalog: &catalog,
+            database: "rubato",
+            user: "somebody",
+        };
         let mut seen = 0;
-        for table in tables() {
-            for row in of_catalog(table.name, &catalog) {
-                assert_eq!(row.len(), table.columns.len(), "{}", table.name);
-                for (value, (name, data_type)) in row.iter().zip(table.columns) {
+        for table in registry::tables() {
+            for row in made::all_rows(table, &view) {
+                assert_eq!(row.len(), table.columns.len() + 1, "{}", table.name);
+                for (value, column) in row.iter().zip(&table.columns) {
+                    let data_type = column.column_type.data_type;
                     let fits = match value {
                         Value::Null => true,
                         Value::Int8(_) => matches!(data_type, DataType::Int8 | DataType::Oid),
                         Value::Text(_) => data_type.is_text(),
                         Value::Array(array) => data_type.element() == Some(array.element),
-                        other => other.data_type() == *data_type,
+                        other => other.data_type() == data_type,
                     };
-                    assert!(fits, "{}.{name}: {value:?} is no {data_type}", table.name);
+                    assert!(fits, "{}.{}: {value:?} is no {data_type}", table.name, column.name);
                     seen += 1;
                 }
             }
         }
-        assert!(seen > 1000);
+        assert!(seen > 20_000, "{seen}");
+    }
+
+    #[test]
+    fn sources_say_columns_that_their_tables_have() {
+        for source in registry::sources() {
+            let table = registry::tables().find(|table| table.name == source.name);
+            let table = table.unwrap_or_else(|| panic!("no table {}", source.name));
+            for said in source.columns {
+                let known = table.columns.iter().any(|column| column.name == *said);
+                assert!(known, "{} has no column {said}", table.name);
+            }
+        }
     }
 
     #[test]
@@ -199,6 +282,6 @@ mod tests {
         assert!(find(Some("information_schema"), "tables").is_some());
         assert!(find(None, "tables").is_none());
         assert!(find(Some("rubato"), "hot_items").is_some());
-        assert!(of_catalog("pg_catalog.nothing", &Catalog::default()).is_empty());
+        assert!(find(None, "nothing").is_none());
     }
 }

@@ -10,6 +10,7 @@ mod array;
 mod array_search;
 mod bits;
 mod bytes;
+mod catalog;
 mod clock;
 mod conditional;
 mod datetime;
@@ -263,6 +264,8 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     array_search::ARRAY_SEARCH,
     bits::BITS,
     bytes::BYTES,
+    catalog::CATALOG,
+    catalog::RIGHTS,
     clock::CLOCK,
     conditional::CONDITIONAL,
     datetime::DATETIME,

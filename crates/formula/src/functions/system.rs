@@ -5,7 +5,7 @@ use super::Implementation;
 use super::argument::{entry, typed};
 use crate::context::{EvalContext, SessionFact, SizePart};
 use ecow::EcoString;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
 
 fn setting(context: &EvalContext<'_>, name: &str, missing_ok: bool) -> Result<Value> {
     match context.environment.setting(name) {
@@ -29,26 +29,6 @@ fn set_config(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
             "set_config needs a name and a value",
         )),
     }
-}
-
-fn format_type(arguments: &[Value]) -> Result<Value> {
-    let [Value::Int8(oid), modifier] = arguments else {
-        return Ok(Value::Null);
-    };
-    let modifier = if let Value::Int4(modifier) = modifier {
-        *modifier
-    } else {
-        -1
-    };
-    let data_type = u32::try_from(*oid)
-        .ok()
-        .filter(|oid| *oid != 0)
-        .and_then(DataType::from_oid);
-    Ok(Value::text(&match (data_type, *oid) {
-        (Some(data_type), _) => ColumnType { data_type, modifier }.to_string(),
-        (None, 0) => "-".to_owned(),
-        (None, _) => "???".to_owned(),
-    }))
 }
 
 fn size_pretty(bytes: i64) -> EcoString {
@@ -103,21 +83,6 @@ macro_rules! size {
 macro_rules! fact {
     ($name:literal -> $result:ident, $fact:ident) => {
         entry!($name () -> $result, typed!(with c || c.environment.fact(SessionFact::$fact))).stable()
-    };
-}
-
-macro_rules! catalog {
-    ($name:literal ($($argument:ident),*) -> $result:ident) => {
-        entry!($name ($($argument),*) -> $result, Implementation::Context(|arguments, c| {
-            c.environment.catalog_function($name, arguments)
-        }))
-        .stable()
-    };
-}
-
-macro_rules! always {
-    ($name:literal ($($argument:ident),*) -> $result:ident, $value:expr) => {
-        entry!($name ($($argument),*) -> $result, Implementation::Many(|_| Ok($value))).stable()
     };
 }
 
@@ -190,7 +155,6 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     entry!("set_config" (Text, Text, Bool) -> Text, Implementation::Context(set_config))
         .lenient()
         .volatile(),
-    entry!("format_type" (Oid, Int4) -> Text, Implementation::Many(format_type)).lenient(),
     entry!("pg_size_pretty" (Int8) -> Text, typed!(|bytes: i64| size_pretty(bytes))),
     size!("pg_relation_size"(Oid), Own),
     size!("pg_relation_size"(Text), Own),
@@ -202,35 +166,4 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     size!("pg_total_relation_size"(Text), Total),
     entry!("pg_database_size" (Name) -> Int8, Implementation::Context(database_size)).volatile(),
     entry!("pg_database_size" (Oid) -> Int8, Implementation::Context(database_size)).volatile(),
-    entry!("pg_encoding_to_char" (Int4) -> Name, typed!(|encoding: i32| if encoding == 6 { "UTF8" } else { "" }))
-        .stable(),
-    entry!("pg_get_userbyid" (Oid) -> Name, typed!(with c |_oid: i64| c.environment.fact(SessionFact::CurrentUser)))
-        .stable(),
-    always!("pg_is_in_recovery" () -> Bool, Value::Bool(false)),
-    always!("pg_client_encoding" () -> Name, Value::text("UTF8")),
-    always!("getdatabaseencoding" () -> Name, Value::text("UTF8")),
-    always!("pg_table_is_visible" (Oid) -> Bool, Value::Bool(true)),
-    always!("pg_type_is_visible" (Oid) -> Bool, Value::Bool(true)),
-    always!("pg_function_is_visible" (Oid) -> Bool, Value::Bool(true)),
-    always!("has_schema_privilege" (Text, Text) -> Bool, Value::Bool(true)),
-    always!("has_schema_privilege" (Oid, Text) -> Bool, Value::Bool(true)),
-    always!("has_table_privilege" (Text, Text) -> Bool, Value::Bool(true)),
-    always!("has_table_privilege" (Oid, Text) -> Bool, Value::Bool(true)),
-    always!("has_database_privilege" (Text, Text) -> Bool, Value::Bool(true)),
-    catalog!("obj_description" (Oid) -> Text),
-    catalog!("obj_description" (Oid, Name) -> Text),
-    catalog!("col_description" (Oid, Int4) -> Text),
-    catalog!("shobj_description" (Oid, Name) -> Text),
-    catalog!("to_regclass" (Text) -> Oid),
-    catalog!("to_regtype" (Text) -> Oid),
-    catalog!("pg_get_expr" (Text, Oid) -> Text),
-    catalog!("pg_get_expr" (Text, Oid, Bool) -> Text),
-    catalog!("pg_get_indexdef" (Oid) -> Text),
-    catalog!("pg_get_indexdef" (Oid, Int4, Bool) -> Text),
-    catalog!("pg_get_constraintdef" (Oid) -> Text),
-    catalog!("pg_get_constraintdef" (Oid, Bool) -> Text),
-    catalog!("pg_get_viewdef" (Oid) -> Text),
-    catalog!("pg_get_viewdef" (Oid, Bool) -> Text),
-    catalog!("pg_get_serial_sequence" (Text, Text) -> Text),
-    catalog!("pg_relation_is_publishable" (Oid) -> Bool),
 ];

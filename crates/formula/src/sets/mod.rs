@@ -36,6 +36,8 @@ pub enum SetFunction {
     EachText,
     /// `json_object_keys` and `jsonb_object_keys`
     Keys,
+    /// `pg_partition_ancestors`: there are no partitions
+    Ancestors,
 }
 
 /// A function of rows, resolved to one overload.
@@ -102,6 +104,7 @@ static SETS: &[SetEntry] = &[
     set!(Each, Pair, "jsonb_each" (Jsonb) -> Jsonb),
     set!(EachText, Pair, "json_each_text" (Json) -> Text),
     set!(EachText, Pair, "jsonb_each_text" (Jsonb) -> Text),
+    set!(Ancestors, Result, "pg_partition_ancestors" (Oid) -> Oid),
     set!(Keys, Result, "json_object_keys" (Json) -> Text),
     set!(Keys, Result, "jsonb_object_keys" (Jsonb) -> Text),
 ];
@@ -177,6 +180,7 @@ impl SetRows {
             SetFunction::Parts => known(text_parts(text(0).unwrap_or(""), text(1), text(2))),
             SetFunction::DocumentElements => known(documents::elements(first, false)?),
             SetFunction::DocumentElementTexts => known(documents::elements(first, true)?),
+            SetFunction::Ancestors => Rows::Nothing,
             SetFunction::Keys => known(documents::keys(first)?),
             SetFunction::Each => Rows::Known(Arc::new(documents::pairs(first, false)?), 0, 2),
             SetFunction::EachText => Rows::Known(Arc::new(documents::pairs(first, true)?), 0, 2),

@@ -132,6 +132,11 @@ impl ExpressionBinder<'_> {
 
     /// `root[...]...`: an element or a part of an array, or what a document has there.
     pub(super) fn access(&self, whole: &ast::Expr, root: &ast::Expr, chain: &[ast::AccessExpr]) -> Result<Typed> {
+        if let [ast::AccessExpr::Dot(ast::Expr::Identifier(field))] = chain
+            && let Some(typed) = self.record_field(root, field)?
+        {
+            return Ok(typed);
+        }
         let mut names: Vec<ast::Ident> = match root {
             ast::Expr::Identifier(name) => vec![name.clone()],
             _ => Vec::new(),

@@ -9,8 +9,11 @@ use crate::parser::Literal;
 use crate::parser::lexer::TokenKind;
 use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
+use crate::system_tables::ObjectKind;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator};
+use rubato_formula::{
+    ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator,
+};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
 
@@ -436,7 +439,28 @@ impl<'a> ExpressionBinder<'a> {
             return self.cast_array(items, element, to);
         }
         let typed = self.bind(operand)?;
+        if let Some(kind) = ObjectKind::of_type(to.data_type, to.modifier) {
+            let number = self.number_of_object(kind, typed);
+            return located(self.context, span, number);
+        }
         located(self.context, span, self.context.cast(typed, to))
+    }
+
+    /// `regclass` and its kin: a name is looked up, a number is one.
+    fn number_of_object(&self, kind: ObjectKind, operand: Typed) -> Result<Typed> {
+        let from = self.context.type_of(&operand);
+        let number = if from == DataType::Unknown || from.is_text() {
+            let text = self.context.cast(operand, ColumnType::plain(DataType::Text))?;
+            self.function_call(kind.input(), vec![text])?
+        } else {
+            self.context.cast(operand, ColumnType::plain(DataType::Oid))?
+        };
+        let ColumnType { data_type, modifier } = kind.column_type();
+        Ok(Typed {
+            data_type,
+            modifier,
+            ..number
+        })
     }
 
     fn case(
@@ -520,20 +544,32 @@ impl<'a> ExpressionBinder<'a> {
         arguments: Vec<Typed>,
         span: sqlparser::tokenizer::Span,
     ) -> Result<Typed> {
-        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let wanted = resolved.function.entry().arguments;
+        let convert = |(place, (argument, to)): (usize, (Typed, &DataType))| {
+            // Where any type will do, a number of an object is its name.
+            match wanted.get(place).or(wanted.last()) {
+                Some(ArgumentType::Any) => self.context.coerce_any(argument, *to),
+                _ => self.context.coerce(argument, *to, CastContext::Implicit),
+            }
+        };
         let arguments = arguments
             .into_iter()
             .zip(&resolved.argument_types)
+            .enumerate()
             .map(convert)
             .collect::<Result<_>>();
         let arguments = located(self.context, span, arguments)?;
-        Ok(Typed::new(
-            Expr::Call {
-                function: resolved.function,
-                arguments,
-            },
-            resolved.result_type,
-        ))
+        let result = ObjectKind::given_by(resolved.function.name()).map(ObjectKind::column_type);
+        Ok(Typed {
+            modifier: result.map_or(-1, |result| result.modifier),
+            ..Typed::new(
+                Expr::Call {
+                    function: resolved.function,
+                    arguments,
+                },
+                resolved.result_type,
+            )
+        })
     }
 
     /// Where the operator behind `left` stands.

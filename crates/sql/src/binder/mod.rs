@@ -7,6 +7,7 @@ mod comparison;
 mod create;
 mod create_as;
 mod dml;
+mod expand;
 mod expression;
 mod from;
 mod function;
@@ -50,6 +51,7 @@ use typed::Typed;
 pub(crate) mod tests_support;
 
 pub(crate) use scope::{Hidden, ScopeColumn};
+pub(crate) use types::type_of_text;
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
 /// used to check literals and to give their errors.
@@ -156,7 +158,8 @@ fn bind_grammar(
             if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
                 return context.select_into(query);
             }
-            let (select, output) = context.query(query, &[])?;
+            let (mut select, mut output) = context.query(query, &[])?;
+            context.show_names(&mut select.parts, &mut output)?;
             let plan = context.plan(select);
             context.finish(PlanBody::Select(plan), output)
         }
@@ -359,28 +362,19 @@ impl Context<'_> {
         }
         let path = name_of_text(text)?;
         let (_, name) = split_path(&path)?;
-        let sequence = self.catalog.sequences.get(name).map(|sequence| sequence.id);
-        let other = sequence.or_else(|| self.index_number(name));
-        let number = match (self.relation_by_path(&path), other) {
-            (Ok(NamedRelation::Table(table)), _) => table.oid,
-            (Ok(NamedRelation::System(system)), _) => system.oid,
-            (Ok(NamedRelation::View(view)), _) => view.oid,
-            (Err(_), Some(id)) => id,
-            (Err(error), None) => return Err(error),
+        let number = match self.relation_by_path(&path) {
+            Ok(NamedRelation::Table(table)) => table.oid,
+            Ok(NamedRelation::System(system)) => system.oid,
+            Ok(NamedRelation::View(view)) => view.oid,
+            // The plan is not bound to an index or a sequence: it is looked up when the statement runs.
+            Err(_) if crate::system_tables::has_relation(self.catalog, name) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        Ok(Some(Typed::new(
-            Expr::Literal(Value::Int8(i64::from(number))),
-            DataType::Oid,
-        )))
-    }
-
-    /// The number of an index, that of a primary key included.
-    fn index_number(&self, name: &str) -> Option<u32> {
-        self.catalog.tables.values().find_map(|table| {
-            let index = table.indexes.iter().find(|index| index.name == name);
-            let is_key = !table.primary_key.is_empty() && table.primary_key_name == name;
-            index.map(|index| index.id.0).or_else(|| is_key.then_some(table.id.0))
-        })
+        let kind = crate::system_tables::ObjectKind::Relation;
+        Ok(Some(Typed {
+            modifier: kind.column_type().modifier,
+            ..Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)
+        }))
     }
 
     /// Plans a query with the parameters' types as they are by now.

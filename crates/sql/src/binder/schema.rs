@@ -3,7 +3,7 @@
 use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
-use super::{Context, located, object_name, user_name, user_path};
+use super::{Context, NamedRelation, located, object_name, split_path, user_name, user_path};
 use crate::catalog::{Deferral, Index, Table};
 use crate::parser::syntax::fold;
 use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
@@ -60,9 +60,72 @@ impl Context<'_> {
                     other => return Err(Error::unsupported(format!("DROP {other}"))),
                 }
             }
+            ast::Statement::Comment {
+                object_type,
+                object_name,
+                comment,
+                if_exists: false,
+                ..
+            } => self.comment(*object_type, object_name, comment.as_deref())?,
             other => return Err(unsupported_statement(other, self.source.text)),
         };
         Ok(Statement::Utility(Arc::new(Utility::Schema(change))))
+    }
+
+    /// COMMENT ON TABLE, VIEW, SEQUENCE and COLUMN.
+    fn comment(
+        &self,
+        object: ast::CommentObject,
+        name: &ast::ObjectName,
+        comment: Option<&str>,
+    ) -> Result<SchemaChange> {
+        use ast::CommentObject as Kind;
+        let mut path = object_name(name)?;
+        let column = match object {
+            Kind::Column if path.len() > 1 => path.pop(),
+            Kind::Column => return Err(Error::new(SqlState::SYNTAX_ERROR, "column name must be qualified")),
+            Kind::Table | Kind::View | Kind::Sequence => None,
+            other => return Err(Error::unsupported(format!("COMMENT ON {other}"))),
+        };
+        let (_, own) = split_path(&path)?;
+        let relation = own.to_owned();
+        let found = match object {
+            Kind::Sequence if self.catalog.sequences.contains_key(own) => Kind::Sequence,
+            _ => match self.relation_by_path(&path)? {
+                NamedRelation::Table(_) => Kind::Table,
+                NamedRelation::View(_) => Kind::View,
+                NamedRelation::System(system) => {
+                    let message = format!("permission denied: \"{}\" is a system catalog", system.short_name());
+                    return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                }
+            },
+        };
+        if object != found && object != Kind::Column {
+            let kind = object.to_string().to_lowercase();
+            let message = format!("\"{own}\" is not a {kind}");
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let column = match &column {
+            Some(column) => self.column_number(own, column)?,
+            None => 0,
+        };
+        Ok(SchemaChange::Comment {
+            relation,
+            column,
+            comment: comment.map(str::to_owned),
+        })
+    }
+
+    /// The number of a column of a table or view, counted from 1.
+    fn column_number(&self, relation: &str, column: &str) -> Result<u32> {
+        let table = self.catalog.tables.get(relation);
+        let own = table.and_then(|table| table.columns.iter().position(|own| own.name == column && !own.dropped));
+        let view = || self.catalog.views.get(relation);
+        let place = own.or_else(|| view()?.columns.iter().position(|(own, _)| own == column));
+        place.map(|place| place as u32 + 1).ok_or_else(|| {
+            let message = format!("column \"{column}\" of relation \"{relation}\" does not exist");
+            Error::new(SqlState::UNDEFINED_COLUMN, message)
+        })
     }
 
     fn create_index(&self, statement: &ast::CreateIndex) -> Result<SchemaChange> {

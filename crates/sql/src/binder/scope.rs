@@ -46,6 +46,8 @@ pub(crate) enum Hidden {
     No,
     /// Only with its relation's alias.
     Merged,
+    /// By its name, but `*` does not stand for it.
+    System,
     /// Not at all.
     Dropped,
 }
@@ -168,7 +170,7 @@ impl Scope {
     pub fn find_in(&self, relation: usize, name: &str, also_merged: bool) -> Option<Found> {
         let source = &self.relations[relation];
         let seen = |column: &&ScopeColumn| match column.hidden {
-            Hidden::No => true,
+            Hidden::No | Hidden::System => true,
             Hidden::Merged => also_merged,
             Hidden::Dropped => false,
         };

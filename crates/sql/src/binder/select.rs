@@ -1,6 +1,7 @@
 //! SELECT and VALUES.
 
 use super::aggregate::{Grouping, check_key};
+use super::expand::expanded;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
 use super::json::Comparing;
@@ -167,6 +168,15 @@ impl Context<'_> {
         let binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
         let mut items = Vec::with_capacity(list.len());
         for entry in list {
+            let (array, alias) = match entry {
+                ast::SelectItem::UnnamedExpr(expr) => (expanded(expr), None),
+                ast::SelectItem::ExprWithAlias { expr, alias } => (expanded(expr), Some(fold(alias))),
+                _ => (None, None),
+            };
+            if let Some(array) = array {
+                items.extend(binder.expanded_items(array, alias.as_deref())?);
+                continue;
+            }
             match entry {
                 ast::SelectItem::UnnamedExpr(expr) => items.push(self.item(&binder, expr, None)?),
                 ast::SelectItem::ExprWithAlias { expr, alias } => {
@@ -571,7 +581,7 @@ fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
         .filter(|(_, column)| match column.hidden {
             Hidden::No => true,
             Hidden::Merged => with_merged,
-            Hidden::Dropped => false,
+            Hidden::System | Hidden::Dropped => false,
         });
     visible
         .map(|(index, column)| Item {

@@ -1,9 +1,12 @@
 //! Typed expressions while they are put together, and the conversions between their types.
 
 use super::{Context, located};
+use crate::client::OutputColumn;
+use crate::planner::SelectParts;
+use crate::system_tables::{ObjectKind, told_type};
 use rubato_base::text_format::parse_text;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Expr, can_cast, cast_expr};
+use rubato_formula::{CastContext, Expr, can_cast, cast_expr, resolve_function};
 use sqlparser::tokenizer::Span;
 
 /// An expression and its type.
@@ -48,6 +51,7 @@ impl Context<'_> {
     /// `typed` as a value of `to`. 42846 if the context does not allow the conversion; a literal's own error if it is not of
     /// the type.
     pub fn coerce(&self, typed: Typed, to: DataType, context: CastContext) -> Result<Expr> {
+        let typed = if to.is_text() { object_name(typed)? } else { typed };
         let from = self.type_of(&typed);
         if from != DataType::Unknown {
             return cast_expr(typed.expr, from, ColumnType::plain(to), context);
@@ -59,6 +63,14 @@ impl Context<'_> {
             }
             Expr::Literal(Value::Text(text)) => located(self, typed.span, self.literal_of(&text, to)),
             other => Ok(other),
+        }
+    }
+
+    /// `typed` for an argument that takes any type: of `to`, or the text that a number of an object is shown as.
+    pub fn coerce_any(&self, typed: Typed, to: DataType) -> Result<Expr> {
+        match ObjectKind::of_type(typed.data_type, typed.modifier) {
+            Some(kind) => name_of_number(kind, typed.expr),
+            None => self.coerce(typed, to, CastContext::Implicit),
         }
     }
 
@@ -84,6 +96,11 @@ impl Context<'_> {
 
     /// `typed` converted as the user asked with a cast.
     pub fn cast(&self, typed: Typed, to: ColumnType) -> Result<Typed> {
+        let typed = if to.data_type.is_text() {
+            object_name(typed)?
+        } else {
+            typed
+        };
         let from = self.type_of(&typed);
         let (expr, from) = if from == DataType::Unknown {
             (self.coerce(typed, to.data_type, CastContext::Explicit)?, to.data_type)
@@ -143,6 +160,51 @@ impl Context<'_> {
             )),
             data_type => Ok(Typed { data_type, ..typed }),
         }
+    }
+}
+
+/// A number of an object as its name; anything else as it is.
+fn object_name(typed: Typed) -> Result<Typed> {
+    match ObjectKind::of_type(typed.data_type, typed.modifier) {
+        None => Ok(typed),
+        Some(kind) => Ok(Typed::new(name_of_number(kind, typed.expr)?, DataType::Text)),
+    }
+}
+
+fn name_of_number(kind: ObjectKind, number: Expr) -> Result<Expr> {
+    let resolved = resolve_function(kind.output(), &[DataType::Oid])?;
+    Ok(Expr::Call {
+        function: resolved.function,
+        arguments: vec![number],
+    })
+}
+
+impl Context<'_> {
+    /// Shows the names of objects in a result where there are their numbers. Rows are still ordered by the numbers.
+    pub fn show_names(&self, parts: &mut SelectParts, output: &mut [OutputColumn]) -> Result<()> {
+        for (place, column) in output.iter_mut().enumerate() {
+            column.told_type = told_type(column.data_type, column.modifier);
+            if column.told_type.is_some() && column.data_type == DataType::Text {
+                column.modifier = -1;
+            }
+            let Some(kind) = ObjectKind::of_type(column.data_type, column.modifier) else {
+                continue;
+            };
+            let Some(shown) = parts.projection.get_mut(place) else {
+                continue;
+            };
+            let number = shown.clone();
+            *shown = name_of_number(kind, number.clone())?;
+            column.data_type = DataType::Text;
+            column.modifier = -1;
+            if !parts.distinct && parts.order_by.iter().any(|key| key.column == place) {
+                let hidden = parts.projection.len();
+                parts.projection.push(number);
+                let keys = parts.order_by.iter_mut().filter(|key| key.column == place);
+                keys.for_each(|key| key.column = hidden);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Type names.
 
-use crate::parser::syntax::fold;
+use crate::parser::syntax::{Source, fold, parse_expressions};
+use crate::system_tables::ObjectKind;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use sqlparser::ast;
 
@@ -23,6 +24,18 @@ pub(crate) fn bind_type(name: &ast::DataType) -> Result<ColumnType> {
     match bind_type_name(name)? {
         TypeName::Plain(column_type) => Ok(column_type),
         TypeName::Serial(_) => Err(no_type(&name.to_string().to_ascii_lowercase())),
+    }
+}
+
+/// The type that a text names, as in `'numeric(10,2)'::regtype`. 42704 if there is none.
+pub(crate) fn type_of_text(text: &str) -> Result<ColumnType> {
+    let cast = format!("NULL::{text}");
+    let parsed = parse_expressions(Source::new(&cast)).map_err(|_| no_type(text))?;
+    match parsed.as_slice() {
+        [ast::Expr::Cast { expr, data_type, .. }] if matches!(**expr, ast::Expr::Value(_)) => {
+            bind_type(data_type).map_err(|error| error.with_position(None))
+        }
+        _ => Err(no_type(text)),
     }
 }
 
@@ -56,7 +69,7 @@ pub(crate) fn bind_type_name(name: &ast::DataType) -> Result<TypeName> {
         Ast::Timestamp(precision, _) => time(DataType::Timestamp, *precision),
         Ast::Interval { .. } => plain(DataType::Interval),
         Ast::Uuid => plain(DataType::Uuid),
-        Ast::Regclass => plain(DataType::Oid),
+        Ast::Regclass => Ok(TypeName::Plain(ObjectKind::Relation.column_type())),
         Ast::Custom(name, modifiers) => custom(name, modifiers),
         Ast::Array(element) => array(element).map(TypeName::Plain),
         Ast::JSON => plain(DataType::Json),
@@ -88,7 +101,7 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "timestamptz" => DataType::TimestampTz,
         "interval" => DataType::Interval,
         "uuid" => DataType::Uuid,
-        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" => DataType::Oid,
+        "oid" | "xid" | "cid" => DataType::Oid,
         "name" => DataType::Name,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
@@ -98,7 +111,10 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "serial" | "serial4" => return Some(TypeName::Serial(DataType::Int4)),
         "bigserial" | "serial8" => return Some(TypeName::Serial(DataType::Int8)),
         "smallserial" | "serial2" => return Some(TypeName::Serial(DataType::Int2)),
-        _ => return array_by_name(name),
+        _ => {
+            let number = ObjectKind::of_type_name(name).map(|kind| TypeName::Plain(kind.column_type()));
+            return number.or_else(|| array_by_name(name));
+        }
     };
     Some(TypeName::Plain(ColumnType::plain(data_type)))
 }

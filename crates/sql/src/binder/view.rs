@@ -216,7 +216,7 @@ fn named_columns(scope: &Scope, alias: Option<&str>) -> Vec<ast::SelectItem> {
             let is_seen = match column.hidden {
                 Hidden::No => true,
                 Hidden::Merged => alias.is_some(),
-                Hidden::Dropped => false,
+                Hidden::System | Hidden::Dropped => false,
             };
             if is_seen {
                 let quoted = |name: &str| ast::Ident::with_quote('"', name);

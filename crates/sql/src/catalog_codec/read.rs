@@ -29,6 +29,10 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
             catalog.views.insert(view.name.clone(), Arc::new(view));
         }
     }
+    if format >= Format::Comments {
+        let comment = |reader: &mut ByteReader<'_>| Ok(((reader.u32()?, reader.u32()?), text(reader)?));
+        catalog.comments.extend(list(reader, comment)?);
+    }
     check_references(&catalog)?;
     Ok(catalog)
 }
@@ -207,7 +211,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     }
     let deferral = match format {
         Format::First => Deferral::Never,
-        Format::Deferrals | Format::Views => deferral(reader)?,
+        Format::Deferrals | Format::Views | Format::Comments => deferral(reader)?,
     };
     if deferral.is_deferrable() && flags != 2 {
         return Err(damaged("an index is unique and deferrable at once"));
@@ -263,7 +267,7 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
         on_update: action(reader)?,
         deferral: match format {
             Format::First => Deferral::Never,
-            Format::Deferrals | Format::Views => deferral(reader)?,
+            Format::Deferrals | Format::Views | Format::Comments => deferral(reader)?,
         },
     })
 }

@@ -10,6 +10,11 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     list(out, catalog.tables.values(), |out, own| table(own, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
     list(out, catalog.views.values(), |out, own| view(own, out));
+    list(out, catalog.comments.iter(), |out, ((relation, column), comment)| {
+        out.extend_from_slice(&relation.to_le_bytes());
+        out.extend_from_slice(&column.to_le_bytes());
+        text(out, comment);
+    });
 }
 
 fn view(view: &View, out: &mut Vec<u8>) {

@@ -3,6 +3,7 @@
 mod computed;
 mod hashing;
 mod queries;
+mod system;
 
 use super::batch::Batch;
 use super::generated::{FunctionRows, Generated, generate};
@@ -20,6 +21,7 @@ use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
+use system::{SystemReading, read_system};
 
 pub(crate) use queries::read_query;
 
@@ -66,6 +68,7 @@ pub(crate) struct StepState {
     nested: Option<Nested>,
     computing: Option<Box<Computing>>,
     lateral: Option<Box<LateralRun>>,
+    system: Option<Box<SystemReading>>,
 }
 
 /// Where the reading for one outer tuple stands.
@@ -238,6 +241,7 @@ pub(crate) fn read_step(
             outer,
             arguments,
         } => return read_lateral(step, (query, outer, arguments), state, want, context, output),
+        Relation::System(name) => return read_system(step, name, state, want, context, output),
         _ => {}
     }
     let is_start = matches!(state.position, Position::Start);

@@ -1,4 +1,4 @@
-//! Rows that no table holds: lists of values, the system tables, and those of functions, which are made row by row as they are read.
+//! Rows that no table holds: lists of values, and those of functions, which are made row by row as they are read.
 
 use super::{ExecutionContext, Held};
 use crate::plan::{Relation, RowsFrom, Step};
@@ -17,24 +17,16 @@ pub(super) enum Generated {
 pub(super) fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Result<Generated> {
     let value = |expr: &rubato_formula::Expr| expr.evaluate(outer, context.evaluation);
     Ok(match &step.relation {
-        Relation::Table(_) | Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
-            Generated::Rows(Vec::new())
-        }
+        Relation::Table(_)
+        | Relation::Query(_)
+        | Relation::Lateral { .. }
+        | Relation::Computed(_)
+        | Relation::System(_) => Generated::Rows(Vec::new()),
         Relation::Values(rows) => {
             let rows = rows.iter().map(|row| row.iter().map(value).collect());
             Generated::Rows(rows.collect::<Result<_>>()?)
         }
         Relation::Functions(functions) => Generated::Functions(FunctionRows::new(functions, outer, context)?),
-        Relation::System(name) => {
-            let now_us = context.evaluation.statement_time_us;
-            Generated::Rows(crate::system_tables::rows(
-                name,
-                context.catalog,
-                context.database,
-                context.insight,
-                now_us,
-            )?)
-        }
     })
 }
 

@@ -104,7 +104,7 @@ fn column_name(relation: &Relation, column: usize) -> String {
         Relation::System(name) => {
             let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));
             let found = crate::system_tables::find(Some(schema), short).and_then(|table| table.columns.get(column));
-            found.map_or_else(|| format!("column{}", column + 1), |(name, _)| (*name).to_owned())
+            found.map_or_else(|| format!("column{}", column + 1), |column| column.name.to_owned())
         }
         Relation::Values(_) => format!("column{}", column + 1),
         Relation::Functions(functions) if functions.calls.len() == 1 && column == 0 => functions.names(),

@@ -79,6 +79,9 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
             syntax => Ok(syntax),
         };
     }
+    if first.is(source.text, "comment") {
+        return comment(Cursor::new(source)?);
+    }
     let word = first.text(source.text).to_ascii_lowercase();
     let Some((_, parse)) = STATEMENTS.iter().find(|(keyword, _)| *keyword == word) else {
         return Ok(None);
@@ -91,7 +94,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
 
 type ParseUtility = fn(&mut Cursor<'_>) -> Result<Syntax>;
 
-const STATEMENTS: [(&str, ParseUtility); 33] = [
+const STATEMENTS: [(&str, ParseUtility); 32] = [
     ("begin", begin),
     ("start", start),
     ("commit", commit),
@@ -116,7 +119,6 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("checkpoint", |cursor| done(cursor, Utility::Checkpoint)),
     ("cluster", |cursor| maintenance(cursor, "CLUSTER")),
     ("reindex", |cursor| maintenance(cursor, "REINDEX")),
-    ("comment", |cursor| maintenance(cursor, "COMMENT")),
     ("unlisten", unlisten),
     ("listen", listen),
     ("notify", notify),
@@ -140,6 +142,16 @@ fn refuse(_: &mut Cursor<'_>, what: &str) -> Result<Syntax> {
 fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
     while cursor.advance().is_some() {}
     Ok(Syntax::Done(Box::new(Utility::Maintenance { tag })))
+}
+
+/// Comments on relations and columns are kept, which the grammar reads; there is nothing else that could be shown with its own.
+fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.advance();
+    let is_kept = cursor.accept("on") && cursor.accept_any(&["table", "column", "view", "sequence"]).is_some();
+    if is_kept {
+        return Ok(None);
+    }
+    maintenance(&mut cursor, "COMMENT").map(Some)
 }
 
 fn listen(cursor: &mut Cursor<'_>) -> Result<Syntax> {

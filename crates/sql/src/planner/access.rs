@@ -7,7 +7,7 @@ use super::ranges;
 use crate::catalog::Table;
 use crate::plan::{Access, Bounds, ElementsAccess, JoinKind, KeyPart, Relation};
 use rubato_base::Value;
-use rubato_formula::Expr;
+use rubato_formula::{Comparison, Expr};
 
 /// Rows that a table is taken to have: only the order of costs matters.
 pub(super) const TABLE_ROWS: f64 = 100_000.0;
@@ -17,6 +17,8 @@ pub(super) const EQUAL_SHARE: f64 = 0.01;
 pub(super) const RANGE_SHARE: [f64; 3] = [1.0, 0.3, 0.1];
 /// What a row found by a secondary index costs more than one found by the primary key.
 pub(super) const INDEX_FACTOR: f64 = 1.2;
+/// Rows that a system table, or what is not known, is taken to have.
+const SYSTEM_ROWS: f64 = 1000.0;
 /// Elements that an array is taken to have.
 const ELEMENTS: f64 = 10.0;
 /// At most this many keys are looked up one by one.
@@ -59,7 +61,9 @@ impl Terms<'_> {
                 Relation::Values(_) => 10.0,
                 // One row a tuple, but a dear one: rows that a key finds come first, those of a scan later.
                 Relation::Computed(_) => 3.0,
-                _ => 1000.0,
+                // It finds rows by hash where a column is compared with what is known.
+                Relation::System(_) if self.is_compared(relation, placed) => SYSTEM_ROWS * EQUAL_SHARE,
+                _ => SYSTEM_ROWS,
             };
             return vec![Candidate {
                 access: Access::Full { reverse: false },
@@ -101,6 +105,30 @@ impl Terms<'_> {
         }
         candidates.extend(branches.iter().filter_map(|or| union_candidate(table, &facts, or)));
         candidates
+    }
+}
+
+impl Terms<'_> {
+    /// Whether a column of a relation is compared with what is known when `placed` are bound.
+    fn is_compared(&self, relation: usize, placed: &[usize]) -> bool {
+        let own = &self.query.relations[relation];
+        let terms = if own.join == JoinKind::Left {
+            &own.on
+        } else {
+            self.shared
+        };
+        let is_own = |expr: &Expr| matches!(expr, Expr::Column(global) if self.query.relation_of(*global) == relation);
+        let is_known = |expr: &Expr| {
+            let mut known = true;
+            expr.for_each_column(&mut |global| known &= placed.contains(&self.query.relation_of(global)));
+            known
+        };
+        terms.iter().any(|term| match term {
+            Expr::Compare(Comparison::Equal, left, right) => {
+                (is_own(left) && is_known(right)) || (is_own(right) && is_known(left))
+            }
+            _ => false,
+        })
     }
 }
 

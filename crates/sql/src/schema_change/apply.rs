@@ -1,6 +1,7 @@
 //! CREATE, DROP and TRUNCATE.
 
 use super::{Applied, StorageWork};
+use crate::binder::no_relation;
 use crate::catalog::{Catalog, Index, Sequence, Table};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
@@ -17,6 +18,8 @@ pub(super) struct Change {
     pub notices: Vec<Error>,
     /// Tables whose definition changed.
     pub touched: BTreeSet<String>,
+    /// Whether comments changed.
+    pub commented: bool,
     /// Columns that have another type, and whether their values have changed.
     pub retyped: Vec<(usize, bool)>,
 }
@@ -29,6 +32,7 @@ impl Change {
             notices: Vec::new(),
             touched: BTreeSet::new(),
             retyped: Vec::new(),
+            commented: false,
         }
     }
 
@@ -61,6 +65,14 @@ impl Change {
             } => {
                 self.drop_views(names, *if_exists, *cascade)?;
                 "DROP VIEW"
+            }
+            SchemaChange::Comment {
+                relation,
+                column,
+                comment,
+            } => {
+                self.comment(relation, *column, comment.as_deref())?;
+                "COMMENT"
             }
             SchemaChange::CreateIndex {
                 table,
@@ -123,7 +135,8 @@ impl Change {
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
         self.verify_converted_rows();
-        let changed = !self.work.is_empty() || !self.touched.is_empty();
+        let changed = !self.work.is_empty() || !self.touched.is_empty() || self.commented;
+        self.catalog.drop_comments();
         for name in std::mem::take(&mut self.touched) {
             if let Some(table) = self.catalog.tables.get_mut(&name) {
                 Arc::make_mut(table).version += 1;
@@ -136,6 +149,22 @@ impl Change {
             notices: self.notices,
             tag,
         })
+    }
+
+    fn comment(&mut self, relation: &str, column: u32, comment: Option<&str>) -> Result<()> {
+        let catalog = &self.catalog;
+        let table = catalog.tables.get(relation).map(|table| table.oid);
+        let view = || catalog.views.get(relation).map(|view| view.oid);
+        let sequence = || catalog.sequences.get(relation).map(|sequence| sequence.id);
+        let Some(number) = table.or_else(view).or_else(sequence) else {
+            return Err(no_relation(relation));
+        };
+        match comment.filter(|comment| !comment.is_empty()) {
+            Some(comment) => drop(self.catalog.comments.insert((number, column), comment.to_owned())),
+            None => drop(self.catalog.comments.remove(&(number, column))),
+        }
+        self.commented = true;
+        Ok(())
     }
 
     pub fn next_id(&mut self) -> u32 {

@@ -30,6 +30,7 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
             }
         }
     }
+    merge_comments(base, own, &mut merged);
     let names = merged.tables.iter().map(|(name, table)| (table.id, name.clone()));
     merged.table_names = names.collect();
     merged.next_id = merged.next_id.max(own.next_id);
@@ -65,6 +66,20 @@ fn check_views(
         }
     }
     Ok(())
+}
+
+/// What both have said of the same thing is what was said last.
+fn merge_comments(base: &Catalog, own: &Catalog, merged: &mut Catalog) {
+    for place in base.comments.keys().chain(own.comments.keys()) {
+        let said = own.comments.get(place);
+        if said != base.comments.get(place) {
+            match said {
+                Some(comment) => drop(merged.comments.insert(*place, comment.clone())),
+                None => drop(merged.comments.remove(place)),
+            }
+        }
+    }
+    merged.drop_comments();
 }
 
 fn changed<T>(before: &BTreeMap<String, Arc<T>>, after: &BTreeMap<String, Arc<T>>) -> Vec<String> {

@@ -6,6 +6,7 @@ use crate::binder::{name_of_text, no_relation, user_path};
 use crate::catalog::{Catalog, Sequence};
 use crate::channels::ChannelAction;
 use crate::partition::SequenceValues;
+use crate::system_tables::{self, View};
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
@@ -208,6 +209,19 @@ impl Environment for SessionEnvironment<'_> {
         let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
         let signals = self.identity.signals.as_ref();
         Ok(signals.is_some_and(|signals| signals.signal(backend_id, signal)))
+    }
+
+    fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
+        if name == "current_schemas" {
+            let with_implicit = matches!(arguments, [Value::Bool(true)]);
+            return Ok(self.settings.borrow().current_schemas(with_implicit));
+        }
+        let view = View {
+            catalog: self.catalog,
+            database: &self.identity.database,
+            user: &self.identity.user,
+        };
+        system_tables::call(name, arguments, &view)
     }
 
     fn fact(&self, fact: SessionFact) -> Value {

@@ -354,6 +354,7 @@ pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalo
         SchemaChange::DropIndex { .. }
         | SchemaChange::CreateTable { .. }
         | SchemaChange::CreateView { .. }
+        | SchemaChange::Comment { .. }
         | SchemaChange::DropView { .. }
         | SchemaChange::CreateSequence { .. }
         | SchemaChange::AlterSequence { .. }

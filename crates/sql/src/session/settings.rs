@@ -4,9 +4,9 @@ mod known;
 
 use crate::binder::SearchPath;
 use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
-use rubato_base::Result;
 use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::TextContext;
+use rubato_base::{Array, DataType, Result, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -175,6 +175,19 @@ impl Settings {
                 names.iter().find_map(known)
             }
         }
+    }
+
+    /// The schemas of the search path that there are, if `with_implicit` also the one that is searched in front of them.
+    pub fn current_schemas(&self, with_implicit: bool) -> Value {
+        let path = self.changed.get("search_path").and_then(|path| schemas(path));
+        let path = path.unwrap_or_else(|| vec!["public".to_owned()]);
+        let mut names: Vec<&str> = path.iter().map(String::as_str).collect();
+        names.retain(|name| crate::binder::SCHEMAS.contains(name));
+        if with_implicit && !names.contains(&"pg_catalog") {
+            names.insert(0, "pg_catalog");
+        }
+        let items = names.into_iter().map(Value::text).collect();
+        Value::Array(Arc::new(Array::new(DataType::Name, items)))
     }
 
     /// What the search path comes to.

@@ -1,29 +1,118 @@
-//! Definitions as text.
+//! Definitions as text: what `pg_get_indexdef` and `pg_get_constraintdef` say.
 
-use crate::catalog::{Index, Table};
+use super::View;
+use super::objects::{IndexView, Object, index_at, primary_key};
+use crate::catalog::{Column, Deferral, ForeignKey, ReferentialAction, Table};
+use rubato_base::DataType;
 
 /// The CREATE INDEX statement that would make an index.
-pub(super) fn index_definition(table: &Table, index: &Index) -> String {
-    let unique = if index.is_to_be_unique() { "UNIQUE " } else { "" };
-    definition(table, &index.name, unique, &index.columns)
-}
-
-/// The same for a primary key.
-pub(super) fn primary_key_definition(table: &Table) -> String {
-    definition(table, &table.primary_key_name, "UNIQUE ", &table.primary_key)
-}
-
-fn definition(table: &Table, name: &str, unique: &str, columns: &[usize]) -> String {
-    let columns: Vec<String> = columns
-        .iter()
-        .map(|column| quoted(&table.columns[*column].name))
-        .collect();
+pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, with_schema: bool) -> String {
     format!(
-        "CREATE {unique}INDEX {} ON public.{} USING btree ({})",
-        quoted(name),
+        "CREATE {}INDEX {} ON {}{} USING btree ({})",
+        if index.unique { "UNIQUE " } else { "" },
+        quoted(index.name),
+        if with_schema { "public." } else { "" },
         quoted(&table.name),
-        columns.join(", ")
+        column_list(table, index.columns)
     )
+}
+
+fn column_list(table: &Table, columns: &[usize]) -> String {
+    let names = columns.iter().map(|column| quoted(&table.columns[*column].name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The definition of an index by its number, or of one of its columns (counted from 1) alone.
+pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_schema: bool) -> Option<String> {
+    let (table, index) = match view.object(number)? {
+        Object::PrimaryKey(table) => (table, primary_key(table)?),
+        Object::Index(table, place) => (table, index_at(table, *place)?),
+        _ => return None,
+    };
+    if column == 0 {
+        return Some(index_definition(table, &index, with_schema));
+    }
+    let place = usize::try_from(column - 1).ok();
+    let place = place.and_then(|place| index.columns.get(place));
+    Some(place.map_or(String::new(), |column| quoted(&table.columns[*column].name)))
+}
+
+/// The definition of a constraint by its number, as it stands in CREATE TABLE.
+pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -> Option<String> {
+    Some(match view.object(number)? {
+        Object::PrimaryKey(table) => format!("PRIMARY KEY ({})", column_list(table, &table.primary_key)),
+        Object::Index(table, place) => {
+            let index = index_at(table, *place).filter(|index| index.constraint)?;
+            format!(
+                "UNIQUE ({}){}",
+                column_list(table, index.columns),
+                when_checked(index.deferral)
+            )
+        }
+        Object::Check(table, place) => {
+            let check = table.checks.get(*place)?;
+            if pretty {
+                format!("CHECK ({})", check.text)
+            } else {
+                format!("CHECK (({}))", check.text)
+            }
+        }
+        Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
+        Object::Table(_) | Object::Sequence(_) | Object::View(_) => return None,
+    })
+}
+
+fn foreign_key(view: &View<'_>, table: &Table, key: &ForeignKey) -> String {
+    let referred = view.catalog.tables.get(&key.referenced_table);
+    let columns = referred.map_or(String::new(), |referred| column_list(referred, &key.referenced_columns));
+    format!(
+        "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
+        column_list(table, &key.columns),
+        quoted(&key.referenced_table),
+        action(" ON UPDATE", key.on_update),
+        action(" ON DELETE", key.on_delete),
+        when_checked(key.deferral)
+    )
+}
+
+fn action(event: &str, action: ReferentialAction) -> String {
+    match action {
+        ReferentialAction::Refuse => String::new(),
+        ReferentialAction::Restrict => format!("{event} RESTRICT"),
+        ReferentialAction::Cascade => format!("{event} CASCADE"),
+        ReferentialAction::SetNull => format!("{event} SET NULL"),
+        ReferentialAction::SetDefault => format!("{event} SET DEFAULT"),
+    }
+}
+
+fn when_checked(deferral: Deferral) -> &'static str {
+    match deferral {
+        Deferral::Never => "",
+        Deferral::Immediate => " DEFERRABLE",
+        Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+    }
+}
+
+/// The default of a column as PostgreSQL shows it: of a literal the type is named. An identity column has none.
+pub(super) fn shown_default(column: &Column) -> Option<String> {
+    let text = column
+        .default_text
+        .as_ref()
+        .filter(|_| column.identity_always.is_none())?;
+    let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let is_literal = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
+    let is_negative = text
+        .strip_prefix('-')
+        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+    let data_type = match column.column_type.data_type {
+        DataType::Char => "bpchar",
+        other => other.name(),
+    };
+    Some(match (is_literal, is_negative) {
+        (true, _) => format!("{text}::{data_type}"),
+        (_, true) => format!("'{text}'::{data_type}"),
+        _ => text.clone(),
+    })
 }
 
 /// A name as it must be written.

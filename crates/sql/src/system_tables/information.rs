@@ -1,256 +1,483 @@
 //! `information_schema`.
 
-use super::{SystemTable, text};
-use crate::catalog::{Catalog, Column, Deferral, Table};
-use DataType::{Int4, Text};
-use rubato_base::{ColumnType, DataType, Value};
+use super::classes::sequence_type;
+use super::columns::type_facts;
+use super::constraints::check_columns;
+use super::objects::{IndexView, referred_index, table_indexes};
+use super::{PUBLIC, Source, View, int4, no_others, none_of_table, registry, text};
+use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Sequence, Table};
+use rubato_base::{ColumnType, Value};
 
-/// What `table_catalog` and its kin say.
-const DATABASE: &str = "rubato";
-
-pub(super) static TABLES: &[SystemTable] = &[
-    SystemTable {
+pub(super) static SOURCES: &[Source] = &[
+    Source {
+        name: "information_schema.information_schema_catalog_name",
+        columns: &["catalog_name"],
+        of_table: none_of_table,
+        others: |view| vec![vec![text(view.database)]],
+    },
+    Source {
         name: "information_schema.schemata",
-        oid: 13_001,
-        columns: &[("catalog_name", Text), ("schema_name", Text), ("schema_owner", Text)],
-        rows: |_| {
-            ["pg_catalog", "public", "information_schema"]
-                .map(|schema| vec![text(DATABASE), text(schema), text("rubato")])
+        columns: &["catalog_name", "schema_name", "schema_owner"],
+        of_table: none_of_table,
+        others: |view| {
+            let schemas = ["information_schema", "pg_catalog", "public", "rubato"];
+            schemas
+                .map(|schema| vec![text(view.database), text(schema), text(view.user)])
                 .to_vec()
         },
     },
-    SystemTable {
+    Source {
         name: "information_schema.tables",
-        oid: 13_002,
         columns: &[
-            ("table_catalog", Text),
-            ("table_schema", Text),
-            ("table_name", Text),
-            ("table_type", Text),
-            ("is_insertable_into", Text),
-            ("is_typed", Text),
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "table_type",
+            "is_insertable_into",
+            "is_typed",
         ],
-        rows: table_rows,
+        of_table: |view, table| vec![table_row(view, "public", &table.name, "BASE TABLE", true)],
+        others: |view| {
+            let kind = |is_view: bool| if is_view { "VIEW" } else { "BASE TABLE" };
+            let row = |table: &super::SystemTable| {
+                table_row(view, table.schema, table.short_name(), kind(table.is_view), false)
+            };
+            let views = view.catalog.views.values();
+            let views = views.map(|own| table_row(view, "public", &own.name, "VIEW", false));
+            views.chain(registry::tables().map(row)).collect()
+        },
     },
-    SystemTable {
-        name: "information_schema.columns",
-        oid: 13_003,
+    Source {
+        name: "information_schema.views",
         columns: &[
-            ("table_catalog", Text),
-            ("table_schema", Text),
-            ("table_name", Text),
-            ("column_name", Text),
-            ("ordinal_position", Int4),
-            ("column_default", Text),
-            ("is_nullable", Text),
-            ("data_type", Text),
-            ("character_maximum_length", Int4),
-            ("numeric_precision", Int4),
-            ("numeric_scale", Int4),
-            ("datetime_precision", Int4),
-            ("udt_name", Text),
-            ("is_identity", Text),
-            ("identity_generation", Text),
-            ("is_generated", Text),
-            ("is_updatable", Text),
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "view_definition",
+            "check_option",
+            "is_updatable",
+            "is_insertable_into",
+            "is_trigger_updatable",
+            "is_trigger_deletable",
+            "is_trigger_insertable_into",
         ],
-        rows: column_rows,
+        of_table: none_of_table,
+        others: |view| {
+            let row = |own: &std::sync::Arc<crate::catalog::View>| {
+                let definition = [text(&format!(" {};", own.query)), text("NONE")];
+                let answers = std::iter::repeat_n(yes_or_no(false), 5);
+                in_public(view, &own.name)
+                    .into_iter()
+                    .chain(definition)
+                    .chain(answers)
+                    .collect()
+            };
+            view.catalog.views.values().map(row).collect()
+        },
     },
-    SystemTable {
+    Source {
         name: "information_schema.table_constraints",
-        oid: 13_004,
         columns: &[
-            ("constraint_catalog", Text),
-            ("constraint_schema", Text),
-            ("constraint_name", Text),
-            ("table_catalog", Text),
-            ("table_schema", Text),
-            ("table_name", Text),
-            ("constraint_type", Text),
-            ("is_deferrable", Text),
-            ("initially_deferred", Text),
-            ("enforced", Text),
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "constraint_type",
+            "is_deferrable",
+            "initially_deferred",
+            "enforced",
+            "nulls_distinct",
         ],
-        rows: constraint_rows,
+        of_table: table_constraints,
+        others: no_others,
     },
-    SystemTable {
+    Source {
         name: "information_schema.key_column_usage",
-        oid: 13_005,
         columns: &[
-            ("constraint_catalog", Text),
-            ("constraint_schema", Text),
-            ("constraint_name", Text),
-            ("table_schema", Text),
-            ("table_name", Text),
-            ("column_name", Text),
-            ("ordinal_position", Int4),
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "position_in_unique_constraint",
         ],
-        rows: key_rows,
+        of_table: key_columns,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.constraint_column_usage",
+        columns: USAGE_COLUMNS,
+        of_table: used_columns,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.constraint_table_usage",
+        columns: &[
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+        ],
+        of_table: used_tables,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.referential_constraints",
+        columns: &[
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "unique_constraint_catalog",
+            "unique_constraint_schema",
+            "unique_constraint_name",
+            "match_option",
+            "update_rule",
+            "delete_rule",
+        ],
+        of_table: referential_constraints,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.check_constraints",
+        columns: &[
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "check_clause",
+        ],
+        of_table: |view, table| {
+            let checks = checks(table).into_iter();
+            checks
+                .map(|check| {
+                    in_public(view, &check.name)
+                        .into_iter()
+                        .chain([text(&check.clause)])
+                        .collect()
+                })
+                .collect()
+        },
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.sequences",
+        columns: &[
+            "sequence_catalog",
+            "sequence_schema",
+            "sequence_name",
+            "data_type",
+            "numeric_precision",
+            "numeric_precision_radix",
+            "numeric_scale",
+            "start_value",
+            "minimum_value",
+            "maximum_value",
+            "increment",
+            "cycle_option",
+        ],
+        of_table: none_of_table,
+        others: sequences,
+    },
+    Source {
+        name: "information_schema.table_privileges",
+        columns: PRIVILEGE_COLUMNS,
+        of_table: privileges,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.role_table_grants",
+        columns: PRIVILEGE_COLUMNS,
+        of_table: privileges,
+        others: no_others,
+    },
+    Source {
+        name: "information_schema.enabled_roles",
+        columns: &["role_name"],
+        of_table: none_of_table,
+        others: |view| vec![vec![text(view.user)]],
+    },
+    Source {
+        name: "information_schema.character_sets",
+        columns: &[
+            "character_set_name",
+            "character_repertoire",
+            "form_of_use",
+            "default_collate_catalog",
+            "default_collate_schema",
+            "default_collate_name",
+        ],
+        of_table: none_of_table,
+        others: |view| {
+            let row = ["UTF8", "UCS", "UTF8", view.database, "pg_catalog", "C"];
+            vec![row.map(text).to_vec()]
+        },
     },
 ];
 
-fn table_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
-    let row = |schema: &str, name: &str, kind: &str, insertable: &str| {
-        vec![
-            text(DATABASE),
-            text(schema),
-            text(name),
-            text(kind),
-            text(insertable),
-            text("NO"),
-        ]
-    };
-    let users = catalog
-        .tables
-        .keys()
-        .map(|name| row("public", name, "BASE TABLE", "YES"));
-    users
-        .chain(super::tables().map(|table| row(table.schema(), table.short_name(), "VIEW", "NO")))
-        .collect()
-}
+const USAGE_COLUMNS: &[&str] = &[
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "column_name",
+    "constraint_catalog",
+    "constraint_schema",
+    "constraint_name",
+];
 
-fn number(value: Option<i64>) -> Value {
-    value.map_or(Value::Null, |value| {
-        Value::Int4(i32::try_from(value).unwrap_or(i32::MAX))
-    })
-}
+const PRIVILEGE_COLUMNS: &[&str] = &[
+    "grantor",
+    "grantee",
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "privilege_type",
+    "is_grantable",
+    "with_hierarchy",
+];
 
-fn column_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
-    let visible = |table: &Table| {
-        let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
-        columns
-            .map(|(place, column)| column_row(&table.name, place, column))
-            .collect::<Vec<_>>()
-    };
-    catalog.tables.values().flat_map(|table| visible(table)).collect()
-}
-
-fn column_row(table: &str, place: usize, column: &Column) -> Vec<Value> {
-    let ColumnType { data_type, modifier } = column.column_type;
-    let length = match data_type {
-        DataType::Char | DataType::Varchar => ColumnType::character_length(modifier).map(|length| length as i64),
-        _ => None,
-    };
-    let (precision, scale) = match data_type {
-        DataType::Int2 => (Some(16), Some(0)),
-        DataType::Int4 => (Some(32), Some(0)),
-        DataType::Int8 => (Some(64), Some(0)),
-        DataType::Float4 => (Some(24), None),
-        DataType::Float8 => (Some(53), None),
-        DataType::Numeric => match ColumnType::numeric_precision_scale(modifier) {
-            Some((precision, scale)) => (Some(i64::from(precision)), Some(i64::from(scale))),
-            None => (None, None),
-        },
-        _ => (None, None),
-    };
-    let digits = match data_type {
-        DataType::Date => Some(0),
-        DataType::Time | DataType::Timestamp | DataType::TimestampTz => {
-            Some(if modifier < 0 { 6 } else { i64::from(modifier) })
-        }
-        DataType::Interval => Some(6),
-        _ => None,
-    };
-    let generation = match column.identity_always {
-        Some(true) => text("ALWAYS"),
-        Some(false) => text("BY DEFAULT"),
-        None => Value::Null,
-    };
-    let default = column
-        .default_text
-        .as_ref()
-        .filter(|_| column.identity_always.is_none());
-    vec![
-        text(DATABASE),
-        text("public"),
-        text(table),
-        text(&column.name),
-        number(Some(place as i64 + 1)),
-        default.map_or(Value::Null, |default| text(default)),
-        text(if column.not_null { "NO" } else { "YES" }),
-        text(data_type.name()),
-        number(length),
-        number(precision),
-        number(scale),
-        number(digits),
-        text(data_type.name()),
-        text(if column.identity_always.is_some() { "YES" } else { "NO" }),
-        generation,
-        text("NEVER"),
-        text("YES"),
-    ]
-}
-
-/// Name, kind and columns of each constraint, and when it is checked.
-fn constraints(table: &Table) -> Vec<(&str, &'static str, &[usize], Deferral)> {
-    let mut list: Vec<(&str, &str, &[usize], Deferral)> = Vec::new();
-    if !table.primary_key.is_empty() {
-        let name = &table.primary_key_name;
-        list.push((name, "PRIMARY KEY", &table.primary_key, Deferral::Never));
-    }
-    list.extend(
-        table
-            .indexes
-            .iter()
-            .filter(|index| index.constraint)
-            .map(|i| (i.name.as_str(), "UNIQUE", &*i.columns, i.deferral)),
-    );
-    list.extend(
-        table
-            .foreign_keys
-            .iter()
-            .map(|key| (key.name.as_str(), "FOREIGN KEY", &*key.columns, key.deferral)),
-    );
-    list.extend(
-        table
-            .checks
-            .iter()
-            .map(|check| (check.name.as_str(), "CHECK", &[] as &[usize], Deferral::Never)),
-    );
-    list
-}
-
-fn yes_or_no(is_so: bool) -> Value {
+pub(super) fn yes_or_no(is_so: bool) -> Value {
     text(if is_so { "YES" } else { "NO" })
 }
 
-fn constraint_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
+pub(super) fn number(value: Option<i64>) -> Value {
+    value.map_or(Value::Null, int4)
+}
+
+/// Catalog, schema and name of something of the users'.
+fn in_public(view: &View<'_>, name: &str) -> [Value; 3] {
+    [text(view.database), text("public"), text(name)]
+}
+
+fn table_row(view: &View<'_>, schema: &str, name: &str, kind: &str, is_insertable: bool) -> Vec<Value> {
+    vec![
+        text(view.database),
+        text(schema),
+        text(name),
+        text(kind),
+        yes_or_no(is_insertable),
+        yes_or_no(false),
+    ]
+}
+
+/// A CHECK constraint, also one that a NOT NULL amounts to.
+struct CheckView {
+    name: String,
+    clause: String,
+    columns: Vec<usize>,
+    is_not_null: bool,
+}
+
+fn checks(table: &Table) -> Vec<CheckView> {
+    let own = table.checks.iter().map(|check| CheckView {
+        name: check.name.clone(),
+        clause: format!("(({}))", check.text),
+        columns: check_columns(check),
+        is_not_null: false,
+    });
+    let columns = table.columns.iter().enumerate();
+    let not_null = columns
+        .filter(|(_, column)| column.not_null && !column.dropped)
+        .map(|(place, column)| CheckView {
+            name: format!("{PUBLIC}_{}_{}_not_null", table.oid, place + 1),
+            clause: format!("{} IS NOT NULL", column.name),
+            columns: vec![place],
+            is_not_null: true,
+        });
+    own.chain(not_null).collect()
+}
+
+/// The primary key and the unique constraints.
+fn keys(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
+    table_indexes(table).filter(|index| index.constraint)
+}
+
+fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |name: &str, kind: &str, deferral: Deferral| {
+        let mut row = in_public(view, name).to_vec();
+        row.extend(in_public(view, &table.name));
+        row.extend([
+            text(kind),
+            yes_or_no(deferral.is_deferrable()),
+            yes_or_no(deferral.is_initially_deferred()),
+            yes_or_no(true),
+            if kind == "UNIQUE" { yes_or_no(true) } else { Value::Null },
+        ]);
+        row
+    };
+    let kind = |index: &IndexView<'_>| if index.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
+    let mut rows: Vec<Vec<Value>> = keys(table)
+        .map(|index| row(index.name, kind(&index), index.deferral))
+        .collect();
+    rows.extend(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| row(&key.name, "FOREIGN KEY", key.deferral)),
+    );
+    rows.extend(
+        checks(table)
+            .iter()
+            .map(|check| row(&check.name, "CHECK", Deferral::Never)),
+    );
+    rows
+}
+
+fn key_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |name: &str, (place, column): (usize, &usize), position: Option<i64>| {
+        let mut row = in_public(view, name).to_vec();
+        row.extend(in_public(view, &table.name));
+        row.extend([
+            text(&table.columns[*column].name),
+            int4(place as i64 + 1),
+            number(position),
+        ]);
+        row
+    };
     let mut rows = Vec::new();
-    for table in catalog.tables.values() {
-        for (name, kind, _, deferral) in constraints(table) {
-            rows.push(vec![
-                text(DATABASE),
-                text("public"),
-                text(name),
-                text(DATABASE),
-                text("public"),
-                text(&table.name),
-                text(kind),
-                yes_or_no(deferral.is_deferrable()),
-                yes_or_no(deferral.is_initially_deferred()),
-                yes_or_no(true),
-            ]);
+    for index in keys(table) {
+        rows.extend(
+            index
+                .columns
+                .iter()
+                .enumerate()
+                .map(|column| row(index.name, column, None)),
+        );
+    }
+    for key in &table.foreign_keys {
+        for (place, column) in key.columns.iter().enumerate() {
+            let position = referred_position(view, key, place);
+            rows.push(row(&key.name, (place, column), position));
         }
     }
     rows
 }
 
-fn key_rows(catalog: &Catalog) -> Vec<Vec<Value>> {
+/// Where the column that a foreign key's column refers to stands in the key that it refers to.
+fn referred_position(view: &View<'_>, key: &ForeignKey, place: usize) -> Option<i64> {
+    let index = referred_key(view, key)?;
+    let wanted = key.referenced_columns.get(place)?;
+    index
+        .columns
+        .iter()
+        .position(|column| column == wanted)
+        .map(|place| place as i64 + 1)
+}
+
+fn referred_key<'a>(view: &View<'a>, key: &ForeignKey) -> Option<IndexView<'a>> {
+    let referred = view.catalog.tables.get(&key.referenced_table)?;
+    let number = referred_index(referred, &key.referenced_columns);
+    table_indexes(referred).find(|index| index.oid == number)
+}
+
+/// For each constraint the columns, of its own table or another, that it speaks of.
+fn used_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |of: &Table, column: usize, constraint: &str| {
+        let mut row = in_public(view, &of.name).to_vec();
+        row.push(text(&of.columns[column].name));
+        row.extend(in_public(view, constraint));
+        row
+    };
     let mut rows = Vec::new();
-    for table in catalog.tables.values() {
-        for (name, _, columns, _) in constraints(table) {
-            for (place, column) in columns.iter().enumerate() {
-                rows.push(vec![
-                    text(DATABASE),
-                    text("public"),
-                    text(name),
-                    text("public"),
-                    text(&table.name),
-                    text(&table.columns[*column].name),
-                    number(Some(place as i64 + 1)),
-                ]);
-            }
+    for index in keys(table) {
+        rows.extend(index.columns.iter().map(|column| row(table, *column, index.name)));
+    }
+    for check in checks(table).iter().filter(|check| !check.is_not_null) {
+        rows.extend(check.columns.iter().map(|column| row(table, *column, &check.name)));
+    }
+    for key in &table.foreign_keys {
+        if let Some(referred) = view.catalog.tables.get(&key.referenced_table) {
+            rows.extend(
+                key.referenced_columns
+                    .iter()
+                    .map(|column| row(referred, *column, &key.name)),
+            );
         }
     }
     rows
+}
+
+fn used_tables(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |of: &str, constraint: &str| [in_public(view, of), in_public(view, constraint)].concat();
+    let own = keys(table).map(|index| row(&table.name, index.name));
+    own.chain(
+        table
+            .foreign_keys
+            .iter()
+            .map(|key| row(&key.referenced_table, &key.name)),
+    )
+    .collect()
+}
+
+fn rule(action: ReferentialAction) -> Value {
+    text(match action {
+        ReferentialAction::Refuse => "NO ACTION",
+        ReferentialAction::Restrict => "RESTRICT",
+        ReferentialAction::Cascade => "CASCADE",
+        ReferentialAction::SetNull => "SET NULL",
+        ReferentialAction::SetDefault => "SET DEFAULT",
+    })
+}
+
+fn referential_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |key: &ForeignKey| {
+        let mut row = in_public(view, &key.name).to_vec();
+        match referred_key(view, key).filter(|index| index.constraint) {
+            Some(index) => row.extend(in_public(view, index.name)),
+            None => row.extend([Value::Null, Value::Null, Value::Null]),
+        }
+        row.extend([text("NONE"), rule(key.on_update), rule(key.on_delete)]);
+        row
+    };
+    table.foreign_keys.iter().map(row).collect()
+}
+
+/// The sequences but those of identity columns.
+fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+    let is_identity = |sequence: &Sequence| {
+        let owner = sequence.owned_by.as_ref();
+        let column = owner.and_then(|(table, column)| view.catalog.tables.get(table)?.columns.get(*column));
+        column.is_some_and(|column| column.identity_always.is_some())
+    };
+    let row = |sequence: &std::sync::Arc<Sequence>| {
+        let data_type = sequence_type(view, sequence);
+        let facts = type_facts(ColumnType::plain(data_type));
+        let mut row = in_public(view, &sequence.name).to_vec();
+        row.push(text(data_type.name()));
+        row.extend([facts.precision, facts.radix, facts.scale].map(number));
+        let limits = [sequence.start, sequence.minimum, sequence.maximum, sequence.increment];
+        row.extend(limits.map(|limit| text(&limit.to_string())));
+        row.push(yes_or_no(sequence.cycle));
+        row
+    };
+    let shown = view
+        .catalog
+        .sequences
+        .values()
+        .filter(|sequence| !is_identity(sequence));
+    shown.map(row).collect()
+}
+
+fn privileges(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let all = [
+        "INSERT",
+        "SELECT",
+        "UPDATE",
+        "DELETE",
+        "TRUNCATE",
+        "REFERENCES",
+        "TRIGGER",
+    ];
+    let row = |privilege: &str| {
+        let mut row = vec![text(view.user), text(view.user)];
+        row.extend(in_public(view, &table.name));
+        row.extend([text(privilege), yes_or_no(true), yes_or_no(privilege == "SELECT")]);
+        row
+    };
+    all.map(row).to_vec()
 }

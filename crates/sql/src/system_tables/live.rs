@@ -2,9 +2,10 @@
 //!
 //! `docs/contention.md` tells how to read them.
 
-use super::{Live, OWNER, SystemTable, oid, text};
+use super::registry::column;
+use super::{Content, Live, OWNER, SystemTable, oid, text};
 use crate::catalog::Catalog;
-use DataType::{Bool, Float8, Int2, Int4, Int8, Name, Oid, Text, TimestampTz};
+use DataType::{Float8, Int4, Int8, Name, Text};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{ColumnType, DataType, KeyReader, SessionId, TableId, Value};
 use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
@@ -13,33 +14,30 @@ use rubato_stages::StageKind;
 /// The oid of the database `rubato` in `pg_database`.
 const DATABASE: u32 = 16_383;
 
-/// No rows without a database to look into.
-fn nothing(_: &Catalog) -> Vec<Vec<Value>> {
-    Vec::new()
-}
+/// What makes the rows of a view.
+type Rows = fn(&Live<'_>) -> Vec<Vec<Value>>;
 
-/// A view, and what makes its rows.
-type View = (SystemTable, fn(&Live<'_>) -> Vec<Vec<Value>>);
-
-const fn view(
+/// A view of Rubato's own: what PostgreSQL does not have.
+struct OwnView {
     name: &'static str,
     oid: u32,
     columns: &'static [(&'static str, DataType)],
-    rows: fn(&Live<'_>) -> Vec<Vec<Value>>,
-) -> View {
-    let table = SystemTable {
+    rows: Rows,
+}
+
+const fn view(name: &'static str, oid: u32, columns: &'static [(&'static str, DataType)], rows: Rows) -> OwnView {
+    OwnView {
         name,
         oid,
         columns,
-        rows: nothing,
-    };
-    (table, rows)
+        rows,
+    }
 }
 
-static VIEWS: &[View] = &[
+static VIEWS: &[OwnView] = &[
     view(
         "rubato.hot_items",
-        12_100,
+        15_100,
         &[
             ("table_name", Text),
             ("index_name", Text),
@@ -62,7 +60,7 @@ static VIEWS: &[View] = &[
     ),
     view(
         "rubato.waits",
-        12_101,
+        15_101,
         &[
             ("pid", Int4),
             ("usename", Name),
@@ -81,19 +79,19 @@ static VIEWS: &[View] = &[
     ),
     view(
         "rubato.aborts",
-        12_102,
+        15_102,
         &[("reason", Text), ("count", Int8), ("meaning", Text)],
         aborts,
     ),
     view(
         "rubato.statistics",
-        12_103,
+        15_103,
         &[("name", Text), ("value", Int8)],
         statistics,
     ),
     view(
         "rubato.stages",
-        12_104,
+        15_104,
         &[
             ("worker", Int4),
             ("stage", Text),
@@ -108,69 +106,31 @@ static VIEWS: &[View] = &[
         ],
         stages,
     ),
-    view(
-        "pg_catalog.pg_stat_activity",
-        12_105,
-        &[
-            ("datid", Oid),
-            ("datname", Name),
-            ("pid", Int4),
-            ("leader_pid", Int4),
-            ("usesysid", Oid),
-            ("usename", Name),
-            ("application_name", Text),
-            ("client_addr", Text),
-            ("client_hostname", Text),
-            ("client_port", Int4),
-            ("backend_start", TimestampTz),
-            ("xact_start", TimestampTz),
-            ("query_start", TimestampTz),
-            ("state_change", TimestampTz),
-            ("wait_event_type", Text),
-            ("wait_event", Text),
-            ("state", Text),
-            ("backend_xid", Int8),
-            ("backend_xmin", Int8),
-            ("query_id", Int8),
-            ("query", Text),
-            ("backend_type", Text),
-        ],
-        activity,
-    ),
-    view(
-        "pg_catalog.pg_locks",
-        12_106,
-        &[
-            ("locktype", Text),
-            ("database", Oid),
-            ("relation", Oid),
-            ("page", Int4),
-            ("tuple", Int2),
-            ("virtualxid", Text),
-            ("transactionid", Int8),
-            ("classid", Oid),
-            ("objid", Oid),
-            ("objsubid", Int2),
-            ("virtualtransaction", Text),
-            ("pid", Int4),
-            ("mode", Text),
-            ("granted", Bool),
-            ("fastpath", Bool),
-            ("waitstart", TimestampTz),
-        ],
-        locks,
-    ),
 ];
 
-/// The views as tables.
-pub(super) fn tables() -> impl Iterator<Item = &'static SystemTable> {
-    VIEWS.iter().map(|(table, _)| table)
+/// The views that only Rubato has.
+pub(super) fn own_views() -> impl Iterator<Item = SystemTable> {
+    VIEWS.iter().map(|view| {
+        let columns = view.columns.iter();
+        let columns = columns.map(|(name, data_type)| column(name, ColumnType::plain(*data_type), Value::Null));
+        SystemTable {
+            schema: "rubato",
+            name: view.name,
+            oid: view.oid,
+            is_view: true,
+            columns: columns.collect(),
+            content: Content::Live(view.rows),
+        }
+    })
 }
 
-/// The rows of a view; none if there is no view of this name.
-pub(super) fn rows(name: &str, live: &Live<'_>) -> Vec<Vec<Value>> {
-    let view = VIEWS.iter().find(|(table, _)| table.name == name);
-    view.map_or(Vec::new(), |(_, rows)| rows(live))
+/// What makes the rows of a view that PostgreSQL has, too.
+pub(super) fn view_of(name: &str) -> Option<Rows> {
+    match name {
+        "pg_catalog.pg_stat_activity" => Some(activity),
+        "pg_catalog.pg_locks" => Some(locks),
+        _ => None,
+    }
 }
 
 fn count(number: u64) -> Value {

@@ -1,396 +1,435 @@
-//! Types, databases, roles and settings in `pg_catalog`, and the tables that are always empty here.
+//! Types, functions, operators, databases, roles and settings: what does not depend on the tables that there are.
 
-use super::{OWNER, OWNER_NAME, PG_CATALOG, SystemTable, oid, text};
-use crate::catalog::Catalog;
-use DataType::{Bool, Float4, Int2, Int4, Int8, Name, Oid, Text};
+use super::registry::{find, recorded_rows};
+use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, RUBATO, Source, View, none_of_table, oid, text};
 use rubato_base::{DataType, Value};
+use rubato_formula::{Environment, function_exists};
+use std::sync::LazyLock;
 
-fn nothing(_: &Catalog) -> Vec<Vec<Value>> {
-    Vec::new()
+static TYPES: &str = include_str!("recorded/pg_type.tsv");
+static FUNCTIONS: &str = include_str!("recorded/pg_proc.tsv");
+static OPERATORS: &str = include_str!("recorded/pg_operator.tsv");
+static OPERATOR_CLASSES: &str = include_str!("recorded/pg_opclass.tsv");
+static CASTS: &str = include_str!("recorded/pg_cast.tsv");
+static ACCESS_METHODS: &str = include_str!("recorded/pg_am.tsv");
+static COLLATIONS: &str = include_str!("recorded/pg_collation.tsv");
+static LANGUAGES: &str = include_str!("recorded/pg_language.tsv");
+static DESCRIPTIONS: &str = include_str!("recorded/pg_description.tsv");
+static SETTINGS: &str = include_str!("recorded/pg_settings.tsv");
+
+/// A source whose rows were recorded, as far as `$wanted` says so of their fields.
+macro_rules! recorded {
+    ($name:literal, $short:literal, $text:ident, [$($column:literal),* $(,)?], $wanted:expr) => {
+        Source {
+            name: $name,
+            columns: &[$($column),*],
+            of_table: none_of_table,
+            others: |_| recorded_rows($short, $text, &[$($column),*], $wanted),
+        }
+    };
 }
 
-const ROLE_COLUMNS: &[(&str, DataType)] = &[
-    ("rolname", Name),
-    ("rolsuper", Bool),
-    ("rolinherit", Bool),
-    ("rolcreaterole", Bool),
-    ("rolcreatedb", Bool),
-    ("rolcanlogin", Bool),
-    ("rolreplication", Bool),
-    ("rolconnlimit", Int4),
-    ("rolbypassrls", Bool),
-    ("rolvaliduntil", DataType::TimestampTz),
-    ("oid", Oid),
-];
-
-pub(super) static TABLES: &[SystemTable] = &[
-    SystemTable {
-        name: "pg_catalog.pg_type",
-        oid: 1247,
-        columns: &[
-            ("oid", Oid),
-            ("typname", Name),
-            ("typnamespace", Oid),
-            ("typowner", Oid),
-            ("typlen", Int2),
-            ("typbyval", Bool),
-            ("typtype", Text),
-            ("typcategory", Text),
-            ("typispreferred", Bool),
-            ("typisdefined", Bool),
-            ("typdelim", Text),
-            ("typrelid", Oid),
-            ("typelem", Oid),
-            ("typarray", Oid),
-            ("typinput", Text),
-            ("typoutput", Text),
-            ("typnotnull", Bool),
-            ("typbasetype", Oid),
-            ("typtypmod", Int4),
-            ("typndims", Int4),
-            ("typcollation", Oid),
-            ("typdefault", Text),
+pub(super) static SOURCES: &[Source] = &[
+    recorded!(
+        "pg_catalog.pg_type",
+        "pg_type",
+        TYPES,
+        [
+            "oid",
+            "typname",
+            "typnamespace",
+            "typowner",
+            "typlen",
+            "typbyval",
+            "typtype",
+            "typcategory",
+            "typispreferred",
+            "typisdefined",
+            "typdelim",
+            "typrelid",
+            "typsubscript",
+            "typelem",
+            "typarray",
+            "typinput",
+            "typoutput",
+            "typreceive",
+            "typsend",
+            "typmodin",
+            "typmodout",
+            "typanalyze",
+            "typalign",
+            "typstorage",
+            "typnotnull",
+            "typbasetype",
+            "typtypmod",
+            "typndims",
+            "typcollation",
         ],
-        rows: types,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_database",
-        oid: 1262,
-        columns: &[
-            ("oid", Oid),
-            ("datname", Name),
-            ("datdba", Oid),
-            ("encoding", Int4),
-            ("datcollate", Name),
-            ("datctype", Name),
-            ("daticulocale", Text),
-            ("datlocprovider", Text),
-            ("datistemplate", Bool),
-            ("datallowconn", Bool),
-            ("datconnlimit", Int4),
-            ("dattablespace", Oid),
-            ("datacl", Text),
+        |fields| is_known_type(fields[0]) || fields[6] == "p" || CATALOG_TYPES.contains(&fields[1])
+    ),
+    recorded!(
+        "pg_catalog.pg_proc",
+        "pg_proc",
+        FUNCTIONS,
+        [
+            "oid",
+            "proname",
+            "prolang",
+            "prokind",
+            "proisstrict",
+            "proretset",
+            "provolatile",
+            "pronargs",
+            "pronargdefaults",
+            "provariadic",
+            "prorettype",
+            "proargtypes",
+            "pronamespace",
+            "proowner",
+            "procost",
+            "proparallel",
+            "prosrc",
         ],
-        rows: databases,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_roles",
-        oid: 12_010,
-        columns: ROLE_COLUMNS,
-        rows: roles,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_authid",
-        oid: 1260,
-        columns: ROLE_COLUMNS,
-        rows: roles,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_user",
-        oid: 12_011,
-        columns: &[
-            ("usename", Name),
-            ("usesysid", Oid),
-            ("usecreatedb", Bool),
-            ("usesuper", Bool),
+        |fields| function_exists(fields[1]) || is_type_function(fields[1])
+    ),
+    recorded!(
+        "pg_catalog.pg_operator",
+        "pg_operator",
+        OPERATORS,
+        [
+            "oid",
+            "oprname",
+            "oprkind",
+            "oprcanmerge",
+            "oprcanhash",
+            "oprleft",
+            "oprright",
+            "oprresult",
+            "oprcom",
+            "oprnegate",
+            "oprcode",
+            "oprrest",
+            "oprjoin",
+            "oprnamespace",
+            "oprowner",
         ],
-        rows: |_| vec![vec![text(OWNER_NAME), oid(OWNER), Value::Bool(true), Value::Bool(true)]],
-    },
-    SystemTable {
-        name: "pg_catalog.pg_settings",
-        oid: 12_012,
-        columns: &[
-            ("name", Text),
-            ("setting", Text),
-            ("unit", Text),
-            ("category", Text),
-            ("short_desc", Text),
-            ("context", Text),
-            ("vartype", Text),
+        |fields| [5, 6]
+            .iter()
+            .all(|side| fields[*side] == "0" || is_known_type(fields[*side]))
+    ),
+    recorded!(
+        "pg_catalog.pg_opclass",
+        "pg_opclass",
+        OPERATOR_CLASSES,
+        [
+            "oid",
+            "opcmethod",
+            "opcname",
+            "opcfamily",
+            "opcintype",
+            "opcdefault",
+            "opckeytype",
+            "opcnamespace",
+            "opcowner"
         ],
-        rows: settings,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_sequences",
-        oid: 12_013,
-        columns: &[
-            ("schemaname", Name),
-            ("sequencename", Name),
-            ("sequenceowner", Name),
-            ("start_value", Int8),
-            ("min_value", Int8),
-            ("max_value", Int8),
-            ("increment_by", Int8),
-            ("cycle", Bool),
-            ("cache_size", Int8),
+        |fields| fields[1] == "403" && is_known_type(fields[4])
+    ),
+    recorded!(
+        "pg_catalog.pg_cast",
+        "pg_cast",
+        CASTS,
+        [
+            "oid",
+            "castsource",
+            "casttarget",
+            "castfunc",
+            "castcontext",
+            "castmethod"
         ],
-        rows: sequences,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_am",
-        oid: 2601,
-        columns: &[("oid", Oid), ("amname", Name), ("amtype", Text)],
-        rows: |_| {
-            vec![
-                vec![oid(2), text("heap"), text("t")],
-                vec![oid(403), text("btree"), text("i")],
+        |fields| is_known_type(fields[1]) && is_known_type(fields[2])
+    ),
+    recorded!(
+        "pg_catalog.pg_am",
+        "pg_am",
+        ACCESS_METHODS,
+        ["oid", "amname", "amhandler", "amtype"],
+        |_| true
+    ),
+    recorded!(
+        "pg_catalog.pg_collation",
+        "pg_collation",
+        COLLATIONS,
+        [
+            "oid",
+            "collname",
+            "collprovider",
+            "collisdeterministic",
+            "collencoding",
+            "collcollate",
+            "collctype",
+            "collnamespace",
+            "collowner"
+        ],
+        |_| true
+    ),
+    recorded!(
+        "pg_catalog.pg_language",
+        "pg_language",
+        LANGUAGES,
+        ["oid", "lanname", "lanispl", "lanpltrusted", "lanowner"],
+        |_| true
+    ),
+    Source {
+        name: "pg_catalog.pg_namespace",
+        columns: &["oid", "nspname", "nspowner"],
+        of_table: none_of_table,
+        others: |_| {
+            [
+                (PG_CATALOG, "pg_catalog"),
+                (PUBLIC, "public"),
+                (INFORMATION_SCHEMA, "information_schema"),
+                (RUBATO, "rubato"),
             ]
+            .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
+            .to_vec()
         },
     },
-    SystemTable {
-        name: "pg_catalog.pg_description",
-        oid: 2609,
+    Source {
+        name: "pg_catalog.pg_database",
         columns: &[
-            ("objoid", Oid),
-            ("classoid", Oid),
-            ("objsubid", Int4),
-            ("description", Text),
+            "oid",
+            "datname",
+            "datdba",
+            "encoding",
+            "datlocprovider",
+            "datallowconn",
+            "datconnlimit",
+            "dattablespace",
+            "datcollate",
+            "datctype",
         ],
-        rows: nothing,
+        of_table: none_of_table,
+        others: databases,
     },
-    SystemTable {
-        name: "pg_catalog.pg_enum",
-        oid: 3501,
-        columns: &[
-            ("oid", Oid),
-            ("enumtypid", Oid),
-            ("enumsortorder", Float4),
-            ("enumlabel", Name),
-        ],
-        rows: nothing,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_range",
-        oid: 3541,
-        columns: &[
-            ("rngtypid", Oid),
-            ("rngsubtype", Oid),
-            ("rngmultitypid", Oid),
-            ("rngcollation", Oid),
-        ],
-        rows: nothing,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_inherits",
-        oid: 2611,
-        columns: &[("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Int4)],
-        rows: nothing,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_trigger",
-        oid: 2620,
-        columns: &[("oid", Oid), ("tgrelid", Oid), ("tgname", Name), ("tgisinternal", Bool)],
-        rows: nothing,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_extension",
-        oid: 3079,
-        columns: &[
-            ("oid", Oid),
-            ("extname", Name),
-            ("extnamespace", Oid),
-            ("extversion", Text),
-        ],
-        rows: nothing,
-    },
-    SystemTable {
-        name: "pg_catalog.pg_collation",
-        oid: 3456,
-        columns: &[
-            ("oid", Oid),
-            ("collname", Name),
-            ("collnamespace", Oid),
-            ("collprovider", Text),
-        ],
-        rows: |_| {
-            [(100, "default"), (950, "C"), (951, "POSIX")]
-                .map(|(number, name)| vec![oid(number), text(name), oid(PG_CATALOG), text("c")])
+    Source {
+        name: "pg_catalog.pg_tablespace",
+        columns: &["oid", "spcname", "spcowner"],
+        of_table: none_of_table,
+        others: |_| {
+            [(1663, "pg_default"), (1664, "pg_global")]
+                .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
                 .to_vec()
         },
     },
-    SystemTable {
-        name: "pg_catalog.pg_views",
-        oid: 12_014,
-        columns: &[
-            ("schemaname", Name),
-            ("viewname", Name),
-            ("viewowner", Name),
-            ("definition", Text),
-        ],
-        rows: nothing,
+    Source {
+        name: "pg_catalog.pg_authid",
+        columns: ROLE_COLUMNS,
+        of_table: none_of_table,
+        others: roles,
     },
-    SystemTable {
-        name: "pg_catalog.pg_matviews",
-        oid: 12_015,
+    Source {
+        name: "pg_catalog.pg_roles",
+        columns: ROLE_COLUMNS,
+        of_table: none_of_table,
+        others: roles,
+    },
+    Source {
+        name: "pg_catalog.pg_user",
         columns: &[
-            ("schemaname", Name),
-            ("matviewname", Name),
-            ("matviewowner", Name),
-            ("definition", Text),
+            "usename",
+            "usesysid",
+            "usecreatedb",
+            "usesuper",
+            "userepl",
+            "usebypassrls",
+            "passwd",
         ],
-        rows: nothing,
+        of_table: none_of_table,
+        others: |view| {
+            let yes = || Value::Bool(true);
+            vec![vec![
+                text(view.user),
+                oid(OWNER),
+                yes(),
+                yes(),
+                yes(),
+                yes(),
+                text("********"),
+            ]]
+        },
     },
 ];
 
-/// PostgreSQL's internal name and category of each type that is not an array.
-const TYPE_NAMES: [(DataType, &str, &str); 23] = [
-    (DataType::Bool, "bool", "B"),
-    (DataType::Bytea, "bytea", "U"),
-    (DataType::Name, "name", "S"),
-    (DataType::Int8, "int8", "N"),
-    (DataType::Int2, "int2", "N"),
-    (DataType::Int4, "int4", "N"),
-    (DataType::Text, "text", "S"),
-    (DataType::Oid, "oid", "N"),
-    (DataType::Float4, "float4", "N"),
-    (DataType::Float8, "float8", "N"),
-    (DataType::Char, "bpchar", "S"),
-    (DataType::Varchar, "varchar", "S"),
-    (DataType::Date, "date", "D"),
-    (DataType::Time, "time", "D"),
-    (DataType::Timestamp, "timestamp", "D"),
-    (DataType::TimestampTz, "timestamptz", "D"),
-    (DataType::Interval, "interval", "T"),
-    (DataType::Numeric, "numeric", "N"),
-    (DataType::Uuid, "uuid", "U"),
-    (DataType::Json, "json", "U"),
-    (DataType::Jsonb, "jsonb", "U"),
-    (DataType::Int2Vector, "int2vector", "A"),
-    (DataType::OidVector, "oidvector", "A"),
+const ROLE_COLUMNS: &[&str] = &[
+    "oid",
+    "rolname",
+    "rolsuper",
+    "rolinherit",
+    "rolcreaterole",
+    "rolcreatedb",
+    "rolcanlogin",
+    "rolreplication",
+    "rolbypassrls",
+    "rolconnlimit",
 ];
 
-fn types(_: &Catalog) -> Vec<Vec<Value>> {
-    let own = TYPE_NAMES
-        .iter()
-        .map(|(data_type, name, category)| type_row(*data_type, name, category));
-    let arrays = TYPE_NAMES.iter().filter_map(|(element, name, _)| {
-        let array = element.array()?;
-        Some(type_row(array, &format!("_{name}"), "A"))
-    });
-    own.chain(arrays).collect()
+/// Types that only catalogs have, which are named all the same.
+const CATALOG_TYPES: [&str; 16] = [
+    "char",
+    "_char",
+    "regproc",
+    "regclass",
+    "regtype",
+    "regprocedure",
+    "regnamespace",
+    "regrole",
+    "int2vector",
+    "oidvector",
+    "pg_node_tree",
+    "aclitem",
+    "_aclitem",
+    "xid",
+    "_regtype",
+    "_regclass",
+];
+
+fn is_known_type(number: &str) -> bool {
+    let number = number.parse().ok().filter(|number| *number != 0);
+    number.and_then(DataType::from_oid).is_some()
 }
 
-fn type_row(data_type: DataType, name: &str, category: &str) -> Vec<Value> {
-    let by_value = (1..=8).contains(&data_type.length());
-    let related = |other: Option<DataType>| oid(other.map_or(0, DataType::oid));
-    let is_array = data_type.element().is_some() && !data_type.is_vector();
-    // As PostgreSQL calls them: `array_in`, `int4in`, `json_in`.
-    let functions = match name {
-        _ if is_array => "array_".to_owned(),
-        "date" | "time" | "timestamp" | "timestamptz" | "interval" | "numeric" | "uuid" | "json" | "jsonb" => {
-            format!("{name}_")
-        }
-        _ => name.to_owned(),
-    };
-    let is_text = data_type.element().unwrap_or(data_type).is_text();
-    vec![
-        oid(data_type.oid()),
-        text(name),
-        oid(PG_CATALOG),
-        oid(OWNER),
-        Value::Int2(data_type.length()),
-        Value::Bool(by_value),
-        text("b"),
-        text(category),
-        Value::Bool(rubato_formula::is_preferred(data_type)),
-        Value::Bool(true),
-        text(","),
-        oid(0),
-        related(data_type.element()),
-        related(data_type.array()),
-        text(&format!("{functions}in")),
-        text(&format!("{functions}out")),
-        Value::Bool(false),
-        oid(0),
-        Value::Int4(-1),
-        Value::Int4(0),
-        oid(if is_text { 100 } else { 0 }),
-        Value::Null,
-    ]
+/// Whether a function reads or writes values of a type that is known.
+fn is_type_function(name: &str) -> bool {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let known = |name: &&str| {
+            CATALOG_TYPES.contains(name)
+                || type_names()
+                    .iter()
+                    .any(|(number, own)| own == name && is_known_type(&number.to_string()))
+        };
+        let own = TYPES.lines().filter_map(|line| line.split('\t').nth(1));
+        own.filter(known)
+            .map(str::to_owned)
+            .chain(["array".to_owned(), "any".to_owned()])
+            .collect()
+    });
+    let ends = [
+        "_in",
+        "_out",
+        "_recv",
+        "_send",
+        "in",
+        "out",
+        "recv",
+        "send",
+        "typmodin",
+        "typmodout",
+    ];
+    let stem = |end: &&str| name.strip_suffix(*end);
+    ends.iter()
+        .filter_map(stem)
+        .any(|stem| NAMES.iter().any(|own| own == stem))
+}
+
+/// Numbers and names of all of PostgreSQL's types.
+pub(super) fn type_names() -> &'static [(i64, &'static str)] {
+    static NAMES: LazyLock<Vec<(i64, &'static str)>> = LazyLock::new(|| {
+        let entry = |line: &'static str| {
+            let (number, rest) = line.split_once('\t')?;
+            Some((number.parse().ok()?, rest.split('\t').next()?))
+        };
+        TYPES.lines().filter_map(entry).collect()
+    });
+    &NAMES
+}
+
+/// Btree's default operator classes: the number of the type, that of the class.
+pub(super) fn operator_classes() -> &'static [(u32, u32)] {
+    static CLASSES: LazyLock<Vec<(u32, u32)>> = LazyLock::new(|| {
+        let entry = |line: &'static str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            match fields[..] {
+                [number, "403", _, _, data_type, "t", ..] => Some((data_type.parse().ok()?, number.parse().ok()?)),
+                _ => None,
+            }
+        };
+        OPERATOR_CLASSES.lines().filter_map(entry).collect()
+    });
+    &CLASSES
+}
+
+/// What PostgreSQL says of the objects that it comes with.
+pub(super) fn descriptions() -> Vec<Vec<Value>> {
+    let columns = ["objoid", "classoid", "objsubid", "description"];
+    recorded_rows("pg_description", DESCRIPTIONS, &columns, |_| true)
 }
 
 /// The numbers and names of databases: they all mean the same tables.
 pub(crate) const DATABASES: [(u32, &str); 2] = [(5, "postgres"), (16_383, "rubato")];
 
-fn databases(_: &Catalog) -> Vec<Vec<Value>> {
+fn databases(_: &View<'_>) -> Vec<Vec<Value>> {
     let row = |(number, name): (u32, &str)| {
         vec![
             oid(number),
             text(name),
             oid(OWNER),
             Value::Int4(6),
-            text("C"),
-            text("C"),
-            Value::Null,
             text("c"),
-            Value::Bool(false),
             Value::Bool(true),
             Value::Int4(-1),
             oid(1663),
-            Value::Null,
+            text("C"),
+            text("C"),
         ]
     };
     DATABASES.map(row).to_vec()
 }
 
-fn roles(_: &Catalog) -> Vec<Vec<Value>> {
-    let yes = Value::Bool(true);
-    vec![vec![
-        text(OWNER_NAME),
-        yes.clone(),
-        yes.clone(),
-        yes.clone(),
-        yes.clone(),
-        yes.clone(),
-        yes.clone(),
-        Value::Int4(-1),
-        yes,
-        Value::Null,
-        oid(OWNER),
-    ]]
+fn roles(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut row = vec![oid(OWNER), text(view.user)];
+    row.extend(std::iter::repeat_n(Value::Bool(true), 7));
+    row.push(Value::Int4(-1));
+    vec![row]
 }
 
-fn settings(_: &Catalog) -> Vec<Vec<Value>> {
-    let row = |(name, value, kind): (&str, &str, &str)| {
-        vec![
-            text(name),
-            text(value),
-            Value::Null,
-            text("Preset Options"),
-            text("Fixed in this version."),
-            text("internal"),
-            text(kind),
-        ]
+/// The settings that the session knows, with what PostgreSQL says of them.
+pub(super) fn settings(environment: &dyn Environment) -> Vec<Vec<Value>> {
+    let columns = [
+        "name",
+        "unit",
+        "category",
+        "short_desc",
+        "context",
+        "vartype",
+        "min_val",
+        "max_val",
+        "boot_val",
+    ];
+    let Some(table) = find(None, "pg_settings") else {
+        return Vec::new();
     };
-    [
-        ("block_size", "8192", "integer"),
-        ("integer_datetimes", "on", "bool"),
-        ("max_identifier_length", "63", "integer"),
-        ("max_index_keys", "32", "integer"),
-        ("server_encoding", "UTF8", "string"),
-        ("server_version_num", "150000", "integer"),
-        ("standard_conforming_strings", "on", "bool"),
-    ]
-    .map(row)
-    .to_vec()
-}
-
-fn sequences(catalog: &Catalog) -> Vec<Vec<Value>> {
-    catalog
-        .sequences
-        .values()
-        .map(|sequence| {
-            vec![
-                text("public"),
-                text(&sequence.name),
-                text(OWNER_NAME),
-                Value::Int8(sequence.start),
-                Value::Int8(sequence.minimum),
-                Value::Int8(sequence.maximum),
-                Value::Int8(sequence.increment),
-                Value::Bool(sequence.cycle),
-                Value::Int8(1),
-            ]
-        })
-        .collect()
+    let place = |name: &str| table.columns.iter().position(|column| column.name == name);
+    let mut rows = Vec::new();
+    for values in recorded_rows("pg_settings", SETTINGS, &columns, |_| true) {
+        let Some(Value::Text(name)) = values.first() else {
+            continue;
+        };
+        let Some(setting) = environment.setting(name) else {
+            continue;
+        };
+        let mut row = vec![Value::Null; table.columns.len()];
+        let more = [
+            ("setting", text(&setting)),
+            ("reset_val", text(&setting)),
+            ("source", text("default")),
+            ("pending_restart", Value::Bool(false)),
+        ];
+        for (name, value) in columns.into_iter().zip(values.iter().cloned()).chain(more) {
+            if let Some(slot) = place(name).and_then(|place| row.get_mut(place)) {
+                *slot = value;
+            }
+        }
+        rows.push(row);
+    }
+    rows
 }

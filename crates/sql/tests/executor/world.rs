@@ -11,6 +11,7 @@ use rubato_sql::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, R
 use rubato_sql::client::OutputColumn;
 use rubato_sql::executor::{Completion, Cursor, ExecutionContext, Limits, Progress, RowNumbers};
 use rubato_sql::plan::*;
+use rubato_sql::system_tables::{View, call};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -58,12 +59,27 @@ impl RowNumbers for Counter {
 #[derive(Default)]
 struct Sequences(RefCell<BTreeMap<String, i64>>);
 
-impl Environment for Sequences {
+/// What functions see of a session: sequences and the catalog.
+struct Surroundings<'a> {
+    sequences: &'a Sequences,
+    catalog: &'a Catalog,
+}
+
+impl Environment for Surroundings<'_> {
     fn next_value(&self, sequence: &str) -> Result<i64> {
-        let mut sequences = self.0.borrow_mut();
+        let mut sequences = self.sequences.0.borrow_mut();
         let value = sequences.entry(sequence.to_owned()).or_default();
         *value += 1;
         Ok(*value)
+    }
+
+    fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
+        let view = View {
+            catalog: self.catalog,
+            database: "rubato",
+            user: "rubato",
+        };
+        call(name, arguments, &view)
     }
 }
 
@@ -122,9 +138,13 @@ impl World {
         parameters: &[Value],
         work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
     ) -> T {
+        let surroundings = Surroundings {
+            sequences: &self.sequences,
+            catalog: &self.catalog,
+        };
         let evaluation = EvalContext {
             parameters,
-            environment: &self.sequences,
+            environment: &surroundings,
             ..EvalContext::constant()
         };
         let mut context = ExecutionContext {

@@ -90,6 +90,7 @@ fn runner(root: &Path, target: &Path, tools: &Tools, arguments: &[String]) -> Co
     command.arg("--rust-clients").arg(release("rubato-clients"));
     command.arg("--postgres-bin").arg(&tools.postgres_bin);
     command.arg("--psycopg-python").arg(&tools.psycopg_python);
+    command.arg("--mappers-python").arg(&tools.mappers_python);
     command.arg("--jdbc-jar").arg(&tools.jdbc_jar);
     command.arg("--work").arg(target.join("client-suites"));
     command.args(arguments);

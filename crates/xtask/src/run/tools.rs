@@ -5,6 +5,14 @@ use std::process::Command;
 
 /// psycopg with its own libpq, so that no compiler is needed.
 const PSYCOPG: &str = "psycopg[binary]==3.2.13";
+/// What maps objects to tables, with their drivers.
+const MAPPERS: &[&str] = &[
+    "SQLAlchemy==2.0.44",
+    "alembic==1.17.0",
+    "Django==5.2.8",
+    "asyncpg==0.30.0",
+    PSYCOPG,
+];
 /// The JDBC driver's version on Maven Central.
 const PGJDBC: &str = "42.7.4";
 /// Debian packages of each tool.
@@ -20,6 +28,8 @@ pub struct Tools {
     pub postgres_bin: PathBuf,
     /// Python of the environment that has psycopg.
     pub psycopg_python: PathBuf,
+    /// Python of the environment that has SQLAlchemy, Alembic, Django and asyncpg.
+    pub mappers_python: PathBuf,
     /// The JDBC driver.
     pub jdbc_jar: PathBuf,
 }
@@ -30,6 +40,7 @@ pub fn find_or_install(target: &Path) -> Result<Tools, String> {
     Ok(Tools {
         postgres_bin: postgres_bin()?,
         psycopg_python: psycopg(&python, target)?,
+        mappers_python: mappers(&python, target)?,
         jdbc_jar: jdbc(target)?,
         python,
     })
@@ -78,22 +89,25 @@ fn find_postgres() -> Option<PathBuf> {
 }
 
 fn psycopg(python: &Path, target: &Path) -> Result<PathBuf, String> {
-    let environment = target.join("client-tools/psycopg");
+    let probe = "import psycopg; psycopg.pq.version()";
+    python_with(python, &target.join("client-tools/psycopg"), &[PSYCOPG], probe)
+}
+
+fn mappers(python: &Path, target: &Path) -> Result<PathBuf, String> {
+    let probe = "import sqlalchemy, alembic, django, asyncpg, psycopg";
+    python_with(python, &target.join("client-tools/mappers"), MAPPERS, probe)
+}
+
+/// A Python environment of its own with these packages.
+fn python_with(python: &Path, environment: &Path, packages: &[&str], probe: &str) -> Result<PathBuf, String> {
     let own = environment.join("bin/python");
-    if works(&own, &["-c", "import psycopg; psycopg.pq.version()"]) {
+    if works(&own, &["-c", probe]) {
         return Ok(own);
     }
-    let missing = |why: String| format!("psycopg 3 is missing: {why}");
-    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment)).map_err(missing)?;
-    run(Command::new(&own).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        PSYCOPG,
-    ]))
-    .map_err(missing)?;
+    let missing = |why: String| format!("{} is missing: {why}", packages.join(", "));
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(environment)).map_err(missing)?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(Command::new(&own).args(install).args(packages)).map_err(missing)?;
     Ok(own)
 }
 

@@ -1,0 +1,475 @@
+//! `pg_class` and what hangs on it: attributes, defaults, indexes, sequences.
+
+use super::definitions::shown_default;
+use super::objects::{default_number, table_indexes};
+use super::vector;
+use super::{
+    OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text,
+};
+use crate::catalog::{Column, Table};
+use rubato_base::{ColumnType, DataType, Value};
+
+pub(super) static SOURCES: &[Source] = &[
+    Source {
+        name: "pg_catalog.pg_class",
+        columns: &[
+            "oid",
+            "relname",
+            "relnamespace",
+            "relowner",
+            "relam",
+            "relfilenode",
+            "relpages",
+            "reltuples",
+            "relhasindex",
+            "relpersistence",
+            "relkind",
+            "relnatts",
+            "relchecks",
+            "relhastriggers",
+            "relhasrules",
+            "relispopulated",
+            "relreplident",
+        ],
+        of_table: classes_of_table,
+        others: other_classes,
+    },
+    Source {
+        name: "pg_catalog.pg_attribute",
+        columns: &[
+            "attrelid",
+            "attname",
+            "atttypid",
+            "attlen",
+            "attnum",
+            "attndims",
+            "attcacheoff",
+            "atttypmod",
+            "attbyval",
+            "attalign",
+            "attstorage",
+            "attnotnull",
+            "atthasdef",
+            "attidentity",
+            "attisdropped",
+            "attislocal",
+            "attcollation",
+            "attstattarget",
+        ],
+        of_table: attributes_of_table,
+        others: other_attributes,
+    },
+    Source {
+        name: "pg_catalog.pg_attrdef",
+        columns: &["oid", "adrelid", "adnum", "adbin"],
+        of_table: defaults,
+        others: no_others,
+    },
+    Source {
+        name: "pg_catalog.pg_index",
+        columns: &[
+            "indexrelid",
+            "indrelid",
+            "indnatts",
+            "indnkeyatts",
+            "indisunique",
+            "indisprimary",
+            "indimmediate",
+            "indisvalid",
+            "indisready",
+            "indislive",
+            "indkey",
+            "indcollation",
+            "indclass",
+            "indoption",
+        ],
+        of_table: indexes,
+        others: no_others,
+    },
+    Source {
+        name: "pg_catalog.pg_sequence",
+        columns: &[
+            "seqrelid",
+            "seqtypid",
+            "seqstart",
+            "seqincrement",
+            "seqmax",
+            "seqmin",
+            "seqcache",
+            "seqcycle",
+        ],
+        of_table: none_of_table,
+        others: sequences,
+    },
+];
+
+const YES: Value = Value::Bool(true);
+/// The number of btree's access method, and of that of tables.
+const BTREE: u32 = 403;
+const HEAP: u32 = 2;
+
+struct Class<'a> {
+    oid: u32,
+    name: &'a str,
+    namespace: u32,
+    access_method: u32,
+    kind: &'a str,
+    columns: usize,
+    checks: usize,
+    indexed: bool,
+    triggered: bool,
+    ruled: bool,
+}
+
+const PLAIN: Class<'static> = Class {
+    oid: 0,
+    name: "",
+    namespace: PUBLIC,
+    access_method: 0,
+    kind: "r",
+    columns: 0,
+    checks: 0,
+    indexed: false,
+    triggered: false,
+    ruled: false,
+};
+
+impl Class<'_> {
+    fn row(&self) -> Vec<Value> {
+        let (pages, rows) = match self.kind {
+            "S" => (1, 1.0),
+            "i" => (1, 0.0),
+            _ => (0, -1.0),
+        };
+        vec![
+            oid(self.oid),
+            text(self.name),
+            oid(self.namespace),
+            oid(OWNER),
+            oid(self.access_method),
+            oid(if self.kind == "v" { 0 } else { self.oid }),
+            Value::Int4(pages),
+            Value::Float4(rows),
+            Value::Bool(self.indexed),
+            text("p"),
+            text(self.kind),
+            int2(self.columns),
+            int2(self.checks),
+            Value::Bool(self.triggered),
+            Value::Bool(self.ruled),
+            YES,
+            text(if self.kind == "r" { "d" } else { "n" }),
+        ]
+    }
+}
+
+fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let class = Class {
+        oid: table.oid,
+        name: &table.name,
+        access_method: HEAP,
+        columns: table.columns.len(),
+        checks: table.checks.len(),
+        indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
+        triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
+        ..PLAIN
+    };
+    let indexes = table_indexes(table).map(|index| {
+        Class {
+            oid: index.oid,
+            name: index.name,
+            access_method: BTREE,
+            kind: "i",
+            columns: index.columns.len(),
+            ..PLAIN
+        }
+        .row()
+    });
+    std::iter::once(class.row()).chain(indexes).collect()
+}
+
+fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
+    let sequences = view.catalog.sequences.values().map(|sequence| {
+        Class {
+            oid: sequence.id,
+            name: &sequence.name,
+            kind: "S",
+            columns: 3,
+            ..PLAIN
+        }
+        .row()
+    });
+    let views = view.catalog.views.values().map(|view| {
+        Class {
+            oid: view.oid,
+            name: &view.name,
+            kind: "v",
+            columns: view.columns.len(),
+            ruled: true,
+            ..PLAIN
+        }
+        .row()
+    });
+    let system = registry::tables().map(|table| {
+        Class {
+            oid: table.oid,
+            name: table.short_name(),
+            namespace: table.namespace(),
+            access_method: if table.is_view { 0 } else { HEAP },
+            kind: if table.is_view { "v" } else { "r" },
+            columns: table.columns.len(),
+            ..PLAIN
+        }
+        .row()
+    });
+    sequences.chain(views).chain(system).collect()
+}
+
+/// What is alike in every place where an attribute of a type is.
+struct Attribute<'a> {
+    relation: u32,
+    name: &'a str,
+    column_type: ColumnType,
+    number: usize,
+    not_null: bool,
+    has_default: bool,
+    identity: &'a str,
+    dropped: bool,
+}
+
+impl Attribute<'_> {
+    fn row(&self) -> Vec<Value> {
+        let data_type = self.column_type.data_type;
+        let told = super::told_type(data_type, self.column_type.modifier);
+        let number = told.unwrap_or(data_type.oid());
+        let is_character = told.is_some() && data_type == DataType::Text;
+        let (by_value, align, storage) = layout(if is_character { DataType::Bool } else { data_type });
+        vec![
+            oid(self.relation),
+            text(self.name),
+            oid(if self.dropped { 0 } else { number }),
+            Value::Int2(if is_character { 1 } else { data_type.length() }),
+            int2(self.number),
+            Value::Int4(i32::from(data_type.element().is_some() && !data_type.is_vector())),
+            Value::Int4(-1),
+            Value::Int4(if told.is_some() { -1 } else { self.column_type.modifier }),
+            Value::Bool(by_value),
+            text(align),
+            text(storage),
+            Value::Bool(self.not_null),
+            Value::Bool(self.has_default),
+            text(self.identity),
+            Value::Bool(self.dropped),
+            YES,
+            oid(if told.is_some() { 0 } else { collation(data_type) }),
+            Value::Int4(-1),
+        ]
+    }
+}
+
+/// Whether PostgreSQL passes values of a type by value, how it aligns them, and where it stores them.
+pub(super) fn layout(data_type: DataType) -> (bool, &'static str, &'static str) {
+    match data_type.length() {
+        1 => (true, "c", "p"),
+        2 => (true, "s", "p"),
+        4 => (true, "i", "p"),
+        8 => (true, "d", "p"),
+        64 => (false, "c", "p"),
+        16 if data_type == DataType::Uuid => (false, "c", "p"),
+        16 => (false, "d", "p"),
+        _ if data_type == DataType::Numeric => (false, "i", "m"),
+        _ => (false, "i", "x"),
+    }
+}
+
+fn attributes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let own = table.columns.iter().enumerate();
+    let mut rows: Vec<Vec<Value>> = own
+        .map(|(place, column)| attribute(table, place, column).row())
+        .collect();
+    for index in table_indexes(table) {
+        for (place, column) in index.columns.iter().enumerate() {
+            let column = &table.columns[*column];
+            let attribute = Attribute {
+                relation: index.oid,
+                name: &column.name,
+                column_type: column.column_type,
+                number: place + 1,
+                not_null: false,
+                has_default: false,
+                identity: "",
+                dropped: false,
+            };
+            rows.push(attribute.row());
+        }
+    }
+    rows
+}
+
+fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'a> {
+    Attribute {
+        relation: table.oid,
+        name: &column.name,
+        column_type: column.column_type,
+        number: place + 1,
+        not_null: column.not_null,
+        has_default: has_default(column),
+        identity: match column.identity_always {
+            Some(true) => "a",
+            Some(false) => "d",
+            None => "",
+        },
+        dropped: column.dropped,
+    }
+}
+
+/// Whether a column has a default that is shown: an identity column's is not.
+fn has_default(column: &Column) -> bool {
+    column.default_text.is_some() && column.identity_always.is_none()
+}
+
+fn other_attributes(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for sequence in view.catalog.sequences.values() {
+        let columns = [
+            ("last_value", DataType::Int8),
+            ("log_cnt", DataType::Int8),
+            ("is_called", DataType::Bool),
+        ];
+        for (place, (name, data_type)) in columns.into_iter().enumerate() {
+            rows.push(plain_attribute(
+                sequence.id,
+                name,
+                ColumnType::plain(data_type),
+                place,
+                true,
+            ));
+        }
+    }
+    for view in view.catalog.views.values() {
+        for (place, (name, column_type)) in view.columns.iter().enumerate() {
+            rows.push(plain_attribute(view.oid, name, *column_type, place, false));
+        }
+    }
+    for table in registry::tables() {
+        for (place, column) in table.columns.iter().enumerate() {
+            let not_null = !table.is_view && !column.default.is_null();
+            rows.push(plain_attribute(
+                table.oid,
+                column.name,
+                column.column_type,
+                place,
+                not_null,
+            ));
+        }
+    }
+    rows
+}
+
+fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: usize, not_null: bool) -> Vec<Value> {
+    Attribute {
+        relation,
+        name,
+        column_type,
+        number: place + 1,
+        not_null,
+        has_default: false,
+        identity: "",
+        dropped: false,
+    }
+    .row()
+}
+
+fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let columns = table
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| has_default(column));
+    let row = |(place, column): (usize, &Column)| {
+        vec![
+            oid(default_number(table, place)),
+            oid(table.oid),
+            int2(place + 1),
+            shown_default(column).map_or(Value::Null, |default| text(&default)),
+        ]
+    };
+    columns.map(row).collect()
+}
+
+fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let of_columns = |columns: &[usize], number: fn(DataType) -> u32| {
+        let numbers = columns
+            .iter()
+            .map(|column| oid(number(table.columns[*column].column_type.data_type)));
+        vector(DataType::Oid, numbers.collect())
+    };
+    let rows = table_indexes(table).map(|index| {
+        vec![
+            oid(index.oid),
+            oid(table.oid),
+            int2(index.columns.len()),
+            int2(index.columns.len()),
+            Value::Bool(index.unique),
+            Value::Bool(index.is_primary()),
+            Value::Bool(!index.deferral.is_deferrable()),
+            YES,
+            YES,
+            YES,
+            vector(DataType::Int2, column_numbers(index.columns)),
+            of_columns(index.columns, collation),
+            of_columns(index.columns, default_operator_class),
+            vector(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
+        ]
+    });
+    rows.collect()
+}
+
+/// The number of btree's default operator class of a type.
+fn default_operator_class(data_type: DataType) -> u32 {
+    let wanted = match data_type {
+        DataType::Varchar => DataType::Text,
+        other => other,
+    };
+    super::values::operator_classes()
+        .iter()
+        .find(|(own, _)| *own == wanted.oid())
+        .map_or(0, |(_, number)| *number)
+}
+
+fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+    let sequences = view.catalog.sequences.values();
+    let row = |sequence: &std::sync::Arc<crate::catalog::Sequence>| {
+        vec![
+            oid(sequence.id),
+            oid(sequence_type(view, sequence).oid()),
+            Value::Int8(sequence.start),
+            Value::Int8(sequence.increment),
+            Value::Int8(sequence.maximum),
+            Value::Int8(sequence.minimum),
+            Value::Int8(1),
+            Value::Bool(sequence.cycle),
+        ]
+    };
+    sequences.map(row).collect()
+}
+
+/// The type of a sequence's numbers: that of the column that owns it, as far as its limits fit there.
+pub(super) fn sequence_type(view: &View<'_>, sequence: &crate::catalog::Sequence) -> DataType {
+    let owner = sequence.owned_by.as_ref().and_then(|(table, column)| {
+        let table = view.catalog.tables.get(table)?;
+        table.columns.get(*column)
+    });
+    match owner.map(|column| column.column_type.data_type) {
+        Some(own @ (DataType::Int2 | DataType::Int4)) if sequence.maximum <= limit(own) => own,
+        _ => DataType::Int8,
+    }
+}
+
+fn limit(data_type: DataType) -> i64 {
+    match data_type {
+        DataType::Int2 => i64::from(i16::MAX),
+        DataType::Int4 => i64::from(i32::MAX),
+        _ => i64::MAX,
+    }
+}

@@ -1,0 +1,314 @@
+//! `pg_constraint`, `pg_depend`.
+
+use super::int4;
+use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
+use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
+use crate::catalog::{Deferral, ReferentialAction, Table};
+use rubato_base::{Array, DataType, Value};
+use std::sync::Arc;
+
+pub(super) static SOURCES: &[Source] = &[
+    Source {
+        name: "pg_catalog.pg_constraint",
+        columns: &[
+            "oid",
+            "conname",
+            "connamespace",
+            "contype",
+            "condeferrable",
+            "condeferred",
+            "convalidated",
+            "conrelid",
+            "conindid",
+            "confrelid",
+            "confupdtype",
+            "confdeltype",
+            "confmatchtype",
+            "conislocal",
+            "connoinherit",
+            "conkey",
+            "confkey",
+            "conbin",
+        ],
+        of_table: constraints,
+        others: no_others,
+    },
+    Source {
+        name: "pg_catalog.pg_depend",
+        columns: &[
+            "classid",
+            "objid",
+            "objsubid",
+            "refclassid",
+            "refobjid",
+            "refobjsubid",
+            "deptype",
+        ],
+        of_table: dependencies_of_table,
+        others: other_dependencies,
+    },
+    Source {
+        name: "pg_catalog.pg_rewrite",
+        columns: &["oid", "rulename", "ev_class", "ev_type", "ev_enabled", "is_instead"],
+        of_table: none_of_table,
+        others: rules,
+    },
+    Source {
+        name: "pg_catalog.pg_description",
+        columns: &["objoid", "classoid", "objsubid", "description"],
+        of_table: none_of_table,
+        others: |view| {
+            let row = |((relation, column), comment): (&(u32, u32), &String)| {
+                vec![oid(*relation), oid(CLASSES), int4(i64::from(*column)), text(comment)]
+            };
+            let own = view.catalog.comments.iter().map(row);
+            own.chain(super::values::descriptions()).collect()
+        },
+    },
+];
+
+const YES: Value = Value::Bool(true);
+/// The numbers of the catalogs that dependencies name.
+const CLASSES: u32 = 1259;
+const DEFAULTS: u32 = 2604;
+const CONSTRAINTS: u32 = 2606;
+const REWRITES: u32 = 2618;
+
+struct Constraint<'a> {
+    oid: u32,
+    name: &'a str,
+    kind: &'a str,
+    index: u32,
+    referred: u32,
+    deferral: Deferral,
+    actions: Option<(ReferentialAction, ReferentialAction)>,
+    columns: Value,
+    referred_columns: Value,
+    condition: Value,
+}
+
+/// The letter of an action in `pg_constraint`.
+fn letter(action: Option<ReferentialAction>) -> Value {
+    text(match action {
+        None => " ",
+        Some(ReferentialAction::Refuse) => "a",
+        Some(ReferentialAction::Restrict) => "r",
+        Some(ReferentialAction::Cascade) => "c",
+        Some(ReferentialAction::SetNull) => "n",
+        Some(ReferentialAction::SetDefault) => "d",
+    })
+}
+
+impl Constraint<'_> {
+    fn row(self, table: &Table) -> Vec<Value> {
+        vec![
+            oid(self.oid),
+            text(self.name),
+            oid(PUBLIC),
+            text(self.kind),
+            Value::Bool(self.deferral.is_deferrable()),
+            Value::Bool(self.deferral.is_initially_deferred()),
+            YES,
+            oid(table.oid),
+            oid(self.index),
+            oid(self.referred),
+            letter(self.actions.map(|(update, _)| update)),
+            letter(self.actions.map(|(_, delete)| delete)),
+            text(if self.kind == "f" { "s" } else { " " }),
+            YES,
+            Value::Bool(self.kind != "c"),
+            self.columns,
+            self.referred_columns,
+            self.condition,
+        ]
+    }
+}
+
+fn numbers_array(columns: &[usize]) -> Value {
+    Value::Array(Arc::new(Array::new(DataType::Int2, column_numbers(columns))))
+}
+
+/// The columns that a check reads, in order.
+pub(super) fn check_columns(check: &crate::catalog::Check) -> Vec<usize> {
+    let mut columns = Vec::new();
+    check.condition.for_each_column(&mut |column| columns.push(column));
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let keys = table_indexes(table)
+        .filter(|index| index.constraint)
+        .map(|index| Constraint {
+            oid: index.oid,
+            name: index.name,
+            kind: if index.is_primary() { "p" } else { "u" },
+            index: index.oid,
+            referred: 0,
+            deferral: index.deferral,
+            actions: None,
+            columns: numbers_array(index.columns),
+            referred_columns: Value::Null,
+            condition: Value::Null,
+        });
+    let checks = table.checks.iter().enumerate().map(|(place, check)| Constraint {
+        oid: check_number(table, place),
+        name: &check.name,
+        kind: "c",
+        index: 0,
+        referred: 0,
+        deferral: Deferral::Never,
+        actions: None,
+        columns: numbers_array(&check_columns(check)),
+        referred_columns: Value::Null,
+        condition: text(&format!("({})", check.text)),
+    });
+    let foreign_keys = table.foreign_keys.iter().enumerate().map(|(place, key)| {
+        let referred = view.catalog.tables.get(&key.referenced_table);
+        Constraint {
+            oid: foreign_key_number(table, place),
+            name: &key.name,
+            kind: "f",
+            index: referred.map_or(0, |referred| referred_index(referred, &key.referenced_columns)),
+            referred: referred.map_or(0, |referred| referred.oid),
+            deferral: key.deferral,
+            actions: Some((key.on_update, key.on_delete)),
+            columns: numbers_array(&key.columns),
+            referred_columns: numbers_array(&key.referenced_columns),
+            condition: Value::Null,
+        }
+    });
+    keys.chain(checks)
+        .chain(foreign_keys)
+        .map(|constraint| constraint.row(table))
+        .collect()
+}
+
+/// `object` of `catalog` needs column `column` (0: the whole) of the relation `of`.
+fn dependency((catalog, object): (u32, u32), (of_catalog, of): (u32, u32), column: usize, kind: &str) -> Vec<Value> {
+    vec![
+        oid(catalog),
+        oid(object),
+        int4(0),
+        oid(of_catalog),
+        oid(of),
+        int4(column as i64),
+        text(kind),
+    ]
+}
+
+fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    let own = (CLASSES, table.oid);
+    for index in table_indexes(table) {
+        if index.constraint {
+            rows.push(dependency((CLASSES, index.oid), (CONSTRAINTS, index.oid), 0, "i"));
+            for column in index.columns {
+                rows.push(dependency((CONSTRAINTS, index.oid), own, column + 1, "a"));
+            }
+        } else {
+            for column in index.columns {
+                rows.push(dependency((CLASSES, index.oid), own, column + 1, "a"));
+            }
+        }
+    }
+    for (place, column) in table.columns.iter().enumerate() {
+        if column.default_text.is_some() && column.identity_always.is_none() {
+            rows.push(dependency(
+                (DEFAULTS, default_number(table, place)),
+                own,
+                place + 1,
+                "a",
+            ));
+        }
+    }
+    for (place, check) in table.checks.iter().enumerate() {
+        for column in check_columns(check) {
+            rows.push(dependency(
+                (CONSTRAINTS, check_number(table, place)),
+                own,
+                column + 1,
+                "a",
+            ));
+        }
+    }
+    for (place, key) in table.foreign_keys.iter().enumerate() {
+        for column in &key.columns {
+            rows.push(dependency(
+                (CONSTRAINTS, foreign_key_number(table, place)),
+                own,
+                column + 1,
+                "a",
+            ));
+        }
+    }
+    rows
+}
+
+/// A view is a rule that SELECT follows; it is the rule that needs what the view reads.
+fn rule_number(view: u32) -> u32 {
+    0x4000_0000 | view
+}
+
+fn rules(view: &View<'_>) -> Vec<Vec<Value>> {
+    let rule = |view: &Arc<crate::catalog::View>| {
+        vec![
+            oid(rule_number(view.oid)),
+            text("_RETURN"),
+            oid(view.oid),
+            text("1"),
+            text("O"),
+            YES,
+        ]
+    };
+    view.catalog.views.values().map(rule).collect()
+}
+
+fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
+    for own in view.catalog.views.values() {
+        let rule = (REWRITES, rule_number(own.oid));
+        rows.push(dependency(rule, (CLASSES, own.oid), 0, "i"));
+        for needed in &own.depends {
+            let table = view.catalog.tables.get(&needed.relation).map(|table| table.oid);
+            let other = || view.catalog.views.get(&needed.relation).map(|other| other.oid);
+            let Some(number) = table.or_else(other) else { continue };
+            let columns = needed.columns.iter().map(|column| column + 1);
+            let whole = needed.columns.is_empty().then_some(0);
+            rows.extend(
+                columns
+                    .chain(whole)
+                    .map(|column| dependency(rule, (CLASSES, number), column, "n")),
+            );
+        }
+    }
+}
+
+fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    dependencies_of_views(view, &mut rows);
+    for sequence in view.catalog.sequences.values() {
+        let Some((table, column)) = &sequence.owned_by else {
+            continue;
+        };
+        let Some(table) = view.catalog.tables.get(table) else {
+            continue;
+        };
+        let is_identity = table
+            .columns
+            .get(*column)
+            .is_some_and(|column| column.identity_always.is_some());
+        let kind = if is_identity { "i" } else { "a" };
+        rows.push(dependency(
+            (CLASSES, sequence.id),
+            (CLASSES, table.oid),
+            column + 1,
+            kind,
+        ));
+        if !is_identity {
+            let default = default_number(table, *column);
+            rows.push(dependency((DEFAULTS, default), (CLASSES, sequence.id), 0, "n"));
+        }
+    }
+    rows
+}

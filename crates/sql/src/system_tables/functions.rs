@@ -1,0 +1,147 @@
+//! Functions that look into the catalog.
+
+use super::columns::owned_sequence;
+use super::definitions::{constraint_by_number, index_by_number};
+use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
+use super::objects::Object;
+use super::{OWNER, View, made, registry, text};
+use crate::binder::name_of_text;
+use rubato_base::{Error, Result, SqlState, Value};
+
+/// The value of a catalog function for arguments of which none is NULL. An unknown name has none. Errors are those of PostgreSQL for
+/// names of nothing.
+pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
+    let number = |place: usize| arguments.get(place).and_then(Value::as_i64).unwrap_or(0);
+    let shown = |found: Option<String>| found.map_or(Value::Null, |found| text(&found));
+    let is_pretty = |place: usize| matches!(arguments.get(place), Some(Value::Bool(true)));
+    Ok(match (name, arguments) {
+        ("regclassout", _) => text(&name_of(ObjectKind::Relation, number(0), view)),
+        ("regtypeout", _) => text(&name_of(ObjectKind::Type, number(0), view)),
+        ("regprocout", _) => text(&name_of(ObjectKind::Function, number(0), view)),
+        ("regprocedureout", _) => text(&name_of(ObjectKind::FunctionWithArguments, number(0), view)),
+        ("regnamespaceout", _) => text(&name_of(ObjectKind::Schema, number(0), view)),
+        ("regroleout", _) => text(&name_of(ObjectKind::Role, number(0), view)),
+        ("regclassin", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Relation, name, view)?),
+        ("regtypein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Type, name, view)?),
+        ("regprocin", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Function, name, view)?),
+        ("regprocedurein", [Value::Text(name)]) => {
+            Value::Int8(number_of(ObjectKind::FunctionWithArguments, name, view)?)
+        }
+        ("regnamespacein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Schema, name, view)?),
+        ("regrolein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Role, name, view)?),
+        ("to_regclass", [Value::Text(name)]) => known(ObjectKind::Relation, name, view),
+        ("to_regtype", [Value::Text(name)]) => known(ObjectKind::Type, name, view),
+        ("to_regproc", [Value::Text(name)]) => known(ObjectKind::Function, name, view),
+        ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
+        ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
+        ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
+        ("format_type", _) => {
+            let modifier = number(1) as i32;
+            text(&type_name(number(0), if arguments.len() > 1 { modifier } else { -1 }))
+        }
+        ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2)),
+        ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, true)),
+        ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), !is_pretty(2))),
+        ("pg_get_constraintdef", _) => match constraint_by_number(view, number(0), is_pretty(1)) {
+            Some(definition) => text(&definition),
+            None => return Err(missing_entry("constraint", number(0))),
+        },
+        ("pg_get_viewdef", _) => match view.object(number(0)) {
+            Some(Object::View(found)) => text(&format!(" {};", found.query)),
+            _ => Value::Null,
+        },
+        ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
+        ("pg_get_function_result", _) => shown(function_result(number(0), view)),
+        ("pg_get_function_arguments" | "pg_get_function_identity_arguments", _) => {
+            shown(function_arguments(number(0), view))
+        }
+        ("pg_get_userbyid", _) if number(0) == i64::from(OWNER) => text(view.user),
+        ("pg_get_userbyid", _) => text(&format!("unknown (OID={})", number(0))),
+        ("obj_description", _) => description(view, number(0), 0),
+        ("col_description", _) => description(view, number(0), number(1)),
+        ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
+        ("pg_table_is_visible", _) => visible_relation(view, number(0)),
+        ("pg_relation_filenode", _) => match view.object(number(0)) {
+            Some(_) => Value::Int8(number(0)),
+            None => Value::Null,
+        },
+        _ => Value::Null,
+    })
+}
+
+fn missing_entry(what: &str, number: i64) -> Error {
+    Error::new(
+        SqlState::INTERNAL_ERROR,
+        format!("cache lookup failed for {what} {number}"),
+    )
+}
+
+/// The number that a name stands for, NULL if nothing has it.
+fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Value {
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty();
+    match number_of(kind, name, view) {
+        Ok(number) if !is_number && name != "-" => Value::Int8(number),
+        _ => Value::Null,
+    }
+}
+
+/// The catalog keeps expressions as text, those of constraints within brackets.
+fn shown_expression(expression: &str, pretty: bool) -> Value {
+    let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    match inner.filter(|_| pretty) {
+        Some(inner) if balanced(inner) => text(inner),
+        _ => text(expression),
+    }
+}
+
+/// Whether no bracket is closed before it was opened.
+fn balanced(text: &str) -> bool {
+    let mut depth = 0i64;
+    for letter in text.chars() {
+        depth += match letter {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}
+
+/// `schema.sequence` of the sequence that a column owns.
+fn serial_sequence(view: &View<'_>, table: &str, column: &str) -> Result<Value> {
+    let number = number_of(ObjectKind::Relation, table, view)?;
+    let Some(Object::Table(found)) = view.object(number) else {
+        return Ok(Value::Null);
+    };
+    let place = found.columns.iter().position(|own| own.name == column && !own.dropped);
+    let Some(place) = place else {
+        let shown = name_of_text(table)?.pop().unwrap_or_default();
+        let message = format!("column \"{column}\" of relation \"{shown}\" does not exist");
+        return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
+    };
+    let sequence = owned_sequence(view, &found.name, place);
+    Ok(sequence.map_or(Value::Null, |sequence| {
+        text(&format!("public.{}", super::quoted(&sequence.name)))
+    }))
+}
+
+fn visible_relation(view: &View<'_>, number: i64) -> Value {
+    let system = || registry::tables().find(|table| i64::from(table.oid) == number);
+    match (view.object(number), system()) {
+        (Some(_), _) => Value::Bool(true),
+        (None, Some(table)) => Value::Bool(table.schema == "pg_catalog"),
+        (None, None) => Value::Null,
+    }
+}
+
+/// What `pg_description` says of an object, or of one of its columns.
+fn description(view: &View<'_>, number: i64, part: i64) -> Value {
+    let rows = made::rows_of("pg_catalog.pg_description", view);
+    let places = rows.places(0, &Value::Int8(number)).unwrap_or_default();
+    let mut found = places.into_iter().map(|place| rows.row(place));
+    let row = found.find(|row| row.get(2).and_then(Value::as_i64) == Some(part));
+    row.and_then(|row| row.get(3)).cloned().unwrap_or_default()
+}

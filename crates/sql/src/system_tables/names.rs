@@ -1,0 +1,343 @@
+//! Numbers of objects as names, and back: `regclass` and its kin.
+//!
+//! A value of such a type is the number, an `oid`; the modifier of its type says of what. Its text is made where it becomes text.
+
+use super::definitions::quoted;
+use super::objects::{Object, index_at};
+use super::values::type_names;
+use super::{View, made, registry};
+use crate::binder::{SCHEMAS, name_of_text, no_relation, split_path, type_of_text};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+
+/// What an object number is the number of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    /// `regclass`
+    Relation,
+    /// `regtype`
+    Type,
+    /// `regproc`
+    Function,
+    /// `regprocedure`
+    FunctionWithArguments,
+    /// `regnamespace`
+    Schema,
+    /// `regrole`
+    Role,
+}
+
+/// Name, number, and the functions from and to text, of each kind's type.
+const KINDS: [(ObjectKind, &str, u32, &str, &str); 6] = [
+    (ObjectKind::Relation, "regclass", 2205, "regclassin", "regclassout"),
+    (ObjectKind::Type, "regtype", 2206, "regtypein", "regtypeout"),
+    (ObjectKind::Function, "regproc", 24, "regprocin", "regprocout"),
+    (
+        ObjectKind::FunctionWithArguments,
+        "regprocedure",
+        2202,
+        "regprocedurein",
+        "regprocedureout",
+    ),
+    (
+        ObjectKind::Schema,
+        "regnamespace",
+        4089,
+        "regnamespacein",
+        "regnamespaceout",
+    ),
+    (ObjectKind::Role, "regrole", 4096, "regrolein", "regroleout"),
+];
+
+impl ObjectKind {
+    fn entry(self) -> (ObjectKind, &'static str, u32, &'static str, &'static str) {
+        KINDS.into_iter().find(|entry| entry.0 == self).unwrap_or(KINDS[0])
+    }
+
+    /// The kind whose type has this name.
+    pub(crate) fn of_type_name(name: &str) -> Option<ObjectKind> {
+        KINDS.iter().find(|entry| entry.1 == name).map(|entry| entry.0)
+    }
+
+    /// The kind of number that a function gives.
+    pub(crate) fn given_by(function: &str) -> Option<ObjectKind> {
+        ObjectKind::of_type_name(function.strip_prefix("to_")?)
+    }
+
+    /// The kind that a type says its values are numbers of.
+    pub(crate) fn of_type(data_type: DataType, modifier: i32) -> Option<ObjectKind> {
+        let is_meant = |number: u32| data_type == DataType::Oid && i64::from(modifier) == i64::from(number);
+        KINDS.iter().find(|entry| is_meant(entry.2)).map(|entry| entry.0)
+    }
+
+    /// The type.
+    pub(crate) fn column_type(self) -> ColumnType {
+        ColumnType {
+            data_type: DataType::Oid,
+            modifier: self.type_number() as i32,
+        }
+    }
+
+    /// PostgreSQL's number of the type.
+    pub(crate) fn type_number(self) -> u32 {
+        self.entry().2
+    }
+
+    /// The function that reads a name.
+    pub(crate) fn input(self) -> &'static str {
+        self.entry().3
+    }
+
+    /// The function that writes it.
+    pub(crate) fn output(self) -> &'static str {
+        self.entry().4
+    }
+}
+
+/// The number of the one-byte type `"char"`, whose values are text here; the modifier of a text says that it is one.
+const CHARACTER: u32 = 18;
+
+/// The type of a column of one byte.
+pub(super) fn character_type() -> ColumnType {
+    ColumnType {
+        data_type: DataType::Text,
+        modifier: CHARACTER as i32,
+    }
+}
+
+/// The type that clients are told of a value whose type has this modifier, if that is none of those that there are.
+pub(crate) fn told_type(data_type: DataType, modifier: i32) -> Option<u32> {
+    let is_character = data_type == DataType::Text && i64::from(modifier) == i64::from(CHARACTER);
+    let kind = ObjectKind::of_type(data_type, modifier).map(ObjectKind::type_number);
+    kind.or_else(|| is_character.then_some(CHARACTER))
+}
+
+/// Whether text is a number or the dash, which stand for themselves.
+fn as_number(text: &str) -> Option<i64> {
+    if text == "-" {
+        return Some(0);
+    }
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse::<u32>().ok().map(i64::from)).flatten()
+}
+
+/// The number that a name stands for. The error says that there is no such object.
+pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result<i64> {
+    if let Some(number) = as_number(name) {
+        return Ok(number);
+    }
+    match kind {
+        ObjectKind::Relation => relation_number(name, view),
+        ObjectKind::Type => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
+        ObjectKind::Function => function_number(name, view),
+        ObjectKind::FunctionWithArguments => procedure_number(name, view),
+        ObjectKind::Schema => {
+            let number = find_number("pg_catalog.pg_namespace", "nspname", &plain_name(name)?, view);
+            number.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
+        }
+        ObjectKind::Role => {
+            let number = find_number("pg_catalog.pg_authid", "rolname", &plain_name(name)?, view);
+            number.ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "role", name))
+        }
+    }
+}
+
+fn missing(code: SqlState, what: &str, name: &str) -> Error {
+    Error::new(code, format!("{what} \"{name}\" does not exist"))
+}
+
+fn plain_name(text: &str) -> Result<String> {
+    let mut path = name_of_text(text)?;
+    Ok(path.pop().unwrap_or_default())
+}
+
+fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {
+    let path = name_of_text(text)?;
+    let (schema, name) = split_path(&path)?;
+    if let Some(table) = registry::find(schema, name) {
+        return Ok(i64::from(table.oid));
+    }
+    let is_users = schema.is_none_or(|schema| schema == "public");
+    let number = view
+        .catalog
+        .made
+        .objects(view.catalog)
+        .relation(name)
+        .filter(|_| is_users);
+    number.map(i64::from).ok_or_else(|| match schema {
+        Some(schema) if !SCHEMAS.contains(&schema) => Error::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        ),
+        _ => no_relation(&path.join(".")),
+    })
+}
+
+/// The number of the row of a system table that has a value in a column of names.
+fn find_number(table: &str, column: &str, name: &str, view: &View<'_>) -> Option<i64> {
+    found(table, column, &Value::text(name), view)
+        .first()
+        .and_then(|row| row.first()?.as_i64())
+}
+
+/// The rows with a value in a column.
+fn found(table: &str, column: &str, value: &Value, view: &View<'_>) -> Vec<Vec<Value>> {
+    let rows = made::rows_of(table, view);
+    let place = registry::by_full_name(table).and_then(|table| table.columns.iter().position(|own| own.name == column));
+    let places = place.and_then(|place| rows.places(place, value)).unwrap_or_default();
+    places.into_iter().map(|place| rows.row(place).to_vec()).collect()
+}
+
+const FUNCTIONS: &str = "pg_catalog.pg_proc";
+/// The places of a function's name and of its arguments in `pg_proc`.
+const FUNCTION_NAME: usize = 1;
+const FUNCTION_ARGUMENTS: usize = 19;
+
+fn function_number(text: &str, view: &View<'_>) -> Result<i64> {
+    let rows = found(FUNCTIONS, "proname", &Value::text(&plain_name(text)?), view);
+    match &rows[..] {
+        [] => Err(missing(SqlState::UNDEFINED_FUNCTION, "function", text)),
+        [row] => Ok(row.first().and_then(Value::as_i64).unwrap_or(0)),
+        _ => Err(Error::new(
+            SqlState::AMBIGUOUS_FUNCTION,
+            format!("more than one function named \"{text}\""),
+        )),
+    }
+}
+
+fn procedure_number(text: &str, view: &View<'_>) -> Result<i64> {
+    let (name, rest) = text
+        .split_once('(')
+        .ok_or_else(|| Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "expected a left parenthesis"))?;
+    let arguments = rest
+        .trim_end()
+        .strip_suffix(')')
+        .ok_or_else(|| Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "expected a right parenthesis"))?;
+    let wanted: Vec<i64> = arguments
+        .split(',')
+        .map(str::trim)
+        .filter(|argument| !argument.is_empty())
+        .map(type_number)
+        .collect::<Result<_>>()?;
+    let rows = found(FUNCTIONS, "proname", &Value::text(&plain_name(name.trim())?), view);
+    let fits = |row: &&Vec<Value>| arguments_of(row) == wanted;
+    let row = rows.iter().find(fits);
+    row.and_then(|row| row.first()?.as_i64())
+        .ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", text))
+}
+
+/// The number of a type, pseudo-types included.
+fn type_number(name: &str) -> Result<i64> {
+    let pseudo = type_names().iter().find(|(_, own)| *own == name);
+    match pseudo {
+        Some((number, _)) => Ok(*number),
+        None => type_of_text(name).map(|column_type| i64::from(column_type.data_type.oid())),
+    }
+}
+
+fn arguments_of(row: &[Value]) -> Vec<i64> {
+    match row.get(FUNCTION_ARGUMENTS) {
+        Some(Value::Array(list)) => list.items.iter().filter_map(Value::as_i64).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The name of an object; the number itself where there is none.
+pub(super) fn name_of(kind: ObjectKind, number: i64, view: &View<'_>) -> String {
+    if number == 0 {
+        return "-".to_owned();
+    }
+    let name = match kind {
+        ObjectKind::Relation => relation_name(number, view),
+        ObjectKind::Type => Some(type_name(number, -1)).filter(|name| name != "???"),
+        ObjectKind::Function => function_row(number, view).map(|row| quoted(&text_at(&row, FUNCTION_NAME))),
+        ObjectKind::FunctionWithArguments => function_row(number, view).map(|row| {
+            let arguments = arguments_of(&row);
+            let arguments: Vec<String> = arguments.iter().map(|number| type_name(*number, -1)).collect();
+            format!("{}({})", quoted(&text_at(&row, FUNCTION_NAME)), arguments.join(","))
+        }),
+        ObjectKind::Schema => name_at("pg_catalog.pg_namespace", number, view),
+        ObjectKind::Role => name_at("pg_catalog.pg_authid", number, view),
+    };
+    name.unwrap_or_else(|| number.to_string())
+}
+
+fn text_at(row: &[Value], place: usize) -> String {
+    match row.get(place) {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn function_row(number: i64, view: &View<'_>) -> Option<Vec<Value>> {
+    found(FUNCTIONS, "oid", &Value::Int8(number), view).pop()
+}
+
+/// The type of a function's result, as its definition says it.
+pub(super) fn function_result(number: i64, view: &View<'_>) -> Option<String> {
+    let row = function_row(number, view)?;
+    let column = |name: &str| {
+        let columns = &registry::by_full_name(FUNCTIONS)?.columns;
+        row.get(columns.iter().position(|column| column.name == name)?)
+    };
+    let result = type_name(column("prorettype")?.as_i64()?, -1);
+    let is_set = matches!(column("proretset"), Some(Value::Bool(true)));
+    Some(if is_set { format!("SETOF {result}") } else { result })
+}
+
+/// The types of a function's arguments.
+pub(super) fn function_arguments(number: i64, view: &View<'_>) -> Option<String> {
+    let row = function_row(number, view)?;
+    let arguments = arguments_of(&row).into_iter().map(|number| type_name(number, -1));
+    Some(arguments.collect::<Vec<_>>().join(", "))
+}
+
+fn name_at(table: &str, number: i64, view: &View<'_>) -> Option<String> {
+    let row = found(table, "oid", &Value::Int8(number), view).pop()?;
+    Some(quoted(&text_at(&row, 1)))
+}
+
+fn relation_name(number: i64, view: &View<'_>) -> Option<String> {
+    let name = match view.object(number) {
+        Some(Object::Table(table)) => quoted(&table.name),
+        Some(Object::PrimaryKey(table)) => quoted(&table.primary_key_name),
+        Some(Object::Index(table, place)) => quoted(index_at(table, *place)?.name),
+        Some(Object::Sequence(sequence)) => quoted(&sequence.name),
+        Some(Object::View(view)) => quoted(&view.name),
+        _ => {
+            let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
+            match table.schema {
+                "pg_catalog" => table.short_name().to_owned(),
+                _ => table.name.to_owned(),
+            }
+        }
+    };
+    Some(name)
+}
+
+/// `format_type`: the name of a type with its modifier.
+pub(super) fn type_name(number: i64, modifier: i32) -> String {
+    if number == 0 {
+        return "-".to_owned();
+    }
+    let data_type = u32::try_from(number).ok().and_then(DataType::from_oid);
+    if let Some(data_type) = data_type {
+        return ColumnType { data_type, modifier }.to_string();
+    }
+    let other = type_names().iter().find(|(own, _)| *own == number);
+    let Some((_, name)) = other else {
+        return "???".to_owned();
+    };
+    match name.strip_prefix('_') {
+        Some(element) => format!("{}[]", shown_type(element)),
+        None => shown_type(name),
+    }
+}
+
+fn shown_type(name: &str) -> String {
+    match name {
+        "char" | "any" => format!("\"{name}\""),
+        "timetz" => "time with time zone".to_owned(),
+        "varbit" => "bit varying".to_owned(),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Everything in a catalog that has a number, by its number and by its name.
+
+use super::View;
+use super::made::MadeRows;
+use crate::catalog::{self, Catalog, Deferral, Sequence, Table};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a number stands for; places are those in the table's lists.
+#[derive(Clone, Debug)]
+pub(super) enum Object {
+    Table(Arc<Table>),
+    PrimaryKey(Arc<Table>),
+    Index(Arc<Table>, usize),
+    Sequence(Arc<Sequence>),
+    View(Arc<catalog::View>),
+    Check(Arc<Table>, usize),
+    ForeignKey(Arc<Table>, usize),
+}
+
+/// The objects of one catalog version.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    by_number: HashMap<u32, Object>,
+    /// Tables, indexes, sequences and views share one space of names.
+    relations: HashMap<String, u32>,
+}
+
+impl Objects {
+    fn of(catalog: &Catalog) -> Objects {
+        let mut objects = Objects::default();
+        for table in catalog.tables.values() {
+            let own = || Arc::clone(table);
+            objects.add(table.oid, Some(&table.name), Object::Table(own()));
+            for index in table_indexes(table) {
+                let object = index
+                    .place
+                    .map_or_else(|| Object::PrimaryKey(own()), |place| Object::Index(own(), place));
+                objects.add(index.oid, Some(index.name), object);
+            }
+            for place in 0..table.checks.len() {
+                objects.add(check_number(table, place), None, Object::Check(own(), place));
+            }
+            for place in 0..table.foreign_keys.len() {
+                objects.add(foreign_key_number(table, place), None, Object::ForeignKey(own(), place));
+            }
+        }
+        for sequence in catalog.sequences.values() {
+            objects.add(
+                sequence.id,
+                Some(&sequence.name),
+                Object::Sequence(Arc::clone(sequence)),
+            );
+        }
+        for view in catalog.views.values() {
+            objects.add(view.oid, Some(&view.name), Object::View(Arc::clone(view)));
+        }
+        objects
+    }
+
+    fn add(&mut self, number: u32, relation: Option<&str>, object: Object) {
+        self.by_number.insert(number, object);
+        if let Some(name) = relation {
+            self.relations.insert(name.to_owned(), number);
+        }
+    }
+
+    /// The number of a table, index, sequence or view of the users.
+    pub(super) fn relation(&self, name: &str) -> Option<u32> {
+        self.relations.get(name).copied()
+    }
+}
+
+impl MadeRows {
+    /// The objects of the catalog that this belongs to.
+    pub(super) fn objects(&self, catalog: &Catalog) -> &Objects {
+        self.objects.get_or_init(|| Objects::of(catalog))
+    }
+}
+
+impl View<'_> {
+    pub(super) fn object(&self, number: i64) -> Option<&Object> {
+        let number = u32::try_from(number).ok()?;
+        self.catalog.made.objects(self.catalog).by_number.get(&number)
+    }
+}
+
+/// An index as PostgreSQL sees it; the primary key is one whose number is that of the table's storage.
+pub(super) struct IndexView<'a> {
+    pub oid: u32,
+    pub name: &'a str,
+    pub columns: &'a [usize],
+    pub unique: bool,
+    /// Its place among the table's indexes; `None` for the primary key.
+    pub place: Option<usize>,
+    pub deferral: Deferral,
+    pub constraint: bool,
+}
+
+impl IndexView<'_> {
+    pub(super) fn is_primary(&self) -> bool {
+        self.place.is_none()
+    }
+}
+
+/// The primary key, if there is one.
+pub(super) fn primary_key(table: &Table) -> Option<IndexView<'_>> {
+    (!table.primary_key.is_empty()).then(|| IndexView {
+        oid: table.id.0,
+        name: &table.primary_key_name,
+        columns: &table.primary_key,
+        unique: true,
+        place: None,
+        deferral: Deferral::Never,
+        constraint: true,
+    })
+}
+
+/// The index at a place of the table's list.
+pub(super) fn index_at(table: &Table, place: usize) -> Option<IndexView<'_>> {
+    table.indexes.get(place).map(|index| IndexView {
+        oid: index.id.0,
+        name: &index.name,
+        columns: &index.columns,
+        unique: index.is_to_be_unique(),
+        place: Some(place),
+        deferral: index.deferral,
+        constraint: index.constraint,
+    })
+}
+
+/// All indexes of a table.
+pub(super) fn table_indexes(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
+    let others = (0..table.indexes.len()).filter_map(|place| index_at(table, place));
+    primary_key(table).into_iter().chain(others)
+}
+
+/// The index by whose key a foreign key finds the rows that it refers to.
+pub(super) fn referred_index(referred: &Table, columns: &[usize]) -> u32 {
+    let is_meant = |index: &IndexView<'_>| {
+        index.unique && index.columns.len() == columns.len() && columns.iter().all(|own| index.columns.contains(own))
+    };
+    table_indexes(referred).find(is_meant).map_or(0, |index| index.oid)
+}
+
+/// A number for what has none of its own: far above every id that is handed out one by one.
+fn derived_number(table: &Table, place: usize) -> u32 {
+    0x8000_0000 | (table.oid.wrapping_mul(8192).wrapping_add(place as u32) & 0x7fff_ffff)
+}
+
+pub(super) fn check_number(table: &Table, place: usize) -> u32 {
+    derived_number(table, place)
+}
+
+pub(super) fn foreign_key_number(table: &Table, place: usize) -> u32 {
+    derived_number(table, 2048 + place)
+}
+
+pub(super) fn default_number(table: &Table, column: usize) -> u32 {
+    derived_number(table, 4096 + column)
+}

@@ -1,0 +1,175 @@
+//! The views of `pg_catalog` that show tables, indexes and sequences to people.
+
+use super::classes::sequence_type;
+use super::definitions::index_definition;
+use super::objects::{IndexView, table_indexes};
+use super::{Source, View, no_others, none_of_table, oid, registry, text};
+use crate::catalog::{Sequence, Table};
+use rubato_base::Value;
+use std::sync::Arc;
+
+/// A view that shows a number of each table of the users': how often it was read, say. These are not counted by table.
+macro_rules! of_tables {
+    ($($name:literal),* $(,)?) => {
+        [$(Source {
+            name: $name,
+            columns: &["relid", "schemaname", "relname"],
+            of_table: |_, table| vec![vec![oid(table.oid), text("public"), text(&table.name)]],
+            others: no_others,
+        }),*]
+    };
+}
+
+/// The same for each index.
+macro_rules! of_indexes {
+    ($($name:literal),* $(,)?) => {
+        [$(Source {
+            name: $name,
+            columns: &["relid", "indexrelid", "schemaname", "relname", "indexrelname"],
+            of_table: indexes_by_number,
+            others: no_others,
+        }),*]
+    };
+}
+
+static TABLE_VIEWS: [Source; 6] = of_tables![
+    "pg_catalog.pg_stat_all_tables",
+    "pg_catalog.pg_stat_user_tables",
+    "pg_catalog.pg_stat_xact_all_tables",
+    "pg_catalog.pg_stat_xact_user_tables",
+    "pg_catalog.pg_statio_all_tables",
+    "pg_catalog.pg_statio_user_tables",
+];
+
+static INDEX_VIEWS: [Source; 4] = of_indexes![
+    "pg_catalog.pg_stat_all_indexes",
+    "pg_catalog.pg_stat_user_indexes",
+    "pg_catalog.pg_statio_all_indexes",
+    "pg_catalog.pg_statio_user_indexes",
+];
+
+static LISTS: [Source; 5] = [
+    Source {
+        name: "pg_catalog.pg_tables",
+        columns: &[
+            "schemaname",
+            "tablename",
+            "tableowner",
+            "hasindexes",
+            "hasrules",
+            "hastriggers",
+            "rowsecurity",
+        ],
+        of_table: |view, table| {
+            let indexed = !table.primary_key.is_empty() || !table.indexes.is_empty();
+            let triggered = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
+            vec![table_row(view, "public", &table.name, indexed, triggered)]
+        },
+        others: |view| {
+            let tables = registry::tables().filter(|table| !table.is_view);
+            tables
+                .map(|table| table_row(view, table.schema, table.short_name(), false, false))
+                .collect()
+        },
+    },
+    Source {
+        name: "pg_catalog.pg_indexes",
+        columns: &["schemaname", "tablename", "indexname", "indexdef"],
+        of_table: |_, table| {
+            let row = |index: IndexView<'_>| {
+                vec![
+                    text("public"),
+                    text(&table.name),
+                    text(index.name),
+                    text(&index_definition(table, &index, true)),
+                ]
+            };
+            table_indexes(table).map(row).collect()
+        },
+        others: no_others,
+    },
+    Source {
+        name: "pg_catalog.pg_sequences",
+        columns: &[
+            "schemaname",
+            "sequencename",
+            "sequenceowner",
+            "data_type",
+            "start_value",
+            "min_value",
+            "max_value",
+            "increment_by",
+            "cycle",
+            "cache_size",
+        ],
+        of_table: none_of_table,
+        others: sequences,
+    },
+    Source {
+        name: "pg_catalog.pg_views",
+        columns: &["schemaname", "viewname", "viewowner", "definition"],
+        of_table: none_of_table,
+        others: |view| {
+            let row = |own: &Arc<crate::catalog::View>| {
+                let definition = format!(" {};", own.query);
+                vec![text("public"), text(&own.name), text(view.user), text(&definition)]
+            };
+            view.catalog.views.values().map(row).collect()
+        },
+    },
+    Source {
+        name: "pg_catalog.pg_stat_database",
+        columns: &["datid", "datname"],
+        of_table: none_of_table,
+        others: |_| {
+            super::DATABASES
+                .map(|(number, name)| vec![oid(number), text(name)])
+                .to_vec()
+        },
+    },
+];
+
+pub(super) static SOURCES: [&[Source]; 3] = [&TABLE_VIEWS, &INDEX_VIEWS, &LISTS];
+
+fn indexes_by_number(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |index: IndexView<'_>| {
+        vec![
+            oid(table.oid),
+            oid(index.oid),
+            text("public"),
+            text(&table.name),
+            text(index.name),
+        ]
+    };
+    table_indexes(table).map(row).collect()
+}
+
+fn table_row(view: &View<'_>, schema: &str, name: &str, indexed: bool, triggered: bool) -> Vec<Value> {
+    vec![
+        text(schema),
+        text(name),
+        text(view.user),
+        Value::Bool(indexed),
+        Value::Bool(false),
+        Value::Bool(triggered),
+        Value::Bool(false),
+    ]
+}
+
+fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+    let row = |sequence: &Arc<Sequence>| {
+        vec![
+            text("public"),
+            text(&sequence.name),
+            text(view.user),
+            oid(sequence_type(view, sequence).oid()),
+            Value::Int8(sequence.start),
+            Value::Int8(sequence.minimum),
+            Value::Int8(sequence.maximum),
+            Value::Int8(sequence.increment),
+            Value::Bool(sequence.cycle),
+            Value::Int8(1),
+        ]
+    };
+    view.catalog.sequences.values().map(row).collect()
+}

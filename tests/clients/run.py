@@ -16,9 +16,9 @@ sys.dont_write_bytecode = True
 
 import harness  # noqa: E402  (its folder must be known first)
 
-SUITES = ["psql", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "jdbc", "tokio", "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program"]
+SUITES = ["psql", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "jdbc", "tokio", "differential", "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program"]
 # Suites about Rubato's own folder, program and views: PostgreSQL has nothing to compare.
-RUBATO_ONLY = {"bad_input", "insight", "program"}
+RUBATO_ONLY = {"bad_input", "differential", "insight", "program"}
 
 
 def options():

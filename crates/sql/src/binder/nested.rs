@@ -79,7 +79,7 @@ impl Context<'_> {
             self.names.borrow_mut().truncate(own);
             let (query, mut columns) = bound?;
             self.rename_columns(&table.alias, &mut columns)?;
-            named.is_volatile = query.is_volatile();
+            named.is_volatile = self.is_volatile(&query);
             named.query = Some((query, columns));
             self.names.borrow_mut().push(named);
         }

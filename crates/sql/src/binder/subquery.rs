@@ -27,6 +27,8 @@ pub(crate) struct BoundSubquery {
     data_type: DataType,
     /// Whether it refers to nothing around it.
     is_settled: bool,
+    /// Whether each run over the same rows may give something else.
+    is_volatile: bool,
 }
 
 impl BoundSubquery {
@@ -188,7 +190,7 @@ impl Context<'_> {
         let queries: Vec<Subquery> = bound
             .into_iter()
             .map(|subquery| Subquery {
-                is_stable: !subquery.query.is_volatile(),
+                is_stable: !subquery.is_volatile,
                 plan: subquery.query.plan(&type_of),
                 kind: subquery.kind,
                 outer: subquery.outer,
@@ -220,6 +222,12 @@ impl Context<'_> {
         })
     }
 
+    /// Whether each run of a query over the same rows may give something else.
+    pub(super) fn is_volatile(&self, query: &BoundQuery) -> bool {
+        let subqueries = self.subqueries.borrow();
+        query.is_volatile(&|number| subqueries.get(number).is_some_and(|subquery| subquery.is_volatile))
+    }
+
     /// `expr` for a place where no step of the pipeline computes it: queries that refer to nothing around them are asked before, in any
     /// case. 0A000 for others.
     pub(super) fn asked_before(&self, expr: &mut Expr, place: &str) -> Result<()> {
@@ -245,10 +253,13 @@ impl Context<'_> {
     /// What the expression of a query is: a parameter if the query refers to nothing around it, and may be asked in any case.
     fn ask(&self, kind: SubqueryKind, select: BoundSelect, data_type: DataType, asked: &Asked) -> Expr {
         let (outer, arguments) = asked.references.arguments();
+        let query = BoundQuery::Select(Box::new(select));
+        let is_volatile = self.is_volatile(&query);
         let mut subqueries = self.subqueries.borrow_mut();
         let number = subqueries.len();
         subqueries.push(BoundSubquery {
-            query: BoundQuery::Select(Box::new(select)),
+            query,
+            is_volatile,
             kind,
             outer,
             data_type,

@@ -135,22 +135,27 @@ impl BoundQuery {
 }
 
 impl BoundQuery {
-    /// Whether each run over the same rows may give something else.
-    pub fn is_volatile(&self) -> bool {
+    /// Whether each run over the same rows may give something else. `asks_volatile` says so of queries within expressions.
+    pub fn is_volatile(&self, asks_volatile: &dyn Fn(usize) -> bool) -> bool {
         let mut found = false;
-        self.for_each_select(&mut |select| found |= select.is_volatile());
+        self.for_each_select(&mut |select| found |= select.is_volatile(asks_volatile));
         found
     }
 }
 
 impl BoundSelect {
-    /// Whether each run over the same rows may give something else.
-    pub fn is_volatile(&self) -> bool {
+    fn is_volatile(&self, asks_volatile: &dyn Fn(usize) -> bool) -> bool {
         let mut found = false;
-        self.for_each_expression(&mut |expr| found |= expr.volatility() == Volatility::Volatile);
+        self.for_each_expression(&mut |expr| {
+            expr.walk(&mut |node| match node {
+                Expr::Subquery { number, .. } => found |= asks_volatile(*number),
+                Expr::Call { function, .. } => found |= function.volatility() == Volatility::Volatile,
+                _ => {}
+            });
+        });
         found
             || self.query.relations.iter().any(|relation| match &relation.relation {
-                Relation::Query(query) | Relation::Lateral { query, .. } => query.is_volatile(),
+                Relation::Query(query) | Relation::Lateral { query, .. } => query.is_volatile(asks_volatile),
                 _ => false,
             })
     }

@@ -2,7 +2,8 @@
 
 use super::argument::{entry, typed};
 use super::{FunctionEntry, Implementation};
-use rubato_base::{Result, Value};
+use crate::context::EvalContext;
+use rubato_base::{ColumnType, DataType, Result, Value};
 
 /// A function that the session answers out of its catalog.
 macro_rules! catalog {
@@ -67,14 +68,23 @@ fn encoding_name(number: i32) -> &'static str {
     }
 }
 
-/// A NULL modifier is none.
-fn format_type(arguments: &[Value], context: &crate::EvalContext<'_>) -> Result<Value> {
-    match arguments {
-        [Value::Null, ..] => Ok(Value::Null),
-        [number, Value::Null] => context
-            .environment
-            .catalog_function("format_type", std::slice::from_ref(number)),
-        _ => context.environment.catalog_function("format_type", arguments),
+/// A type that there is has its name from here; of others the session may know one.
+fn format_type(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    let Some(number) = arguments.first().and_then(Value::as_i64) else {
+        return Ok(Value::Null);
+    };
+    let modifier = match arguments.get(1) {
+        Some(Value::Int4(modifier)) => *modifier,
+        _ => -1,
+    };
+    let data_type = u32::try_from(number).ok().filter(|number| *number != 0);
+    match data_type.and_then(DataType::from_oid) {
+        Some(data_type) => Ok(Value::text(&ColumnType { data_type, modifier }.to_string())),
+        None if number == 0 => Ok(Value::text("-")),
+        None => Ok(match context.environment.catalog_function("format_type", arguments)? {
+            Value::Null => Value::text("???"),
+            name => name,
+        }),
     }
 }
 

@@ -35,10 +35,7 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
         ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
         ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
-        ("format_type", _) => {
-            let modifier = number(1) as i32;
-            text(&type_name(number(0), if arguments.len() > 1 { modifier } else { -1 }))
-        }
+        ("format_type", _) => text(&type_name(number(0), -1)),
         ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2)),
         ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, true)),
         ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), !is_pretty(2))),

@@ -7,10 +7,10 @@ use std::process::Command;
 const PSYCOPG: &str = "psycopg[binary]==3.2.13";
 /// What maps objects to tables, with their drivers.
 const MAPPERS: &[&str] = &[
-    "SQLAlchemy==2.0.44",
-    "alembic==1.17.0",
-    "Django==5.2.8",
-    "asyncpg==0.30.0",
+    "SQLAlchemy==2.0.58",
+    "alembic==1.20.1",
+    "Django==5.2.19",
+    "asyncpg==0.32.0",
     PSYCOPG,
 ];
 /// The JDBC driver's version on Maven Central.

@@ -28,6 +28,7 @@ mod functions;
 mod lists;
 mod step;
 mod types;
+mod typing;
 mod visit;
 
 pub use aggregate::{Accumulator, AggregateKind, ResolvedAggregate, is_aggregate, resolve_aggregate};

@@ -15,6 +15,7 @@
 //! Start with [`plan`], which says what the stages can do.
 
 pub mod advisory;
+pub mod analytics;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;

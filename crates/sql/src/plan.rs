@@ -69,6 +69,8 @@ pub struct SelectPlan {
     pub distinct: bool,
     /// Sort keys over the projected tuple; empty if the first step's order already serves.
     pub order_by: Vec<SortKey>,
+    /// The order of the first step serves an ORDER BY, which is not among the sort keys then.
+    pub order_is_served: bool,
     /// LIMIT, over parameters only.
     pub limit: Option<Expr>,
     /// OFFSET, over parameters only.
@@ -134,7 +136,7 @@ pub struct Step {
 }
 
 /// Where a step's rows come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Relation {
     /// A table.
     Table(Arc<Table>),
@@ -213,7 +215,7 @@ pub enum JoinKind {
 }
 
 /// How rows of a table are reached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Access {
     /// At most one row, by the whole primary key. A NULL among the values gives no row.
     Point(Vec<Expr>),
@@ -236,7 +238,7 @@ pub enum Access {
 }
 
 /// Whole primary keys, one for each element of an array.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ElementsAccess {
     /// The values of the key columns; that at `place` is NULL, and replaced by each element.
     pub key: Vec<Expr>,
@@ -247,7 +249,7 @@ pub struct ElementsAccess {
 }
 
 /// A range of a primary key or secondary index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangeAccess {
     /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
     pub index: Option<usize>,
@@ -264,7 +266,7 @@ pub struct RangeAccess {
 }
 
 /// Ranges of a primary key or secondary index: those of all alternatives together. Where they meet they become one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangesAccess {
     /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
     pub index: Option<usize>,
@@ -275,7 +277,7 @@ pub struct RangesAccess {
 }
 
 /// A range for each choice of values of the first key columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Alternative {
     /// The first key columns.
     pub prefix: Vec<KeyPart>,
@@ -326,7 +328,7 @@ pub struct AggregatePlan {
 }
 
 /// One aggregate call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AggregateCall {
     /// The aggregate.
     pub aggregate: ResolvedAggregate,

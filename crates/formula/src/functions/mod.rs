@@ -155,6 +155,13 @@ impl Function {
         self.0.strict
     }
 
+    /// Whether a call may look at the session or the catalog, and not only at its arguments, at times and at text formats.
+    pub fn needs_session(self) -> bool {
+        let families = [system::SYSTEM, system::TYPES, advisory::ADVISORY, advisory::PAUSES];
+        let is_of_session = families.iter().any(|family| family.iter().any(|entry| std::ptr::eq(entry, self.0)));
+        is_of_session || self.0.volatility == Volatility::Volatile
+    }
+
     /// The overload with exactly this signature: the stable identity that logs and catalogs keep.
     pub fn find(name: &str, arguments: &[ArgumentType]) -> Option<Function> {
         overloads(name)

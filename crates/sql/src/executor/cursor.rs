@@ -163,7 +163,7 @@ impl Cursor {
         };
         let kept = self.kept.get_or_insert_default();
         // What is sorted is all known before the first row is given.
-        let is_sorted = plan.aggregate.is_some() || !plan.order_by.is_empty();
+        let is_sorted = (plan.aggregate.is_some() || !plan.order_by.is_empty()) && !run.is_elsewhere();
         let max_rows = if is_sorted { 0 } else { usize::MAX };
         let limits = context.limits;
         let mut refused = None;

@@ -8,6 +8,7 @@ use super::keys::point_key;
 use super::lock::lock_tuple;
 use super::sorting::{Merge, Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
+use crate::analytics::{Run, choose};
 use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
 use rubato_base::{Result, Row, Value};
 use rubato_formula::{Expr, Tuple};
@@ -44,6 +45,8 @@ enum Phase {
     Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
     Streaming,
+    /// An engine runs it.
+    Elsewhere(Box<dyn Run>),
     /// Rows are locked as they are found; none is given before all are.
     Locking(Vec<Vec<Value>>),
     /// Rows and their tuples are sorted, to be locked in that order.
@@ -66,6 +69,7 @@ impl fmt::Debug for Phase {
             Phase::Grouping(..) => "Grouping",
             Phase::Sorting(_) => "Sorting",
             Phase::Streaming => "Streaming",
+            Phase::Elsewhere(_) => "Elsewhere",
             Phase::Locking(_) => "Locking",
             Phase::SortingToLock(_) => "SortingToLock",
             Phase::LockingSorted(..) => "LockingSorted",
@@ -150,7 +154,10 @@ impl SelectRun {
                     self.point.insert(StepCounters::default()),
                 );
             }
-            self.start(plan, context)?;
+            match choose(plan, context)? {
+                Some(run) => self.phase = Phase::Elsewhere(run),
+                None => self.start(plan, context)?,
+            }
         }
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
@@ -170,9 +177,31 @@ impl SelectRun {
             | Phase::LockingSorted(..) => Ok(false),
             Phase::Merging(_) => Ok(self.give_merged(plan, context, max_rows, sink)),
             Phase::Streaming => self.stream(plan, context, max_rows, sink),
+            Phase::Elsewhere(_) => self.run_elsewhere(context, max_rows, sink),
             Phase::Collected(_) => Ok(self.give_collected(plan.visible, max_rows, sink)),
             Phase::Fresh | Phase::Ended => Ok(true),
         }
+    }
+
+    /// Whether an engine runs it, which gives rows as they come.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.phase, Phase::Elsewhere(_))
+    }
+
+    fn run_elsewhere(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
+        let Phase::Elsewhere(run) = &mut self.phase else {
+            return Ok(true);
+        };
+        let is_over = run.run(context, max_rows, sink)?;
+        if is_over {
+            self.end();
+        }
+        Ok(is_over)
     }
 
     fn start(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<()> {

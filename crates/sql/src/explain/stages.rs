@@ -156,6 +156,13 @@ fn query_name(plan: &QueryPlan) -> String {
     }
 }
 
+/// How the rows of a SELECT's first relation are reached, in words.
+pub fn relation_title(select: &SelectPlan) -> String {
+    let names = slot_names(&select.steps);
+    let title = |step: &Step| format!("{} {}", relation_name(step), access_text(step, &namer(&names)));
+    select.steps.first().map_or_else(String::new, title)
+}
+
 fn relation_name(step: &Step) -> String {
     let own = match &step.relation {
         Relation::Table(table) => table.name.clone(),

@@ -84,9 +84,9 @@ pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
     let is_size =
         |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
     match body {
-        PlanBody::Select(plan) => calls(plan, &is_size),
+        PlanBody::Select(plan) => select_calls(plan, &is_size),
         PlanBody::Insert(plan) => match &plan.source {
-            InsertSource::Select(select, _) => calls(select, &is_size),
+            InsertSource::Select(select, _) => select_calls(select, &is_size),
             InsertSource::Values(_) => false,
         },
         _ => false,
@@ -95,18 +95,18 @@ pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
 
 /// Whether a SELECT moves a sequence.
 fn calls_writer(plan: &SelectPlan) -> bool {
-    calls(plan, &|function| {
+    select_calls(plan, &|function| {
         function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval")
     })
 }
 
 /// Whether each run of a SELECT over the same rows may give something else.
 pub(crate) fn is_volatile(plan: &SelectPlan) -> bool {
-    calls(plan, &|function| function.volatility() == Volatility::Volatile)
+    select_calls(plan, &|function| function.volatility() == Volatility::Volatile)
 }
 
 /// Whether a SELECT calls such a function.
-fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
+pub(crate) fn select_calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
     let (mut found, mut nested_calls) = (false, false);
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
@@ -120,7 +120,7 @@ fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
     for step in &plan.steps {
         match &step.relation {
             Relation::Values(rows) => rows.iter().flatten().for_each(&mut look),
-            Relation::Query(query) => query.for_each_select(&mut |inner| nested_calls |= calls(inner, wanted)),
+            Relation::Query(query) => query.for_each_select(&mut |inner| nested_calls |= select_calls(inner, wanted)),
             _ => {}
         }
         step_expressions(step, &mut look);

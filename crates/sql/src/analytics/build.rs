@@ -1,0 +1,459 @@
+//! From a plan of the relay to a tree: the conditions that its ways to rows stand for come back as terms, joins are put in an order
+//! that suits whole tables, and each relation becomes a leaf that reads what is needed of it.
+
+use super::order::{Joining, Part, Source, members_of};
+use super::sizes::{Sizes, selectivity, table_rows};
+use super::tree::{Leaf, Order, Tree};
+use crate::catalog::Table;
+use crate::executor::ExecutionContext;
+use crate::executor::sorting::Window;
+use crate::plan::{
+    Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
+};
+use crate::planner::{expressions, flatten, plan_target};
+use rubato_base::{ColumnSet, ColumnType, DataType, Result};
+use rubato_formula::{Comparison, Expr, build_comparison};
+use std::sync::Arc;
+
+/// Makes the tree of a SELECT; `None` where the relay has to run it.
+pub(super) fn select_tree(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
+    Ok(Builder { context }.select(plan)?.map(|(tree, _)| tree))
+}
+
+struct Builder<'a, 'c> {
+    context: &'a ExecutionContext<'c>,
+}
+
+impl Builder<'_, '_> {
+    /// The tree of the visible columns, and about how many rows it gives.
+    fn select(&self, plan: &SelectPlan) -> Result<Option<(Tree, f64)>> {
+        if plan.steps.is_empty() || plan.lock.is_some() {
+            return Ok(None);
+        }
+        let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;
+        let Some((part, to_global)) = self.joined(plan)? else {
+            return Ok(None);
+        };
+        let rows = part.rows;
+        let places = part.places();
+        let place = |slot: usize| places.get(&to_global(slot)).copied().unwrap_or(0);
+        let bound = |expr: &Expr| expr.bind_stable(self.context.evaluation).remap_columns(&place);
+        let projection: Vec<Expr>;
+        let mut tree;
+        if let Some(aggregate) = &plan.aggregate {
+            let calls = aggregate.calls.iter().map(|call| bound_call(call, &bound)).collect();
+            tree = Tree::Aggregate {
+                input: Box::new(part.tree),
+                keys: aggregate.keys.iter().map(&bound).collect(),
+                calls,
+            };
+            if let Some(having) = &aggregate.having {
+                tree = filtered(tree, flatten(vec![having.bind_stable(self.context.evaluation)]));
+            }
+            let own = plan.projection.iter();
+            projection = own.map(|expr| expr.bind_stable(self.context.evaluation)).collect();
+        } else {
+            projection = plan.projection.iter().map(bound).collect();
+            tree = part.tree;
+        }
+        tree = Tree::Project {
+            input: Box::new(tree),
+            exprs: projection,
+        };
+        if plan.distinct {
+            tree = Tree::Distinct { input: Box::new(tree) };
+        }
+        let useful = window.useful_rows();
+        if !plan.order_by.is_empty() {
+            tree = Tree::Sort {
+                input: Box::new(tree),
+                keys: plan.order_by.iter().map(order_of).collect(),
+                fetch: useful,
+            };
+        }
+        if useful.is_some() || window.skip > 0 {
+            tree = Tree::Limit {
+                input: Box::new(tree),
+                skip: usize::try_from(window.skip).unwrap_or(usize::MAX),
+                fetch: window.take.map(|take| usize::try_from(take).unwrap_or(usize::MAX)),
+            };
+        }
+        if plan.projection.len() > plan.visible {
+            tree = Tree::Project {
+                input: Box::new(tree),
+                exprs: (0..plan.visible).map(Expr::Column).collect(),
+            };
+        }
+        let grouped = if plan.aggregate.is_some() { 0.1 } else { 1.0 };
+        let rows = useful.map_or(rows * grouped, |useful| (rows * grouped).min(useful as f64));
+        Ok(Some((tree, rows.max(1.0))))
+    }
+
+    /// The joined relations, and the number through all relations of each slot of the relay's tuple.
+    fn joined<'p>(&self, plan: &'p SelectPlan) -> Result<Option<(Part, impl Fn(usize) -> usize + use<'p>)>> {
+        let mut firsts = Vec::with_capacity(plan.steps.len());
+        let mut width = 0;
+        for step in &plan.steps {
+            firsts.push(width);
+            width += relation_types(&step.relation).len();
+        }
+        let firsts_of_steps = firsts.clone();
+        let to_global = move |slot: usize| {
+            let step = plan.steps.iter().rposition(|step| {
+                step.first_slot <= slot && slot < step.first_slot + step.columns.len()
+            });
+            let step = step.unwrap_or(0);
+            let place = slot - plan.steps[step].first_slot;
+            firsts_of_steps[step] + plan.steps[step].columns.get(place).copied().unwrap_or(0)
+        };
+        let globally = |expr: &Expr| expr.bind_stable(self.context.evaluation).remap_columns(&to_global);
+        let mut sources: Vec<Source> = Vec::with_capacity(plan.steps.len());
+        let mut terms: Vec<Expr> = plan.filter.iter().map(globally).collect();
+        for (step, first) in plan.steps.iter().zip(&firsts) {
+            let own = self.source(step, *first, &globally, &mut terms);
+            let Some(source) = own else { return Ok(None) };
+            sources.push(source);
+        }
+        let terms = flatten(terms);
+        let sizes = Sizes::of(&sources);
+        let needed = needed_columns(plan, &to_global);
+        let mut joining = Joining::new(terms, needed);
+        for number in 0..sources.len() {
+            // WHERE's terms on a relation of a left join come behind the join.
+            let local = match sources[number].join {
+                JoinKind::Inner => joining.take_local(&sources, number),
+                JoinKind::Left => sources[number].take_local_conditions(&sizes, number),
+            };
+            let Some(part) = self.leaf(&sources, number, local, &joining)? else {
+                return Ok(None);
+            };
+            joining.add(part, &sources[number], number);
+        }
+        Ok(joining.finish(&sources, &sizes).map(|part| (part, to_global)))
+    }
+
+    /// A step as a relation; its conditions go to `terms`, or stay with it if it is a left join.
+    fn source(
+        &self,
+        step: &Step,
+        first: usize,
+        globally: &dyn Fn(&Expr) -> Expr,
+        terms: &mut Vec<Expr>,
+    ) -> Option<Source> {
+        let mut own = Vec::new();
+        let mut access = None;
+        let mut depends = false;
+        expressions(&step.access, &mut |expr| depends |= !expr.is_constant());
+        if depends {
+            own.extend(access_terms(step, first, globally)?);
+        } else {
+            access = Some(step.access.clone());
+        }
+        own.extend(step.condition.iter().map(globally));
+        let own = flatten(own);
+        let mut on = Vec::new();
+        match step.join {
+            JoinKind::Inner => terms.extend(own),
+            JoinKind::Left => on = own,
+        }
+        terms.extend(step.filter_after.iter().map(globally));
+        let types = relation_types(&step.relation);
+        Some(Source {
+            relation: step.relation.clone(),
+            alias: step.alias.clone(),
+            first,
+            types,
+            join: step.join,
+            on,
+            access,
+            base_rows: self.relation_rows(&step.relation),
+        })
+    }
+
+    fn relation_rows(&self, relation: &Relation) -> f64 {
+        match relation {
+            Relation::Table(table) => table_rows(table, self.context),
+            Relation::Values(rows) => rows.len() as f64,
+            Relation::Series { .. } | Relation::Query(_) => 1000.0,
+            Relation::System(_) => 100.0,
+        }
+    }
+
+    /// The rows of one relation that satisfy `local`, with the columns that are needed of it.
+    fn leaf(&self, sources: &[Source], number: usize, local: Vec<Expr>, joining: &Joining) -> Result<Option<Part>> {
+        let source = &sources[number];
+        let end = source.first + source.types.len();
+        let own = |global: usize| global - source.first;
+        let local: Vec<Expr> = local.iter().map(|term| term.remap_columns(&own)).collect();
+        let share: f64 = local.iter().map(|term| selectivity(term, source.table())).product();
+        let mut columns: Vec<usize> = joining
+            .needed_of(sources, source.first, end)
+            .into_iter()
+            .map(own)
+            .collect();
+        for term in &local {
+            term.for_each_column(&mut |column| columns.push(column));
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        if let Relation::Query(query) = &source.relation
+            && let Some((tree, rows)) = self.query(query)?
+        {
+            let ids = (source.first..end).collect();
+            return Ok(Some(Part::new(filtered(tree, local), ids, number, (rows * share).max(1.0))));
+        }
+        let (access, local) = match (&source.access, &source.relation) {
+            (Some(access), _) if !matches!(access, Access::Full { .. }) => (access.clone(), local),
+            (_, Relation::Table(table)) => {
+                let (step, rest) = plan_target(table, &source.alias, local, &|_| DataType::Unknown);
+                (step.access, flatten(rest.into_iter().collect()))
+            }
+            _ => (Access::Full { reverse: false }, local),
+        };
+        let types = columns.iter().map(|column| source.types[*column]).collect();
+        let ids = columns.iter().map(|column| source.first + column).collect();
+        let place = |column: usize| columns.iter().position(|own| *own == column).unwrap_or(0);
+        let terms = local.iter().map(|term| term.remap_columns(&place)).collect();
+        let rows = (source.base_rows * share).max(1.0);
+        let leaf = Tree::Leaf(Leaf {
+            select: Arc::new(one_relation(source, access, &columns)),
+            types,
+        });
+        Ok(Some(Part::new(filtered(leaf, terms), ids, number, rows)))
+    }
+
+    /// The tree of a query in FROM; `None` where the relay is to run it.
+    fn query(&self, query: &QueryPlan) -> Result<Option<(Tree, f64)>> {
+        match query {
+            QueryPlan::Select(select) => self.select(select),
+            QueryPlan::Set(set) => self.set(set),
+        }
+    }
+
+    fn set(&self, set: &SetPlan) -> Result<Option<(Tree, f64)>> {
+        if set.operation != SetOperation::Union {
+            return Ok(None);
+        }
+        let (Some((left, left_rows)), Some((right, right_rows))) = (self.query(&set.left)?, self.query(&set.right)?)
+        else {
+            return Ok(None);
+        };
+        let mut tree = Tree::Append {
+            inputs: vec![left, right],
+        };
+        if !set.all {
+            tree = Tree::Distinct { input: Box::new(tree) };
+        }
+        Ok(Some((tree, left_rows + right_rows)))
+    }
+}
+
+/// The rows of `tree` of which all terms are true.
+pub(super) fn filtered(tree: Tree, terms: Vec<Expr>) -> Tree {
+    if terms.is_empty() {
+        return tree;
+    }
+    Tree::Filter {
+        input: Box::new(tree),
+        terms,
+    }
+}
+
+fn order_of(key: &SortKey) -> Order {
+    Order {
+        expr: Expr::Column(key.column),
+        descending: key.descending,
+        nulls_first: key.nulls_first,
+    }
+}
+
+fn bound_call(call: &AggregateCall, bound: &dyn Fn(&Expr) -> Expr) -> AggregateCall {
+    AggregateCall {
+        aggregate: call.aggregate.clone(),
+        arguments: call.arguments.iter().map(bound).collect(),
+        distinct: call.distinct,
+        filter: call.filter.as_ref().map(bound),
+        order_by: call
+            .order_by
+            .iter()
+            .map(|(expr, descending, nulls_first)| (bound(expr), *descending, *nulls_first))
+            .collect(),
+    }
+}
+
+/// A SELECT of one relation that gives `columns` of it.
+fn one_relation(source: &Source, access: Access, columns: &[usize]) -> SelectPlan {
+    let reads: ColumnSet = columns.iter().copied().collect();
+    let step = Step {
+        relation: source.relation.clone(),
+        alias: source.alias.clone(),
+        access,
+        join: JoinKind::Inner,
+        condition: None,
+        filter_after: None,
+        first_slot: 0,
+        columns: columns.to_vec(),
+        reads: reads.union(ColumnSet::EXISTENCE),
+    };
+    SelectPlan {
+        steps: vec![step],
+        filter: None,
+        aggregate: None,
+        projection: (0..columns.len()).map(Expr::Column).collect(),
+        visible: columns.len(),
+        input_limit: None,
+        distinct: false,
+        order_by: Vec::new(),
+        order_is_served: false,
+        limit: None,
+        offset: None,
+        lock: None,
+    }
+}
+
+/// What the way to a relation's rows says of them, where it depends on the rows of others; `None` for ways of which not all is known.
+fn access_terms(step: &Step, first: usize, globally: &dyn Fn(&Expr) -> Expr) -> Option<Vec<Expr>> {
+    let Relation::Table(table) = &step.relation else { return None };
+    let compare = |comparison: Comparison, column: usize, value: &Expr| {
+        let data_type = table.columns.get(column)?.column_type.data_type;
+        let column = (Expr::Column(first + column), data_type);
+        // The binder has made the value one of the column's type, or of one that compares with it.
+        let value_type = if data_type == DataType::Char { DataType::Char } else { data_type };
+        build_comparison(comparison, column, (globally(value), value_type)).ok()
+    };
+    let equal = |columns: &[usize], values: &[Expr]| -> Option<Vec<Expr>> {
+        let pairs = columns.iter().zip(values);
+        pairs
+            .map(|(column, value)| compare(Comparison::Equal, *column, value))
+            .collect()
+    };
+    match &step.access {
+        Access::Point(values) => equal(&table.primary_key, values),
+        Access::Points(keys) => {
+            let keys: Option<Vec<Expr>> = keys
+                .iter()
+                .map(|values| Some(Expr::And(equal(&table.primary_key, values)?)))
+                .collect();
+            Some(vec![Expr::Or(keys?)])
+        }
+        Access::Range(range) => {
+            let columns = key_columns(table, range.index)?;
+            let mut terms = equal(columns, &range.prefix)?;
+            for (bound, strict, weak) in [
+                (&range.low, Comparison::Greater, Comparison::GreaterOrEqual),
+                (&range.high, Comparison::Less, Comparison::LessOrEqual),
+            ] {
+                if let Some((value, included)) = bound {
+                    let column = *columns.get(range.prefix.len())?;
+                    terms.push(compare(if *included { weak } else { strict }, column, value)?);
+                }
+            }
+            Some(terms)
+        }
+        _ => None,
+    }
+}
+
+fn key_columns(table: &Table, index: Option<usize>) -> Option<&[usize]> {
+    match index {
+        None => Some(&table.primary_key),
+        Some(index) => Some(&table.indexes.get(index)?.columns),
+    }
+}
+
+/// The columns, numbered through all relations, that stand above the joins.
+fn needed_columns(plan: &SelectPlan, to_global: &dyn Fn(usize) -> usize) -> Vec<usize> {
+    let mut needed = Vec::new();
+    let mut need = |expr: &Expr| expr.for_each_column(&mut |slot| needed.push(to_global(slot)));
+    match &plan.aggregate {
+        None => plan.projection.iter().for_each(&mut need),
+        Some(aggregate) => {
+            aggregate.keys.iter().for_each(&mut need);
+            for call in &aggregate.calls {
+                let ordered = call.order_by.iter().map(|(expr, ..)| expr);
+                call.arguments.iter().chain(&call.filter).chain(ordered).for_each(&mut need);
+            }
+        }
+    }
+    needed
+}
+
+/// The types of a relation's columns.
+pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
+    let plain = |data_type: DataType| ColumnType::plain(data_type);
+    match relation {
+        Relation::Table(table) => table.columns.iter().map(|column| column.column_type).collect(),
+        Relation::Series { data_type, .. } => vec![plain(*data_type)],
+        Relation::System(name) => {
+            let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));
+            let found = crate::system_tables::find(Some(schema), short);
+            found.map_or_else(Vec::new, |table| {
+                table.columns.iter().map(|(_, data_type)| plain(*data_type)).collect()
+            })
+        }
+        Relation::Values(rows) => values_types(rows),
+        Relation::Query(query) => query_types(query),
+    }
+}
+
+fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
+    let width = rows.first().map_or(0, Vec::len);
+    let unknown = |_: usize| DataType::Unknown;
+    (0..width)
+        .map(|column| {
+            let types = rows.iter().filter_map(|row| row.get(column));
+            let mut types = types.map(|expr| expr.data_type(&unknown, &unknown));
+            let known = types.find(|data_type| *data_type != DataType::Unknown);
+            ColumnType::plain(known.unwrap_or(DataType::Unknown))
+        })
+        .collect()
+}
+
+fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
+    let select = match query {
+        QueryPlan::Set(set) => return query_types(&set.left),
+        QueryPlan::Select(select) => select,
+    };
+    let slots: Vec<ColumnType> = select
+        .steps
+        .iter()
+        .flat_map(|step| {
+            let types = relation_types(&step.relation);
+            step.columns
+                .iter()
+                .map(move |column| types.get(*column).copied().unwrap_or(ColumnType::plain(DataType::Unknown)))
+        })
+        .collect();
+    let unknown = |_: usize| DataType::Unknown;
+    let of_slot = |slot: usize| slots.get(slot).map_or(DataType::Unknown, |slot| slot.data_type);
+    let upper: Option<Vec<DataType>> = select.aggregate.as_ref().map(|aggregate| {
+        let keys = aggregate.keys.iter().map(|key| key.data_type(&of_slot, &unknown));
+        let calls = aggregate.calls.iter().map(|call| call.aggregate.result_type);
+        keys.chain(calls).collect()
+    });
+    let of_column = |column: usize| match &upper {
+        Some(upper) => upper.get(column).copied().unwrap_or(DataType::Unknown),
+        None => of_slot(column),
+    };
+    select.projection[..select.visible]
+        .iter()
+        .map(|expr| ColumnType::plain(expr.data_type(&of_column, &unknown)))
+        .collect()
+}
+
+impl Source {
+    /// Takes the terms of a left join's condition that only speak of its own relation.
+    fn take_local_conditions(&mut self, sizes: &Sizes, number: usize) -> Vec<Expr> {
+        let is_local = |term: &Expr| members_of(term, &sizes.firsts) == 1 << number && !term.is_constant();
+        let (local, rest) = std::mem::take(&mut self.on).into_iter().partition(is_local);
+        self.on = rest;
+        local
+    }
+
+    fn table(&self) -> Option<&Table> {
+        match &self.relation {
+            Relation::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}

@@ -421,6 +421,9 @@ fn by_rows(
         environment: &NoEnvironment,
         sizes: None,
         lists: Some(&lists),
+        answers: &[],
+        outer: &[],
+        subqueries: None,
     };
     let mut builder = Builder::new(column.kind, batch.num_rows());
     let mut tuple: Vec<Value> = Vec::with_capacity(inputs.len());

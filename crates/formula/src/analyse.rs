@@ -242,7 +242,7 @@ fn rounded_delta(number: &Numeric, scale: i32) -> Option<Numeric> {
 /// and calls that look at the session or the clock.
 fn bind_constants(expr: &Expr, context: &EvalContext<'_>) -> Result<Expr> {
     if expr.is_constant() && (expr.has_parameter() || expr.volatility() != Volatility::Immutable) {
-        let substituted = expr.substitute_parameters(context.parameters);
+        let substituted = expr.substitute_parameters(context);
         return match substituted.evaluate(&(), context) {
             Ok(value) => Ok(Expr::Literal(value)),
             // It may stand in a branch that is never taken: let the row decide.

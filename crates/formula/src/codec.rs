@@ -28,6 +28,8 @@ const IN_LIST: u8 = 12;
 const COALESCE: u8 = 13;
 const CAST: u8 = 14;
 const COMPARE_ELEMENTS: u8 = 15;
+/// Nothing that is kept holds a query: read again, this is refused as damage.
+const SUBQUERY: u8 = 16;
 
 const SET: u8 = 1;
 const ADD: u8 = 2;
@@ -64,6 +66,7 @@ impl Expr {
                 put_function(out, *function);
                 put_list(out, arguments);
             }
+            Expr::Subquery { arguments, .. } => put_tagged_list(out, SUBQUERY, arguments),
             Expr::And(terms) => put_tagged_list(out, AND, terms),
             Expr::Or(terms) => put_tagged_list(out, OR, terms),
             Expr::Coalesce(arguments) => put_tagged_list(out, COALESCE, arguments),

@@ -1,5 +1,6 @@
 //! What an expression may see besides its tuple: parameters, times, and the session around it.
 
+use crate::expr::{ANSWER_BASE, OUTER_BASE};
 use crate::lists::ListSets;
 use rubato_base::datetime::TimeZone;
 use rubato_base::text_format::TextContext;
@@ -223,6 +224,18 @@ pub struct EvalContext<'a> {
     pub sizes: Option<&'a dyn RelationSizes>,
     /// The long lists of the statement by hash, where more than one row is looked at.
     pub lists: Option<&'a ListSets>,
+    /// What the statement's queries gave that refer to nothing around them: parameters from [`ANSWER_BASE`] on.
+    pub answers: &'a [Value],
+    /// The tuple of the query around, as far as it is referred to: parameters from [`OUTER_BASE`] on.
+    pub outer: &'a [Value],
+    /// Where a step computes them: what queries give for a tuple.
+    pub subqueries: Option<&'a dyn Subqueries>,
+}
+
+/// Queries within a statement, for one of its steps.
+pub trait Subqueries {
+    /// What the query with this number gives for these arguments. An error, which is nobody's but the caller's, if that is not known yet.
+    fn answer(&self, number: usize, arguments: &[Value]) -> Result<Value>;
 }
 
 static PLAIN_TEXT: LazyLock<TextContext> = LazyLock::new(TextContext::default);
@@ -237,11 +250,25 @@ impl EvalContext<'static> {
             environment: &NoEnvironment,
             lists: None,
             sizes: None,
+            answers: &[],
+            outer: &[],
+            subqueries: None,
         }
     }
 }
 
 impl EvalContext<'_> {
+    /// The value of a parameter, by the number that it has in expressions.
+    pub fn parameter(&self, index: usize) -> Option<&Value> {
+        if index >= OUTER_BASE {
+            self.outer.get(index - OUTER_BASE)
+        } else if index >= ANSWER_BASE {
+            self.answers.get(index - ANSWER_BASE)
+        } else {
+            self.parameters.get(index)
+        }
+    }
+
     /// The start of the transaction, in microseconds since 2000-01-01 UTC.
     pub fn transaction_time_us(&self) -> i64 {
         self.text.now_us

@@ -107,6 +107,7 @@ impl Expr {
             Expr::Column(index) => Ok(tuple.column(*index)),
             Expr::Parameter(index) => parameter(context, *index).cloned(),
             Expr::Call { function, arguments } => call(*function, arguments, tuple, context),
+            Expr::Subquery { number, arguments } => subquery(*number, arguments, tuple, context),
             Expr::And(terms) => connect(terms, false, tuple, context),
             Expr::Or(terms) => connect(terms, true, tuple, context),
             Expr::Not(term) => Ok(match truth(&*term.operand(tuple, context)?)? {
@@ -187,7 +188,7 @@ impl Expr {
 }
 
 fn parameter<'a>(context: &'a EvalContext<'_>, index: usize) -> Result<&'a Value> {
-    context.parameters.get(index).ok_or_else(|| {
+    context.parameter(index).ok_or_else(|| {
         Error::new(
             SqlState::UNDEFINED_PARAMETER,
             format!("there is no parameter ${}", index.saturating_add(1)),
@@ -219,6 +220,22 @@ fn call<T: Tuple + ?Sized>(
             function.call(&values, context)
         }
     }
+}
+
+fn subquery<T: Tuple + ?Sized>(
+    number: usize,
+    arguments: &[Expr],
+    tuple: &T,
+    context: &EvalContext<'_>,
+) -> Result<Value> {
+    let Some(subqueries) = context.subqueries else {
+        return Err(Error::internal("a query within an expression that no step computes"));
+    };
+    let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(argument.evaluate(tuple, context)?);
+    }
+    subqueries.answer(number, &values)
 }
 
 fn truth(value: &Value) -> Result<Option<bool>> {

@@ -15,8 +15,16 @@ pub enum Expr {
     Literal(Value),
     /// Column `0..` of the tuple.
     Column(usize),
-    /// Parameter `0..` of the statement.
+    /// Parameter `0..` of the statement; from [`ANSWER_BASE`] on what was found before the statement began, from [`OUTER_BASE`] on
+    /// a value of the tuple of a query around this one.
     Parameter(usize),
+    /// What a query within the statement gives for a tuple. It is asked for where a step of the pipeline computes it, nowhere else.
+    Subquery {
+        /// Its place among the statement's queries.
+        number: usize,
+        /// What it refers to of the tuple.
+        arguments: Vec<Expr>,
+    },
     /// A function or operator that was resolved to one implementation.
     Call {
         /// The implementation.
@@ -70,6 +78,12 @@ pub enum Expr {
         explicit: bool,
     },
 }
+
+/// Parameters from this number on are the answers of queries that refer to nothing around them, in the order of the statement's
+/// queries. They stay the same throughout one execution of a statement.
+pub const ANSWER_BASE: usize = 1 << 20;
+/// Parameters from this number on are values of the tuple for which a query within the statement is run.
+pub const OUTER_BASE: usize = 1 << 21;
 
 /// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -201,7 +201,7 @@ fn may_be_null(expr: &Expr, not_null: &dyn Fn(usize) -> bool, planned: bool) -> 
             branches.iter().any(|(_, result)| may_be_null(result)) || may_be_null(otherwise)
         }
         // An element may be NULL.
-        Expr::CompareElements { .. } => true,
+        Expr::CompareElements { .. } | Expr::Subquery { .. } => true,
         Expr::InList(operand, list) => may_be_null(operand) || any(list),
     }
 }

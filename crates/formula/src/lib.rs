@@ -40,10 +40,10 @@ pub use cast::{
 pub use change::{Change, ColumnChange, Computation, Formula};
 pub use context::{
     AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, RelationSizes, SessionFact,
-    SizePart,
+    SizePart, Subqueries,
 };
 pub use evaluate::{Tuple, compare};
-pub use expr::{Comparison, Expr};
+pub use expr::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 pub use functions::{
     ArgumentType, Function, FunctionEntry, Resolved, Volatility, all_functions, function_exists, like_prefix,
     resolve_function, resolve_operator,

@@ -5,7 +5,6 @@
 
 use crate::context::EvalContext;
 use crate::expr::Expr;
-use crate::functions::Volatility;
 use rubato_base::{DataType, Key, KeyWriter, Numeric, Value};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -122,7 +121,7 @@ impl List<'_> {
 
     /// Its values, if they are the same for every row and can be had without an error, and are many.
     fn values(self, context: &EvalContext<'_>) -> Option<Vec<Value>> {
-        let stays = |expr: &Expr| expr.is_constant() && expr.volatility() < Volatility::Volatile;
+        let stays = |expr: &Expr| expr.is_settled();
         let values = match self {
             List::Items(items) => {
                 let value = |item: &Expr| item.evaluate(&(), context).ok().filter(|_| stays(item));

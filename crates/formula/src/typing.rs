@@ -15,6 +15,8 @@ impl Expr {
             Expr::Literal(value) => value.data_type(),
             Expr::Column(index) => columns(*index),
             Expr::Parameter(index) => parameters(*index),
+            // Only the statement knows its queries.
+            Expr::Subquery { .. } => DataType::Unknown,
             Expr::Call { function, arguments } => result_of(*function, arguments, &of),
             Expr::And(_)
             | Expr::Or(_)

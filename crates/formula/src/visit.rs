@@ -2,7 +2,7 @@
 
 use crate::cast::cast_volatility;
 use crate::context::EvalContext;
-use crate::expr::Expr;
+use crate::expr::{Expr, OUTER_BASE};
 use crate::functions::Volatility;
 use rubato_base::{ColumnSet, Value};
 use std::sync::Arc;
@@ -12,7 +12,11 @@ impl Expr {
     pub fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         match self {
             Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => {}
-            Expr::Call { arguments: list, .. } | Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) => {
+            Expr::Call { arguments: list, .. }
+            | Expr::Subquery { arguments: list, .. }
+            | Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list) => {
                 list.iter().for_each(visit);
             }
             Expr::Not(operand) | Expr::IsNull(operand) | Expr::Cast { operand, .. } => visit(operand),
@@ -42,7 +46,11 @@ impl Expr {
     pub fn for_each_child_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         match self {
             Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => {}
-            Expr::Call { arguments: list, .. } | Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) => {
+            Expr::Call { arguments: list, .. }
+            | Expr::Subquery { arguments: list, .. }
+            | Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list) => {
                 list.iter_mut().for_each(visit);
             }
             Expr::Not(operand) | Expr::IsNull(operand) | Expr::Cast { operand, .. } => visit(operand),
@@ -117,10 +125,33 @@ impl Expr {
             volatility = volatility.max(match expr {
                 Expr::Call { function, .. } => function.volatility(),
                 Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
+                // It reads rows: nobody but the step that computes it may ask for it.
+                Expr::Subquery { .. } => Volatility::Volatile,
                 _ => Volatility::Immutable,
             });
         });
         volatility
+    }
+
+    /// Whether a query within the statement is asked.
+    pub fn has_subquery(&self) -> bool {
+        let mut found = false;
+        self.walk(&mut |expr| found |= matches!(expr, Expr::Subquery { .. }));
+        found
+    }
+
+    /// Whether it has the same value for every tuple of one execution of a statement: it reads no column, nothing of a tuple of a
+    /// query around it, and nothing volatile.
+    pub fn is_settled(&self) -> bool {
+        let mut settled = self.volatility() < Volatility::Volatile;
+        self.walk(&mut |expr| {
+            settled &= match expr {
+                Expr::Column(_) => false,
+                Expr::Parameter(index) => *index < OUTER_BASE,
+                _ => true,
+            }
+        });
+        settled
     }
 
     /// The same expression with each column number replaced by `map` of it.
@@ -137,11 +168,11 @@ impl Expr {
 
     /// The same expression with the parameters' values in place of the parameters; a parameter without a value stays.
     #[must_use]
-    pub fn substitute_parameters(&self, parameters: &[Value]) -> Expr {
+    pub fn substitute_parameters(&self, context: &EvalContext<'_>) -> Expr {
         let mut expr = self.clone();
         expr.transform(&mut |node| {
             if let Expr::Parameter(index) = node
-                && let Some(value) = parameters.get(*index)
+                && let Some(value) = context.parameter(*index)
             {
                 *node = Expr::Literal(value.clone());
             }
@@ -159,7 +190,7 @@ impl Expr {
                 Expr::Call { function, .. } => function.volatility(),
                 // The cast of a literal was folded when it was built, if it can be at all.
                 Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
-                Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) => return,
+                Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Subquery { .. } => return,
                 _ => Volatility::Immutable,
             };
             let mut foldable = own == Volatility::Immutable;
@@ -179,7 +210,7 @@ impl Expr {
             if let Ok(value) = self.evaluate(&(), context) {
                 return Expr::Literal(value);
             }
-            return self.substitute_parameters(context.parameters);
+            return self.substitute_parameters(context);
         }
         let mut bound = self.clone();
         bound.for_each_child_mut(&mut |child| *child = child.bind_stable(context));

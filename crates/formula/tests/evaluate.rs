@@ -236,6 +236,9 @@ fn session_functions_see_the_context_and_nothing_else() {
         environment: &session,
         lists: None,
         sizes: None,
+        answers: &[],
+        outer: &[],
+        subqueries: None,
     };
     let value = |expr: Expr| expr.evaluate(&(), &context).unwrap();
     assert_eq!(value(call("now", &[])), Value::TimestampTz(86_400_000_005));
@@ -277,6 +280,9 @@ fn binding_replaces_what_is_fixed_for_one_execution() {
         environment: &session,
         lists: None,
         sizes: None,
+        answers: &[],
+        outer: &[],
+        subqueries: None,
     };
     let next = call("nextval", &[(literal(Value::text("s")), DataType::Text)]);
     let sum = |left: Expr, right: Expr| {
@@ -369,5 +375,10 @@ fn columns_are_found_and_renumbered() {
         [11, 13].into_iter().collect()
     );
     assert!(!expr.is_constant() && expr.has_parameter());
-    assert!(!expr.substitute_parameters(&[Value::Int4(1)]).has_parameter());
+    let parameters = [Value::Int4(1)];
+    let context = EvalContext {
+        parameters: &parameters,
+        ..EvalContext::constant()
+    };
+    assert!(!expr.substitute_parameters(&context).has_parameter());
 }

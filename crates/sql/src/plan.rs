@@ -27,12 +27,75 @@ pub struct Plan {
     pub read_only: bool,
     /// Whether it asks how large relations are.
     pub asks_sizes: bool,
+    /// The queries within its expressions.
+    pub subqueries: Subqueries,
 }
 
 impl Plan {
+    /// The tables that it reads, also within queries that it reads or asks; for a writing statement beside the one that it writes.
+    pub fn for_each_table_read<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
+        match &self.body {
+            PlanBody::Select(select) => select.for_each_table(visit),
+            PlanBody::Insert(insert) => {
+                if let InsertSource::Select(select, _) = &insert.source {
+                    select.for_each_table(visit);
+                }
+            }
+            PlanBody::Change(change) => change.source.for_each_table(visit),
+            PlanBody::Update(_) | PlanBody::Delete(_) => {}
+        }
+        for subquery in &self.subqueries.queries {
+            subquery
+                .plan
+                .for_each_select(&mut |select| select.for_each_table(&mut *visit));
+        }
+    }
+
     /// Whether there is a result: a SELECT may have one without columns.
     pub fn returns_rows(&self) -> bool {
         matches!(self.body, PlanBody::Select(_)) || !self.output.is_empty()
+    }
+}
+
+impl PlanBody {
+    /// Every expression in it, also in queries within FROM.
+    pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            PlanBody::Select(select) => select.for_each_expression(visit),
+            PlanBody::Insert(insert) => {
+                match &insert.source {
+                    InsertSource::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+                    InsertSource::Select(select, row) => {
+                        select.for_each_expression(visit);
+                        row.iter().for_each(&mut *visit);
+                    }
+                }
+                if let Some(OnConflict {
+                    action: ConflictAction::Update { assignments, filter },
+                    ..
+                }) = &insert.on_conflict
+                {
+                    let values = assignments.iter().map(|(_, value)| value);
+                    values.chain(filter).for_each(&mut *visit);
+                }
+                insert.returning.iter().flatten().for_each(visit);
+            }
+            PlanBody::Change(change) => {
+                change.source.for_each_expression(visit);
+                change.returning.iter().flatten().for_each(visit);
+            }
+            PlanBody::Update(update) => {
+                crate::planner::step_expressions(&update.target, visit);
+                let assigned = update.assignments.iter().map(|assignment| &assignment.expression);
+                assigned.chain(&update.filter).for_each(&mut *visit);
+                update.returning.iter().flatten().for_each(visit);
+            }
+            PlanBody::Delete(delete) => {
+                crate::planner::step_expressions(&delete.target, visit);
+                delete.filter.iter().for_each(&mut *visit);
+                delete.returning.iter().flatten().for_each(visit);
+            }
+        }
     }
 }
 
@@ -47,6 +110,44 @@ pub enum PlanBody {
     Update(UpdatePlan),
     /// DELETE.
     Delete(DeletePlan),
+    /// UPDATE or DELETE whose rows a query finds.
+    Change(ChangePlan),
+}
+
+/// The queries within a statement's expressions.
+#[derive(Debug, Default)]
+pub struct Subqueries {
+    /// By their numbers; a query comes behind those within it.
+    pub queries: Vec<Subquery>,
+    /// The numbers of those that are asked once, before the statement begins, in ascending order: they refer to nothing around them,
+    /// and their answers are parameters ([`rubato_formula::ANSWER_BASE`]).
+    pub asked_first: Vec<usize>,
+    /// How many values of tuples of queries around others are referred to ([`rubato_formula::OUTER_BASE`]).
+    pub outer_count: usize,
+}
+
+/// A query within an expression.
+#[derive(Debug)]
+pub struct Subquery {
+    /// The query.
+    pub plan: QueryPlan,
+    /// What the expression makes of its rows.
+    pub kind: SubqueryKind,
+    /// Which of the outer values its arguments are.
+    pub outer: Vec<usize>,
+    /// Whether it may be answered once for equal arguments.
+    pub is_stable: bool,
+}
+
+/// What an expression makes of the rows of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubqueryKind {
+    /// The value of the one row, or NULL; 21000 if there are more.
+    Scalar,
+    /// Whether there is a row.
+    Exists,
+    /// All values, as an array with elements of this type.
+    Array(DataType),
 }
 
 /// SELECT.
@@ -80,13 +181,35 @@ pub struct SelectPlan {
 }
 
 impl SelectPlan {
+    /// Every expression in it, also in queries within FROM.
+    pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        for step in &self.steps {
+            crate::planner::step_expressions(step, visit);
+            match &step.relation {
+                Relation::Query(query) | Relation::Lateral { query, .. } => query.for_each_expression(visit),
+                Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+                Relation::Series { start, stop, step, .. } => {
+                    [start, stop].into_iter().chain(step).for_each(&mut *visit);
+                }
+                Relation::Table(_) | Relation::System(_) | Relation::Computed(_) => {}
+            }
+        }
+        self.filter.iter().chain(&self.projection).for_each(&mut *visit);
+        self.limit.iter().chain(&self.offset).for_each(&mut *visit);
+        if let Some(aggregate) = &self.aggregate {
+            aggregate.for_each_expression(visit);
+        }
+    }
+
     /// The tables that it reads, also within queries that it reads.
     pub fn for_each_table<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
         for step in &self.steps {
             match &step.relation {
                 Relation::Table(table) => visit(table),
-                Relation::Query(query) => query.for_each_select(&mut |select| select.for_each_table(&mut *visit)),
-                Relation::Values(_) | Relation::Series { .. } | Relation::System(_) => {}
+                Relation::Query(query) | Relation::Lateral { query, .. } => {
+                    query.for_each_select(&mut |select| select.for_each_table(&mut *visit));
+                }
+                Relation::Values(_) | Relation::Series { .. } | Relation::System(_) | Relation::Computed(_) => {}
             }
         }
     }
@@ -135,9 +258,9 @@ pub struct Step {
     pub reads: ColumnSet,
 }
 
-/// Where a step's rows come from.
-#[derive(Clone, Debug)]
-pub enum Relation {
+/// Where a relation's rows come from. `Q` is the form of queries within: planned ones in a plan, bound ones before.
+#[derive(Debug)]
+pub enum Relation<Q = QueryPlan> {
     /// A table.
     Table(Arc<Table>),
     /// A list of rows over the parameters (VALUES); `columns` of the step index into each.
@@ -156,7 +279,38 @@ pub enum Relation {
     /// A table of `pg_catalog` or `information_schema`, made from the catalog when the statement runs.
     System(String),
     /// A query in FROM, a name of WITH, or the queries of a set operation.
-    Query(Arc<QueryPlan>),
+    Query(Arc<Q>),
+    /// A query that is run for each tuple of the relations before it.
+    Lateral {
+        /// The query.
+        query: Arc<Q>,
+        /// Which of the outer values the arguments are.
+        outer: Vec<usize>,
+        /// What the query refers to of the tuple.
+        arguments: Vec<Expr>,
+    },
+    /// One row for each tuple of the relations before it: what these expressions give, in which queries are asked.
+    Computed(Vec<Expr>),
+}
+
+impl<Q> Relation<Q> {
+    /// What it reads of the tuples of the relations before it.
+    pub(crate) fn outer_expressions(&self) -> &[Expr] {
+        match self {
+            Relation::Lateral { arguments, .. } => arguments,
+            Relation::Computed(expressions) => expressions,
+            _ => &[],
+        }
+    }
+
+    /// The same, to change it.
+    pub(crate) fn outer_expressions_mut(&mut self) -> &mut [Expr] {
+        match self {
+            Relation::Lateral { arguments, .. } => arguments,
+            Relation::Computed(expressions) => expressions,
+            _ => &mut [],
+        }
+    }
 }
 
 /// A query whose rows another one reads.
@@ -192,7 +346,44 @@ pub enum SetOperation {
     Except,
 }
 
+impl<Q> Clone for Relation<Q> {
+    fn clone(&self) -> Relation<Q> {
+        match self {
+            Relation::Table(table) => Relation::Table(Arc::clone(table)),
+            Relation::Values(rows) => Relation::Values(rows.clone()),
+            Relation::Series {
+                start,
+                stop,
+                step,
+                data_type,
+            } => Relation::Series {
+                start: start.clone(),
+                stop: stop.clone(),
+                step: step.clone(),
+                data_type: *data_type,
+            },
+            Relation::System(name) => Relation::System(name.clone()),
+            Relation::Query(query) => Relation::Query(Arc::clone(query)),
+            Relation::Lateral {
+                query,
+                outer,
+                arguments,
+            } => Relation::Lateral {
+                query: Arc::clone(query),
+                outer: outer.clone(),
+                arguments: arguments.clone(),
+            },
+            Relation::Computed(expressions) => Relation::Computed(expressions.clone()),
+        }
+    }
+}
+
 impl QueryPlan {
+    /// Every expression in it, also in queries within FROM.
+    pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.for_each_select(&mut |select| select.for_each_expression(&mut *visit));
+    }
+
     /// Its SELECTs, from left to right.
     pub fn for_each_select<'a>(&'a self, visit: &mut dyn FnMut(&'a SelectPlan)) {
         match self {
@@ -317,7 +508,7 @@ pub enum Bounds {
 }
 
 /// GROUP BY and aggregates.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AggregatePlan {
     /// Group keys over the joined tuple; empty for one group (which exists even without rows).
     pub keys: Vec<Expr>,
@@ -325,6 +516,21 @@ pub struct AggregatePlan {
     pub calls: Vec<AggregateCall>,
     /// HAVING over keys and aggregates.
     pub having: Option<Expr>,
+}
+
+impl AggregatePlan {
+    /// Every expression in it: keys, what the calls read, HAVING.
+    pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.keys.iter().chain(&self.having).for_each(&mut *visit);
+        for call in &self.calls {
+            let ordered = call.order_by.iter().map(|(expr, ..)| expr);
+            call.arguments
+                .iter()
+                .chain(&call.filter)
+                .chain(ordered)
+                .for_each(&mut *visit);
+        }
+    }
 }
 
 /// One aggregate call.
@@ -444,3 +650,26 @@ pub struct DeletePlan {
 
 /// A function used as an aggregate's or operator's implementation, re-exported for the executor.
 pub type ScalarFunction = Function;
+
+/// UPDATE with FROM, DELETE with USING, or either with queries that are asked for each row.
+#[derive(Debug)]
+pub struct ChangePlan {
+    /// The table whose rows are changed.
+    pub table: Arc<Table>,
+    /// Finds and locks the rows. It gives the new values of the changed columns, what RETURNING reads of the other relations, and
+    /// last the row's key.
+    pub source: SelectPlan,
+    /// What becomes of a row.
+    pub change: RowChange,
+    /// RETURNING over the table's columns (for UPDATE of the new row), then what it reads of the other relations.
+    pub returning: Option<Vec<Expr>>,
+}
+
+/// What becomes of a row.
+#[derive(Debug)]
+pub enum RowChange {
+    /// These columns are set.
+    Update(Vec<usize>),
+    /// It is deleted.
+    Delete,
+}

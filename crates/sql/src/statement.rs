@@ -1,7 +1,7 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
 use crate::catalog::{Catalog, Table};
-use crate::plan::{Plan, SelectPlan};
+use crate::plan::Plan;
 use rubato_base::DataType;
 use rubato_formula::Expr;
 use std::sync::Arc;
@@ -174,10 +174,10 @@ pub struct CopyStatement {
     /// The columns named, or all.
     pub columns: Vec<usize>,
     /// TO: what is copied (a table was turned into a SELECT of its columns).
-    pub query: Option<SelectPlan>,
+    pub query: Option<Arc<Plan>>,
     /// The output columns of the query (names for HEADER, types).
     pub output: Vec<crate::client::OutputColumn>,
-    /// Parameters types of the query: always none.
+    /// How the data are written.
     pub format: CopyFormat,
     /// DELIMITER.
     pub delimiter: u8,

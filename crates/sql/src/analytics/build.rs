@@ -157,6 +157,9 @@ impl Builder<'_, '_> {
             JoinKind::Left => on = own,
         }
         terms.extend(step.filter_after.iter().map(globally));
+        if !step.relation.outer_expressions().is_empty() {
+            return None;
+        }
         let types = relation_types(&step.relation);
         Some(Source {
             relation: step.relation.clone(),
@@ -176,6 +179,7 @@ impl Builder<'_, '_> {
             Relation::Values(rows) => rows.len() as f64,
             Relation::Series { .. } | Relation::Query(_) => 1000.0,
             Relation::System(_) => 100.0,
+            Relation::Lateral { .. } | Relation::Computed(_) => 1.0,
         }
     }
 
@@ -392,7 +396,8 @@ pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
             })
         }
         Relation::Values(rows) => values_types(rows),
-        Relation::Query(query) => query_types(query),
+        Relation::Query(query) | Relation::Lateral { query, .. } => query_types(query),
+        Relation::Computed(expressions) => vec![plain(DataType::Unknown); expressions.len()],
     }
 }
 

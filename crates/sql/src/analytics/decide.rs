@@ -7,6 +7,7 @@ use crate::executor::ExecutionContext;
 use crate::plan::{Access, QueryPlan, Relation, SelectPlan, Step};
 use crate::planner::select_calls;
 use rubato_base::{Result, SqlState};
+use rubato_formula::{Expr, OUTER_BASE};
 
 /// With fewer rows to look at, the relay is as fast: what an engine makes of a statement first takes some tenths of a millisecond.
 const ROWS_MIN: f64 = 4000.0;
@@ -98,7 +99,7 @@ pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Re
 }
 
 fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
-    if let Some(why) = must_relay(plan) {
+    if let Some(why) = must_relay(plan, context) {
         return Choice::Relay(why);
     }
     let set = context.evaluation.environment.setting(SETTING);
@@ -120,7 +121,10 @@ fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
 }
 
 /// Why only the relay can run it.
-fn must_relay(plan: &SelectPlan) -> Option<&'static str> {
+fn must_relay(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<&'static str> {
+    if !context.evaluation.outer.is_empty() && refers_to_others(plan) {
+        return Some("it is run for each row of another query");
+    }
     if plan.lock.is_some() {
         return Some("rows are locked");
     }
@@ -137,6 +141,15 @@ fn must_relay(plan: &SelectPlan) -> Option<&'static str> {
         return Some("a function looks at the session");
     }
     None
+}
+
+/// Whether it reads of the tuple of a query around it.
+fn refers_to_others(plan: &SelectPlan) -> bool {
+    let mut found = false;
+    plan.for_each_expression(&mut |expr| {
+        expr.walk(&mut |node| found |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
+    });
+    found
 }
 
 /// Whether more is done than to give rows as they are read.
@@ -172,7 +185,7 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
                 inner
             }
             Relation::Values(rows) => rows.len() as f64,
-            Relation::Series { .. } | Relation::System(_) => 0.0,
+            Relation::Series { .. } | Relation::System(_) | Relation::Lateral { .. } | Relation::Computed(_) => 0.0,
         };
     }
     rows

@@ -76,19 +76,41 @@ impl<'a> Grouping<'a> {
             return Err(self.ungrouped(*global));
         }
         let mut result = Ok(());
+        let asks = matches!(expr, Expr::Subquery { .. });
         expr.for_each_child_mut(&mut |child| {
             if result.is_ok() {
-                result = self.rewrite(child);
+                let column = if let Expr::Column(global) = child {
+                    Some(*global)
+                } else {
+                    None
+                };
+                result = self.rewrite(child).map_err(|error| match column {
+                    Some(global) if asks => self.ungrouped_within(global),
+                    _ => error,
+                });
             }
         });
         result
     }
 
-    fn ungrouped(&self, global: usize) -> Error {
-        let name = match self.scope.column(global) {
+    fn name_of(&self, global: usize) -> String {
+        match self.scope.column(global) {
             Some((relation, column)) => format!("{}.{}", relation.alias, relation.columns[column].name),
             None => "?".to_owned(),
-        };
+        }
+    }
+
+    /// A query within refers to a column that is not grouped by.
+    fn ungrouped_within(&self, global: usize) -> Error {
+        let name = self.name_of(global);
+        Error::new(
+            SqlState::GROUPING_ERROR,
+            format!("subquery uses ungrouped column \"{name}\" from outer query"),
+        )
+    }
+
+    fn ungrouped(&self, global: usize) -> Error {
+        let name = self.name_of(global);
         Error::new(
             SqlState::GROUPING_ERROR,
             format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),

@@ -2,6 +2,7 @@
 
 use super::expression::{ExpressionBinder, and, boolean, not_if, or};
 use super::located;
+use super::subquery::{compared_by, query_of};
 use super::typed::Typed;
 use super::types::bind_type;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
@@ -143,7 +144,7 @@ impl ExpressionBinder<'_> {
     }
 
     /// An operand with the type that it has, or that it takes if it is unknown and compared with values of type `other`.
-    fn known_operand(&self, operand: Typed, other: DataType) -> Result<Typed> {
+    pub(super) fn known_operand(&self, operand: Typed, other: DataType) -> Result<Typed> {
         let own = self.context.type_of(&operand);
         let taken = comparison_type(own, other).filter(|_| own == DataType::Unknown);
         Ok(match taken {
@@ -179,10 +180,10 @@ impl ExpressionBinder<'_> {
     }
 
     pub(super) fn any_all(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, any: bool) -> Result<Typed> {
-        let word = if any { "ANY" } else { "ALL" };
-        let Some(comparison) = comparison_of(op) else {
-            return Err(Error::unsupported(format!("{word} with operator {op}")));
-        };
+        let comparison = compared_by(op, if any { "ANY" } else { "ALL" })?;
+        if let Some(query) = query_of(right) {
+            return self.any_subquery(left, comparison, query, any);
+        }
         let position = self.operator_position(left);
         let operand = self.bind(left)?;
         let compared = match self.listed_elements(right)? {
@@ -243,7 +244,13 @@ impl ExpressionBinder<'_> {
 
     /// A comparison with the elements of an array that is known when the statement runs. A parameter or literal of unknown type is
     /// an array of what is compared with it.
-    fn compare_elements(&self, comparison: Comparison, operand: Typed, array: Typed, any: bool) -> Result<Typed> {
+    pub(super) fn compare_elements(
+        &self,
+        comparison: Comparison,
+        operand: Typed,
+        array: Typed,
+        any: bool,
+    ) -> Result<Typed> {
         let (own, given) = (self.context.type_of(&operand), self.context.type_of(&array));
         let element = match given.element() {
             Some(element) => element,

@@ -1,12 +1,15 @@
 //! UPDATE and DELETE.
 
 use super::expression::ExpressionBinder;
+use super::from::From;
 use super::scope::Scope;
+use super::subquery::query_of;
 use super::{Context, located, object_name};
 use crate::catalog::Table;
+use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{Assignment, DeletePlan, PlanBody, UpdatePlan};
-use crate::planner::{order_reason, plan_target};
+use crate::plan::{Assignment, ChangePlan, DeletePlan, PlanBody, RowChange, UpdatePlan};
+use crate::planner::{order_reason, plan_change, plan_target};
 use crate::statement::Statement;
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_formula::{Expr, analyse_assignment};
@@ -15,19 +18,28 @@ use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn update(self, statement: &ast::Update) -> Result<Statement> {
-        if statement.from.is_some() {
-            return Err(Error::unsupported("UPDATE ... FROM").with_hint("Update one table by its own columns."));
-        }
         let (table, alias) = self.target(&statement.table)?;
-        let scope = Scope::of_table(&table, &alias);
-        let binder = ExpressionBinder::new(&self, &scope, "UPDATE");
-        let assignments = self.assignments(&statement.assignments, &table, &scope, &binder)?;
-        let terms = self.where_terms(statement.selection.as_ref(), &scope)?;
-        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
-        let (mut target, filter) = {
-            let parameters = self.parameters.borrow();
-            plan_target(&table, &alias, terms, &|index| parameters.get(index))
+        let from = match &statement.from {
+            Some(ast::UpdateTableFromKind::AfterSet(from) | ast::UpdateTableFromKind::BeforeSet(from)) => from,
+            None => &Vec::new(),
         };
+        let mut sources = self.sources_beside(&table, &alias, from)?;
+        let scope = sources.scope.clone();
+        let target = Scope::of_table(&table, &alias);
+        let binder = ExpressionBinder::new(&self, &scope, "UPDATE");
+        let mut assignments = self.assignments(&statement.assignments, &table, &target, &binder)?;
+        sources
+            .query
+            .terms
+            .extend(self.where_terms(statement.selection.as_ref(), &scope)?);
+        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
+        let values = assignments.iter_mut().map(|(_, value)| value);
+        if !from.is_empty() || self.asks_for_each_row(values.chain(&mut sources.query.terms)) {
+            let (columns, values) = assignments.into_iter().unzip();
+            return self.joined_change(&table, sources, (RowChange::Update(columns), values), returning, output);
+        }
+        let terms = sources.query.terms;
+        let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
         let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
         let assignments: Vec<Assignment> = assignments
             .into_iter()
@@ -80,21 +92,24 @@ impl Context<'_> {
     }
 
     pub(super) fn delete(self, statement: &ast::Delete) -> Result<Statement> {
-        if statement.using.is_some() {
-            return Err(Error::unsupported("DELETE ... USING").with_hint("Delete from one table by its own columns."));
-        }
         let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &statement.from;
         let [target] = from.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "DELETE takes one table"));
         };
         let (table, alias) = self.target(target)?;
-        let scope = Scope::of_table(&table, &alias);
-        let terms = self.where_terms(statement.selection.as_ref(), &scope)?;
+        let using = statement.using.as_deref().unwrap_or_default();
+        let mut sources = self.sources_beside(&table, &alias, using)?;
+        let scope = sources.scope.clone();
+        sources
+            .query
+            .terms
+            .extend(self.where_terms(statement.selection.as_ref(), &scope)?);
         let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
-        let (mut target, filter) = {
-            let parameters = self.parameters.borrow();
-            plan_target(&table, &alias, terms, &|index| parameters.get(index))
-        };
+        if !using.is_empty() || self.asks_for_each_row(sources.query.terms.iter_mut()) {
+            return self.joined_change(&table, sources, (RowChange::Delete, Vec::new()), returning, output);
+        }
+        let terms = sources.query.terms;
+        let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
         for expr in returning.iter().flatten() {
             target.reads = target.reads.union(expr.columns());
         }
@@ -106,6 +121,56 @@ impl Context<'_> {
             }),
             output,
         )
+    }
+
+    /// The table that a statement changes, and what stands beside it in FROM or USING.
+    fn sources_beside(&self, table: &Arc<Table>, alias: &str, from: &[ast::TableWithJoins]) -> Result<From> {
+        let mut sources = From::of_table(table, alias);
+        from.iter().try_for_each(|item| self.joined(item, &mut sources))?;
+        Ok(sources)
+    }
+
+    /// Whether queries have to be asked for each row; those that refer to nothing around them are asked before.
+    fn asks_for_each_row<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>) -> bool {
+        let mut asks = false;
+        exprs.for_each(|expr| asks |= self.asked_before(expr, "a statement").is_err());
+        asks
+    }
+
+    /// An UPDATE or DELETE whose rows a query finds.
+    fn joined_change(
+        self,
+        table: &Arc<Table>,
+        sources: From,
+        (change, mut projection): (RowChange, Vec<Expr>),
+        mut returning: Option<Vec<Expr>>,
+        output: Vec<OutputColumn>,
+    ) -> Result<Statement> {
+        let width = table.columns.len();
+        let mut others: Vec<usize> = Vec::new();
+        for expr in returning.iter().flatten() {
+            expr.for_each_column(&mut |column| {
+                if column >= width && !others.contains(&column) {
+                    others.push(column);
+                }
+            });
+        }
+        let place = |column: usize| match others.iter().position(|other| *other == column) {
+            Some(place) => width + place,
+            None => column,
+        };
+        for expr in returning.iter_mut().flatten() {
+            *expr = expr.remap_columns(&place);
+        }
+        projection.extend(others.iter().map(|column| Expr::Column(*column)));
+        let source = plan_change(sources.query, projection, &|index| self.parameter_type(index));
+        let plan = ChangePlan {
+            table: Arc::clone(table),
+            source,
+            change,
+            returning,
+        };
+        self.finish(PlanBody::Change(plan), output)
     }
 
     /// The table that a statement changes, and its alias.
@@ -147,7 +212,7 @@ impl Context<'_> {
         binder: &ExpressionBinder<'_>,
     ) -> Result<Vec<(usize, Expr)>> {
         let mut assignments: Vec<(usize, Expr)> = Vec::with_capacity(list.len());
-        let mut push = |name: &ast::ObjectName, value: &ast::Expr| {
+        let mut push = |name: &ast::ObjectName, value: Assigned<'_>| {
             let column = self.target_column(name, table, target)?;
             if assignments.iter().any(|(other, _)| *other == column) {
                 let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
@@ -159,7 +224,12 @@ impl Context<'_> {
         };
         for assignment in list {
             match &assignment.target {
-                ast::AssignmentTarget::ColumnName(name) => push(name, &assignment.value)?,
+                ast::AssignmentTarget::ColumnName(name) => push(name, Assigned::Value(&assignment.value))?,
+                ast::AssignmentTarget::Tuple(names) if query_of(&assignment.value).is_some() => {
+                    for (index, name) in names.iter().enumerate() {
+                        push(name, Assigned::Column(&assignment.value, index, names.len()))?;
+                    }
+                }
                 ast::AssignmentTarget::Tuple(names) => {
                     let values = row_values(&assignment.value)?;
                     if values.len() != names.len() {
@@ -171,7 +241,7 @@ impl Context<'_> {
                     names
                         .iter()
                         .zip(values)
-                        .try_for_each(|(name, value)| push(name, value))?;
+                        .try_for_each(|(name, value)| push(name, Assigned::Value(value)))?;
                 }
             }
         }
@@ -182,11 +252,11 @@ impl Context<'_> {
         &self,
         table: &Table,
         column: usize,
-        value: &ast::Expr,
+        value: Assigned<'_>,
         binder: &ExpressionBinder<'_>,
     ) -> Result<Expr> {
         let definition = &table.columns[column];
-        let is_default = is_default(value);
+        let is_default = matches!(value, Assigned::Value(value) if is_default(value));
         if definition.identity_always == Some(true) && !is_default {
             return Err(Error::new(
                 SqlState(*b"428C9"),
@@ -200,12 +270,14 @@ impl Context<'_> {
         if is_default {
             return Ok(definition.default.clone().unwrap_or(Expr::Literal(Value::Null)));
         }
-        let typed = binder.bind(value)?;
-        located(
-            self,
-            value.span(),
-            self.assign(typed, &definition.name, definition.column_type),
-        )
+        let (typed, span) = match value {
+            Assigned::Value(value) => (binder.bind(value)?, value.span()),
+            Assigned::Column(value, index, wanted) => match query_of(value) {
+                Some(query) => (binder.column_of_subquery(query, index, wanted)?, query.span()),
+                None => return Err(Error::internal("an assignment lost its query")),
+            },
+        };
+        located(self, span, self.assign(typed, &definition.name, definition.column_type))
     }
 
     fn target_column(&self, name: &ast::ObjectName, table: &Table, target: &Scope) -> Result<usize> {
@@ -219,6 +291,14 @@ impl Context<'_> {
         };
         located(self, name.span(), find_column(table, column))
     }
+}
+
+/// What a column is set to.
+#[derive(Clone, Copy)]
+enum Assigned<'a> {
+    Value(&'a ast::Expr),
+    /// One of so many columns of a query.
+    Column(&'a ast::Expr, usize, usize),
 }
 
 /// The number of a table's column. 42703.
@@ -244,7 +324,6 @@ fn row_values(value: &ast::Expr) -> Result<&[ast::Expr]> {
     match value {
         ast::Expr::Tuple(values) => Ok(values),
         ast::Expr::Nested(inner) => Ok(std::slice::from_ref(inner)),
-        ast::Expr::Subquery(_) => Err(super::function::subquery()),
         _ => Err(Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
             "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression",

@@ -29,7 +29,11 @@ pub(crate) struct ExpressionBinder<'a> {
     pub aggregates: Option<&'a RefCell<Vec<AggregateCall>>>,
     /// The name of the clause for errors.
     pub clause: &'static str,
+    /// The name of the clause if it may ask no query.
+    pub(super) without_subqueries: Option<&'static str>,
     pub(super) inside_aggregate: Cell<bool>,
+    /// Whether what is bound may not be evaluated at all, and how often that was said.
+    pub(super) conditional: Cell<usize>,
     depth: Cell<usize>,
 }
 
@@ -41,7 +45,9 @@ impl<'a> ExpressionBinder<'a> {
             scope,
             aggregates: None,
             clause,
+            without_subqueries: super::subquery::refused_in(clause),
             inside_aggregate: Cell::new(false),
+            conditional: Cell::new(0),
             depth: Cell::new(0),
         }
     }
@@ -167,7 +173,13 @@ impl<'a> ExpressionBinder<'a> {
 
     fn column(&self, names: &[ast::Ident]) -> Result<Typed> {
         let span = names.iter().fold(names[0].span, |span, name| span.union(&name.span));
-        let found = located(self.context, span, self.find_column(names))?;
+        let found = match self.find_column(names) {
+            Err(error) if self.is_free(names, &error) => {
+                let outer = self.context.outer_column(&|scope| found_in(scope, names));
+                return located(self.context, span, outer.unwrap_or(Err(error))).map(|typed| typed.at(span));
+            }
+            found => located(self.context, span, found)?,
+        };
         self.context.note_column(found.global, span);
         Ok(Typed {
             expr: Expr::Column(found.global),
@@ -178,17 +190,14 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn find_column(&self, names: &[ast::Ident]) -> Result<Found> {
+        column_of(self.scope, names)
+    }
+
+    /// Whether a name that was not found here may be one of a query around this one: not if its relation is here.
+    fn is_free(&self, names: &[ast::Ident], error: &Error) -> bool {
         match names {
-            [name] => self.scope.find(None, &fold(name)),
-            [table, name] => self.scope.find(Some(&fold(table)), &fold(name)),
-            [schema, table, name] if super::is_known_schema(&fold(schema)) => {
-                self.scope.find(Some(&fold(table)), &fold(name))
-            }
-            [_, table, _] => Err(missing_relation(&fold(table))),
-            _ => Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "improper qualified name (too many dotted names)",
-            )),
+            [_] => error.code() == SqlState::UNDEFINED_COLUMN,
+            _ => error.code() == SqlState::UNDEFINED_TABLE,
         }
     }
 
@@ -320,7 +329,9 @@ impl<'a> ExpressionBinder<'a> {
             scope: self.scope,
             aggregates: self.aggregates,
             clause: self.clause,
+            without_subqueries: self.without_subqueries,
             inside_aggregate: self.inside_aggregate.clone(),
+            conditional: self.conditional.clone(),
             depth: self.depth.clone(),
         }
     }
@@ -423,6 +434,7 @@ impl<'a> ExpressionBinder<'a> {
         let operand = operand.map(|operand| self.bind(operand)).transpose()?;
         let mut tests = Vec::with_capacity(conditions.len());
         let mut results = Vec::with_capacity(conditions.len() + 1);
+        let before = self.conditional.get();
         for branch in conditions {
             tests.push(match &operand {
                 Some(operand) => {
@@ -436,12 +448,15 @@ impl<'a> ExpressionBinder<'a> {
                 }
                 .condition(&branch.condition)?,
             });
+            // From here on it depends on the condition whether something is evaluated.
+            self.conditional.set(before + 1);
             results.push(self.bind(&branch.result)?);
         }
         results.push(match otherwise {
             Some(otherwise) => self.bind(otherwise)?,
             None => Typed::new(Expr::Literal(Value::Null), DataType::Unknown),
         });
+        self.conditional.set(before);
         let span = conditions
             .first()
             .map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
@@ -510,6 +525,28 @@ impl<'a> ExpressionBinder<'a> {
     /// Where the operator behind `left` stands.
     pub(super) fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
         self.context.source.position_after(left.span())
+    }
+}
+
+fn column_of(scope: &Scope, names: &[ast::Ident]) -> Result<Found> {
+    match names {
+        [name] => scope.find(None, &fold(name)),
+        [table, name] => scope.find(Some(&fold(table)), &fold(name)),
+        [schema, table, name] if super::is_known_schema(&fold(schema)) => scope.find(Some(&fold(table)), &fold(name)),
+        [_, table, _] => Err(missing_relation(&fold(table))),
+        _ => Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "improper qualified name (too many dotted names)",
+        )),
+    }
+}
+
+/// What a name means to a query around; `None` if it means nothing to it.
+fn found_in(scope: &Scope, names: &[ast::Ident]) -> Option<Result<Found>> {
+    match column_of(scope, names) {
+        Err(error) if names.len() == 1 && error.code() == SqlState::UNDEFINED_COLUMN => None,
+        Err(error) if names.len() > 1 && error.code() == SqlState::UNDEFINED_TABLE => None,
+        found => Some(found),
     }
 }
 

@@ -4,10 +4,11 @@ use super::expression::ExpressionBinder;
 use super::scope::{Hidden, Scope, ScopeColumn};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located, object_name};
+use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{JoinKind, QueryPlan, Relation};
-use crate::planner::{Query, QueryRelation};
+use crate::plan::{JoinKind, Relation};
+use crate::planner::{BoundQuery, Query, QueryRelation};
 use crate::system_tables;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Comparison, Expr};
@@ -23,8 +24,22 @@ pub(super) struct From {
 }
 
 impl From {
+    /// One table.
+    pub(super) fn of_table(table: &Arc<Table>, alias: &str) -> From {
+        let mut from = From {
+            scope: Scope::of_table(table, alias),
+            query: Query::default(),
+        };
+        push(&mut from, Relation::Table(Arc::clone(table)));
+        from
+    }
+
     /// Adds a query as a relation.
-    pub(super) fn push_query(&mut self, alias: &str, plan: Arc<QueryPlan>, columns: &[OutputColumn]) {
+    pub(super) fn push_query(&mut self, alias: &str, query: Arc<BoundQuery>, columns: &[OutputColumn]) {
+        self.push_rows(alias, Relation::Query(query), columns);
+    }
+
+    fn push_rows(&mut self, alias: &str, relation: Relation<BoundQuery>, columns: &[OutputColumn]) {
         let columns = columns.iter().map(|column| ScopeColumn {
             name: column.name.clone(),
             column_type: ColumnType {
@@ -34,7 +49,7 @@ impl From {
             hidden: Hidden::No,
         });
         self.scope.push(alias, columns.collect(), None);
-        push(self, Relation::Query(plan));
+        push(self, relation);
     }
 }
 
@@ -51,7 +66,7 @@ impl Context<'_> {
         Ok(state)
     }
 
-    fn joined(&self, item: &ast::TableWithJoins, state: &mut From) -> Result<()> {
+    pub(super) fn joined(&self, item: &ast::TableWithJoins, state: &mut From) -> Result<()> {
         let start = state.scope.relations.len();
         self.factor(&item.relation, state)?;
         for join in &item.joins {
@@ -83,6 +98,7 @@ impl Context<'_> {
                 if end - first != 1 || state.query.relations[first].join == JoinKind::Left {
                     return Err(join_error("an outer join whose optional side is itself a join"));
                 }
+                check_asked(&terms, first, &state.query)?;
                 state.query.relations[first].join = JoinKind::Left;
                 state.query.relations[first].on = terms;
             }
@@ -170,7 +186,7 @@ impl Context<'_> {
                         .as_ref()
                         .map_or_else(|| named.name.clone(), |alias| fold(&alias.name));
                     self.check_alias(&alias_name, &state.scope, factor)?;
-                    state.push_query(&alias_name, named.plan, &named.columns);
+                    state.push_query(&alias_name, named.query, &named.columns);
                     return self.rename(alias.as_ref(), state);
                 }
                 let relation = self.relation(name)?;
@@ -185,7 +201,7 @@ impl Context<'_> {
                     (_, columns) => state.scope.push(&alias_name, columns.unwrap_or_default(), None),
                 }
                 self.rename(alias.as_ref(), state)?;
-                push(state, Self::plan_relation(&relation));
+                push(state, Self::bound_relation(&relation));
                 Ok(())
             }
             ast::TableFactor::Table {
@@ -202,6 +218,28 @@ impl Context<'_> {
                 with_ordinality: false,
                 ..
             } => self.call(name, args, alias.as_ref(), state, factor),
+            ast::TableFactor::Derived {
+                lateral: true,
+                subquery: query,
+                alias: Some(alias),
+                ..
+            } => {
+                let alias_name = fold(&alias.name);
+                self.check_alias(&alias_name, &state.scope, factor)?;
+                let ((query, columns), references) = self.within_scope(&state.scope, || self.nested(query))?;
+                let (outer, arguments) = references.arguments();
+                let relation = if arguments.is_empty() {
+                    Relation::Query(query)
+                } else {
+                    Relation::Lateral {
+                        query,
+                        outer,
+                        arguments,
+                    }
+                };
+                state.push_rows(&alias_name, relation, &columns);
+                self.rename(Some(alias), state)
+            }
             ast::TableFactor::Derived {
                 lateral: false,
                 subquery: query,
@@ -232,7 +270,7 @@ impl Context<'_> {
                 table_with_joins,
                 alias: None,
             } => self.joined(table_with_joins, state),
-            ast::TableFactor::Derived { .. } => Err(derived_table()),
+            ast::TableFactor::Derived { .. } => located(self, factor.span(), Err(without_alias())),
             other => Err(Error::unsupported(format!("{other} in FROM"))),
         }
     }
@@ -393,7 +431,10 @@ impl Context<'_> {
         let mut rows = vec![Vec::with_capacity(width); values.rows.len()];
         let mut names = Vec::with_capacity(width);
         for (index, column) in columns.into_iter().enumerate() {
-            let (exprs, data_type) = binder.common("VALUES", column)?;
+            let (mut exprs, data_type) = binder.common("VALUES", column)?;
+            exprs
+                .iter_mut()
+                .try_for_each(|expr| self.asked_before(expr, "VALUES"))?;
             for (row, expr) in rows.iter_mut().zip(exprs) {
                 row.push(expr);
             }
@@ -422,7 +463,7 @@ const NILADIC: [&str; 11] = [
     "user",
 ];
 
-fn push(state: &mut From, relation: Relation) {
+fn push(state: &mut From, relation: Relation<BoundQuery>) {
     let Some(named) = state.scope.relations.last() else {
         return;
     };
@@ -449,8 +490,25 @@ pub(super) fn plain_values(query: &ast::Query) -> Option<&ast::Values> {
     }
 }
 
-fn derived_table() -> Error {
-    Error::unsupported("LATERAL").with_hint("Write a join instead.")
+/// A query in the condition of an outer join is asked before the join: it must not refer to the optional side.
+fn check_asked(terms: &[Expr], optional: usize, query: &Query) -> Result<()> {
+    let mut refers = false;
+    for term in terms {
+        term.walk(&mut |node| {
+            if let Expr::Subquery { arguments, .. } = node {
+                let columns = arguments.iter();
+                columns.for_each(|argument| {
+                    argument.for_each_column(&mut |global| refers |= query.relation_of(global) == optional);
+                });
+            }
+        });
+    }
+    if refers {
+        return Err(join_error(
+            "a subquery in the condition of an outer join that refers to the optional side",
+        ));
+    }
+    Ok(())
 }
 
 fn without_alias() -> Error {

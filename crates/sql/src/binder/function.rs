@@ -6,7 +6,7 @@ use super::types::{TypeName, type_by_name};
 use super::{located, object_name};
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, resolve_aggregate};
+use rubato_formula::{CastContext, Expr, OUTER_BASE, function_exists, is_aggregate, resolve_aggregate};
 use sqlparser::ast::{self, Spanned};
 
 /// `'name'` of `'name'::regclass`.
@@ -59,7 +59,10 @@ impl ExpressionBinder<'_> {
         }
         let (arguments, list) = match &function.args {
             ast::FunctionArguments::None => (Vec::new(), None),
-            ast::FunctionArguments::Subquery(_) => return Err(subquery()),
+            ast::FunctionArguments::Subquery(query) if name == "array" => return self.array_subquery(query),
+            ast::FunctionArguments::Subquery(_) => {
+                return Err(Error::unsupported("a query as the argument of a function"));
+            }
             ast::FunctionArguments::List(list) => (argument_expressions(list)?, Some(list)),
         };
         if is_aggregate(name) {
@@ -73,7 +76,11 @@ impl ExpressionBinder<'_> {
         }
         match name {
             "coalesce" => {
-                let items = self.bind_all(&arguments)?;
+                let first = arguments.split_first().map(|(first, _)| self.bind(first)).transpose()?;
+                self.conditional.set(self.conditional.get() + 1);
+                let others = self.bind_all(arguments.get(1..).unwrap_or_default());
+                self.conditional.set(self.conditional.get() - 1);
+                let items = first.into_iter().chain(others?).collect();
                 let (items, data_type) = self.common("COALESCE", items)?;
                 Ok(Typed::new(Expr::Coalesce(items), data_type))
             }
@@ -206,6 +213,9 @@ impl ExpressionBinder<'_> {
             .iter()
             .map(|argument| self.context.type_of(argument))
             .collect();
+        if arguments.iter().any(is_of_outer) {
+            return Err(Error::unsupported("an aggregate of a query around this one"));
+        }
         let aggregate = resolve_aggregate(name, &types, distinct)?.ok_or_else(|| no_function(name))?;
         let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
         let arguments = arguments
@@ -301,7 +311,13 @@ impl ExpressionBinder<'_> {
                 call("overlay", arguments.into_iter().flatten().collect())
             }
             Ast::AtTimeZone { timestamp, time_zone } => call("timezone", vec![time_zone, timestamp]),
-            Ast::Subquery(_) | Ast::Exists { .. } | Ast::InSubquery { .. } => Err(subquery()),
+            Ast::Subquery(query) => self.scalar_subquery(query),
+            Ast::Exists { subquery, negated } => self.exists(subquery, *negated),
+            Ast::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => self.in_subquery(expr, subquery, *negated),
             Ast::SimilarTo { .. } => Err(Error::unsupported("SIMILAR TO").with_hint("Use LIKE or ~.")),
             Ast::Array(_) => Err(Error::unsupported("an array outside of = ANY (ARRAY[...])")),
             Ast::CompoundFieldAccess { .. } => Err(Error::unsupported("array and field access")),
@@ -323,6 +339,15 @@ fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {
         && left.order_by == right.order_by
 }
 
+/// Whether an argument reads nothing but columns of queries around: PostgreSQL would aggregate there.
+fn is_of_outer(argument: &Typed) -> bool {
+    let mut reads_outer = false;
+    argument
+        .expr
+        .walk(&mut |node| reads_outer |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
+    reads_outer && argument.expr.is_constant()
+}
+
 fn is_wildcard(argument: &ast::FunctionArg) -> bool {
     matches!(argument, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard))
 }
@@ -337,10 +362,6 @@ fn argument_expressions(list: &ast::FunctionArgumentList) -> Result<Vec<&ast::Ex
             _ => Err(Error::unsupported("a named function argument")),
         })
         .collect()
-}
-
-pub(crate) fn subquery() -> Error {
-    Error::unsupported("a subquery").with_hint("Subqueries may stand in FROM and WITH; join with one there instead.")
 }
 
 fn no_function(name: &str) -> Error {

@@ -111,7 +111,7 @@ impl Context<'_> {
             .iter()
             .map(|column| table.columns[*column].column_type.data_type)
             .collect();
-        let (plan, output) = self.query(query, &wanted)?;
+        let (select, output) = self.query(query, &wanted)?;
         let place = |index| selected_span(query, index).unwrap_or_else(|| query.span());
         self.check_width(&statement.columns, columns.len(), output.len(), place)?;
         let mut given = Vec::with_capacity(output.len());
@@ -127,7 +127,7 @@ impl Context<'_> {
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
             given.push((*column, expr));
         }
-        Ok(InsertSource::Select(Box::new(plan), target.row(given)))
+        Ok(InsertSource::Select(Box::new(self.plan(select)), target.row(given)))
     }
 
     /// 42601 unless as many expressions are `given` as columns are `wanted`; without `names`, fewer will do. The error stands at
@@ -160,11 +160,12 @@ impl Context<'_> {
             located(self, value.span(), target.check_identity(*column))?;
             let definition = &target.table.columns[*column];
             let typed = binder.bind(value)?;
-            let expr = located(
+            let mut expr = located(
                 self,
                 value.span(),
                 self.assign(typed, &definition.name, definition.column_type),
             )?;
+            self.asked_before(&mut expr, "VALUES")?;
             let ignored = definition.identity_always.is_some() && target.overriding == Some(Overriding::User);
             if !ignored {
                 given.push((*column, expr.fold_constants()));
@@ -196,12 +197,16 @@ impl Context<'_> {
                 scope.push_table(table, "excluded");
                 let binder = ExpressionBinder::new(self, &scope, "UPDATE");
                 let target = Scope::of_table(table, alias);
-                let assignments = self.assignments(&update.assignments, table, &target, &binder)?;
-                let filter = update
+                let mut assignments = self.assignments(&update.assignments, table, &target, &binder)?;
+                let mut filter = update
                     .selection
                     .as_ref()
                     .map(|filter| ExpressionBinder::new(self, &scope, "WHERE").condition(filter))
                     .transpose()?;
+                let values = assignments.iter_mut().map(|(_, value)| value);
+                values
+                    .chain(&mut filter)
+                    .try_for_each(|expr| self.asked_before(expr, "ON CONFLICT DO UPDATE"))?;
                 ConflictAction::Update { assignments, filter }
             }
         };

@@ -14,16 +14,18 @@ mod parameters;
 mod schema;
 mod scope;
 mod select;
+mod subquery;
 mod tail;
 mod typed;
 mod types;
 mod utility;
 
 use crate::catalog::{Catalog, Table};
-use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
+use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
-use crate::plan::{Plan, PlanBody, Relation};
+use crate::plan::{Plan, PlanBody, Relation, SelectPlan};
+use crate::planner::{BoundQuery, BoundSelect};
 use crate::statement::Statement;
 use crate::system_tables;
 use parameters::Parameters;
@@ -139,13 +141,29 @@ fn bind_grammar(
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
-            let (plan, output) = context.query(query, &[])?;
+            // WITH in front of a statement that writes.
+            if let Some(statement) = writing_body(query) {
+                context.push_names(query.with.as_ref())?;
+                return context.writing(statement, parsed.overriding);
+            }
+            let (select, output) = context.query(query, &[])?;
+            let plan = context.plan(select);
             context.finish(PlanBody::Select(plan), output)
         }
-        ast::Statement::Insert(statement) => context.insert(statement, parsed.overriding),
-        ast::Statement::Update(statement) => context.update(statement),
-        ast::Statement::Delete(statement) => context.delete(statement),
+        statement @ (ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)) => {
+            context.writing(statement, parsed.overriding)
+        }
         other => context.schema_statement(other),
+    }
+}
+
+/// The INSERT, UPDATE or DELETE that stands behind WITH.
+fn writing_body(query: &ast::Query) -> Option<&ast::Statement> {
+    match &*query.body {
+        ast::SetExpr::Insert(statement) | ast::SetExpr::Update(statement) | ast::SetExpr::Delete(statement) => {
+            Some(statement)
+        }
+        _ => None,
     }
 }
 
@@ -169,6 +187,12 @@ pub(crate) struct Context<'a> {
     names: RefCell<Vec<nested::NamedQuery>>,
     /// Which columns of the SELECT bound last had no type of their own.
     unsettled: RefCell<Vec<bool>>,
+    /// The queries within expressions.
+    subqueries: RefCell<Vec<subquery::BoundSubquery>>,
+    /// The queries around the one that is bound, innermost last.
+    outer_levels: RefCell<Vec<subquery::OuterLevel>>,
+    /// The types of what queries refer to of those around them.
+    outer_types: RefCell<Vec<DataType>>,
 }
 
 /// What a table name stands for.
@@ -190,6 +214,9 @@ impl<'a> Context<'a> {
             tables: RefCell::default(),
             names: RefCell::default(),
             unsettled: RefCell::default(),
+            subqueries: RefCell::default(),
+            outer_levels: RefCell::default(),
+            outer_types: RefCell::default(),
         }
     }
 
@@ -203,6 +230,15 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
+    fn writing(self, statement: &ast::Statement, overriding: Option<Overriding>) -> Result<Statement> {
+        match statement {
+            ast::Statement::Insert(statement) => self.insert(statement, overriding),
+            ast::Statement::Update(statement) => self.update(statement),
+            ast::Statement::Delete(statement) => self.delete(statement),
+            other => self.schema_statement(other),
+        }
+    }
+
     fn note_column(&self, global: usize, span: Span) {
         self.noted.borrow_mut().insert(global, span);
     }
@@ -301,24 +337,35 @@ impl Context<'_> {
         })
     }
 
+    /// Plans a query with the parameters' types as they are by now.
+    pub(super) fn plan(&self, select: BoundSelect) -> SelectPlan {
+        select.plan(&|index| self.parameter_type(index))
+    }
+
     /// The finished plan. 42P18 if a parameter is left without a type.
     fn finish(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Statement> {
+        Ok(Statement::Planned(self.finished(body, output)?))
+    }
+
+    fn finished(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Arc<Plan>> {
         let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
+        let subqueries = self.plan_subqueries(&body)?;
         let parameter_types = self.parameters.into_inner().finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
-        Ok(Statement::Planned(Arc::new(Plan {
+        Ok(Arc::new(Plan {
             body,
             parameter_types,
             output,
             table_versions,
             read_only,
             asks_sizes,
-        })))
+            subqueries,
+        }))
     }
 
-    /// The relation of a plan and its columns.
-    pub fn plan_relation(relation: &NamedRelation) -> Relation {
+    /// Where the rows of a named relation come from.
+    pub fn bound_relation(relation: &NamedRelation) -> Relation<BoundQuery> {
         match relation {
             NamedRelation::Table(table) => Relation::Table(Arc::clone(table)),
             NamedRelation::System(system) => Relation::System(system.name.to_owned()),

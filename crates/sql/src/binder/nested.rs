@@ -5,7 +5,8 @@ use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{QueryPlan, SelectPlan, SetOperation, SetPlan};
+use crate::plan::SetOperation;
+use crate::planner::{BoundQuery, BoundSelect, BoundSet};
 use rubato_base::{DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, common_type};
 use sqlparser::ast::{self, Spanned};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct NamedQuery {
     pub name: String,
     /// `None` while the query itself is bound: it may not name itself.
-    query: Option<(Arc<QueryPlan>, Vec<OutputColumn>)>,
+    query: Option<(Arc<BoundQuery>, Vec<OutputColumn>)>,
     /// Whether each run may give something else.
     is_volatile: bool,
     references: usize,
@@ -25,7 +26,7 @@ pub(crate) struct NamedQuery {
 /// What a name of WITH stands for.
 pub(super) struct Referenced {
     pub name: String,
-    pub plan: Arc<QueryPlan>,
+    pub query: Arc<BoundQuery>,
     pub columns: Vec<OutputColumn>,
 }
 
@@ -38,10 +39,10 @@ struct SideColumn {
 
 impl Context<'_> {
     /// A query whose rows another one reads.
-    pub(super) fn nested(&self, query: &ast::Query) -> Result<(Arc<QueryPlan>, Vec<OutputColumn>)> {
-        let (plan, columns) = self.query(query, &[])?;
-        refuse_lock(&plan)?;
-        Ok((Arc::new(QueryPlan::Select(Box::new(plan))), columns))
+    pub(super) fn nested(&self, query: &ast::Query) -> Result<(Arc<BoundQuery>, Vec<OutputColumn>)> {
+        let (select, columns) = self.query(query, &[])?;
+        refuse_lock(&select)?;
+        Ok((Arc::new(BoundQuery::Select(Box::new(select))), columns))
     }
 
     /// Binds something with the names of WITH in reach.
@@ -52,7 +53,7 @@ impl Context<'_> {
         outcome
     }
 
-    fn push_names(&self, with: Option<&ast::With>) -> Result<()> {
+    pub(super) fn push_names(&self, with: Option<&ast::With>) -> Result<()> {
         let Some(with) = with else { return Ok(()) };
         let first = self.names.borrow().len();
         for table in &with.cte_tables {
@@ -75,10 +76,10 @@ impl Context<'_> {
             }
             let bound = self.nested(&table.query);
             self.names.borrow_mut().truncate(own);
-            let (plan, mut columns) = bound?;
+            let (query, mut columns) = bound?;
             self.rename_columns(&table.alias, &mut columns)?;
-            named.is_volatile = is_volatile(&plan);
-            named.query = Some((plan, columns));
+            named.is_volatile = query.is_volatile();
+            named.query = Some((query, columns));
             self.names.borrow_mut().push(named);
         }
         Ok(())
@@ -110,7 +111,7 @@ impl Context<'_> {
             return Ok(None);
         };
         named.references += 1;
-        let Some((plan, columns)) = &named.query else {
+        let Some((query, columns)) = &named.query else {
             return located(self, name.span(), Err(Error::unsupported("WITH RECURSIVE")));
         };
         if named.is_volatile && named.references > 1 {
@@ -119,7 +120,7 @@ impl Context<'_> {
         }
         Ok(Some(Referenced {
             name: named.name.clone(),
-            plan: Arc::clone(plan),
+            query: Arc::clone(query),
             columns: columns.clone(),
         }))
     }
@@ -130,7 +131,7 @@ impl Context<'_> {
         body: &ast::SetExpr,
         tail: &Tail<'_>,
         wanted: &[DataType],
-    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         if !tail.locks.is_empty() {
             let message = "FOR UPDATE is not allowed with UNION/INTERSECT/EXCEPT";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -144,8 +145,8 @@ impl Context<'_> {
         }
         let columns: Vec<OutputColumn> = columns.into_iter().map(|column| column.output).collect();
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
-        let plan = self.side(body, &types)?;
-        self.over_query(plan, &columns, tail)
+        let query = self.side(body, &types)?;
+        self.over_query(query, &columns, tail)
     }
 
     /// Behind a set operation ORDER BY names columns of the result, by name or number.
@@ -190,8 +191,10 @@ impl Context<'_> {
 
     fn probe_query(&self, body: &ast::SetExpr) -> Result<Vec<SideColumn>> {
         let parameters = self.parameters.borrow().clone();
+        let trial = self.begin_trial();
         self.unsettled.borrow_mut().clear();
         let bound = self.side_select(body, &[]);
+        self.end_trial(&trial);
         self.parameters.replace(parameters);
         let open = std::mem::take(&mut *self.unsettled.borrow_mut());
         let (_, columns) = bound?;
@@ -210,7 +213,7 @@ impl Context<'_> {
     }
 
     /// A side that is no set operation.
-    fn side_select(&self, body: &ast::SetExpr, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    fn side_select(&self, body: &ast::SetExpr, wanted: &[DataType]) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         match body {
             ast::SetExpr::Select(select) => self.select(&Tail::default(), select, wanted),
             ast::SetExpr::Query(inner) => self.query(inner, wanted),
@@ -220,7 +223,7 @@ impl Context<'_> {
     }
 
     /// One side with its columns of the given types.
-    fn side(&self, body: &ast::SetExpr, types: &[DataType]) -> Result<QueryPlan> {
+    fn side(&self, body: &ast::SetExpr, types: &[DataType]) -> Result<BoundQuery> {
         if let ast::SetExpr::SetOperation {
             op,
             set_quantifier,
@@ -233,29 +236,29 @@ impl Context<'_> {
                 ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
                 other => return Err(Error::unsupported(format!("{op} {other}"))),
             };
-            return Ok(QueryPlan::Set(Box::new(SetPlan {
+            return Ok(BoundQuery::Set(Box::new(BoundSet {
                 operation: operation(*op)?,
                 all,
                 left: self.side(left, types)?,
                 right: self.side(right, types)?,
             })));
         }
-        let (mut plan, columns) = self.side_select(body, types)?;
-        refuse_lock(&plan)?;
-        let targets = plan.projection.iter_mut().zip(&columns).zip(types);
+        let (mut select, columns) = self.side_select(body, types)?;
+        refuse_lock(&select)?;
+        let targets = select.parts.projection.iter_mut().zip(&columns).zip(types);
         for ((expr, column), wanted) in targets {
             if column.data_type != *wanted {
                 let typed = Typed::new(expr.clone(), column.data_type);
                 *expr = located(self, body.span(), self.coerce(typed, *wanted, CastContext::Implicit))?;
             }
         }
-        Ok(QueryPlan::Select(Box::new(plan)))
+        Ok(BoundQuery::Select(Box::new(select)))
     }
 }
 
 /// Rows that are locked must be known to the statement as a whole.
-fn refuse_lock(plan: &SelectPlan) -> Result<()> {
-    match plan.lock {
+pub(super) fn refuse_lock(select: &BoundSelect) -> Result<()> {
+    match select.parts.lock {
         Some(_) => {
             Err(Error::unsupported("FOR UPDATE within a query").with_hint("Lock the rows in a query of its own."))
         }
@@ -302,10 +305,4 @@ fn operation_name(operator: ast::SetOperator) -> Result<&'static str> {
         SetOperation::Intersect => "INTERSECT",
         SetOperation::Except => "EXCEPT",
     })
-}
-
-fn is_volatile(plan: &QueryPlan) -> bool {
-    let mut found = false;
-    plan.for_each_select(&mut |select| found |= crate::planner::is_volatile(select));
-    found
 }

@@ -9,8 +9,8 @@ use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{AggregateCall, LockWait, QueryPlan, Relation, RowLock, SelectPlan, SortKey};
-use crate::planner::{Query, QueryRelation, SelectParts, plan_select};
+use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SortKey};
+use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use rubato_formula::{CastContext, Expr};
 use sqlparser::ast::{self, Spanned};
@@ -28,13 +28,13 @@ pub(super) struct Item {
 const TARGETS_MAX: usize = 1664;
 
 impl Context<'_> {
-    /// Plans a query. `wanted` are types for result columns that have none of their own (INSERT ... SELECT).
-    pub(super) fn query(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    /// Binds a query. `wanted` are types for result columns that have none of their own (INSERT ... SELECT).
+    pub(super) fn query(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         refuse_query_parts(query)?;
         self.within_names(query.with.as_ref(), || self.query_body(query, wanted))
     }
 
-    fn query_body(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    fn query_body(&self, query: &ast::Query, wanted: &[DataType]) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         let tail = Tail::of(query);
         match &*query.body {
             ast::SetExpr::Select(select) => self.select(&tail, select, wanted),
@@ -42,8 +42,8 @@ impl Context<'_> {
             ast::SetExpr::Query(inner) if tail.is_empty() => self.query(inner, wanted),
             ast::SetExpr::Query(inner) => {
                 tail.refuse_twice(inner)?;
-                let (plan, columns) = self.query(inner, wanted)?;
-                self.over_query(QueryPlan::Select(Box::new(plan)), &columns, &tail)
+                let (select, columns) = self.query(inner, wanted)?;
+                self.over_query(BoundQuery::Select(Box::new(select)), &columns, &tail)
             }
             ast::SetExpr::SetOperation { .. } => self.set_query(&query.body, &tail, wanted),
             ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
@@ -58,7 +58,7 @@ impl Context<'_> {
         &self,
         values: &ast::Values,
         tail: &Tail<'_>,
-    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         let (rows, columns) = self.values(values)?;
         let mut scope = Scope::default();
         scope.push("*VALUES*", columns.clone(), None);
@@ -84,15 +84,15 @@ impl Context<'_> {
     /// A query that gives the columns of another, in the order and within the limits of `tail`.
     pub(super) fn over_query(
         &self,
-        plan: QueryPlan,
+        query: BoundQuery,
         columns: &[OutputColumn],
         tail: &Tail<'_>,
-    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         let mut from = From {
             scope: Scope::default(),
             query: Query::default(),
         };
-        from.push_query("*SELECT*", Arc::new(plan), columns);
+        from.push_query("*SELECT*", Arc::new(query), columns);
         let items = expand_all(&from.scope);
         self.finish_select(tail, None, from, items)
     }
@@ -102,7 +102,7 @@ impl Context<'_> {
         tail: &Tail<'_>,
         select: &ast::Select,
         wanted: &[DataType],
-    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         refuse_select_parts(select)?;
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
@@ -255,7 +255,7 @@ impl Context<'_> {
         grouped: Option<Grouped>,
         from: From,
         items: Vec<Item>,
-    ) -> Result<(SelectPlan, Vec<OutputColumn>)> {
+    ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         let grouped = grouped.unwrap_or_default();
         let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
         let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
@@ -286,9 +286,8 @@ impl Context<'_> {
             offset,
             lock,
         };
-        let parameters = self.parameters.borrow();
-        let plan = plan_select(from.query, parts, &|index| parameters.get(index));
-        Ok((plan, output))
+        let query = from.query;
+        Ok((BoundSelect { query, parts }, output))
     }
 
     /// ORDER BY over the projection, which grows by what is not in the select list.
@@ -404,11 +403,10 @@ impl Context<'_> {
     fn limit(&self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         let empty = Scope::default();
         let typed = ExpressionBinder::new(self, &empty, clause).bind(expr)?;
-        located(
-            self,
-            expr.span(),
-            self.coerce(typed, DataType::Int8, CastContext::Assignment),
-        )
+        let coerced = self.coerce(typed, DataType::Int8, CastContext::Assignment);
+        let mut limit = located(self, expr.span(), coerced)?;
+        self.asked_before(&mut limit, clause)?;
+        Ok(limit)
     }
 
     fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
@@ -479,7 +477,11 @@ impl Context<'_> {
             item.typed = self.settle(item.typed.clone())?;
         }
         let output = items.iter().map(output_column).collect();
-        Ok((Some(items.into_iter().map(|item| item.typed.expr).collect()), output))
+        let mut exprs: Vec<Expr> = items.into_iter().map(|item| item.typed.expr).collect();
+        exprs
+            .iter_mut()
+            .try_for_each(|expr| self.asked_before(expr, "RETURNING"))?;
+        Ok((Some(exprs), output))
     }
 }
 
@@ -628,6 +630,8 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
             Some(Label::Own(name)) => Some(Label::Own(name)),
             _ => Some(Label::Weak("case".to_owned())),
         },
+        Ast::Subquery(query) => first_column_name(query).map(Label::Own),
+        Ast::Exists { negated: false, .. } => fixed("exists"),
         Ast::Extract { .. } => fixed("extract"),
         Ast::Substring { shorthand: true, .. } => fixed("substr"),
         Ast::Substring { .. } => fixed("substring"),
@@ -641,6 +645,20 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
             Some(ast::TrimWhereField::Trailing) => fixed("rtrim"),
             _ => fixed("btrim"),
         },
+        _ => None,
+    }
+}
+
+/// A query within an expression is called like its column.
+fn first_column_name(query: &ast::Query) -> Option<String> {
+    match &*query.body {
+        ast::SetExpr::Select(select) => match select.projection.first()? {
+            ast::SelectItem::UnnamedExpr(expr) => Some(column_name(expr)),
+            ast::SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+            _ => None,
+        },
+        ast::SetExpr::Query(inner) => first_column_name(inner),
+        ast::SetExpr::Values(_) => Some("column1".to_owned()),
         _ => None,
     }
 }

@@ -295,7 +295,12 @@ impl<'a> Context<'a> {
                 }
             })
             .collect();
-        statement.query = (!statement.from).then(|| crate::planner::plan_table_scan(&table, &statement.columns));
+        if !statement.from {
+            let scan = crate::planner::plan_table_scan(&table, &statement.columns);
+            let context = self.over(self.source);
+            let plan = context.finished(PlanBody::Select(scan), statement.output.clone())?;
+            statement.query = Some(plan);
+        }
         statement.table = Some(table);
         Ok(())
     }
@@ -315,8 +320,9 @@ impl<'a> Context<'a> {
             return Err(Error::unsupported("COPY of anything but a query").with_hint("COPY (SELECT ...) TO STDOUT."));
         };
         let context = context(part, self.catalog, settings);
-        let (plan, output) = context.query(query, &[])?;
-        statement.query = Some(plan);
+        let (select, output) = context.query(query, &[])?;
+        let plan = context.plan(select);
+        statement.query = Some(context.finished(PlanBody::Select(plan), output.clone())?);
         statement.output = output;
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
+mod computed;
+mod hashing;
 mod queries;
 
 use super::batch::Batch;
 use super::generated::{Generated, Series, generate};
-use super::hashed::{HashedRows, Reading};
 use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
@@ -12,7 +13,9 @@ use super::seen::SeenKeys;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
-use queries::{Nested, keep_rows, offer_from, read_kept};
+use computed::{Computing, LateralRun, read_computed, read_lateral};
+use hashing::{Hashing, prepare_hashing, read_hashed};
+use queries::{Nested, keep_rows, read_kept};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
@@ -61,17 +64,8 @@ pub(crate) struct StepState {
     generated: Option<Generated>,
     hashing: Hashing,
     nested: Option<Nested>,
-}
-
-/// Whether the rows are found by hash.
-#[derive(Debug, Default)]
-enum Hashing {
-    #[default]
-    Untried,
-    /// Rows are being read; this is left.
-    Reading(HashedRows, KeyRange),
-    Useless,
-    Ready(HashedRows),
+    computing: Option<Box<Computing>>,
+    lateral: Option<Box<LateralRun>>,
 }
 
 /// Where the reading for one outer tuple stands.
@@ -237,6 +231,15 @@ pub(crate) fn read_step(
     context: &mut ExecutionContext<'_>,
     output: &mut Batch,
 ) -> Outcome<bool> {
+    match &step.relation {
+        Relation::Computed(expressions) => return read_computed(step, expressions, state, context, output),
+        Relation::Lateral {
+            query,
+            outer,
+            arguments,
+        } => return read_lateral(step, (query, outer, arguments), state, want, context, output),
+        _ => {}
+    }
     let is_start = matches!(state.position, Position::Start);
     if let Relation::Query(plan) = &step.relation
         && is_start
@@ -295,40 +298,6 @@ pub(crate) fn read_step(
     let done = position.is_none();
     state.position = position.unwrap_or_default();
     Ok(done)
-}
-
-/// Reads the rows of a relation that is best found by hash, until the context's rows are spent.
-fn prepare_hashing(step: &Step, so_far: Hashing, context: &mut ExecutionContext<'_>) -> Outcome<Hashing> {
-    let (Relation::Table(table), Access::Full { .. }) = (&step.relation, &step.access) else {
-        return Ok(Hashing::Useless);
-    };
-    let (mut hashed, rest) = match so_far {
-        Hashing::Untried => match HashedRows::new(step) {
-            Some(hashed) => (hashed, whole_range()),
-            None => return Ok(Hashing::Useless),
-        },
-        Hashing::Reading(hashed, rest) => (hashed, rest),
-        other => return Ok(other),
-    };
-    Ok(match hashed.read(step, table, &rest, context)? {
-        Reading::Paused(rest) => Hashing::Reading(hashed, rest),
-        Reading::Done => Hashing::Ready(hashed),
-        Reading::DoesNotFit => Hashing::Useless,
-    })
-}
-
-fn read_hashed(
-    hashed: &HashedRows,
-    table: &Table,
-    reader: &mut Reader<'_>,
-    position: Position,
-    want: usize,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<Option<Position>> {
-    match hashed.candidates(reader.step, reader.outer, context.evaluation)? {
-        Some(candidates) => offer_from(candidates, reader, position, want),
-        None => read_table(table, &reader.step.access, reader, position, want, context),
-    }
 }
 
 fn read_table(

@@ -1,6 +1,8 @@
 //! A running statement.
 
 use super::ExecutionContext;
+use super::asking::AskedFirst;
+use super::change::JoinedChangeRun;
 use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
 use super::kept::{Given, Kept, KeptEnd};
@@ -8,7 +10,7 @@ use super::select::{SelectRun, StepCounters, packed_places, read_packed};
 use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
-use crate::plan::{Plan, PlanBody};
+use crate::plan::{Plan, PlanBody, RowChange};
 use rubato_base::{Error, Row, RowRef, Value};
 use rubato_formula::ListSets;
 use rubato_protocol::{Outcome, Stop};
@@ -26,6 +28,8 @@ pub struct Cursor {
     lists: ListSets,
     /// Known as soon as it has begun, if it asks for them.
     sizes: Option<Box<StorageSizes>>,
+    /// The queries that are asked before it begins.
+    asked: AskedFirst,
 }
 
 #[derive(Debug)]
@@ -35,6 +39,8 @@ enum State {
     Inserting(Box<InsertRun>),
     /// An UPDATE or DELETE under way.
     Changing(ChangeRun),
+    /// An UPDATE or DELETE whose rows a query finds.
+    ChangingJoined(Box<JoinedChangeRun>),
     /// A writing statement that has done everything; rows of RETURNING may be left.
     Written {
         written: Written,
@@ -92,6 +98,7 @@ impl Cursor {
             PlanBody::Select(_) => State::Select(SelectRun::default()),
             PlanBody::Insert(ref insert) => State::Inserting(Box::new(InsertRun::new(insert))),
             PlanBody::Update(_) | PlanBody::Delete(_) => State::Changing(ChangeRun::default()),
+            PlanBody::Change(_) => State::ChangingJoined(Box::default()),
         };
         Cursor {
             plan,
@@ -100,6 +107,7 @@ impl Cursor {
             kept: None,
             lists: ListSets::default(),
             sizes: None,
+            asked: AskedFirst::default(),
         }
     }
 
@@ -146,7 +154,7 @@ impl Cursor {
         match &self.state {
             State::Select(run) => !run.is_fresh(),
             State::Written { .. } => true,
-            State::Inserting(_) | State::Changing(_) => false,
+            State::Inserting(_) | State::Changing(_) | State::ChangingJoined(_) => false,
         }
     }
 
@@ -172,7 +180,11 @@ impl Cursor {
             refused.is_none()
         };
         look_at_sizes(&mut self.sizes, &self.plan, context);
-        let outcome = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
+        if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
+            return Ok(());
+        }
+        let asked = (&self.plan.subqueries, self.asked.answers());
+        let outcome = context.with_known(&self.lists, self.sizes.as_deref(), asked, |context| {
             run.run(plan, context, max_rows, &mut keep)
         });
         if let Some(error) = refused {
@@ -249,7 +261,11 @@ impl Cursor {
         }
         let (state, body) = (&mut self.state, &self.plan.body);
         look_at_sizes(&mut self.sizes, &self.plan, context);
-        let complete = context.with_known(&self.lists, self.sizes.as_deref(), |context| {
+        if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
+            return Ok(Progress::Suspended);
+        }
+        let asked = (&self.plan.subqueries, self.asked.answers());
+        let complete = context.with_known(&self.lists, self.sizes.as_deref(), asked, |context| {
             run_on(state, body, context, max_rows, &mut counting)
         })?;
         Ok(if complete {
@@ -274,7 +290,7 @@ impl Cursor {
             return Ok(None);
         };
         // A row limit of one suspends behind the row: the other way knows how.
-        if max_rows <= 1 || !run.is_fresh() || self.kept.is_some() {
+        if max_rows <= 1 || !run.is_fresh() || self.kept.is_some() || !self.plan.subqueries.asked_first.is_empty() {
             return Ok(None);
         }
         let Some(places) = packed_places(plan) else {
@@ -294,6 +310,10 @@ impl Cursor {
             PlanBody::Insert(_) => StatementKind::Insert,
             PlanBody::Update(_) => StatementKind::Update,
             PlanBody::Delete(_) => StatementKind::Delete,
+            PlanBody::Change(ref change) => match change.change {
+                RowChange::Update(_) => StatementKind::Update,
+                RowChange::Delete => StatementKind::Delete,
+            },
         };
         let rows = match &self.state {
             State::Written { written, .. } => written.count,
@@ -307,6 +327,22 @@ fn look_at_sizes(sizes: &mut Option<Box<StorageSizes>>, plan: &Plan, context: &E
     if plan.asks_sizes && sizes.is_none() {
         *sizes = Some(Box::new(StorageSizes::look(context)));
     }
+}
+
+/// Asks the queries that are asked first: whether all are answered.
+fn ask_first(
+    asked: &mut AskedFirst,
+    plan: &Plan,
+    lists: &ListSets,
+    sizes: Option<&StorageSizes>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<bool> {
+    if plan.subqueries.asked_first.is_empty() {
+        return Ok(true);
+    }
+    context.with_known(lists, sizes, (&plan.subqueries, &[]), |context| {
+        asked.ask(&plan.subqueries, context)
+    })
 }
 
 /// Goes on with a statement: whether it has given all of its rows.
@@ -333,6 +369,7 @@ fn run_writing(state: &mut State, body: &PlanBody, context: &mut ExecutionContex
         (State::Inserting(run), PlanBody::Insert(plan)) => run.run(plan, context)?.then(|| run.take_written()),
         (State::Changing(run), PlanBody::Update(plan)) => run_update(plan, run, context)?.then(|| run.take_written()),
         (State::Changing(run), PlanBody::Delete(plan)) => run_delete(plan, run, context)?.then(|| run.take_written()),
+        (State::ChangingJoined(run), PlanBody::Change(plan)) => run.run(plan, context)?.then(|| run.take_written()),
         _ => return Ok(true),
     };
     let is_done = done.is_some();

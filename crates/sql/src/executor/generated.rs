@@ -16,7 +16,9 @@ pub(super) enum Generated {
 pub(super) fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<'_>) -> Result<Generated> {
     let value = |expr: &rubato_formula::Expr| expr.evaluate(outer, context.evaluation);
     Ok(match &step.relation {
-        Relation::Table(_) | Relation::Query(_) => Generated::Rows(Vec::new()),
+        Relation::Table(_) | Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
+            Generated::Rows(Vec::new())
+        }
         Relation::Values(rows) => {
             let rows = rows.iter().map(|row| row.iter().map(value).collect());
             Generated::Rows(rows.collect::<Result<_>>()?)

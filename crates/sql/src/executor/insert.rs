@@ -6,7 +6,7 @@ use super::referential::Effects;
 use super::rows::add_row;
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
-use crate::plan::{InsertPlan, InsertSource, SelectPlan};
+use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::Expr;
 use rubato_protocol::{Outcome, Stop};
@@ -125,7 +125,7 @@ impl InsertRun {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<bool> {
         // The statement must not read what it has inserted itself.
-        let reads_first = reads_table(select, plan.table.id);
+        let reads_first = reads_table(select, plan.table.id, context.subqueries);
         loop {
             while let Some(tuple) = self
                 .source
@@ -211,8 +211,9 @@ fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) 
     Ok(values)
 }
 
-fn reads_table(select: &SelectPlan, id: TableId) -> bool {
-    let mut reads = false;
+fn reads_table(select: &SelectPlan, id: TableId, subqueries: Option<&Subqueries>) -> bool {
+    // Whatever a query within an expression reads.
+    let mut reads = subqueries.is_some_and(|subqueries| !subqueries.queries.is_empty());
     select.for_each_table(&mut |table| reads |= table.id == id);
     reads
 }

@@ -20,8 +20,10 @@
 
 mod access;
 mod aggregation;
+mod asking;
 mod batch;
 mod bounds;
+mod change;
 mod conflict;
 mod constraints;
 mod copy;
@@ -59,6 +61,7 @@ pub use select::StepCounters;
 use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::insight::Insight;
+use crate::plan::Subqueries;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
 use rubato_formula::{EvalContext, ListSets, RelationSizes, SessionFact};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
@@ -90,6 +93,8 @@ pub struct ExecutionContext<'a> {
     pub insight: &'a Insight,
     /// Where checks of deferrable constraints are put off to; `None`: the transaction ends with the statement.
     pub deferred: Option<&'a mut DeferredChecks>,
+    /// The queries within the statement's expressions; a cursor sets it.
+    pub subqueries: Option<&'a Subqueries>,
 }
 
 /// As how many rows looked at a row counts that is locked or written.
@@ -101,6 +106,7 @@ impl ExecutionContext<'_> {
         &mut self,
         lists: &ListSets,
         sizes: Option<&StorageSizes>,
+        (subqueries, answers): (&Subqueries, &[Value]),
         work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
     ) -> T {
         let named = sizes.map(|storage| NamedSizes {
@@ -111,23 +117,57 @@ impl ExecutionContext<'_> {
         let evaluation = EvalContext {
             lists: Some(lists),
             sizes: named.as_ref().map(|named| named as &dyn RelationSizes),
+            answers,
             ..*self.evaluation
         };
-        let mut context = ExecutionContext {
+        let before = self.subqueries;
+        let mut context = self.over(&evaluation, Some(subqueries).or(before));
+        let result = work(&mut context);
+        self.rows_left = context.rows_left;
+        result
+    }
+
+    /// Does `work` where expressions see this.
+    pub(crate) fn with_evaluation<T>(
+        &mut self,
+        evaluation: &EvalContext<'_>,
+        work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
+    ) -> T {
+        let subqueries = self.subqueries;
+        let mut context = self.over(evaluation, subqueries);
+        let result = work(&mut context);
+        self.rows_left = context.rows_left;
+        result
+    }
+
+    /// Does `work` for a tuple of a query around, of which `outer` are the values that are referred to.
+    pub(crate) fn with_outer<T>(&mut self, outer: &[Value], work: impl FnOnce(&mut ExecutionContext<'_>) -> T) -> T {
+        let evaluation = EvalContext {
+            outer,
+            subqueries: None,
+            ..*self.evaluation
+        };
+        self.with_evaluation(&evaluation, work)
+    }
+
+    fn over<'b>(
+        &'b mut self,
+        evaluation: &'b EvalContext<'b>,
+        subqueries: Option<&'b Subqueries>,
+    ) -> ExecutionContext<'b> {
+        ExecutionContext {
             database: &mut *self.database,
             transaction: self.transaction,
             catalog: self.catalog,
-            evaluation: &evaluation,
+            evaluation,
             row_numbers: self.row_numbers,
             limits: self.limits,
             rows_left: self.rows_left,
             analytics: self.analytics,
             insight: self.insight,
             deferred: self.deferred.as_deref_mut(),
-        };
-        let result = work(&mut context);
-        self.rows_left = context.rows_left;
-        result
+            subqueries,
+        }
     }
 
     /// No pause.

@@ -151,7 +151,6 @@ fn given_values_satisfy(
 
 /// What an ordered update reads of its rows.
 fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
-    let table = target.table;
     let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
     let mut columns = target.columns();
     for assignment in &plan.assignments {
@@ -160,6 +159,12 @@ fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
     for expr in plan.returning.iter().flatten() {
         columns = columns.union(expr.columns());
     }
+    columns.union(columns_to_change(target.table, changed))
+}
+
+/// What is read of a row in order to change these columns of it.
+pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet {
+    let mut columns = ColumnSet::EXISTENCE;
     for check in table.checks.iter().filter(|check| check.columns.intersects(changed)) {
         columns = columns.union(check.columns);
     }

@@ -2,7 +2,7 @@
 
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Value};
-use rubato_formula::Expr;
+use rubato_formula::{ANSWER_BASE, Expr, OUTER_BASE};
 
 /// Deeper parts are shown as `...`: the text is for people.
 const DEPTH_MAX: usize = 200;
@@ -27,7 +27,10 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
     match expr {
         Expr::Literal(value) => show_value(value),
         Expr::Column(index) => name(*index),
+        Expr::Parameter(index) if *index >= OUTER_BASE => format!("outer value {}", index - OUTER_BASE + 1),
+        Expr::Parameter(index) if *index >= ANSWER_BASE => format!("query {}", index - ANSWER_BASE + 1),
         Expr::Parameter(index) => format!("${}", index + 1),
+        Expr::Subquery { number, arguments } => format!("query {}({})", number + 1, list(arguments)),
         Expr::Call { function, arguments } => match (function.name(), arguments.as_slice()) {
             (symbol, [left, right]) if is_symbol(symbol) => format!("{} {symbol} {}", part(left), part(right)),
             (symbol, [operand]) if is_symbol(symbol) => format!("{symbol}{}", part(operand)),
@@ -88,7 +91,12 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
 fn operand(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
     let text = show(expr, name, depth);
     let is_atom = match expr {
-        Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Coalesce(_) | Expr::Case { .. } => true,
+        Expr::Literal(_)
+        | Expr::Column(_)
+        | Expr::Parameter(_)
+        | Expr::Subquery { .. }
+        | Expr::Coalesce(_)
+        | Expr::Case { .. } => true,
         Expr::Call { function, .. } => !is_symbol(function.name()),
         Expr::Cast {
             operand: inner,

@@ -4,9 +4,9 @@ use super::show::show_expr;
 use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
 use crate::plan::{
-    Access, AggregateCall, AggregatePlan, Alternative, Bounds, ConflictAction, DeletePlan, InsertPlan, InsertSource,
-    JoinKind, KeyPart, LockWait, Plan, PlanBody, QueryPlan, RangesAccess, Relation, SelectPlan, SetOperation, Step,
-    UpdatePlan,
+    Access, AggregateCall, AggregatePlan, Alternative, Bounds, ChangePlan, ConflictAction, DeletePlan, InsertPlan,
+    InsertSource, JoinKind, KeyPart, LockWait, Plan, PlanBody, QueryPlan, RangesAccess, Relation, RowChange,
+    SelectPlan, SetOperation, Step, UpdatePlan,
 };
 use rubato_formula::{AggregateKind, Expr};
 
@@ -15,12 +15,55 @@ const KEYS_SHOWN_MAX: usize = 4;
 
 pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
     let steps: &[StepFigures] = figures.map_or(&[], |figures| &figures.steps);
-    match &plan.body {
+    let mut nodes = match &plan.body {
         PlanBody::Select(select) => select_nodes(select, steps),
         PlanBody::Insert(insert) => insert_nodes(insert, steps),
         PlanBody::Update(update) => update_nodes(update, steps, figures.and_then(|figures| figures.placed)),
         PlanBody::Delete(delete) => delete_nodes(delete, steps),
-    }
+        PlanBody::Change(change) => change_nodes(change, steps),
+    };
+    let queries = plan.subqueries.queries.iter().enumerate();
+    nodes.extend(queries.map(|(number, query)| {
+        let when = if plan.subqueries.asked_first.contains(&number) {
+            "asked before"
+        } else {
+            "asked for each tuple"
+        };
+        let mut node = node("query", format!("Query {}, {when}", number + 1));
+        add_query(&mut node, &query.plan);
+        node
+    }));
+    nodes
+}
+
+fn change_nodes(change: &ChangePlan, figures: &[StepFigures]) -> Vec<Node> {
+    let mut nodes = select_nodes(&change.source, figures);
+    let title = match &change.change {
+        RowChange::Delete => format!("Update stage on {}: deletes each row found", change.table.name),
+        RowChange::Update(columns) => {
+            let columns: Vec<String> = columns
+                .iter()
+                .map(|column| table_column(&change.table, *column))
+                .collect();
+            format!(
+                "Update stage on {}: sets {} of each row found",
+                change.table.name,
+                columns.join(", ")
+            )
+        }
+    };
+    nodes.push(node("update", title));
+    nodes
+}
+
+/// Adds what a query within does.
+fn add_query(node: &mut Node, query: &QueryPlan) {
+    query.for_each_select(&mut |select| {
+        for inner in select_nodes(select, &[]) {
+            node.details.push(("stage", inner.title));
+            node.details.extend(inner.details);
+        }
+    });
 }
 
 fn node(stage: &'static str, title: String) -> Node {
@@ -65,7 +108,7 @@ fn column_name(relation: &Relation, column: usize) -> String {
         }
         Relation::Values(_) => format!("column{}", column + 1),
         Relation::Series { .. } => "generate_series".to_owned(),
-        Relation::Query(_) => format!("column{}", column + 1),
+        Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => format!("column{}", column + 1),
     }
 }
 
@@ -112,6 +155,14 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
             step.filter_after.as_ref().map(|condition| show_expr(condition, &name)),
         )
         .detail("lock", locked);
+        match &step.relation {
+            Relation::Query(query) | Relation::Lateral { query, .. } => add_query(&mut node, query),
+            Relation::Computed(expressions) => {
+                let shown = expressions.iter().map(|expr| ("value", show_expr(expr, &name)));
+                node.details.extend(shown);
+            }
+            _ => {}
+        }
         node.figures = figures.get(index).copied();
         nodes.push(node);
     }
@@ -170,6 +221,8 @@ fn relation_name(step: &Step) -> String {
         Relation::Values(rows) => format!("{} given rows", rows.len()),
         Relation::Series { .. } => "generate_series".to_owned(),
         Relation::Query(plan) => query_name(plan),
+        Relation::Lateral { query, .. } => format!("{}, for each tuple", query_name(query)),
+        Relation::Computed(_) => "computed values".to_owned(),
     };
     if own == step.alias || own.ends_with(&format!(".{}", step.alias)) || step.alias.starts_with('*') {
         own

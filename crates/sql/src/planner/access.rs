@@ -55,10 +55,11 @@ impl Terms<'_> {
     pub fn candidates(&self, relation: usize, placed: &[usize]) -> Vec<Candidate> {
         let own = &self.query.relations[relation];
         let Relation::Table(table) = &own.relation else {
-            let cost = if matches!(own.relation, Relation::Values(_)) {
-                10.0
-            } else {
-                1000.0
+            let cost = match &own.relation {
+                Relation::Values(_) => 10.0,
+                // One row a tuple, but a dear one: rows that a key finds come first, those of a scan later.
+                Relation::Computed(_) => 3.0,
+                _ => 1000.0,
             };
             return vec![Candidate {
                 access: Access::Full { reverse: false },

@@ -2,9 +2,9 @@
 
 use super::access::{Candidate, Terms, expressions, expressions_mut};
 use super::order::{OrderColumn, served_by, set_reverse};
-use super::{ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
+use super::{BoundSelect, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
 use crate::catalog::Table;
-use crate::plan::{Access, AggregatePlan, JoinKind, Relation, RowLock, SelectPlan, Step};
+use crate::plan::{Access, AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
 use rubato_base::ColumnSet;
 use rubato_formula::{AggregateKind, Comparison, Expr};
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
     builder.need_upper(&parts);
     SelectPlan {
         order_is_served,
-        ..builder.into_plan(parts, input_limit)
+        ..builder.into_plan(parts, input_limit, parameters)
     }
 }
 
@@ -110,6 +110,24 @@ pub(crate) fn plan_target(
     (step, filter)
 }
 
+/// Plans how the rows of the first relation are found and locked that a statement changes: the query gives `projection`, then the
+/// row's key.
+pub(crate) fn plan_change(query: Query, projection: Vec<Expr>, parameters: ParameterTypes<'_>) -> SelectPlan {
+    let parts = SelectParts {
+        lock: Some(RowLock {
+            steps: vec![0],
+            wait: LockWait::Queue,
+        }),
+        ..SelectParts::of_columns(projection)
+    };
+    let mut plan = BoundSelect { query, parts }.plan(parameters);
+    // The executor keeps the key in the slot behind those of the steps.
+    let width = plan.steps.iter().map(|step| step.first_slot + step.columns.len()).max();
+    plan.projection.push(Expr::Column(width.unwrap_or(0)));
+    plan.visible = plan.projection.len();
+    plan
+}
+
 /// Reads columns of a whole table, in key order.
 pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPlan {
     let relation = QueryRelation {
@@ -120,16 +138,7 @@ pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPl
         join: JoinKind::Inner,
         on: Vec::new(),
     };
-    let parts = SelectParts {
-        aggregate: None,
-        projection: columns.iter().map(|column| Expr::Column(*column)).collect(),
-        distinct: false,
-        visible: columns.len(),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        lock: None,
-    };
+    let parts = SelectParts::of_columns(columns.iter().map(|column| Expr::Column(*column)).collect());
     plan_select(
         Query {
             relations: vec![relation],
@@ -202,7 +211,8 @@ fn choose_order(terms: &Terms<'_>) -> Planned {
     let relations = terms.query.relations.len();
     let mut best: Option<(f64, Planned)> = None;
     for driver in 0..relations {
-        if terms.query.relations[driver].join == JoinKind::Left {
+        let relation = &terms.query.relations[driver];
+        if relation.join == JoinKind::Left || !may_follow(terms.query, driver, &[]) {
             continue;
         }
         let (cost, planned) = follow(terms, driver);
@@ -234,10 +244,12 @@ fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
     (cost, planned)
 }
 
-/// A left join waits for everything that its condition speaks of.
+/// A left join waits for everything that its condition speaks of, a relation that is made for each tuple for what it reads of the
+/// tuple.
 fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
-    let mut ready = true;
-    for term in &query.relations[relation].on {
+    let own = &query.relations[relation];
+    let mut ready = !matches!(own.relation, Relation::Computed(_) | Relation::Lateral { .. }) || !placed.is_empty();
+    for term in own.on.iter().chain(own.relation.outer_expressions()) {
         term.for_each_column(&mut |global| {
             let other = query.relation_of(global);
             ready &= other == relation || placed.contains(&other);
@@ -440,6 +452,10 @@ impl Builder {
                 }
             }
             let mut columns = Vec::new();
+            let outer = self.query.relations[relation].relation.outer_expressions();
+            outer
+                .iter()
+                .for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
             expressions(&self.planned[step].1.access, &mut |expr| {
                 expr.for_each_column(&mut |c| columns.push(c))
             });
@@ -477,7 +493,12 @@ impl Builder {
         }
     }
 
-    fn into_plan(mut self, mut parts: SelectParts, input_limit: Option<u64>) -> SelectPlan {
+    fn into_plan(
+        mut self,
+        mut parts: SelectParts,
+        input_limit: Option<u64>,
+        parameters: ParameterTypes<'_>,
+    ) -> SelectPlan {
         let mut first_slots = Vec::with_capacity(self.planned.len());
         let mut width = 0;
         for needed in &self.needed {
@@ -517,9 +538,10 @@ impl Builder {
             .collect();
         let mut steps = Vec::with_capacity(self.planned.len());
         for (step, (relation, mut candidate)) in self.planned.into_iter().enumerate() {
-            let Some(own) = relations[relation].take() else {
+            let Some(mut own) = relations[relation].take() else {
                 continue;
             };
+            own.relation.outer_expressions_mut().iter_mut().for_each(remap);
             expressions_mut(&mut candidate.access, &mut |expr| remap(expr));
             let mut condition = all_of(std::mem::take(&mut self.conditions[step]));
             let mut filter_after = all_of(std::mem::take(&mut self.after[step]));
@@ -531,7 +553,7 @@ impl Builder {
                 .collect::<ColumnSet>()
                 .union(ColumnSet::EXISTENCE);
             steps.push(Step {
-                relation: own.relation,
+                relation: own.relation.plan(parameters),
                 alias: own.alias,
                 access: candidate.access,
                 join: own.join,

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::partition::{Partition, SequenceValues};
-use crate::statement::{CopyFormat, CopyStatement, Statement, Utility};
+use crate::statement::{CopyFormat, CopyStatement, Statement};
 use bytes::Bytes;
 use rubato_base::{Error, SqlState};
 use rubato_protocol::{Outcome, Stop};
@@ -297,7 +297,7 @@ impl Session {
         let transaction = self.ensure_transaction(partition, false, context.now_us);
         let mut versions = Vec::new();
         if let Some(query) = &copy.query {
-            query.for_each_table(&mut |table| versions.push(table.version));
+            query.for_each_table_read(&mut |table| versions.push(table.version));
         }
         self.see_schema(versions.into_iter(), partition)?;
         let mut running = match self.copy_out.take() {
@@ -306,7 +306,7 @@ impl Session {
                 let Some(Statement::Utility(utility)) = self.current.as_ref().map(|current| &current.statement) else {
                     return Err(Stop::Fail(Error::internal("a COPY without a statement")));
                 };
-                let running = Box::new(CopyOut::new(Arc::<Utility>::clone(utility))?);
+                let running = Box::new(CopyOut::new(utility)?);
                 responder.copy_out(wire_format(copy), copy.output.len());
                 running
             }

@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
 use crate::executor::{Completion, Cursor, Progress};
 use crate::partition::{Partition, SequenceValues};
-use crate::plan::{Plan, PlanBody};
+use crate::plan::{Plan, PlanBody, RowChange};
 use crate::statement::Statement;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, SqlState, TransactionId, Value};
@@ -63,6 +63,9 @@ pub(super) fn with_evaluation<T>(
         environment: &environment,
         lists: None,
         sizes: None,
+        answers: &[],
+        outer: &[],
+        subqueries: None,
     };
     let result = work(&evaluation);
     session.random_state = environment.random_state.get();
@@ -489,6 +492,10 @@ pub(super) fn verb(plan: &Plan) -> &'static str {
         PlanBody::Insert(_) => "INSERT",
         PlanBody::Update(_) => "UPDATE",
         PlanBody::Delete(_) => "DELETE",
+        PlanBody::Change(ref change) => match change.change {
+            RowChange::Update(_) => "UPDATE",
+            RowChange::Delete => "DELETE",
+        },
     }
 }
 

@@ -62,6 +62,7 @@ impl Session {
                     analytics: part.analytics,
                     insight,
                     deferred: puts_off.then_some(&mut deferred),
+                    subqueries: None,
                 })
             },
         );

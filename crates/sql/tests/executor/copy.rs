@@ -22,7 +22,13 @@ fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatemen
         from,
         table: Some(Arc::clone(table)),
         columns: vec![0, 1, 2],
-        query: (!from).then(|| select_plan(vec![step(table, full(), 0)])),
+        query: (!from).then(|| {
+            plan(rubato_sql::plan::PlanBody::Select(select_plan(vec![step(
+                table,
+                full(),
+                0,
+            )])))
+        }),
         output: (0..3).map(column).collect(),
         format,
         delimiter: if format == CopyFormat::Csv { b',' } else { b'\t' },
@@ -80,7 +86,7 @@ fn load(world: &mut World, statement: &CopyStatement, data: &[u8], piece: usize)
 
 fn unload(world: &mut World, statement: CopyStatement) -> Vec<u8> {
     let transaction = world.begin();
-    let mut out = CopyOut::new(Arc::new(Utility::Copy(statement))).unwrap();
+    let mut out = CopyOut::new(&Utility::Copy(statement)).unwrap();
     let mut data = Vec::new();
     loop {
         let done = world.with_context(transaction, &[], |context| {

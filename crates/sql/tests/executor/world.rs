@@ -157,6 +157,7 @@ impl World {
             analytics: self.engine,
             insight: &self.insight,
             deferred: None,
+            subqueries: None,
         };
         work(&mut context)
     }
@@ -257,6 +258,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         table_versions: Vec::new(),
         read_only: false,
         asks_sizes: false,
+        subqueries: Subqueries::default(),
     })
 }
 

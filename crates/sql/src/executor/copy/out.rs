@@ -1,18 +1,16 @@
 //! A running COPY TO.
 
 use super::writer::CopyWriter;
-use crate::executor::ExecutionContext;
-use crate::executor::select::SelectRun;
+use crate::executor::{Cursor, ExecutionContext, Progress};
 use crate::statement::{CopyStatement, Utility};
 use rubato_base::{Error, Result};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::Outcome;
 use std::sync::Arc;
 
 /// A running COPY TO. Like a cursor it can pause between rows and borrows nothing between two calls.
 #[derive(Debug)]
 pub struct CopyOut {
-    statement: Arc<Utility>,
-    run: SelectRun,
+    cursor: Cursor,
     writer: CopyWriter,
     message: Vec<u8>,
     rows: u64,
@@ -21,11 +19,15 @@ pub struct CopyOut {
 
 impl CopyOut {
     /// A COPY TO in front of its first row. The statement must be a COPY with a query.
-    pub fn new(statement: Arc<Utility>) -> Result<CopyOut> {
-        let writer = CopyWriter::new(copy_of(&statement)?);
+    pub fn new(statement: &Utility) -> Result<CopyOut> {
+        let copy = copy_of(statement)?;
+        let writer = CopyWriter::new(copy);
+        let Some(query) = &copy.query else {
+            return Err(Error::internal("COPY TO without a query"));
+        };
+        let cursor = Cursor::new(Arc::clone(query));
         Ok(CopyOut {
-            statement,
-            run: SelectRun::default(),
+            cursor,
             writer,
             message: Vec::new(),
             rows: 0,
@@ -41,17 +43,12 @@ impl CopyOut {
         sink: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Outcome<Option<u64>> {
         let CopyOut {
-            statement,
-            run,
+            cursor,
             writer,
             message,
             rows,
             started,
         } = self;
-        let copy = copy_of(statement)?;
-        let Some(query) = &copy.query else {
-            return Err(Stop::Fail(Error::internal("COPY TO without a query")));
-        };
         if !std::mem::replace(started, true) {
             writer.write_header(message);
             if writer.has_own_header() {
@@ -60,14 +57,14 @@ impl CopyOut {
             }
         }
         let text = context.evaluation.text;
-        let complete = run.run(query, context, usize::MAX, &mut |row| {
+        let progress = cursor.run(context, usize::MAX, &mut |row| {
             writer.write_row(row, text, message);
             *rows += 1;
             let go_on = sink(message);
             message.clear();
             go_on
         })?;
-        if !complete {
+        if progress == Progress::Suspended {
             return Ok(None);
         }
         writer.write_trailer(message);

@@ -1,0 +1,504 @@
+//! Queries within expressions, and what they refer to of the queries around them.
+//!
+//! A query that refers to nothing around it is asked once, before the statement begins; its answer is a parameter. So keys find
+//! rows by it. Others are asked for each tuple: what they refer to are their arguments, which are parameters within them.
+
+use super::expression::{ExpressionBinder, boolean, not_if};
+use super::scope::{Found, Scope};
+use super::typed::Typed;
+use super::{Context, located};
+use crate::client::OutputColumn;
+use crate::plan::{JoinKind, PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
+use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
+use sqlparser::ast::{self, BinaryOperator, Spanned};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A query within an expression, bound.
+#[derive(Debug)]
+pub(crate) struct BoundSubquery {
+    query: BoundQuery,
+    kind: SubqueryKind,
+    /// Which outer values its arguments are.
+    outer: Vec<usize>,
+    /// The type of its answer.
+    data_type: DataType,
+    /// Whether it refers to nothing around it.
+    is_settled: bool,
+}
+
+/// A query around the one that is bound.
+#[derive(Debug)]
+pub(crate) struct OuterLevel {
+    scope: Scope,
+    /// What is referred to: the column, and its number among the outer values.
+    captured: Vec<(usize, usize)>,
+    /// Whether something further out is referred to.
+    reaches_out: bool,
+}
+
+/// How much was known of queries within before something was bound on trial.
+pub(super) struct Trial {
+    subqueries: usize,
+    captured: Vec<usize>,
+}
+
+/// What a bound query refers to.
+pub(super) struct References {
+    /// Columns of the query around it, and their numbers among the outer values.
+    captured: Vec<(usize, usize)>,
+    reaches_out: bool,
+}
+
+impl References {
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.captured.is_empty() && !self.reaches_out
+    }
+
+    /// The numbers among the outer values, and the columns of the query around.
+    pub(super) fn arguments(&self) -> (Vec<usize>, Vec<Expr>) {
+        let places = self.captured.iter().map(|(_, place)| *place).collect();
+        (
+            places,
+            self.captured.iter().map(|(global, _)| Expr::Column(*global)).collect(),
+        )
+    }
+}
+
+impl Context<'_> {
+    /// Binds something within a query whose columns are `scope`, so that it may refer to them.
+    pub(super) fn within_scope<T>(&self, scope: &Scope, work: impl FnOnce() -> Result<T>) -> Result<(T, References)> {
+        let noted = std::mem::take(&mut *self.noted.borrow_mut());
+        let unsettled = std::mem::take(&mut *self.unsettled.borrow_mut());
+        self.outer_levels.borrow_mut().push(OuterLevel {
+            scope: scope.clone(),
+            captured: Vec::new(),
+            reaches_out: false,
+        });
+        let outcome = work();
+        let level = self.outer_levels.borrow_mut().pop();
+        self.noted.replace(noted);
+        self.unsettled.replace(unsettled);
+        let level = level.ok_or_else(|| Error::internal("a query lost the one around it"))?;
+        let references = References {
+            captured: level.captured,
+            reaches_out: level.reaches_out,
+        };
+        Ok((outcome?, references))
+    }
+
+    /// A column of the queries around the one that is bound, innermost first; `None` if no one has it.
+    pub(super) fn outer_column(&self, find: &dyn Fn(&Scope) -> Option<Result<Found>>) -> Option<Result<Typed>> {
+        let mut levels = self.outer_levels.borrow_mut();
+        let (place, found) = levels
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(place, level)| find(&level.scope).map(|found| (place, found)))?;
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        for inner in &mut levels[place + 1..] {
+            inner.reaches_out = true;
+        }
+        let number = self.capture(&mut levels[place], found.global, found.column_type.data_type);
+        Some(Ok(Typed {
+            modifier: found.column_type.modifier,
+            ..Typed::new(Expr::Parameter(OUTER_BASE + number), found.column_type.data_type)
+        }))
+    }
+
+    fn capture(&self, level: &mut OuterLevel, global: usize, data_type: DataType) -> usize {
+        if let Some((_, number)) = level.captured.iter().find(|(other, _)| *other == global) {
+            return *number;
+        }
+        let number = self.new_outer(data_type);
+        level.captured.push((global, number));
+        number
+    }
+
+    /// One more outer value.
+    fn new_outer(&self, data_type: DataType) -> usize {
+        let mut types = self.outer_types.borrow_mut();
+        types.push(data_type);
+        types.len() - 1
+    }
+
+    /// The type of a parameter, by the number that it has in expressions.
+    pub(super) fn parameter_type(&self, index: usize) -> DataType {
+        if index >= OUTER_BASE {
+            let types = self.outer_types.borrow();
+            types.get(index - OUTER_BASE).copied().unwrap_or(DataType::Unknown)
+        } else if index >= ANSWER_BASE {
+            let subqueries = self.subqueries.borrow();
+            let found = subqueries.get(index - ANSWER_BASE);
+            found.map_or(DataType::Unknown, |subquery| subquery.data_type)
+        } else {
+            self.parameters.borrow().get(index)
+        }
+    }
+
+    /// Something is about to be bound on trial.
+    pub(super) fn begin_trial(&self) -> Trial {
+        let levels = self.outer_levels.borrow();
+        Trial {
+            subqueries: self.subqueries.borrow().len(),
+            captured: levels.iter().map(|level| level.captured.len()).collect(),
+        }
+    }
+
+    /// Forgets the queries within that were bound since, and what they referred to.
+    pub(super) fn end_trial(&self, trial: &Trial) {
+        self.subqueries.borrow_mut().truncate(trial.subqueries);
+        let mut levels = self.outer_levels.borrow_mut();
+        for (level, captured) in levels.iter_mut().zip(&trial.captured) {
+            level.captured.truncate(*captured);
+        }
+    }
+
+    /// The queries within the statement, planned; `body` is what refers to them. 0A000 if one is asked for each tuple where no step
+    /// could do that.
+    pub(super) fn plan_subqueries(&self, body: &PlanBody) -> Result<Subqueries> {
+        let bound = std::mem::take(&mut *self.subqueries.borrow_mut());
+        let types: Vec<DataType> = bound.iter().map(|subquery| subquery.data_type).collect();
+        let outer_types = self.outer_types.borrow();
+        let parameters = self.parameters.borrow();
+        let type_of = |index: usize| {
+            if index >= OUTER_BASE {
+                outer_types.get(index - OUTER_BASE).copied()
+            } else if index >= ANSWER_BASE {
+                types.get(index - ANSWER_BASE).copied()
+            } else {
+                Some(parameters.get(index))
+            }
+            .unwrap_or(DataType::Unknown)
+        };
+        let queries: Vec<Subquery> = bound
+            .into_iter()
+            .map(|subquery| Subquery {
+                is_stable: !subquery.query.is_volatile(),
+                plan: subquery.query.plan(&type_of),
+                kind: subquery.kind,
+                outer: subquery.outer,
+            })
+            .collect();
+        let mut asked = BTreeSet::new();
+        let mut reached = BTreeSet::new();
+        let mut waiting = Vec::new();
+        let mut look = |expr: &Expr, waiting: &mut Vec<usize>| {
+            expr.walk(&mut |node| match node {
+                Expr::Parameter(index) if (ANSWER_BASE..OUTER_BASE).contains(index) => {
+                    asked.insert(index - ANSWER_BASE);
+                    waiting.push(index - ANSWER_BASE);
+                }
+                Expr::Subquery { number, .. } => waiting.push(*number),
+                _ => {}
+            });
+        };
+        body.for_each_expression(&mut |expr| look(expr, &mut waiting));
+        while let Some(number) = waiting.pop() {
+            if let Some(subquery) = queries.get(number).filter(|_| reached.insert(number)) {
+                subquery.plan.for_each_expression(&mut |expr| look(expr, &mut waiting));
+            }
+        }
+        Ok(Subqueries {
+            queries,
+            asked_first: asked.into_iter().collect(),
+            outer_count: outer_types.len(),
+        })
+    }
+
+    /// `expr` for a place where no step of the pipeline computes it: queries that refer to nothing around them are asked before, in any
+    /// case. 0A000 for others.
+    pub(super) fn asked_before(&self, expr: &mut Expr, place: &str) -> Result<()> {
+        let subqueries = self.subqueries.borrow();
+        let mut refused = false;
+        expr.transform(&mut |node| {
+            if let Expr::Subquery { number, .. } = node {
+                if subqueries.get(*number).is_some_and(|subquery| subquery.is_settled) {
+                    *node = Expr::Parameter(ANSWER_BASE + *number);
+                } else {
+                    refused = true;
+                }
+            }
+        });
+        if refused {
+            return Err(Error::unsupported(format!(
+                "a subquery in {place} that refers to the row"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What the expression of a query is: a parameter if the query refers to nothing around it, and may be asked in any case.
+    fn ask(&self, kind: SubqueryKind, select: BoundSelect, data_type: DataType, asked: &Asked) -> Expr {
+        let (outer, arguments) = asked.references.arguments();
+        let mut subqueries = self.subqueries.borrow_mut();
+        let number = subqueries.len();
+        subqueries.push(BoundSubquery {
+            query: BoundQuery::Select(Box::new(select)),
+            kind,
+            outer,
+            data_type,
+            is_settled: asked.references.is_empty(),
+        });
+        if asked.references.is_empty() && !asked.is_conditional {
+            Expr::Parameter(ANSWER_BASE + number)
+        } else {
+            Expr::Subquery { number, arguments }
+        }
+    }
+}
+
+/// What is known of a query besides itself.
+struct Asked {
+    references: References,
+    /// Whether it stands where it may not be evaluated at all: within CASE or COALESCE.
+    is_conditional: bool,
+}
+
+/// What PostgreSQL calls a clause that may ask no query; `None` for others.
+pub(super) fn refused_in(clause: &str) -> Option<&'static str> {
+    let found = REFUSED.iter().find(|(refused, _)| *refused == clause);
+    found.map(|(_, place)| *place)
+}
+
+/// Clauses whose expressions are kept, or evaluated where there is no statement; and what PostgreSQL calls them.
+const REFUSED: [(&str, &str); 5] = [
+    ("CHECK", "check constraint"),
+    ("DEFAULT expressions", "DEFAULT expression"),
+    ("EXECUTE parameter", "EXECUTE parameter"),
+    ("COPY FROM WHERE conditions", "COPY FROM WHERE condition"),
+    ("transform expressions", "transform expression"),
+];
+
+impl ExpressionBinder<'_> {
+    fn nested_query(&self, query: &ast::Query) -> Result<(BoundSelect, Vec<OutputColumn>, Asked)> {
+        if let Some(place) = self.without_subqueries {
+            let message = format!("cannot use subquery in {place}");
+            let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return located(self.context, query.span(), Err(error));
+        }
+        let bound = self
+            .context
+            .within_scope(self.scope, || self.context.query(query, &[]))?;
+        let ((select, columns), references) = bound;
+        super::nested::refuse_lock(&select)?;
+        let asked = Asked {
+            references,
+            is_conditional: self.conditional.get() > 0,
+        };
+        Ok((select, columns, asked))
+    }
+
+    /// The one column of a query. 42601 for more.
+    fn one_column(&self, query: &ast::Query, columns: &[OutputColumn]) -> Result<ColumnType> {
+        match columns {
+            [column] => Ok(ColumnType {
+                data_type: column.data_type,
+                modifier: column.modifier,
+            }),
+            _ => {
+                let error = Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column");
+                located(self.context, query.span(), Err(error))
+            }
+        }
+    }
+
+    /// `(SELECT ...)` as a value.
+    pub(super) fn scalar_subquery(&self, query: &ast::Query) -> Result<Typed> {
+        let (select, columns, asked) = self.nested_query(query)?;
+        let column = self.one_column(query, &columns)?;
+        let expr = self.context.ask(SubqueryKind::Scalar, select, column.data_type, &asked);
+        Ok(Typed {
+            modifier: column.modifier,
+            ..Typed::new(expr, column.data_type)
+        })
+    }
+
+    /// Column `index` of a query that gives several at once, as `SET (a, b) = (SELECT ...)` has it. 42601 unless it has `wanted`.
+    pub(super) fn column_of_subquery(&self, query: &ast::Query, index: usize, wanted: usize) -> Result<Typed> {
+        let (select, columns, asked) = self.nested_query(query)?;
+        let Some(column) = columns.get(index).filter(|_| columns.len() == wanted) else {
+            let message = "number of columns does not match number of values";
+            return located(
+                self.context,
+                query.span(),
+                Err(Error::new(SqlState::SYNTAX_ERROR, message)),
+            );
+        };
+        let (data_type, modifier) = (column.data_type, column.modifier);
+        let one = over(select, &columns, Vec::new(), vec![Expr::Column(index)]);
+        let expr = self.context.ask(SubqueryKind::Scalar, one, data_type, &asked);
+        Ok(Typed {
+            modifier,
+            ..Typed::new(expr, data_type)
+        })
+    }
+
+    /// `EXISTS (SELECT ...)`
+    pub(super) fn exists(&self, query: &ast::Query, negated: bool) -> Result<Typed> {
+        let (select, _, asked) = self.nested_query(query)?;
+        let expr = self.ask_exists(select, &asked);
+        Ok(boolean(not_if(negated, expr)))
+    }
+
+    fn ask_exists(&self, mut select: BoundSelect, asked: &Asked) -> Expr {
+        let parts = &mut select.parts;
+        if parts.aggregate.is_none() && !parts.distinct {
+            // Nobody looks at the columns.
+            parts.projection.clear();
+            parts.order_by.clear();
+            parts.visible = 0;
+        }
+        self.context.ask(SubqueryKind::Exists, select, DataType::Bool, asked)
+    }
+
+    /// `ARRAY(SELECT ...)`
+    pub(super) fn array_subquery(&self, query: &ast::Query) -> Result<Typed> {
+        let (select, columns, asked) = self.nested_query(query)?;
+        let column = self.one_column(query, &columns)?;
+        let array = array_of(column.data_type)?;
+        let expr = self
+            .context
+            .ask(SubqueryKind::Array(column.data_type), select, array, &asked);
+        Ok(Typed::new(expr, array))
+    }
+
+    /// `x IN (SELECT ...)`, also of rows.
+    pub(super) fn in_subquery(&self, operand: &ast::Expr, query: &ast::Query, negated: bool) -> Result<Typed> {
+        if let Some(items) = super::comparison::row_of(operand)
+            && items.len() > 1
+        {
+            return self.row_in_subquery(items, query, negated);
+        }
+        let typed = self.any_subquery(operand, Comparison::Equal, query, true)?;
+        Ok(boolean(not_if(negated, typed.expr)))
+    }
+
+    /// `x > ANY (SELECT ...)` and `x > ALL (SELECT ...)`
+    pub(super) fn any_subquery(
+        &self,
+        operand: &ast::Expr,
+        comparison: Comparison,
+        query: &ast::Query,
+        any: bool,
+    ) -> Result<Typed> {
+        let position = self.operator_position(operand);
+        let operand = self.bind(operand)?;
+        let (select, columns, asked) = self.nested_query(query)?;
+        let [column] = columns.as_slice() else {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns");
+            return Err(error.with_position(position));
+        };
+        let array_type = array_of(column.data_type)?;
+        let kind = SubqueryKind::Array(column.data_type);
+        let array = Typed::new(self.context.ask(kind, select, array_type, &asked), array_type);
+        self.compare_elements(comparison, operand, array, any)
+            .map_err(|error| error.with_position(position))
+    }
+
+    /// `(a, b) IN (SELECT x, y ...)`: true if there is an equal row; NULL if there is one of which that is not known.
+    fn row_in_subquery(&self, items: &[ast::Expr], query: &ast::Query, negated: bool) -> Result<Typed> {
+        let operands = items.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>>>()?;
+        let probe = |only_true: bool| {
+            let (select, columns, mut asked) = self.nested_query(query)?;
+            if columns.len() != operands.len() {
+                let few = columns.len() < operands.len();
+                let message = format!("subquery has too {} columns", if few { "few" } else { "many" });
+                let position = items.first().and_then(|item| self.operator_position(item));
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(position));
+            }
+            let mut terms = Vec::with_capacity(columns.len());
+            let mut arguments = Vec::with_capacity(columns.len());
+            for (index, (operand, column)) in operands.iter().zip(&columns).enumerate() {
+                let operand = self.known_operand(operand.clone(), column.data_type)?;
+                let number = self.context.new_outer(operand.data_type);
+                let outer = Typed::new(Expr::Parameter(OUTER_BASE + number), operand.data_type);
+                let own = Typed::new(Expr::Column(index), column.data_type);
+                let equal = self.compare(Comparison::Equal, own, outer)?.expr;
+                terms.push(if only_true {
+                    equal
+                } else {
+                    Expr::IsDistinct(Box::new(equal), Box::new(Expr::Literal(Value::Bool(false))))
+                });
+                arguments.push((operand.expr, number));
+            }
+            let select = over(select, &columns, terms, Vec::new());
+            // What is compared is an argument as well, whatever it is.
+            asked.references.reaches_out = true;
+            let expr = self.ask_exists(select, &asked);
+            Ok(self.with_arguments(expr, arguments))
+        };
+        let (is_equal, may_be_equal) = (probe(true)?, probe(false)?);
+        let known = Expr::Case {
+            branches: vec![
+                (is_equal, Expr::Literal(Value::Bool(true))),
+                (may_be_equal, Expr::Literal(Value::Null)),
+            ],
+            otherwise: Box::new(Expr::Literal(Value::Bool(false))),
+        };
+        Ok(boolean(not_if(negated, known)))
+    }
+
+    fn with_arguments(&self, expr: Expr, more: Vec<(Expr, usize)>) -> Expr {
+        let Expr::Subquery { number, mut arguments } = expr else {
+            return expr;
+        };
+        let mut subqueries = self.context.subqueries.borrow_mut();
+        if let Some(subquery) = subqueries.get_mut(number) {
+            for (argument, place) in more {
+                arguments.push(argument);
+                subquery.outer.push(place);
+            }
+        }
+        Expr::Subquery { number, arguments }
+    }
+}
+
+/// The query on the right side of ANY or ALL, if it is one.
+pub(super) fn query_of(expr: &ast::Expr) -> Option<&ast::Query> {
+    match expr {
+        ast::Expr::Subquery(query) => Some(query),
+        ast::Expr::Nested(inner) => query_of(inner),
+        _ => None,
+    }
+}
+
+/// 0A000 where the operator of ANY or ALL is no comparison.
+pub(super) fn compared_by(op: &BinaryOperator, word: &str) -> Result<Comparison> {
+    super::comparison::comparison_of(op).ok_or_else(|| Error::unsupported(format!("{word} with operator {op}")))
+}
+
+fn array_of(element: DataType) -> Result<DataType> {
+    element
+        .array()
+        .ok_or_else(|| Error::unsupported(format!("an array of type {element}")))
+}
+
+/// The rows of a query for which `terms` hold over its columns.
+fn over(select: BoundSelect, columns: &[OutputColumn], terms: Vec<Expr>, projection: Vec<Expr>) -> BoundSelect {
+    let types = columns.iter().map(|column| ColumnType {
+        data_type: column.data_type,
+        modifier: column.modifier,
+    });
+    let relation = QueryRelation {
+        relation: Relation::Query(Arc::new(BoundQuery::Select(Box::new(select)))),
+        alias: "*SELECT*".to_owned(),
+        first: 0,
+        types: types.collect(),
+        join: JoinKind::Inner,
+        on: Vec::new(),
+    };
+    BoundSelect {
+        query: Query {
+            relations: vec![relation],
+            terms,
+        },
+        parts: SelectParts::of_columns(projection),
+    }
+}

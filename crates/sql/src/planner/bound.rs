@@ -1,0 +1,220 @@
+//! Queries as they are bound, before they are planned: columns are numbered through the relations of each.
+
+use super::merge::merge_queries;
+use super::subqueries::compute_subqueries;
+use super::{ParameterTypes, plan_select};
+use crate::plan::{AggregatePlan, JoinKind, QueryPlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey};
+use rubato_base::ColumnType;
+use rubato_formula::{Expr, Volatility};
+use std::sync::Arc;
+
+/// A query whose rows are given, or read by another one.
+#[derive(Clone, Debug)]
+pub(crate) enum BoundQuery {
+    /// SELECT or VALUES.
+    Select(Box<BoundSelect>),
+    /// `left UNION right` and its kin; both sides have the same columns.
+    Set(Box<BoundSet>),
+}
+
+/// A SELECT: what it reads, and what it makes of that.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundSelect {
+    pub query: Query,
+    pub parts: SelectParts,
+}
+
+/// A set operation.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundSet {
+    pub operation: SetOperation,
+    /// With ALL: equal rows count as often as they come.
+    pub all: bool,
+    pub left: BoundQuery,
+    pub right: BoundQuery,
+}
+
+/// FROM and WHERE, bound: columns are numbered through all relations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    /// The relations in order of FROM.
+    pub relations: Vec<QueryRelation>,
+    /// WHERE and the conditions of inner joins: all must hold.
+    pub terms: Vec<Expr>,
+}
+
+/// One relation of FROM.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryRelation {
+    /// Where its rows come from.
+    pub relation: Relation<BoundQuery>,
+    /// Its name.
+    pub alias: String,
+    /// The number of its first column.
+    pub first: usize,
+    /// The types of its columns.
+    pub types: Vec<ColumnType>,
+    /// Left: rows of the others stay without a match.
+    pub join: JoinKind,
+    /// A left join's condition.
+    pub on: Vec<Expr>,
+}
+
+/// Everything of a SELECT above its joins.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectParts {
+    pub aggregate: Option<AggregatePlan>,
+    pub projection: Vec<Expr>,
+    pub distinct: bool,
+    /// How many of the projection are the result.
+    pub visible: usize,
+    pub order_by: Vec<SortKey>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+    /// With places in FROM instead of steps.
+    pub lock: Option<RowLock>,
+}
+
+impl SelectParts {
+    /// Nothing but these columns.
+    pub fn of_columns(projection: Vec<Expr>) -> SelectParts {
+        SelectParts {
+            aggregate: None,
+            visible: projection.len(),
+            projection,
+            distinct: false,
+            order_by: Vec::new(),
+            limit: None,
+            offset: None,
+            lock: None,
+        }
+    }
+}
+
+impl Query {
+    /// The relation that column `global` belongs to.
+    pub fn relation_of(&self, global: usize) -> usize {
+        self.relations
+            .iter()
+            .rposition(|relation| relation.first <= global)
+            .unwrap_or(0)
+    }
+
+    /// The number that the first column of one more relation has.
+    pub fn width(&self) -> usize {
+        self.relations
+            .last()
+            .map_or(0, |relation| relation.first + relation.types.len())
+    }
+}
+
+impl BoundQuery {
+    /// Plans it.
+    pub fn plan(self, parameters: ParameterTypes<'_>) -> QueryPlan {
+        match self {
+            BoundQuery::Select(select) => QueryPlan::Select(Box::new(select.plan(parameters))),
+            BoundQuery::Set(set) => QueryPlan::Set(Box::new(SetPlan {
+                operation: set.operation,
+                all: set.all,
+                left: set.left.plan(parameters),
+                right: set.right.plan(parameters),
+            })),
+        }
+    }
+
+    /// Its SELECTs, from left to right.
+    pub fn for_each_select<'a>(&'a self, visit: &mut dyn FnMut(&'a BoundSelect)) {
+        match self {
+            BoundQuery::Select(select) => visit(select),
+            BoundQuery::Set(set) => {
+                set.left.for_each_select(visit);
+                set.right.for_each_select(visit);
+            }
+        }
+    }
+}
+
+impl BoundQuery {
+    /// Whether each run over the same rows may give something else.
+    pub fn is_volatile(&self) -> bool {
+        let mut found = false;
+        self.for_each_select(&mut |select| found |= select.is_volatile());
+        found
+    }
+}
+
+impl BoundSelect {
+    /// Whether each run over the same rows may give something else.
+    pub fn is_volatile(&self) -> bool {
+        let mut found = false;
+        self.for_each_expression(&mut |expr| found |= expr.volatility() == Volatility::Volatile);
+        found
+            || self.query.relations.iter().any(|relation| match &relation.relation {
+                Relation::Query(query) | Relation::Lateral { query, .. } => query.is_volatile(),
+                _ => false,
+            })
+    }
+
+    /// Plans it.
+    pub fn plan(self, parameters: ParameterTypes<'_>) -> SelectPlan {
+        let BoundSelect { query, parts } = compute_subqueries(merge_queries(self));
+        plan_select(query, parts, parameters)
+    }
+
+    /// Every expression in it, but not those of queries within.
+    pub fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.query.terms.iter().for_each(&mut *visit);
+        for relation in &self.query.relations {
+            relation.on.iter().for_each(&mut *visit);
+            match &relation.relation {
+                Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+                Relation::Series { start, stop, step, .. } => {
+                    [start, stop].into_iter().chain(step).for_each(&mut *visit);
+                }
+                Relation::Lateral { .. } | Relation::Computed(_) => {
+                    relation.relation.outer_expressions().iter().for_each(&mut *visit);
+                }
+                Relation::Table(_) | Relation::System(_) | Relation::Query(_) => {}
+            }
+        }
+        let parts = &self.parts;
+        parts.projection.iter().for_each(&mut *visit);
+        parts.limit.iter().chain(&parts.offset).for_each(&mut *visit);
+        if let Some(aggregate) = &parts.aggregate {
+            aggregate.for_each_expression(visit);
+        }
+    }
+}
+
+impl Relation<BoundQuery> {
+    /// The same with its query planned.
+    pub(super) fn plan(self, parameters: ParameterTypes<'_>) -> Relation {
+        match self {
+            Relation::Table(table) => Relation::Table(table),
+            Relation::Values(rows) => Relation::Values(rows),
+            Relation::Series {
+                start,
+                stop,
+                step,
+                data_type,
+            } => Relation::Series {
+                start,
+                stop,
+                step,
+                data_type,
+            },
+            Relation::System(name) => Relation::System(name),
+            Relation::Query(query) => Relation::Query(Arc::new(Arc::unwrap_or_clone(query).plan(parameters))),
+            Relation::Lateral {
+                query,
+                outer,
+                arguments,
+            } => Relation::Lateral {
+                query: Arc::new(Arc::unwrap_or_clone(query).plan(parameters)),
+                outer,
+                arguments,
+            },
+            Relation::Computed(expressions) => Relation::Computed(expressions),
+        }
+    }
+}

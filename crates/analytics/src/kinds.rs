@@ -58,6 +58,8 @@ impl Column {
             DataType::Float4 => Kind::Float32,
             DataType::Float8 => Kind::Float64,
             DataType::Numeric if decimals => decimal_kind(column_type.modifier),
+            // Nobody has said what it is: then each value says it.
+            DataType::Unknown => Kind::Packed,
             other if other.is_text() => Kind::Text,
             _ => Kind::Packed,
         };

@@ -27,7 +27,9 @@ struct Builder<'a, 'c> {
 impl Builder<'_, '_> {
     /// The tree of the visible columns, and about how many rows it gives.
     fn select(&self, plan: &SelectPlan) -> Result<Option<(Tree, f64)>> {
-        if plan.steps.is_empty() || plan.lock.is_some() {
+        // What the order of a key decides is the relay's, also within other queries.
+        let by_order = plan.order_is_served || plan.input_limit.is_some();
+        if plan.steps.is_empty() || plan.lock.is_some() || by_order {
             return Ok(None);
         }
         let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;
@@ -416,7 +418,10 @@ fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
 
 fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
     let select = match query {
-        QueryPlan::Set(set) => return query_types(&set.left),
+        QueryPlan::Set(set) => {
+            let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
+            return sides.map(|(left, right)| common_type(left, right)).collect();
+        }
         QueryPlan::Select(select) => select,
     };
     let slots: Vec<ColumnType> = select
@@ -444,6 +449,15 @@ fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
         .iter()
         .map(|expr| ColumnType::plain(expr.data_type(&of_column, &unknown)))
         .collect()
+}
+
+/// The type of a column that comes of two sides, which have the same one unless it is NULL everywhere on one.
+fn common_type(left: ColumnType, right: ColumnType) -> ColumnType {
+    match (left.data_type, left.modifier == right.modifier) {
+        (DataType::Unknown, _) => right,
+        (_, true) => left,
+        (data_type, false) => ColumnType::plain(data_type),
+    }
 }
 
 impl Source {

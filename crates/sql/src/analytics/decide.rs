@@ -111,9 +111,6 @@ fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
     if !has_work(plan) {
         return Choice::Relay("rows are given as they are read");
     }
-    if plan.order_is_served {
-        return Choice::Relay("a key serves the order");
-    }
     if rows_looked_at(plan, context) < ROWS_MIN {
         return Choice::Relay("few rows, or rows by key");
     }
@@ -134,7 +131,7 @@ fn must_relay(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<&'sta
     if plan.input_limit.is_some() {
         return Some("the first row of a key decides");
     }
-    if plan.order_is_served && plan.steps.len() > 1 {
+    if plan.order_is_served {
         return Some("a key serves the order");
     }
     if select_calls(plan, &|function| function.needs_session()) {

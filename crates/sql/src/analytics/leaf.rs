@@ -78,7 +78,7 @@ impl LeafRun {
 
 /// A table by its key, without conditions, is read without the relay's tuples between.
 fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
-    let general = State::Select(Box::default());
+    let general = State::Select(Box::new(SelectRun::on_relay()));
     let [step] = select.steps.as_slice() else { return Ok(general) };
     let Relation::Table(table) = &step.relation else { return Ok(general) };
     if step.condition.is_some() || select.filter.is_some() {

@@ -31,6 +31,8 @@ pub(crate) struct SelectRun {
     window: Window,
     seen: Option<Seen>,
     held: Held,
+    /// No engine is to run it: it is one's own leaf.
+    stays: bool,
     /// What the short way of a single row did.
     point: Option<StepCounters>,
 }
@@ -103,6 +105,14 @@ pub struct StepCounters {
 }
 
 impl SelectRun {
+    /// A run that no engine is to take.
+    pub(crate) fn on_relay() -> SelectRun {
+        SelectRun {
+            stays: true,
+            ..SelectRun::default()
+        }
+    }
+
     /// What the steps have done so far.
     pub(crate) fn counters(&self) -> Vec<StepCounters> {
         let counters = |state: &StepState| StepCounters {
@@ -154,7 +164,8 @@ impl SelectRun {
                     self.point.insert(StepCounters::default()),
                 );
             }
-            match choose(plan, context)? {
+            let elsewhere = if self.stays { None } else { choose(plan, context)? };
+            match elsewhere {
                 Some(run) => self.phase = Phase::Elsewhere(run),
                 None => self.start(plan, context)?,
             }

@@ -24,11 +24,13 @@ mod evaluate;
 mod expression;
 mod failure;
 mod feed;
+mod frames;
 mod groups;
 mod kinds;
 mod node;
 mod plan;
 mod run;
+mod window;
 
 use rubato_base::Result;
 use rubato_sql::analytics::{Engine, Run, Setting, Tree};

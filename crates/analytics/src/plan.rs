@@ -8,6 +8,7 @@ use crate::failure::carried;
 use crate::feed::{Feed, leaf, schema_of};
 use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
+use crate::window::WindowExec;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::{DataFusionError, JoinSide, JoinType, NullEquality, Result};
@@ -28,6 +29,7 @@ use rubato_formula::{AggregateKind, Expr};
 use rubato_sql::analytics::{Join, JoinMode, Leaf, LeafRun, Order, Tree};
 use rubato_sql::explain::{relation_title, show_expr};
 use rubato_sql::plan::AggregateCall;
+use rubato_sql::window::{WindowCall, WindowFunction};
 use std::sync::Arc;
 
 /// An operator with the columns that it gives.
@@ -79,6 +81,10 @@ impl Planner<'_> {
                 self.sort(input, keys, *fetch)
             }
             Tree::Limit { input, skip, fetch } => Ok(limited(self.plan(input)?, *skip, *fetch)),
+            Tree::Window { input, calls } => {
+                let input = self.plan(input)?;
+                self.windows(input, calls)
+            }
             Tree::Append { inputs } => self.append(inputs),
         }
     }
@@ -303,6 +309,60 @@ impl Planner<'_> {
         })
     }
 
+    /// Calls over one partitioning and order together, in the order in which these come first.
+    fn windows(&self, input: Planned, calls: &[WindowCall]) -> Result<Planned> {
+        let width = input.columns.len();
+        let mut planned = input;
+        let mut places = vec![0; calls.len()];
+        let mut done = vec![false; calls.len()];
+        while let Some(first) = done.iter().position(|done| !done) {
+            let alike = |call: &WindowCall| {
+                call.partition == calls[first].partition && call.order == calls[first].order
+            };
+            let numbers: Vec<usize> = (first..calls.len()).filter(|number| !done[*number] && alike(&calls[*number])).collect();
+            let own: Vec<WindowCall> = numbers.iter().map(|number| calls[*number].clone()).collect();
+            for (place, number) in numbers.iter().enumerate() {
+                done[*number] = true;
+                places[*number] = planned.columns.len() + place;
+            }
+            planned = self.window(planned, own)?;
+        }
+        let order = (0..width).chain(places);
+        let exprs = order.map(|place| {
+            let node = Node {
+                work: Work::Column(place),
+                column: planned.columns[place],
+            };
+            physical(node, &Expr::Column(place))
+        });
+        let exprs = exprs.collect();
+        project(planned, exprs)
+    }
+
+    fn window(&self, input: Planned, calls: Vec<WindowCall>) -> Result<Planned> {
+        let Some(first) = calls.first() else { return Ok(input) };
+        let partition = first.partition.iter().map(|column| Order {
+            expr: Expr::Column(*column),
+            descending: false,
+            nulls_first: false,
+        });
+        let order = first.order.iter().map(|key| Order {
+            expr: Expr::Column(key.column),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        });
+        let keys: Vec<Order> = partition.chain(order).collect();
+        let sorted = self.sort(input, &keys, None)?;
+        let results: Vec<Column> = calls.iter().map(|call| window_result(call, &sorted.columns)).collect();
+        let mut columns = sorted.columns.clone();
+        columns.extend(&results);
+        let exec = WindowExec::new(sorted.exec, sorted.columns, results, calls);
+        Ok(Planned {
+            exec: Arc::new(exec),
+            columns,
+        })
+    }
+
     fn append(&mut self, inputs: &[Tree]) -> Result<Planned> {
         let planned = inputs.iter().map(|input| self.plan(input));
         let planned = planned.collect::<Result<Vec<Planned>>>()?;
@@ -324,6 +384,20 @@ impl Planner<'_> {
             exec: Arc::new(AppendExec::new(execs, schema_of(&columns))),
             columns,
         })
+    }
+}
+
+/// The form of a call's result: that of its argument, if it gives one of its values.
+fn window_result(call: &WindowCall, columns: &[Column]) -> Column {
+    let plain = Column::plain(call.result_type);
+    let gives_value = matches!(
+        call.function,
+        WindowFunction::First | WindowFunction::Last | WindowFunction::Nth
+    );
+    let lags = matches!(call.function, WindowFunction::Lag | WindowFunction::Lead) && call.arguments.len() < 3;
+    match call.arguments.first().and_then(|place| columns.get(*place)) {
+        Some(own) if gives_value || lags => *own,
+        _ => plain,
     }
 }
 

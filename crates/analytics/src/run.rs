@@ -18,7 +18,7 @@ use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_physical_plan::display::DisplayableExecutionPlan;
 use datafusion_physical_plan::SendableRecordBatchStream;
 use rubato_base::{Error, Result, SqlState, Value};
-use rubato_sql::analytics::{Outcome, Run, Setting, Stop, Tree};
+use rubato_sql::analytics::{Outcome, Run, Setting, Tree};
 use rubato_sql::executor::ExecutionContext;
 use std::fmt;
 use std::sync::Arc;
@@ -222,7 +222,8 @@ impl TreeRun {
     fn feed(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let batch_rows = self.batch_rows;
         let Some(feed) = self.streaming.feeds.iter_mut().find(|feed| feed.is_wanted()) else {
-            return Err(Stop::Fail(Error::internal("an operator waits for nothing")));
+            // An operator has long work of its own, and lets others have their turn.
+            return Ok(context.rows_left == ExecutionContext::UNBOUNDED);
         };
         match feed.fill(context, batch_rows)? {
             Ok(Fed::Ready) => Ok(true),

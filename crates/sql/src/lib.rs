@@ -33,3 +33,4 @@ pub mod schema_change;
 pub mod session;
 pub mod statement;
 pub mod system_tables;
+pub mod window;

@@ -8,6 +8,7 @@
 
 use crate::catalog::Table;
 use crate::client::OutputColumn;
+use crate::window::WindowPlan;
 use rubato_base::{ColumnSet, DataType};
 use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate, RowBounds};
 use std::sync::Arc;
@@ -151,7 +152,7 @@ pub enum SubqueryKind {
 }
 
 /// SELECT.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SelectPlan {
     /// The pipeline; empty for a SELECT without FROM (one empty tuple).
     pub steps: Vec<Step>,
@@ -236,7 +237,7 @@ pub enum LockWait {
 }
 
 /// One relation of the pipeline.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// Where its rows come from.
     pub relation: Relation,
@@ -314,16 +315,18 @@ impl<Q> Relation<Q> {
 }
 
 /// A query whose rows another one reads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum QueryPlan {
     /// SELECT or VALUES.
     Select(Box<SelectPlan>),
     /// `left UNION right` and its kin.
     Set(Box<SetPlan>),
+    /// A query with what windows make of its rows.
+    Window(Box<WindowPlan>),
 }
 
 /// A set operation. Both sides have the same columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetPlan {
     /// What is done.
     pub operation: SetOperation,
@@ -392,6 +395,7 @@ impl QueryPlan {
                 set.left.for_each_select(visit);
                 set.right.for_each_select(visit);
             }
+            QueryPlan::Window(window) => window.input.for_each_select(visit),
         }
     }
 }

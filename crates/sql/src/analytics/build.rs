@@ -11,6 +11,7 @@ use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
 use crate::planner::{expressions, flatten, plan_target};
+use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, ColumnType, DataType, Result};
 use rubato_formula::{Comparison, Expr, build_comparison};
 use std::sync::Arc;
@@ -18,6 +19,11 @@ use std::sync::Arc;
 /// Makes the tree of a SELECT; `None` where the relay has to run it.
 pub(super) fn select_tree(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
     Ok(Builder { context }.select(plan)?.map(|(tree, _)| tree))
+}
+
+/// Makes the tree of a query.
+pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
+    Ok(Builder { context }.query(query)?.map(|(tree, _)| tree))
 }
 
 struct Builder<'a, 'c> {
@@ -233,7 +239,46 @@ impl Builder<'_, '_> {
         match query {
             QueryPlan::Select(select) => self.select(select),
             QueryPlan::Set(set) => self.set(set),
+            QueryPlan::Window(window) => self.window(window),
         }
+    }
+
+    fn window(&self, window: &WindowPlan) -> Result<Option<(Tree, f64)>> {
+        let (input, rows) = match self.query(&window.input)? {
+            Some(known) => known,
+            None => (self.relay_leaf(&window.input), 1000.0),
+        };
+        let mut calls = window.calls.clone();
+        for bound in calls.iter_mut().flat_map(|call| [&mut call.frame.start, &mut call.frame.end]) {
+            if let FrameBound::Preceding(distance) | FrameBound::Following(distance) = bound {
+                *distance = distance.bind_stable(self.context.evaluation);
+            }
+        }
+        let tree = Tree::Window {
+            input: Box::new(input),
+            calls,
+        };
+        Ok(Some((tree, rows)))
+    }
+
+    /// A query whose rows the relay gives.
+    fn relay_leaf(&self, query: &QueryPlan) -> Tree {
+        let types = query_types(query);
+        let source = Source {
+            relation: Relation::Query(Arc::new(query.clone())),
+            alias: "*query*".to_owned(),
+            first: 0,
+            types: types.clone(),
+            join: JoinKind::Inner,
+            on: Vec::new(),
+            access: None,
+            base_rows: 1000.0,
+        };
+        let columns: Vec<usize> = (0..types.len()).collect();
+        Tree::Leaf(Leaf {
+            select: Arc::new(one_relation(&source, Access::Full { reverse: false }, &columns)),
+            types,
+        })
     }
 
     fn set(&self, set: &SetPlan) -> Result<Option<(Tree, f64)>> {
@@ -421,6 +466,11 @@ fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
         QueryPlan::Set(set) => {
             let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
             return sides.map(|(left, right)| common_type(left, right)).collect();
+        }
+        QueryPlan::Window(window) => {
+            let mut types = query_types(&window.input);
+            types.extend(window.calls.iter().map(|call| ColumnType::plain(call.result_type)));
+            return types;
         }
         QueryPlan::Select(select) => select,
     };

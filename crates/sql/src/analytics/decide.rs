@@ -1,12 +1,12 @@
 //! Which way a statement goes.
 
-use super::build::select_tree;
+use super::build::{query_tree, select_tree};
 use super::sizes::table_rows;
 use super::{Engine, Run, Setting};
 use crate::executor::ExecutionContext;
 use crate::plan::{Access, QueryPlan, Relation, SelectPlan, Step};
 use crate::planner::select_calls;
-use rubato_base::{Result, SqlState};
+use rubato_base::{Error, Result, SqlState};
 use rubato_formula::{Expr, OUTER_BASE};
 
 /// With fewer rows to look at, the relay is as fast: what an engine makes of a statement first takes some tenths of a millisecond.
@@ -76,6 +76,17 @@ fn start(
     }
 }
 
+/// The run of a query that only an engine can run. 0A000 where there is none.
+pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> Result<Box<dyn Run>> {
+    let Some(engine) = context.analytics else {
+        return Err(Error::unsupported("a window function in a program built without analytics"));
+    };
+    let Some(tree) = query_tree(query, context)? else {
+        return Err(Error::unsupported("a window function over such a query"));
+    };
+    engine.start(tree, Setting::of(context))
+}
+
 /// What EXPLAIN says: the way, and the operators where it is the engine's. Nothing where there is no engine.
 pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Vec<String>> {
     let Some(engine) = context.analytics else {
@@ -103,6 +114,9 @@ fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
         return Choice::Relay(why);
     }
     let set = context.evaluation.environment.setting(SETTING);
+    if has_windows(plan) {
+        return Choice::Engine("it has windows");
+    }
     match set.map_or(Mode::Auto, |value| Mode::of_setting(&value)) {
         Mode::Off => return Choice::Relay("rubato.analytics is off"),
         Mode::On => return Choice::Engine("rubato.analytics is on"),
@@ -159,10 +173,27 @@ fn has_work(plan: &SelectPlan) -> bool {
         || plan.steps.iter().any(nested)
 }
 
+/// Whether a relation is a query with windows, which only the engine has.
+fn has_windows(plan: &SelectPlan) -> bool {
+    let is_windowed = |step: &Step| match &step.relation {
+        Relation::Query(query) => query_has_windows(query),
+        _ => false,
+    };
+    plan.steps.iter().any(is_windowed)
+}
+
+fn query_has_windows(query: &QueryPlan) -> bool {
+    match query {
+        QueryPlan::Window(_) => true,
+        QueryPlan::Select(select) => has_windows(select),
+        QueryPlan::Set(set) => query_has_windows(&set.left) || query_has_windows(&set.right),
+    }
+}
+
 fn query_has_work(query: &QueryPlan) -> bool {
     match query {
         QueryPlan::Select(select) => has_work(select),
-        QueryPlan::Set(_) => true,
+        QueryPlan::Set(_) | QueryPlan::Window(_) => true,
     }
 }
 

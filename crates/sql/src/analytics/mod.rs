@@ -22,7 +22,7 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{Result, Value};
 use std::fmt;
 
-pub(crate) use decide::{choose, explained};
+pub(crate) use decide::{choose, explained, start_query};
 
 /// What runs trees.
 pub trait Engine: fmt::Debug + Send + Sync {

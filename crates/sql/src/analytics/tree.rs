@@ -3,6 +3,7 @@
 //! Expressions number the columns of their input; those of a join, first its left input's columns, then its right one's.
 
 use crate::plan::{AggregateCall, SelectPlan};
+use crate::window::WindowCall;
 use rubato_base::ColumnType;
 use rubato_formula::Expr;
 use std::sync::Arc;
@@ -59,6 +60,13 @@ pub enum Tree {
         skip: usize,
         /// How many are given then.
         fetch: Option<usize>,
+    },
+    /// The rows with one more column for each call.
+    Window {
+        /// Where the rows come from.
+        input: Box<Tree>,
+        /// What is computed; distances of frames are literals.
+        calls: Vec<WindowCall>,
     },
     /// The rows of one input, then those of the other.
     Append {

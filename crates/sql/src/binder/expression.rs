@@ -4,6 +4,7 @@ use super::comparison::{comparison_of, row_of};
 use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::types::bind_type;
+use super::window::Windows;
 use super::{Context, located};
 use crate::parser::Literal;
 use crate::parser::lexer::TokenKind;
@@ -16,6 +17,8 @@ use std::cell::{Cell, RefCell};
 
 /// Column numbers from here on stand for the results of aggregate calls.
 pub(crate) const AGGREGATE_BASE: usize = 1 << 24;
+/// Column numbers from here on stand for the results of calls with OVER.
+pub(crate) const WINDOW_BASE: usize = 1 << 25;
 /// How deep an expression may nest here; the parser's own limit is lower, chains of operators count one each.
 const DEPTH_MAX: usize = 1800;
 
@@ -32,6 +35,10 @@ pub(crate) struct ExpressionBinder<'a> {
     /// The name of the clause if it may ask no query.
     pub(super) without_subqueries: Option<&'static str>,
     pub(super) inside_aggregate: Cell<bool>,
+    /// Where calls with OVER are collected; without it they are refused.
+    pub(super) windows: Option<&'a Windows<'a>>,
+    /// Why no such call may stand here, within another one.
+    pub(super) inside_window: Cell<Option<&'static str>>,
     /// Whether what is bound may not be evaluated at all, and how often that was said.
     pub(super) conditional: Cell<usize>,
     depth: Cell<usize>,
@@ -47,6 +54,8 @@ impl<'a> ExpressionBinder<'a> {
             clause,
             without_subqueries: super::subquery::refused_in(clause),
             inside_aggregate: Cell::new(false),
+            windows: None,
+            inside_window: Cell::new(None),
             conditional: Cell::new(0),
             depth: Cell::new(0),
         }
@@ -55,6 +64,12 @@ impl<'a> ExpressionBinder<'a> {
     /// A binder that collects aggregate calls: the call's result is column [`AGGREGATE_BASE`] and its place.
     pub fn with_aggregates(mut self, calls: &'a RefCell<Vec<AggregateCall>>) -> ExpressionBinder<'a> {
         self.aggregates = Some(calls);
+        self
+    }
+
+    /// A binder that collects calls with OVER: the call's result is column [`WINDOW_BASE`] and its place.
+    pub(super) fn with_windows(mut self, windows: &'a Windows<'a>) -> ExpressionBinder<'a> {
+        self.windows = Some(windows);
         self
     }
 
@@ -331,6 +346,8 @@ impl<'a> ExpressionBinder<'a> {
             clause: self.clause,
             without_subqueries: self.without_subqueries,
             inside_aggregate: self.inside_aggregate.clone(),
+            windows: self.windows,
+            inside_window: self.inside_window.clone(),
             conditional: self.conditional.clone(),
             depth: self.depth.clone(),
         }

@@ -19,6 +19,7 @@ mod tail;
 mod typed;
 mod types;
 mod utility;
+mod window;
 
 use crate::catalog::{Catalog, Table};
 use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};

@@ -6,6 +6,7 @@ use super::from::{From, plain_values};
 use super::scope::{Hidden, Scope, missing_relation};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
+use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
@@ -112,7 +113,11 @@ impl Context<'_> {
             .as_ref()
             .map(|filter| binder("WHERE").condition(filter))
             .transpose()?;
-        let mut items = self.select_list(&select.projection, &from.scope, &calls)?;
+        let windows = Windows {
+            named: &select.named_window,
+            ..Windows::default()
+        };
+        let mut items = self.select_list(&select.projection, &from.scope, (&calls, Some(&windows)))?;
         for (item, wanted) in items.iter_mut().zip(wanted) {
             if self.type_of(&item.typed) == DataType::Unknown {
                 let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
@@ -132,16 +137,18 @@ impl Context<'_> {
             None => None,
         };
         from.query.terms.extend(filter);
-        let distinct = match &select.distinct {
-            None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => true,
-            Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
+        let distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+        let distinct_on = match &select.distinct {
+            Some(ast::Distinct::On(exprs)) => exprs.as_slice(),
+            _ => &[],
         };
         let grouped = Grouped {
             keys,
             having,
             calls,
             distinct,
+            distinct_on,
+            windows,
         };
         self.finish_select(tail, Some(grouped), from, items)
     }
@@ -150,9 +157,12 @@ impl Context<'_> {
         &self,
         list: &[ast::SelectItem],
         scope: &Scope,
-        calls: &RefCell<Vec<AggregateCall>>,
+        (calls, windows): (&RefCell<Vec<AggregateCall>>, Option<&Windows<'_>>),
     ) -> Result<Vec<Item>> {
-        let binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
+        let mut binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
+        if let Some(windows) = windows {
+            binder = binder.with_windows(windows);
+        }
         let mut items = Vec::with_capacity(list.len());
         for entry in list {
             match entry {
@@ -252,7 +262,7 @@ impl Context<'_> {
     fn finish_select(
         &self,
         tail: &Tail<'_>,
-        grouped: Option<Grouped>,
+        grouped: Option<Grouped<'_>>,
         from: From,
         items: Vec<Item>,
     ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
@@ -260,16 +270,21 @@ impl Context<'_> {
         let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
         let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
         let order_by = self.order_by(tail, &from.scope, &items, &grouped, &mut projection)?;
+        let distinct_on = self.distinct_on(&from.scope, &items, &grouped, &order_by, &mut projection)?;
         let lock = self.row_lock(tail, &from, &grouped)?;
         let calls = grouped.calls.into_inner();
+        let mut windows = grouped.windows.calls.into_inner();
         let mut having = grouped.having;
         let aggregated = !grouped.keys.is_empty() || !calls.is_empty() || having.is_some();
         let aggregate = if aggregated {
             let mut grouping = Grouping::new(self, &from.scope, grouped.keys);
-            grouping.add_determined(projection.iter().chain(&having));
+            let of_windows = windows.iter().flat_map(WindowBound::expressions);
+            grouping.add_determined(projection.iter().chain(&having).chain(of_windows));
+            let of_windows = windows.iter_mut().flat_map(WindowBound::expressions_mut);
             projection
                 .iter_mut()
                 .chain(&mut having)
+                .chain(of_windows)
                 .try_for_each(|expr| grouping.rewrite(expr))?;
             Some(grouping.into_plan(calls, having))
         } else {
@@ -286,8 +301,50 @@ impl Context<'_> {
             offset,
             lock,
         };
-        let query = from.query;
-        Ok((BoundSelect { query, parts }, output))
+        let mut select = match windows.is_empty() {
+            true => BoundSelect {
+                query: from.query,
+                parts,
+            },
+            false => self.over_windows(from.query, parts, windows),
+        };
+        if !distinct_on.is_empty() {
+            select = distinct_on_of(select, distinct_on);
+        }
+        Ok((select, output))
+    }
+
+    /// The columns of DISTINCT ON, found as those of ORDER BY are, which has to begin with them.
+    fn distinct_on(
+        &self,
+        scope: &Scope,
+        items: &[Item],
+        grouped: &Grouped<'_>,
+        order_by: &[SortKey],
+        projection: &mut Vec<Expr>,
+    ) -> Result<Vec<usize>> {
+        let binder = ExpressionBinder::new(self, scope, "DISTINCT ON")
+            .with_aggregates(&grouped.calls)
+            .with_windows(&grouped.windows);
+        let mut columns = Vec::with_capacity(grouped.distinct_on.len());
+        for expr in grouped.distinct_on {
+            columns.push(self.order_column(&binder, expr, items, false, projection)?);
+        }
+        let different = |column: &usize| !columns.contains(column);
+        let mut ordered = order_by.iter().map(|key| key.column);
+        let begins_otherwise = ordered.clone().take_while(|column| !different(column)).count();
+        let rest_has_more = ordered.clone().skip(begins_otherwise).any(|column| !different(&column));
+        let is_incomplete = begins_otherwise < order_by.len()
+            && columns.iter().any(|column| !ordered.any(|own| own == *column));
+        if rest_has_more || is_incomplete {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+            return match grouped.distinct_on.first() {
+                Some(first) => located(self, first.span(), Err(error)),
+                None => Err(error),
+            };
+        }
+        Ok(columns)
     }
 
     /// ORDER BY over the projection, which grows by what is not in the select list.
@@ -296,7 +353,7 @@ impl Context<'_> {
         tail: &Tail<'_>,
         scope: &Scope,
         items: &[Item],
-        grouped: &Grouped,
+        grouped: &Grouped<'_>,
         projection: &mut Vec<Expr>,
     ) -> Result<Vec<SortKey>> {
         let Some(order_by) = tail.order_by else {
@@ -305,7 +362,9 @@ impl Context<'_> {
         let ast::OrderByKind::Expressions(exprs) = &order_by.kind else {
             return Err(Error::unsupported("ORDER BY ALL"));
         };
-        let binder = ExpressionBinder::new(self, scope, "ORDER BY").with_aggregates(&grouped.calls);
+        let binder = ExpressionBinder::new(self, scope, "ORDER BY")
+            .with_aggregates(&grouped.calls)
+            .with_windows(&grouped.windows);
         let mut keys: Vec<SortKey> = Vec::with_capacity(exprs.len());
         for entry in exprs {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
@@ -409,7 +468,7 @@ impl Context<'_> {
         Ok(limit)
     }
 
-    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
+    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped<'_>) -> Result<Option<Locked>> {
         if tail.locks.is_empty() {
             return Ok(None);
         }
@@ -417,8 +476,10 @@ impl Context<'_> {
             Some("aggregate functions")
         } else if !grouped.keys.is_empty() {
             Some("GROUP BY clause")
-        } else if grouped.distinct {
+        } else if grouped.distinct || !grouped.distinct_on.is_empty() {
             Some("DISTINCT clause")
+        } else if !grouped.windows.calls.borrow().is_empty() {
+            Some("window functions")
         } else {
             None
         };
@@ -466,7 +527,7 @@ impl Context<'_> {
             return Ok((None, Vec::new()));
         };
         let calls = RefCell::new(Vec::new());
-        let mut items = self.select_list(list, scope, &calls)?;
+        let mut items = self.select_list(list, scope, (&calls, None))?;
         if !calls.borrow().is_empty() {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
@@ -489,21 +550,20 @@ impl Context<'_> {
 type Locked = RowLock;
 
 #[derive(Default)]
-struct Grouped {
+struct Grouped<'q> {
     keys: Vec<Expr>,
     having: Option<Expr>,
     calls: RefCell<Vec<AggregateCall>>,
     distinct: bool,
+    distinct_on: &'q [ast::Expr],
+    windows: Windows<'q>,
 }
 
 fn refuse_select_parts(select: &ast::Select) -> Result<()> {
     if select.into.is_some() {
         return Err(Error::unsupported("SELECT INTO").with_hint("Use CREATE TABLE and INSERT ... SELECT."));
     }
-    if !select.named_window.is_empty() || select.qualify.is_some() {
-        return Err(Error::unsupported("a window function (OVER)"));
-    }
-    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() {
+    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() || select.qualify.is_some() {
         return Err(Error::new(
             SqlState::SYNTAX_ERROR,
             "syntax error: a clause that PostgreSQL does not have",

@@ -196,6 +196,7 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
 fn query_name(plan: &QueryPlan) -> String {
     match plan {
         QueryPlan::Select(_) => "the rows of a query".to_owned(),
+        QueryPlan::Window(_) => "the rows of a query with windows".to_owned(),
         QueryPlan::Set(set) => {
             let operation = match set.operation {
                 SetOperation::Union => "UNION",

@@ -29,7 +29,7 @@ scripts!(
 );
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
-fn run_script(script: &str, rows_left: usize) {
+pub fn run_script(script: &str, rows_left: usize) {
     let mut world = World::with_engine(crate::ENGINE);
     world.rows_left = rows_left;
     let mut differences = String::new();

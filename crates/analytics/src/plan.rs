@@ -155,6 +155,8 @@ impl Planner<'_> {
             JoinMode::Inner => (JoinType::Inner, both),
             JoinMode::Left => (JoinType::Left, both),
             JoinMode::Right => (JoinType::Right, both),
+            JoinMode::LeftSemi => (JoinType::LeftSemi, left.columns.clone()),
+            JoinMode::LeftAnti => (JoinType::LeftAnti, left.columns.clone()),
             JoinMode::RightSemi => (JoinType::RightSemi, right.columns.clone()),
             JoinMode::RightAnti => (JoinType::RightAnti, right.columns.clone()),
         };

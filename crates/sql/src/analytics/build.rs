@@ -1,7 +1,8 @@
 //! From a plan of the relay to a tree: the conditions that its ways to rows stand for come back as terms, joins are put in an order
 //! that suits whole tables, and each relation becomes a leaf that reads what is needed of it.
 
-use super::order::{Joining, Part, Source, members_of};
+use super::correlated::{Correlated, reads_outer};
+use super::order::{Joining, Mode, Part, Source, members_of};
 use super::sizes::{Sizes, selectivity, table_rows};
 use super::tree::{Leaf, Order, Tree};
 use crate::catalog::Table;
@@ -26,8 +27,8 @@ pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>) -> R
     Ok(Builder { context }.query(query)?.map(|(tree, _)| tree))
 }
 
-struct Builder<'a, 'c> {
-    context: &'a ExecutionContext<'c>,
+pub(super) struct Builder<'a, 'c> {
+    pub(super) context: &'a ExecutionContext<'c>,
 }
 
 impl Builder<'_, '_> {
@@ -39,13 +40,18 @@ impl Builder<'_, '_> {
             return Ok(None);
         }
         let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;
-        let Some((part, to_global)) = self.joined(plan)? else {
+        let Some((part, correlated)) = self.joined(plan)? else {
             return Ok(None);
         };
         let rows = part.rows;
         let places = part.places();
-        let place = |slot: usize| places.get(&to_global(slot)).copied().unwrap_or(0);
-        let bound = |expr: &Expr| expr.bind_stable(self.context.evaluation).remap_columns(&place);
+        let place = |global: usize| places.get(&global).copied().unwrap_or(0);
+        let to_global = self.slots(plan, 0);
+        let bound = |expr: &Expr| {
+            let mut own = expr.bind_stable(self.context.evaluation).remap_columns(&to_global);
+            correlated.define(&mut own);
+            own.remap_columns(&place)
+        };
         let projection: Vec<Expr>;
         let mut tree;
         if let Some(aggregate) = &plan.aggregate {
@@ -97,36 +103,96 @@ impl Builder<'_, '_> {
         Ok(Some((tree, rows.max(1.0))))
     }
 
-    /// The joined relations, and the number through all relations of each slot of the relay's tuple.
-    fn joined<'p>(&self, plan: &'p SelectPlan) -> Result<Option<(Part, impl Fn(usize) -> usize + use<'p>)>> {
-        let mut firsts = Vec::with_capacity(plan.steps.len());
-        let mut width = 0;
-        for step in &plan.steps {
-            firsts.push(width);
-            width += relation_types(&step.relation).len();
-        }
-        let firsts_of_steps = firsts.clone();
-        let to_global = move |slot: usize| {
-            let step = plan.steps.iter().rposition(|step| {
-                step.first_slot <= slot && slot < step.first_slot + step.columns.len()
-            });
+    /// The joined relations of a SELECT that stands for itself.
+    fn joined(&self, plan: &SelectPlan) -> Result<Option<(Part, Correlated)>> {
+        let joined = self.joined_where(plan, &[], false)?;
+        Ok(joined.map(|(part, _, correlated)| (part, correlated)))
+    }
+
+    /// The joined relations of a query within an expression, with the columns that its conditions on the rows around it read, and
+    /// `needed`, over its slots; and those conditions.
+    pub(super) fn correlated(&self, plan: &SelectPlan, needed: &[Expr]) -> Result<Option<(Part, Vec<Expr>)>> {
+        let joined = self.joined_where(plan, needed, true)?;
+        Ok(joined.filter(|(_, _, inner)| inner.definitions.is_empty()).map(|(part, terms, _)| (part, terms)))
+    }
+
+    /// The number, from `base` on through all relations, of each slot of the relay's tuple.
+    pub(super) fn slots<'p>(&self, plan: &'p SelectPlan, base: usize) -> impl Fn(usize) -> usize + use<'p> {
+        let firsts = first_columns(plan);
+        move |slot: usize| {
+            let step = plan
+                .steps
+                .iter()
+                .rposition(|step| step.first_slot <= slot && slot < step.first_slot + step.columns.len());
             let step = step.unwrap_or(0);
             let place = slot - plan.steps[step].first_slot;
-            firsts_of_steps[step] + plan.steps[step].columns.get(place).copied().unwrap_or(0)
-        };
+            base + firsts[step] + plan.steps[step].columns.get(place).copied().unwrap_or(0)
+        }
+    }
+
+    /// The joined relations, what is left of conditions that speak of rows around the query, and what columns are that the relay computes
+    /// for each row.
+    fn joined_where(
+        &self,
+        plan: &SelectPlan,
+        needed: &[Expr],
+        is_inner: bool,
+    ) -> Result<Option<(Part, Vec<Expr>, Correlated)>> {
+        let to_global = self.slots(plan, 0);
         let globally = |expr: &Expr| expr.bind_stable(self.context.evaluation).remap_columns(&to_global);
         let mut sources: Vec<Source> = Vec::with_capacity(plan.steps.len());
         let mut terms: Vec<Expr> = plan.filter.iter().map(globally).collect();
+        let firsts = first_columns(plan);
         for (step, first) in plan.steps.iter().zip(&firsts) {
+            if matches!(step.relation, Relation::Computed(_)) {
+                terms.extend(step.condition.iter().chain(&step.filter_after).map(globally));
+                continue;
+            }
             let own = self.source(step, *first, &globally, &mut terms);
             let Some(source) = own else { return Ok(None) };
             sources.push(source);
         }
-        let terms = flatten(terms);
+        let mut terms = flatten(terms);
+        let mut correlated = Correlated::default();
+        let mut next = firsts.last().copied().unwrap_or(0)
+            + plan.steps.last().map_or(0, |step| relation_types(&step.relation).len());
+        let mut number = sources.len();
+        for (step, first) in plan.steps.iter().zip(&firsts) {
+            let Relation::Computed(expressions) = &step.relation else { continue };
+            if step.join == JoinKind::Left {
+                return Ok(None);
+            }
+            let expressions: Vec<Expr> = expressions.iter().map(globally).collect();
+            let counters = (&mut next, &mut number);
+            if !self.computed(&expressions, *first, &mut terms, counters, &mut correlated)? {
+                return Ok(None);
+            }
+        }
+        terms.iter_mut().for_each(|term| correlated.define(term));
+        for source in &mut sources {
+            source.on.iter_mut().for_each(|term| correlated.define(term));
+        }
+        let mut above: Vec<Expr> = match is_inner {
+            true => needed.iter().map(&globally).collect(),
+            false => upper_expressions(plan).map(&globally).collect(),
+        };
+        above.iter_mut().for_each(|expr| correlated.define(expr));
+        let (around, terms): (Vec<Expr>, Vec<Expr>) = terms.into_iter().partition(reads_outer);
+        let asked = correlated.sources.iter().flat_map(|(source, _)| &source.on);
+        let strays = sources.iter().flat_map(|source| &source.on).chain(asked).chain(&above);
+        if strays.into_iter().any(reads_outer) || (!is_inner && !around.is_empty()) {
+            return Ok(None);
+        }
+        above.extend(around.iter().cloned());
+        let mut columns = Vec::new();
+        above.iter().for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
+        let asked = std::mem::take(&mut correlated.sources);
+        let (others, parts): (Vec<Source>, Vec<Part>) = asked.into_iter().unzip();
+        let own_count = sources.len();
+        sources.extend(others);
         let sizes = Sizes::of(&sources);
-        let needed = needed_columns(plan, &to_global);
-        let mut joining = Joining::new(terms, needed);
-        for number in 0..sources.len() {
+        let mut joining = Joining::new(terms, columns);
+        for number in 0..own_count {
             // WHERE's terms on a relation of a left join come behind the join.
             let local = match sources[number].join {
                 JoinKind::Inner => joining.take_local(&sources, number),
@@ -137,7 +203,11 @@ impl Builder<'_, '_> {
             };
             joining.add(part, &sources[number], number);
         }
-        Ok(joining.finish(&sources, &sizes).map(|part| (part, to_global)))
+        for (place, part) in parts.into_iter().enumerate() {
+            joining.add(part, &sources[own_count + place], own_count + place);
+        }
+        let joined = joining.finish(&sources, &sizes);
+        Ok(joined.map(|part| (part, around, correlated)))
     }
 
     /// A step as a relation; its conditions go to `terms`, or stay with it if it is a left join.
@@ -151,7 +221,7 @@ impl Builder<'_, '_> {
         let mut own = Vec::new();
         let mut access = None;
         let mut depends = false;
-        expressions(&step.access, &mut |expr| depends |= !expr.is_constant());
+        expressions(&step.access, &mut |expr| depends |= !expr.is_constant() || reads_outer(expr));
         if depends {
             own.extend(access_terms(step, first, globally)?);
         } else {
@@ -175,6 +245,10 @@ impl Builder<'_, '_> {
             first,
             types,
             join: step.join,
+            mode: match step.join {
+                JoinKind::Inner => Mode::Inner,
+                JoinKind::Left => Mode::Left,
+            },
             on,
             access,
             base_rows: self.relation_rows(&step.relation),
@@ -270,6 +344,7 @@ impl Builder<'_, '_> {
             first: 0,
             types: types.clone(),
             join: JoinKind::Inner,
+            mode: Mode::Inner,
             on: Vec::new(),
             access: None,
             base_rows: 1000.0,
@@ -318,7 +393,7 @@ fn order_of(key: &SortKey) -> Order {
     }
 }
 
-fn bound_call(call: &AggregateCall, bound: &dyn Fn(&Expr) -> Expr) -> AggregateCall {
+pub(super) fn bound_call(call: &AggregateCall, bound: &dyn Fn(&Expr) -> Expr) -> AggregateCall {
     AggregateCall {
         aggregate: call.aggregate.clone(),
         arguments: call.arguments.iter().map(bound).collect(),
@@ -412,21 +487,32 @@ fn key_columns(table: &Table, index: Option<usize>) -> Option<&[usize]> {
     }
 }
 
-/// The columns, numbered through all relations, that stand above the joins.
-fn needed_columns(plan: &SelectPlan, to_global: &dyn Fn(usize) -> usize) -> Vec<usize> {
-    let mut needed = Vec::new();
-    let mut need = |expr: &Expr| expr.for_each_column(&mut |slot| needed.push(to_global(slot)));
-    match &plan.aggregate {
-        None => plan.projection.iter().for_each(&mut need),
-        Some(aggregate) => {
-            aggregate.keys.iter().for_each(&mut need);
-            for call in &aggregate.calls {
-                let ordered = call.order_by.iter().map(|(expr, ..)| expr);
-                call.arguments.iter().chain(&call.filter).chain(ordered).for_each(&mut need);
-            }
-        }
-    }
-    needed
+/// The number of each step's first column through all relations.
+fn first_columns(plan: &SelectPlan) -> Vec<usize> {
+    let mut width = 0;
+    let first = |step: &Step| {
+        let own = width;
+        width += relation_types(&step.relation).len();
+        own
+    };
+    plan.steps.iter().map(first).collect()
+}
+
+/// What stands above the joins, over their slots.
+fn upper_expressions(plan: &SelectPlan) -> impl Iterator<Item = &Expr> {
+    let projected = match &plan.aggregate {
+        None => plan.projection.as_slice(),
+        Some(_) => &[],
+    };
+    let aggregate = plan.aggregate.iter();
+    let grouped = aggregate.flat_map(|aggregate| {
+        let calls = aggregate.calls.iter().flat_map(|call| {
+            let ordered = call.order_by.iter().map(|(expr, ..)| expr);
+            call.arguments.iter().chain(&call.filter).chain(ordered)
+        });
+        aggregate.keys.iter().chain(calls)
+    });
+    projected.iter().chain(grouped)
 }
 
 /// The types of a relation's columns.

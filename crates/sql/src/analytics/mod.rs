@@ -6,6 +6,7 @@
 //! kept by text and tables grow.
 
 mod build;
+mod correlated;
 mod decide;
 mod leaf;
 mod order;

@@ -19,12 +19,27 @@ pub(super) struct Source {
     pub(super) first: usize,
     pub(super) types: Vec<ColumnType>,
     pub(super) join: JoinKind,
+    /// Which rows its join gives.
+    pub(super) mode: Mode,
     /// A left join's condition.
     pub(super) on: Vec<Expr>,
     /// How its rows are reached, if that depends on no other relation.
     pub(super) access: Option<Access>,
     /// About how many rows it has.
     pub(super) base_rows: f64,
+}
+
+/// Which rows the join with a relation gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Pairs.
+    Inner,
+    /// Also rows of the others without a partner.
+    Left,
+    /// Rows of the others that have a partner.
+    Semi,
+    /// Rows of the others that have none.
+    Anti,
 }
 
 /// Relations that are joined already.
@@ -47,6 +62,12 @@ impl Part {
             rows,
             waits: None,
         }
+    }
+
+    /// Gives the columns numbers from `base` on, and the part one as the relation `number`.
+    pub(super) fn shift(&mut self, base: usize, number: usize) {
+        self.ids.iter_mut().for_each(|id| *id += base);
+        self.members = 1 << number;
     }
 
     /// Where each column stands.
@@ -165,7 +186,10 @@ impl Joining {
             return (others & !a.members == 0).then_some(Candidate {
                 left,
                 right,
-                rows: a.rows,
+                rows: match sources[number].mode {
+                    Mode::Semi | Mode::Anti => a.rows * 0.5,
+                    Mode::Inner | Mode::Left => a.rows,
+                },
                 is_linked: others != 0,
             });
         }
@@ -198,16 +222,16 @@ impl Joining {
         };
         let members = a.members | b.members;
         let is_within = |term: &Expr| members_of(term, &sizes.firsts) & !members == 0;
-        let (conditions, is_outer) = match b.waits {
-            Some(number) => (sources[number].on.clone(), true),
+        let (conditions, mode) = match b.waits {
+            Some(number) => (sources[number].on.clone(), sources[number].mode),
             None => {
                 let (own, rest) = std::mem::take(&mut self.terms).into_iter().partition(is_within);
                 self.terms = rest;
-                (own, false)
+                (own, Mode::Inner)
             }
         };
-        let mut joined = joined(a, b, conditions, is_outer, candidate.rows, sizes);
-        if is_outer {
+        let mut joined = joined(a, b, conditions, mode, candidate.rows, sizes);
+        if mode != Mode::Inner {
             joined = self.with_terms(joined, sizes);
         }
         let joined = self.pruned(joined, sources);
@@ -254,12 +278,16 @@ fn equality(term: &Expr, a: &Part, b: &Part, sizes: &Sizes) -> Option<(Expr, Exp
 }
 
 /// The smaller part is the one that is kept, so it becomes the left input.
-fn joined(a: Part, b: Part, conditions: Vec<Expr>, is_outer: bool, rows: f64, sizes: &Sizes) -> Part {
-    let (left, right, kind) = match (is_outer, a.rows <= b.rows) {
-        (false, true) => (a, b, JoinMode::Inner),
-        (false, false) => (b, a, JoinMode::Inner),
-        (true, true) => (a, b, JoinMode::Left),
-        (true, false) => (b, a, JoinMode::Right),
+fn joined(a: Part, b: Part, conditions: Vec<Expr>, mode: Mode, rows: f64, sizes: &Sizes) -> Part {
+    let (left, right, kind) = match (mode, a.rows <= b.rows) {
+        (Mode::Inner, true) => (a, b, JoinMode::Inner),
+        (Mode::Inner, false) => (b, a, JoinMode::Inner),
+        (Mode::Left, true) => (a, b, JoinMode::Left),
+        (Mode::Left, false) => (b, a, JoinMode::Right),
+        (Mode::Semi, true) => (a, b, JoinMode::LeftSemi),
+        (Mode::Semi, false) => (b, a, JoinMode::RightSemi),
+        (Mode::Anti, true) => (a, b, JoinMode::LeftAnti),
+        (Mode::Anti, false) => (b, a, JoinMode::RightAnti),
     };
     let ids: Vec<usize> = left.ids.iter().chain(&right.ids).copied().collect();
     let (mut equal, mut terms) = (Vec::new(), Vec::new());
@@ -276,6 +304,12 @@ fn joined(a: Part, b: Part, conditions: Vec<Expr>, is_outer: bool, rows: f64, si
         }
     }
     let members = left.members | right.members;
+    // A join that only chooses rows gives the columns of one side.
+    let ids = match kind {
+        JoinMode::LeftSemi | JoinMode::LeftAnti => left.ids.clone(),
+        JoinMode::RightSemi | JoinMode::RightAnti => right.ids.clone(),
+        JoinMode::Inner | JoinMode::Left | JoinMode::Right => ids,
+    };
     let join = Join {
         kind,
         output: (0..ids.len()).collect(),

@@ -123,6 +123,10 @@ pub enum JoinMode {
     Left,
     /// Also right rows without a partner.
     Right,
+    /// Left rows that have a partner, each once; `output` counts only their columns.
+    LeftSemi,
+    /// Left rows that have none; `output` counts only their columns.
+    LeftAnti,
     /// Right rows that have a partner, each once; `output` counts only their columns.
     RightSemi,
     /// Right rows that have none; `output` counts only their columns.

@@ -96,7 +96,29 @@ impl Compiler<'_> {
             Expr::Compare(comparison, left, right) => self.comparison(*comparison, left, right)?,
             Expr::Call { function, arguments } => self.call(*function, arguments)?,
             Expr::Cast { operand, from, to, .. } if to.modifier < 0 => self.cast(operand, *from, to.data_type)?,
-            Expr::InList(operand, list) => self.among(operand, list)?,
+            Expr::InList(operand, list) => {
+                let values: Option<Vec<&Value>> = list.iter().map(Expr::as_literal).collect();
+                self.among(operand, values)?
+            }
+            Expr::CompareElements {
+                operand,
+                comparison,
+                array,
+                all,
+            } => {
+                let values = match array.as_literal() {
+                    Some(Value::Array(array)) => Some(array.items.iter().collect()),
+                    _ => None,
+                };
+                match (comparison, all) {
+                    (Comparison::Equal, false) => self.among(operand, values)?,
+                    (Comparison::NotEqual, true) => {
+                        let among = self.among(operand, values)?;
+                        among.map(|among| boolean(Work::Not(Box::new(among))))
+                    }
+                    _ => None,
+                }
+            }
             Expr::Case { branches, otherwise } => self.case(branches, otherwise)?,
             _ => None,
         })
@@ -229,9 +251,9 @@ impl Compiler<'_> {
         })
     }
 
-    fn among(&self, operand: &Expr, list: &[Expr]) -> Result<Option<Node>> {
+    /// Whether a value is among constants.
+    fn among(&self, operand: &Expr, values: Option<Vec<&Value>>) -> Result<Option<Node>> {
         let operand = self.node(operand)?;
-        let values: Option<Vec<&Value>> = list.iter().map(Expr::as_literal).collect();
         let Some(values) = values.filter(|values| !values.is_empty()) else {
             return Ok(None);
         };

@@ -35,6 +35,8 @@ pub(crate) struct ExpressionBinder<'a> {
     /// The name of the clause if it may ask no query.
     pub(super) without_subqueries: Option<&'static str>,
     pub(super) inside_aggregate: Cell<bool>,
+    /// Where calls of GROUPING are collected; without it they are refused.
+    pub(super) groupings: Option<&'a RefCell<Vec<Vec<Expr>>>>,
     /// Where calls with OVER are collected; without it they are refused.
     pub(super) windows: Option<&'a Windows<'a>>,
     /// Why no such call may stand here, within another one.
@@ -54,6 +56,7 @@ impl<'a> ExpressionBinder<'a> {
             clause,
             without_subqueries: super::subquery::refused_in(clause),
             inside_aggregate: Cell::new(false),
+            groupings: None,
             windows: None,
             inside_window: Cell::new(None),
             conditional: Cell::new(0),
@@ -64,6 +67,12 @@ impl<'a> ExpressionBinder<'a> {
     /// A binder that collects aggregate calls: the call's result is column [`AGGREGATE_BASE`] and its place.
     pub fn with_aggregates(mut self, calls: &'a RefCell<Vec<AggregateCall>>) -> ExpressionBinder<'a> {
         self.aggregates = Some(calls);
+        self
+    }
+
+    /// A binder that collects calls of GROUPING.
+    pub(super) fn with_groupings(mut self, groupings: &'a RefCell<Vec<Vec<Expr>>>) -> ExpressionBinder<'a> {
+        self.groupings = Some(groupings);
         self
     }
 
@@ -346,6 +355,7 @@ impl<'a> ExpressionBinder<'a> {
             clause: self.clause,
             without_subqueries: self.without_subqueries,
             inside_aggregate: self.inside_aggregate.clone(),
+            groupings: self.groupings,
             windows: self.windows,
             inside_window: self.inside_window.clone(),
             conditional: self.conditional.clone(),

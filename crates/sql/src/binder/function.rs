@@ -84,6 +84,7 @@ impl ExpressionBinder<'_> {
             ));
         }
         match name {
+            "grouping" => self.grouping_call(&arguments),
             "coalesce" => {
                 let first = arguments.split_first().map(|(first, _)| self.bind(first)).transpose()?;
                 self.conditional.set(self.conditional.get() + 1);

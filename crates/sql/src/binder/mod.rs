@@ -14,6 +14,7 @@ mod parameters;
 mod schema;
 mod scope;
 mod select;
+mod sets;
 mod subquery;
 mod tail;
 mod typed;

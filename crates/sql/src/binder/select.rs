@@ -1,8 +1,9 @@
 //! SELECT and VALUES.
 
-use super::aggregate::{Grouping, check_key};
+use super::aggregate::Grouping;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
+use super::sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::scope::{Hidden, Scope, missing_relation};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
@@ -12,7 +13,7 @@ use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SortKey};
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
-use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::{CastContext, Expr};
 use sqlparser::ast::{self, Spanned};
 use std::cell::RefCell;
@@ -133,7 +134,10 @@ impl Context<'_> {
         }
         let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
         let having = match &select.having {
-            Some(having) => Some(binder("HAVING").with_aggregates(&calls).condition(having)?),
+            Some(having) => {
+                let binder = binder("HAVING").with_aggregates(&calls);
+                Some(binder.with_groupings(&windows.groupings).condition(having)?)
+            }
             None => None,
         };
         from.query.terms.extend(filter);
@@ -161,7 +165,7 @@ impl Context<'_> {
     ) -> Result<Vec<Item>> {
         let mut binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
         if let Some(windows) = windows {
-            binder = binder.with_windows(windows);
+            binder = binder.with_windows(windows).with_groupings(&windows.groupings);
         }
         let mut items = Vec::with_capacity(list.len());
         for entry in list {
@@ -220,16 +224,16 @@ impl Context<'_> {
         scope: &Scope,
         items: &[Item],
         calls: &RefCell<Vec<AggregateCall>>,
-    ) -> Result<Vec<Expr>> {
+    ) -> Result<GroupKeys> {
         let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
             return Err(Error::unsupported("GROUP BY ALL"));
         };
         if !modifiers.is_empty() {
-            return Err(Error::unsupported("a grouping set"));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WITH\""));
         }
         let binder = ExpressionBinder::new(self, scope, "GROUP BY").with_aggregates(calls);
-        let mut keys = Vec::with_capacity(exprs.len());
-        for expr in exprs {
+        let mut keys: Vec<Expr> = Vec::with_capacity(exprs.len());
+        let mut place = |expr: &ast::Expr| -> Result<usize> {
             let key = match position_of(expr) {
                 Some(position) => {
                     let item = usize::try_from(position)
@@ -242,10 +246,21 @@ impl Context<'_> {
                 }
                 None => self.group_key(&binder, expr, items)?,
             };
-            check_key(self, expr.span(), &key)?;
-            keys.push(key);
-        }
-        Ok(keys)
+            let key = self.checked_key(expr, key)?;
+            let known = keys.iter().position(|known| *known == key);
+            Ok(known.unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            }))
+        };
+        let sets = match has_sets(exprs) {
+            true => Some(sets_of(exprs, &mut place)?),
+            false => {
+                exprs.iter().try_for_each(|expr| place(expr).map(drop))?;
+                None
+            }
+        };
+        Ok(GroupKeys { keys, sets })
     }
 
     /// A column of FROM first, a name of the select list second.
@@ -275,9 +290,24 @@ impl Context<'_> {
         let calls = grouped.calls.into_inner();
         let mut windows = grouped.windows.calls.into_inner();
         let mut having = grouped.having;
-        let aggregated = !grouped.keys.is_empty() || !calls.is_empty() || having.is_some();
-        let aggregate = if aggregated {
-            let mut grouping = Grouping::new(self, &from.scope, grouped.keys);
+        let groupings = grouped.windows.groupings.into_inner();
+        let is_grouped = !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some();
+        let aggregated = is_grouped || !calls.is_empty() || having.is_some();
+        let has_sets = grouped.keys.sets.is_some();
+        if has_sets && !windows.is_empty() {
+            return Err(Error::unsupported("a window function over grouping sets"));
+        }
+        let all_keys: Vec<usize> = (0..grouped.keys.keys.len()).collect();
+        if !has_sets {
+            projection
+                .iter_mut()
+                .chain(&mut having)
+                .try_for_each(|expr| self.set_groupings(expr, &groupings, &grouped.keys.keys, &all_keys))?;
+        }
+        let aggregate = if has_sets {
+            None
+        } else if aggregated {
+            let mut grouping = Grouping::new(self, &from.scope, grouped.keys.keys.clone());
             let of_windows = windows.iter().flat_map(WindowBound::expressions);
             grouping.add_determined(projection.iter().chain(&having).chain(of_windows));
             let of_windows = windows.iter_mut().flat_map(WindowBound::expressions_mut);
@@ -286,7 +316,7 @@ impl Context<'_> {
                 .chain(&mut having)
                 .chain(of_windows)
                 .try_for_each(|expr| grouping.rewrite(expr))?;
-            Some(grouping.into_plan(calls, having))
+            Some(grouping.into_plan(calls.clone(), having.take()))
         } else {
             None
         };
@@ -302,6 +332,17 @@ impl Context<'_> {
             lock,
         };
         let mut select = match windows.is_empty() {
+            true if has_sets => {
+                let own = SetParts {
+                    scope: &from.scope,
+                    query: from.query,
+                    calls,
+                    having,
+                    groupings,
+                    types: items.iter().map(type_of_item).collect(),
+                };
+                self.over_sets(&own, &grouped.keys, parts)?
+            }
             true => BoundSelect {
                 query: from.query,
                 parts,
@@ -325,6 +366,7 @@ impl Context<'_> {
     ) -> Result<Vec<usize>> {
         let binder = ExpressionBinder::new(self, scope, "DISTINCT ON")
             .with_aggregates(&grouped.calls)
+            .with_groupings(&grouped.windows.groupings)
             .with_windows(&grouped.windows);
         let mut columns = Vec::with_capacity(grouped.distinct_on.len());
         for expr in grouped.distinct_on {
@@ -364,6 +406,7 @@ impl Context<'_> {
         };
         let binder = ExpressionBinder::new(self, scope, "ORDER BY")
             .with_aggregates(&grouped.calls)
+            .with_groupings(&grouped.windows.groupings)
             .with_windows(&grouped.windows);
         let mut keys: Vec<SortKey> = Vec::with_capacity(exprs.len());
         for entry in exprs {
@@ -474,7 +517,7 @@ impl Context<'_> {
         }
         let what = if !grouped.calls.borrow().is_empty() {
             Some("aggregate functions")
-        } else if !grouped.keys.is_empty() {
+        } else if !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some() {
             Some("GROUP BY clause")
         } else if grouped.distinct || !grouped.distinct_on.is_empty() {
             Some("DISTINCT clause")
@@ -551,7 +594,7 @@ type Locked = RowLock;
 
 #[derive(Default)]
 struct Grouped<'q> {
-    keys: Vec<Expr>,
+    keys: GroupKeys,
     having: Option<Expr>,
     calls: RefCell<Vec<AggregateCall>>,
     distinct: bool,
@@ -570,6 +613,13 @@ fn refuse_select_parts(select: &ast::Select) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+fn type_of_item(item: &Item) -> ColumnType {
+    ColumnType {
+        data_type: item.typed.data_type,
+        modifier: item.typed.modifier,
+    }
 }
 
 fn output_column(item: &Item) -> OutputColumn {

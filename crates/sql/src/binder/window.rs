@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub(super) struct Windows<'q> {
     pub(super) named: &'q [ast::NamedWindowDefinition],
     pub(super) calls: RefCell<Vec<WindowBound>>,
+    /// Calls of GROUPING, which stand in the same places.
+    pub(super) groupings: RefCell<Vec<Vec<Expr>>>,
 }
 
 /// A call over expressions of the SELECT's own tuples.

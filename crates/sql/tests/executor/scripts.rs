@@ -24,7 +24,7 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, delete, floats, index, insert, join, lists, merged, nested, select, subqueries, changes,
+    aggregate, alter, array, delete, floats, grouping, index, insert, join, lists, merged, nested, select, subqueries, changes,
     update
 );
 

@@ -458,14 +458,11 @@ fn aggregate_expr(
     Ok(Arc::new(built))
 }
 
-/// A node as DataFusion's expression; columns are its own.
+/// A node as DataFusion's expression. Columns too are nodes of ours, which know their place and need no name: behind a join several
+/// columns may bear the same one.
 fn physical(node: Node, expr: &Expr) -> (Arc<dyn PhysicalExpr>, Column) {
     let column = node.column;
-    let name = |place: usize| format!("c{place}");
-    if let Work::Column(place) = node.work {
-        return (Arc::new(PlainColumn::new(&name(place), place)), column);
-    }
-    let words = show_expr(expr, &name);
+    let words = show_expr(expr, &|place: usize| format!("c{place}"));
     (Compiled::expr(node, words), column)
 }
 

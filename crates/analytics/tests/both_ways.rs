@@ -7,9 +7,29 @@ mod scripts;
 mod world;
 
 use rubato_analytics::DataFusion;
-use rubato_sql::analytics::Engine;
+use rubato_base::Result;
+use rubato_sql::analytics::{Engine, Run, Setting, Tree};
 
-const ENGINE: Option<&'static dyn Engine> = Some(&DataFusion);
+const ENGINE: Option<&'static dyn Engine> = Some(&Insisting);
+
+/// The engine; a tree that it refuses fails the test, where else the relay would answer and nobody would know.
+#[derive(Debug)]
+struct Insisting;
+
+impl Engine for Insisting {
+    fn start(&self, tree: Tree, setting: Setting) -> Result<Box<dyn Run>> {
+        let shown = format!("{tree:#?}");
+        let started = DataFusion.start(tree, setting);
+        if let Err(error) = &started {
+            panic!("{error:?} for {shown}");
+        }
+        started
+    }
+
+    fn explain(&self, tree: Tree, setting: Setting) -> Result<Vec<String>> {
+        DataFusion.explain(tree, setting)
+    }
+}
 
 /// What only the engine runs.
 #[test]

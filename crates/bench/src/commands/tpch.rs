@@ -183,7 +183,9 @@ fn copy(
     let mut rows = rows.into_iter();
     let mut chunk = |bytes: &mut Vec<u8>| {
         while bytes.len() < CHUNK_BYTES {
-            let Some(row) = rows.next() else { return false };
+            let Some(row) = rows.next() else {
+                return !bytes.is_empty();
+            };
             let line = row.to_string();
             bytes.extend_from_slice(line.trim_end_matches('|').as_bytes());
             bytes.push(b'\n');

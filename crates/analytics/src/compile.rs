@@ -1,5 +1,6 @@
 //! From an expression to a tree of nodes.
 
+use crate::evaluate::widen;
 use crate::kinds::{Builder, Column, Kind};
 use crate::node::{Arithmetic, Members, Node, Surroundings, Values, Work};
 use arrow::array::{ArrayRef, StringViewArray};
@@ -324,6 +325,15 @@ fn is_null_constant(node: &Node) -> bool {
 fn widened(node: Node, column: Column) -> Node {
     if node.column.kind == column.kind {
         return Node { column, ..node };
+    }
+    // A constant is widened once; if that is an error, where it is asked for.
+    if let Work::Constant(array) = &node.work
+        && let Ok(array) = widen(array, node.column, column)
+    {
+        return Node {
+            work: Work::Constant(array),
+            column,
+        };
     }
     Node {
         work: Work::Widen(Box::new(node)),

@@ -131,8 +131,12 @@ fn connect(terms: &[Node], decisive: bool, batch: &RecordBatch) -> Result<Boolea
         so_far = Some(match so_far {
             None => term.truth(batch)?,
             Some(so_far) => {
-                let open: BooleanArray = so_far.iter().map(|truth| Some(truth != Some(decisive))).collect();
-                let own = term.array_where(batch, &open)?;
+                let own = if term.can_fail() {
+                    let open: BooleanArray = so_far.iter().map(|truth| Some(truth != Some(decisive))).collect();
+                    term.array_where(batch, &open)?
+                } else {
+                    term.array(batch)?
+                };
                 match decisive {
                     false => boolean::and_kleene(&so_far, own.as_boolean())?,
                     true => boolean::or_kleene(&so_far, own.as_boolean())?,
@@ -240,7 +244,8 @@ fn decimal_arithmetic(operation: Arithmetic, left: Operand, right: Operand, rows
     })
 }
 
-fn widen(array: &ArrayRef, from: Column, to: Column) -> Result<ArrayRef> {
+/// Numbers in a wider form.
+pub(crate) fn widen(array: &ArrayRef, from: Column, to: Column) -> Result<ArrayRef> {
     let Kind::Decimal(scale) = to.kind else {
         return widen_number(array, from, to);
     };

@@ -11,9 +11,9 @@ use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
-use crate::planner::{expressions, flatten, plan_target};
+use crate::planner::{all_of, expressions, flatten, plan_target};
 use crate::window::{FrameBound, WindowPlan};
-use rubato_base::{ColumnSet, ColumnType, DataType, Result};
+use rubato_base::{ColumnSet, ColumnType, DataType, Result, Value};
 use rubato_formula::{Comparison, Expr, build_comparison};
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ impl Builder<'_, '_> {
             let Some(source) = own else { return Ok(None) };
             sources.push(source);
         }
-        let mut terms = flatten(terms);
+        let mut terms = factored(flatten(terms));
         let mut correlated = Correlated::default();
         let mut next = firsts.last().copied().unwrap_or(0)
             + plan.steps.last().map_or(0, |step| relation_types(&step.relation).len());
@@ -372,6 +372,29 @@ impl Builder<'_, '_> {
         }
         Ok(Some((tree, left_rows + right_rows)))
     }
+}
+
+/// Terms that all branches of an OR have in common stand before it: so tables that are joined within each branch are joined by them.
+fn factored(terms: Vec<Expr>) -> Vec<Expr> {
+    let mut all = Vec::with_capacity(terms.len());
+    for term in terms {
+        let Expr::Or(branches) = term else {
+            all.push(term);
+            continue;
+        };
+        let branches: Vec<Vec<Expr>> = branches.into_iter().map(|branch| flatten(vec![branch])).collect();
+        let is_common = |term: &&Expr| branches.iter().skip(1).all(|branch| branch.contains(term));
+        let common: Vec<Expr> = branches.first().into_iter().flatten().filter(is_common).cloned().collect();
+        let rest = branches.into_iter().map(|mut branch| {
+            branch.retain(|term| !common.contains(term));
+            // A branch of which nothing is left is true.
+            all_of(branch).unwrap_or(Expr::Literal(Value::Bool(true)))
+        });
+        let rest = Expr::Or(rest.collect());
+        all.extend(common);
+        all.push(rest);
+    }
+    all
 }
 
 /// The rows of `tree` of which all terms are true.

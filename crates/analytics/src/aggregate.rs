@@ -109,7 +109,13 @@ fn result_column(wanted: &Wanted, inputs: &[Column], decimals: bool) -> Column {
             Kind::Int64 if resolved.result_type == DataType::Numeric => Column::decimal(0),
             _ => plain,
         },
-        (AggregateKind::Sum, Some(Column { kind: Kind::Decimal(scale), .. })) => Column::decimal(scale),
+        (
+            AggregateKind::Sum,
+            Some(Column {
+                kind: Kind::Decimal(scale),
+                ..
+            }),
+        ) => Column::decimal(scale),
         _ => plain,
     }
 }
@@ -253,13 +259,20 @@ fn each_number(
         ArrowType::Int16 => each!(array.as_any().downcast_ref::<Int16Array>().ok_or_else(wrong_form)?),
         ArrowType::Int32 => each!(array.as_any().downcast_ref::<Int32Array>().ok_or_else(wrong_form)?),
         ArrowType::Int64 => each!(array.as_any().downcast_ref::<Int64Array>().ok_or_else(wrong_form)?),
-        _ => each!(array.as_any().downcast_ref::<Decimal128Array>().ok_or_else(wrong_form)?),
+        _ => each!(
+            array
+                .as_any()
+                .downcast_ref::<Decimal128Array>()
+                .ok_or_else(wrong_form)?
+        ),
     }
     Ok(())
 }
 
 fn wrong_form() -> DataFusionError {
-    carried(rubato_base::Error::internal("an aggregate was given an array of another form"))
+    carried(rubato_base::Error::internal(
+        "an aggregate was given an array of another form",
+    ))
 }
 
 /// Whether FILTER lets a row through.
@@ -293,14 +306,20 @@ impl GroupsAccumulator for Quick {
             (None, _) => return Err(wrong_form()),
         };
         let state = &mut self.state;
-        each_number(array, group_indices, opt_filter, &mut |group, value| state.add(group, value))
+        each_number(array, group_indices, opt_filter, &mut |group, value| {
+            state.add(group, value)
+        })
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let result = self.result;
         match &mut self.state {
             State::Count(counts) => Ok(Arc::new(Int64Array::from(emit_to.take_needed(counts)))),
-            State::Sum { sums, counts, is_average } => {
+            State::Sum {
+                sums,
+                counts,
+                is_average,
+            } => {
                 let sums = emit_to.take_needed(sums);
                 let counts = emit_to.take_needed(counts);
                 sum_results((&sums, &counts), *is_average, self.input, result)
@@ -352,7 +371,9 @@ impl GroupsAccumulator for Quick {
     fn size(&self) -> usize {
         match &self.state {
             State::Count(counts) => counts.capacity() * size_of::<i64>(),
-            State::Sum { sums, counts, .. } => sums.capacity() * size_of::<i128>() + counts.capacity() * size_of::<i64>(),
+            State::Sum { sums, counts, .. } => {
+                sums.capacity() * size_of::<i128>() + counts.capacity() * size_of::<i64>()
+            }
             State::Extreme { best, .. } => best.capacity() * size_of::<Option<i128>>(),
         }
     }
@@ -402,9 +423,7 @@ fn sum_results(
                 let number = match (*count, is_average) {
                     (0, _) => Value::Null,
                     (_, false) => Value::Numeric(number),
-                    (count, true) => {
-                        Value::Numeric(number.checked_div(&Numeric::from_i64(count)).map_err(carried)?)
-                    }
+                    (count, true) => Value::Numeric(number.checked_div(&Numeric::from_i64(count)).map_err(carried)?),
                 };
                 builder.push(&number)?;
             }
@@ -431,7 +450,9 @@ impl Accumulator for OneGroup {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let groups = self.0.get_mut();
         // There may have been no batch at all.
-        groups.update_batch(&[], &[], None, 1).or_else(|_| Ok::<(), DataFusionError>(()))?;
+        groups
+            .update_batch(&[], &[], None, 1)
+            .or_else(|_| Ok::<(), DataFusionError>(()))?;
         ScalarValue::try_from_array(&groups.evaluate(EmitTo::All)?, 0)
     }
 
@@ -441,7 +462,10 @@ impl Accumulator for OneGroup {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let arrays = self.0.get_mut().state(EmitTo::All)?;
-        arrays.iter().map(|array| ScalarValue::try_from_array(array, 0)).collect()
+        arrays
+            .iter()
+            .map(|array| ScalarValue::try_from_array(array, 0))
+            .collect()
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {

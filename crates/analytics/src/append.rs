@@ -65,7 +65,10 @@ impl ExecutionPlan for AppendExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let streams = self.inputs.iter().map(|input| input.execute(partition, Arc::clone(&context)));
+        let streams = self
+            .inputs
+            .iter()
+            .map(|input| input.execute(partition, Arc::clone(&context)));
         Ok(Box::pin(AppendStream {
             schema: self.schema(),
             streams: streams.collect::<Result<_>>()?,

@@ -57,7 +57,11 @@ impl Compiler<'_> {
     }
 
     fn data_type(&self, expr: &Expr) -> DataType {
-        let of_column = |index: usize| self.columns.get(index).map_or(DataType::Unknown, |column| column.data_type);
+        let of_column = |index: usize| {
+            self.columns
+                .get(index)
+                .map_or(DataType::Unknown, |column| column.data_type)
+        };
         expr.data_type(&of_column, &|_| DataType::Unknown)
     }
 
@@ -183,7 +187,9 @@ impl Compiler<'_> {
             _ => return Ok(None),
         };
         let (left, right) = match (operation, column.kind) {
-            (Arithmetic::Add | Arithmetic::Subtract, Kind::Decimal(_)) => (widened(left, column), widened(right, column)),
+            (Arithmetic::Add | Arithmetic::Subtract, Kind::Decimal(_)) => {
+                (widened(left, column), widened(right, column))
+            }
             _ => (left, right),
         };
         Ok(Some(Node {
@@ -287,7 +293,9 @@ impl Compiler<'_> {
         };
         let results = results.into_iter().map(|node| in_form(node, column));
         let mut results = results.collect::<Result<Vec<_>>>()?;
-        let Some(otherwise) = results.pop() else { return Ok(None) };
+        let Some(otherwise) = results.pop() else {
+            return Ok(None);
+        };
         Ok(Some(Node {
             work: Work::Case {
                 branches: conditions.into_iter().zip(results).collect(),
@@ -309,7 +317,10 @@ fn boolean(work: Work) -> Node {
 pub(crate) fn constant(value: &Value, column: Column) -> Result<Node> {
     let mut builder = Builder::new(column.kind, 1);
     if builder.push(value).is_err() {
-        return Err(Error::internal(format!("a constant of {} as {column:?}", value.data_type())));
+        return Err(Error::internal(format!(
+            "a constant of {} as {column:?}",
+            value.data_type()
+        )));
     }
     let array: ArrayRef = builder.finish();
     Ok(Node {

@@ -331,7 +331,10 @@ fn parts_of_dates(field: Field, array: &ArrayRef, column: Column) -> Result<Arra
     let whole = |days: i32| -> Result<i64> {
         let part = extract_from_date(field, days).map_err(carried)?;
         let parts = part.and_then(|number| number.to_parts());
-        parts.filter(|(_, scale)| *scale == 0).map(|(number, _)| number).ok_or_else(inexact)
+        parts
+            .filter(|(_, scale)| *scale == 0)
+            .map(|(number, _)| number)
+            .ok_or_else(inexact)
     };
     let numbers: Int64Array = dates.try_unary::<_, Int64Type, DataFusionError>(whole)?;
     match column.kind {

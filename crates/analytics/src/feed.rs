@@ -24,9 +24,10 @@ use std::task::{Context, Poll, Waker};
 
 /// The schema of columns, which are known by their places.
 pub(crate) fn schema_of(columns: &[Column]) -> SchemaRef {
-    let fields = columns.iter().enumerate().map(|(place, column)| {
-        Field::new(format!("c{place}"), column.kind.arrow_type(), true)
-    });
+    let fields = columns
+        .iter()
+        .enumerate()
+        .map(|(place, column)| Field::new(format!("c{place}"), column.kind.arrow_type(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
@@ -71,7 +72,11 @@ struct Rows {
 impl LeafSink for Rows {
     fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> rubato_base::Result<()> {
         for (builder, column) in self.builders.iter_mut().zip(columns) {
-            taken(builder.push_encoded(row.encoded(*column)), builder, &mut self.is_inexact)?;
+            taken(
+                builder.push_encoded(row.encoded(*column)),
+                builder,
+                &mut self.is_inexact,
+            )?;
         }
         self.count += 1;
         Ok(())
@@ -107,7 +112,11 @@ impl Rows {
         let arrays: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.count));
         self.count = 0;
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            arrays,
+            &options,
+        )?)
     }
 }
 
@@ -164,7 +173,12 @@ pub(crate) struct FeedExec {
 }
 
 /// Both ends of a leaf with these columns.
-pub(crate) fn leaf(run: LeafRun, name: String, columns: &[Column], batch_rows: usize) -> (Feed, Arc<dyn ExecutionPlan>) {
+pub(crate) fn leaf(
+    run: LeafRun,
+    name: String,
+    columns: &[Column],
+    batch_rows: usize,
+) -> (Feed, Arc<dyn ExecutionPlan>) {
     let schema = schema_of(columns);
     let channel = Arc::new(Mutex::new(Channel::default()));
     let builders = columns.iter().map(|column| Builder::new(column.kind, batch_rows));

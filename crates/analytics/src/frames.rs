@@ -85,7 +85,9 @@ impl Call {
                     Some(distance) => distance.as_i64().unwrap_or(1),
                 };
                 let forward = if call.function == F::Lead { distance } else { -distance };
-                let other = (row as i64).checked_add(forward).and_then(|row| usize::try_from(row).ok());
+                let other = (row as i64)
+                    .checked_add(forward)
+                    .and_then(|row| usize::try_from(row).ok());
                 match other.filter(|other| partition.rows.contains(other)) {
                     Some(other) => first_value(partition, other),
                     None if call.arguments.len() > 2 => own.get(2).cloned().unwrap_or_default(),
@@ -107,7 +109,9 @@ impl Call {
                                     "argument of nth_value must be greater than zero",
                                 ));
                             }
-                            usize::try_from(place - 1).ok().and_then(|place| frame.start.checked_add(place))
+                            usize::try_from(place - 1)
+                                .ok()
+                                .and_then(|place| frame.start.checked_add(place))
                         }
                     },
                 };
@@ -155,8 +159,22 @@ impl Call {
     /// The rows that the call looks at, empty if its ends do not meet.
     fn frame(&self, call: &WindowCall, partition: &Partition<'_>, took: &mut usize) -> Range<usize> {
         let rows = &partition.rows;
-        let start = self.bound(&call.frame.start, self.distances.0, call.frame.unit, partition, true, took);
-        let end = self.bound(&call.frame.end, self.distances.1, call.frame.unit, partition, false, took);
+        let start = self.bound(
+            &call.frame.start,
+            self.distances.0,
+            call.frame.unit,
+            partition,
+            true,
+            took,
+        );
+        let end = self.bound(
+            &call.frame.end,
+            self.distances.1,
+            call.frame.unit,
+            partition,
+            false,
+            took,
+        );
         let (start, end) = (start.clamp(rows.start, rows.end), end.clamp(rows.start, rows.end));
         start.min(end)..end
     }
@@ -181,7 +199,9 @@ impl Call {
         };
         match unit {
             FrameUnit::Rows => {
-                let own = (self.row as i64).saturating_add(distance).saturating_add(i64::from(!is_start));
+                let own = (self.row as i64)
+                    .saturating_add(distance)
+                    .saturating_add(i64::from(!is_start));
                 usize::try_from(own).unwrap_or(0)
             }
             FrameUnit::Range | FrameUnit::Groups => self.group_bound(distance, partition, is_start, took),
@@ -220,7 +240,9 @@ fn first_value(partition: &Partition<'_>, row: usize) -> Value {
 fn group_end(row: usize, partition: &Partition<'_>) -> usize {
     let rest = row + 1..partition.rows.end;
     let begin = partition.peers[row];
-    rest.clone().find(|other| partition.peers[*other] != begin).unwrap_or(rest.end)
+    rest.clone()
+        .find(|other| partition.peers[*other] != begin)
+        .unwrap_or(rest.end)
 }
 
 /// The first groups have one row more where the rows do not divide evenly.

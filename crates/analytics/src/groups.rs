@@ -131,7 +131,10 @@ impl GroupsAccumulator for Groups {
             return Ok(());
         }
         let columns = self.inputs.clone();
-        let views = values.iter().zip(columns).map(|(array, column)| View::new(array, column));
+        let views = values
+            .iter()
+            .zip(columns)
+            .map(|(array, column)| View::new(array, column));
         let views = views.collect::<rubato_base::Result<Vec<_>>>().map_err(carried)?;
         for (row, group) in group_indices.iter().enumerate() {
             if !counts(opt_filter, row) {

@@ -284,7 +284,9 @@ impl Builder {
 /// The mantissa of a numeric in a row, if it is short and of this scale.
 fn small_decimal(payload: &[u8], scale: u8) -> Option<i128> {
     let bytes: &[u8; Numeric::ENCODED_LENGTH] = payload.try_into().ok()?;
-    let [0, mantissa @ .., low, high] = bytes else { return None };
+    let [0, mantissa @ .., low, high] = bytes else {
+        return None;
+    };
     let mantissa: &[u8; 8] = mantissa;
     (u16::from_le_bytes([*low, *high]) == u16::from(scale)).then(|| i128::from(i64::from_le_bytes(*mantissa)))
 }
@@ -320,9 +322,7 @@ impl<'a> View<'a> {
             Kind::Text => any.downcast_ref().map(View::Text),
             Kind::Packed => any.downcast_ref().map(View::Packed),
         };
-        view.ok_or_else(|| {
-            Error::internal(format!("an array of {} for a column of {column:?}", array.data_type()))
-        })
+        view.ok_or_else(|| Error::internal(format!("an array of {} for a column of {column:?}", array.data_type())))
     }
 
     fn is_null(&self, row: usize) -> bool {
@@ -357,9 +357,7 @@ impl<'a> View<'a> {
             },
             View::Float32(array) => Value::Float4(array.value(row)),
             View::Float64(array) => Value::Float8(array.value(row)),
-            View::Decimal(array, scale) => {
-                Value::Numeric(Numeric::from_parts(array.value(row), u32::from(*scale))?)
-            }
+            View::Decimal(array, scale) => Value::Numeric(Numeric::from_parts(array.value(row), u32::from(*scale))?),
             View::Text(array) => Value::text(array.value(row)),
             View::Packed(array) => decode_value(array.value(row))?,
         })

@@ -162,7 +162,9 @@ impl Planner<'_> {
         };
         let output = Some(join.output.clone());
         let exec: Arc<dyn ExecutionPlan> = if on.is_empty() {
-            Arc::new(NestedLoopJoinExec::try_new(left.exec, right.exec, filter, &kind, output)?)
+            Arc::new(NestedLoopJoinExec::try_new(
+                left.exec, right.exec, filter, &kind, output,
+            )?)
         } else {
             let nulls = match join.null_equals_null {
                 true => NullEquality::NullEqualsNull,
@@ -173,7 +175,11 @@ impl Planner<'_> {
                 left.exec, right.exec, on, filter, &kind, output, mode, nulls, false,
             )?)
         };
-        let columns = join.output.iter().filter_map(|place| given.get(*place).copied()).collect();
+        let columns = join
+            .output
+            .iter()
+            .filter_map(|place| given.get(*place).copied())
+            .collect();
         Ok(Planned { exec, columns })
     }
 
@@ -183,7 +189,9 @@ impl Planner<'_> {
             return Ok(None);
         }
         let mut used: Vec<usize> = Vec::new();
-        terms.iter().for_each(|term| term.for_each_column(&mut |column| used.push(column)));
+        terms
+            .iter()
+            .for_each(|term| term.for_each_column(&mut |column| used.push(column)));
         used.sort_unstable();
         used.dedup();
         let place = |column: usize| used.iter().position(|own| *own == column).unwrap_or(0);
@@ -225,20 +233,14 @@ impl Planner<'_> {
             groups.push((physical(keyed(node), key).0, name));
             let first = Aggregate::new(Wanted::First, vec![column], self.around.decimals);
             let argument = physical(compiler.node(key).map_err(carried)?, key);
-            output.push((
-                Arc::new(PlainColumn::new("", keys.len() + aggregates.len())),
-                column,
-            ));
+            output.push((Arc::new(PlainColumn::new("", keys.len() + aggregates.len())), column));
             aggregates.push(aggregate_expr(first, vec![argument.0], &schema, aggregates.len())?);
             filters.push(None);
         }
         for call in calls {
             let (aggregate, arguments) = self.call(&compiler, call)?;
             let result = aggregate.result;
-            output.push((
-                Arc::new(PlainColumn::new("", keys.len() + aggregates.len())),
-                result,
-            ));
+            output.push((Arc::new(PlainColumn::new("", keys.len() + aggregates.len())), result));
             aggregates.push(aggregate_expr(aggregate, arguments, &schema, aggregates.len())?);
             let filter = call.filter.as_ref().map(|filter| {
                 let terms = std::slice::from_ref(filter);
@@ -283,7 +285,11 @@ impl Planner<'_> {
             resolved: call.aggregate.clone(),
             distinct: call.distinct,
             arguments: call.arguments.len(),
-            order: call.order_by.iter().map(|(_, descending, first)| (*descending, *first)).collect(),
+            order: call
+                .order_by
+                .iter()
+                .map(|(_, descending, first)| (*descending, *first))
+                .collect(),
         };
         Ok((Aggregate::new(wanted, inputs, self.around.decimals), arguments))
     }
@@ -318,10 +324,11 @@ impl Planner<'_> {
         let mut places = vec![0; calls.len()];
         let mut done = vec![false; calls.len()];
         while let Some(first) = done.iter().position(|done| !done) {
-            let alike = |call: &WindowCall| {
-                call.partition == calls[first].partition && call.order == calls[first].order
-            };
-            let numbers: Vec<usize> = (first..calls.len()).filter(|number| !done[*number] && alike(&calls[*number])).collect();
+            let alike =
+                |call: &WindowCall| call.partition == calls[first].partition && call.order == calls[first].order;
+            let numbers: Vec<usize> = (first..calls.len())
+                .filter(|number| !done[*number] && alike(&calls[*number]))
+                .collect();
             let own: Vec<WindowCall> = numbers.iter().map(|number| calls[*number].clone()).collect();
             for (place, number) in numbers.iter().enumerate() {
                 done[*number] = true;
@@ -372,13 +379,18 @@ impl Planner<'_> {
         let columns: Vec<Column> = (0..width).map(|place| common(&planned, place)).collect();
         let mut execs = Vec::with_capacity(planned.len());
         for input in planned {
-            let exprs = input.columns.iter().zip(&columns).enumerate().map(|(place, (own, wanted))| {
-                let node = Node {
-                    work: Work::Column(place),
-                    column: *own,
-                };
-                Ok(physical(in_form(node, *wanted)?, &Expr::Column(place)))
-            });
+            let exprs = input
+                .columns
+                .iter()
+                .zip(&columns)
+                .enumerate()
+                .map(|(place, (own, wanted))| {
+                    let node = Node {
+                        work: Work::Column(place),
+                        column: *own,
+                    };
+                    Ok(physical(in_form(node, *wanted)?, &Expr::Column(place)))
+                });
             let exprs = exprs.collect::<Result<Exprs>>()?;
             execs.push(project(input, exprs)?.exec);
         }

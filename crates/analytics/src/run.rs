@@ -12,11 +12,11 @@ use arrow::array::RecordBatch;
 use datafusion_common::Result as DataFusionResult;
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
+use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::GreedyMemoryPool;
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
-use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion_physical_plan::display::DisplayableExecutionPlan;
 use datafusion_physical_plan::SendableRecordBatchStream;
+use datafusion_physical_plan::display::DisplayableExecutionPlan;
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_sql::analytics::{Outcome, Run, Setting, Tree};
 use rubato_sql::executor::ExecutionContext;
@@ -203,7 +203,12 @@ impl Run for TreeRun {
             if pauses || left == 0 || context.rows_left == 0 {
                 return Ok(false);
             }
-            match self.streaming.stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
+            match self
+                .streaming
+                .stream
+                .as_mut()
+                .poll_next(&mut Context::from_waker(Waker::noop()))
+            {
                 Poll::Ready(Some(Ok(batch))) => self.streaming.batch = Some((batch, 0)),
                 Poll::Ready(Some(Err(error))) => self.fail(&error)?,
                 Poll::Ready(None) => self.is_over = true,

@@ -179,7 +179,10 @@ impl WindowStream {
     }
 
     fn begin(&mut self, batch: RecordBatch, ends: Vec<usize>) -> Result<()> {
-        let builders = self.results.iter().map(|result| Builder::new(result.kind, batch.num_rows()));
+        let builders = self
+            .results
+            .iter()
+            .map(|result| Builder::new(result.kind, batch.num_rows()));
         let inputs = self.calls.iter().map(|call| self.inputs(&batch, call));
         let inputs = inputs.collect::<rubato_base::Result<Vec<_>>>().map_err(carried)?;
         self.work = Some(Work {
@@ -264,7 +267,9 @@ impl WindowStream {
         if work.partition < work.ends.len() {
             return Ok(None);
         }
-        let Some(mut work) = self.work.take() else { return Ok(None) };
+        let Some(mut work) = self.work.take() else {
+            return Ok(None);
+        };
         let mut arrays: Vec<ArrayRef> = work.batch.columns().to_vec();
         arrays.extend(work.builders.iter_mut().map(Builder::finish));
         let kept: usize = self.kept.iter().map(RecordBatch::get_array_memory_size).sum();

@@ -6,7 +6,7 @@ use std::io::Write;
 use rubato_workload::Client;
 
 use crate::arguments::{BenchCommand, CommonArguments};
-use crate::commands::{tpch, hotspot, tpcc, ycsb};
+use crate::commands::{hotspot, tpcc, tpch, ycsb};
 use crate::error::BenchError;
 use crate::loading::LoadTimes;
 use crate::plot;

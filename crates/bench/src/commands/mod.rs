@@ -2,6 +2,6 @@
 
 pub mod demo;
 pub mod hotspot;
-pub(crate) mod tpch;
 pub mod tpcc;
+pub(crate) mod tpch;
 pub mod ycsb;

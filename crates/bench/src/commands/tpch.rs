@@ -79,7 +79,12 @@ pub(crate) fn run(arguments: &TpchArguments, out: &mut dyn Write) -> Result<(), 
         if !arguments.no_load {
             let started = Instant::now();
             load(&mut session, arguments.scale).map_err(|error| BenchError::client("loading TPC-H", error))?;
-            writeln!(out, "{}: loaded in {:.1} s", target.name, started.elapsed().as_secs_f64())?;
+            writeln!(
+                out,
+                "{}: loaded in {:.1} s",
+                target.name,
+                started.elapsed().as_secs_f64()
+            )?;
         }
         for setting in &arguments.settings {
             // A server that has no such setting goes on without it.
@@ -117,7 +122,12 @@ pub(crate) fn run(arguments: &TpchArguments, out: &mut dyn Write) -> Result<(), 
     if let [own, others @ ..] = medians.as_slice() {
         for (other, target) in others.iter().zip(targets.iter().skip(1)) {
             let ratios = other.iter().zip(own).map(|(other, own)| other / own);
-            writeln!(out, "{} takes {:.2} times as long (median of the queries)", target.name, median(ratios.collect()))?;
+            writeln!(
+                out,
+                "{} takes {:.2} times as long (median of the queries)",
+                target.name,
+                median(ratios.collect())
+            )?;
         }
     }
     match different {
@@ -141,7 +151,9 @@ fn answer(session: &mut Connection, columns: &str, query: &str) -> Result<Vec<St
     let lines = format!("select concat_ws('|', {columns}) from ({query}) as answered");
     let statement = session.prepare(&lines)?;
     let rows = session.execute(statement, &[])?;
-    (0..rows.len()).map(|row| rows.text(row, 0).map(str::to_owned)).collect()
+    (0..rows.len())
+        .map(|row| rows.text(row, 0).map(str::to_owned))
+        .collect()
 }
 
 /// The median of the runs in milliseconds, behind one that does not count.

@@ -113,7 +113,9 @@ impl Builder<'_, '_> {
     /// `needed`, over its slots; and those conditions.
     pub(super) fn correlated(&self, plan: &SelectPlan, needed: &[Expr]) -> Result<Option<(Part, Vec<Expr>)>> {
         let joined = self.joined_where(plan, needed, true)?;
-        Ok(joined.filter(|(_, _, inner)| inner.definitions.is_empty()).map(|(part, terms, _)| (part, terms)))
+        Ok(joined
+            .filter(|(_, _, inner)| inner.definitions.is_empty())
+            .map(|(part, terms, _)| (part, terms)))
     }
 
     /// The number, from `base` on through all relations, of each slot of the relay's tuple.
@@ -158,7 +160,9 @@ impl Builder<'_, '_> {
             + plan.steps.last().map_or(0, |step| relation_types(&step.relation).len());
         let mut number = sources.len();
         for (step, first) in plan.steps.iter().zip(&firsts) {
-            let Relation::Computed(expressions) = &step.relation else { continue };
+            let Relation::Computed(expressions) = &step.relation else {
+                continue;
+            };
             if step.join == JoinKind::Left {
                 return Ok(None);
             }
@@ -185,7 +189,9 @@ impl Builder<'_, '_> {
         }
         above.extend(around.iter().cloned());
         let mut columns = Vec::new();
-        above.iter().for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
+        above
+            .iter()
+            .for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
         let asked = std::mem::take(&mut correlated.sources);
         let (others, parts): (Vec<Source>, Vec<Part>) = asked.into_iter().unzip();
         let own_count = sources.len();
@@ -221,7 +227,9 @@ impl Builder<'_, '_> {
         let mut own = Vec::new();
         let mut access = None;
         let mut depends = false;
-        expressions(&step.access, &mut |expr| depends |= !expr.is_constant() || reads_outer(expr));
+        expressions(&step.access, &mut |expr| {
+            depends |= !expr.is_constant() || reads_outer(expr)
+        });
         if depends {
             own.extend(access_terms(step, first, globally)?);
         } else {
@@ -286,7 +294,12 @@ impl Builder<'_, '_> {
             && let Some((tree, rows)) = self.query(query)?
         {
             let ids = (source.first..end).collect();
-            return Ok(Some(Part::new(filtered(tree, local), ids, number, (rows * share).max(1.0))));
+            return Ok(Some(Part::new(
+                filtered(tree, local),
+                ids,
+                number,
+                (rows * share).max(1.0),
+            )));
         }
         let (access, local) = match (&source.access, &source.relation) {
             (Some(access), _) if !matches!(access, Access::Full { .. }) => (access.clone(), local),
@@ -323,7 +336,10 @@ impl Builder<'_, '_> {
             None => (self.relay_leaf(&window.input), 1000.0),
         };
         let mut calls = window.calls.clone();
-        for bound in calls.iter_mut().flat_map(|call| [&mut call.frame.start, &mut call.frame.end]) {
+        for bound in calls
+            .iter_mut()
+            .flat_map(|call| [&mut call.frame.start, &mut call.frame.end])
+        {
             if let FrameBound::Preceding(distance) | FrameBound::Following(distance) = bound {
                 *distance = distance.bind_stable(self.context.evaluation);
             }
@@ -384,7 +400,13 @@ fn factored(terms: Vec<Expr>) -> Vec<Expr> {
         };
         let branches: Vec<Vec<Expr>> = branches.into_iter().map(|branch| flatten(vec![branch])).collect();
         let is_common = |term: &&Expr| branches.iter().skip(1).all(|branch| branch.contains(term));
-        let common: Vec<Expr> = branches.first().into_iter().flatten().filter(is_common).cloned().collect();
+        let common: Vec<Expr> = branches
+            .first()
+            .into_iter()
+            .flatten()
+            .filter(is_common)
+            .cloned()
+            .collect();
         let rest = branches.into_iter().map(|mut branch| {
             branch.retain(|term| !common.contains(term));
             // A branch of which nothing is left is true.
@@ -462,12 +484,18 @@ fn one_relation(source: &Source, access: Access, columns: &[usize]) -> SelectPla
 
 /// What the way to a relation's rows says of them, where it depends on the rows of others; `None` for ways of which not all is known.
 fn access_terms(step: &Step, first: usize, globally: &dyn Fn(&Expr) -> Expr) -> Option<Vec<Expr>> {
-    let Relation::Table(table) = &step.relation else { return None };
+    let Relation::Table(table) = &step.relation else {
+        return None;
+    };
     let compare = |comparison: Comparison, column: usize, value: &Expr| {
         let data_type = table.columns.get(column)?.column_type.data_type;
         let column = (Expr::Column(first + column), data_type);
         // The binder has made the value one of the column's type, or of one that compares with it.
-        let value_type = if data_type == DataType::Char { DataType::Char } else { data_type };
+        let value_type = if data_type == DataType::Char {
+            DataType::Char
+        } else {
+            data_type
+        };
         build_comparison(comparison, column, (globally(value), value_type)).ok()
     };
     let equal = |columns: &[usize], values: &[Expr]| -> Option<Vec<Expr>> {
@@ -588,9 +616,12 @@ fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
         .iter()
         .flat_map(|step| {
             let types = relation_types(&step.relation);
-            step.columns
-                .iter()
-                .map(move |column| types.get(*column).copied().unwrap_or(ColumnType::plain(DataType::Unknown)))
+            step.columns.iter().map(move |column| {
+                types
+                    .get(*column)
+                    .copied()
+                    .unwrap_or(ColumnType::plain(DataType::Unknown))
+            })
         })
         .collect();
     let unknown = |_: usize| DataType::Unknown;

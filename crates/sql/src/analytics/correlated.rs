@@ -123,15 +123,17 @@ impl Builder<'_, '_> {
             arguments,
         } = &expr
         {
-            let Some(subquery) = self.subquery(*asked) else { return Ok(None) };
+            let Some(subquery) = self.subquery(*asked) else {
+                return Ok(None);
+            };
             return self.value(subquery, arguments, (next, number), found);
         }
         let mut outcome = Ok(true);
         expr.for_each_child_mut(&mut |child| {
             if matches!(outcome, Ok(true)) {
-                outcome = self.values(child.clone(), (next, number), found).map(|value| {
-                    value.map(|value| *child = value).is_some()
-                });
+                outcome = self
+                    .values(child.clone(), (next, number), found)
+                    .map(|value| value.map(|value| *child = value).is_some());
             }
         });
         Ok(outcome?.then_some(expr))
@@ -147,13 +149,17 @@ impl Builder<'_, '_> {
         let QueryPlan::Select(plan) = &subquery.plan else {
             return Ok(None);
         };
-        let Some(aggregate) = &plan.aggregate else { return Ok(None) };
+        let Some(aggregate) = &plan.aggregate else {
+            return Ok(None);
+        };
         let is_plain = aggregate.keys.is_empty()
             && aggregate.having.is_none()
             && plan.limit.is_none()
             && plan.offset.is_none()
             && plan.input_limit.is_none();
-        let [result] = &plan.projection[..] else { return Ok(None) };
+        let [result] = &plan.projection[..] else {
+            return Ok(None);
+        };
         if !is_plain || subquery.kind != SubqueryKind::Scalar || reads_outer(result) {
             return Ok(None);
         }
@@ -191,9 +197,15 @@ impl Builder<'_, '_> {
             let own = expr.bind_stable(self.context.evaluation).remap_columns(&of_slots);
             own.remap_columns(&place)
         };
-        let calls: Vec<AggregateCall> = aggregate.calls.iter().map(|call| super::build::bound_call(call, &bound)).collect();
+        let calls: Vec<AggregateCall> = aggregate
+            .calls
+            .iter()
+            .map(|call| super::build::bound_call(call, &bound))
+            .collect();
         let first_call = end + keys.len();
-        let value = result.bind_stable(self.context.evaluation).remap_columns(&|call| first_call + call);
+        let value = result
+            .bind_stable(self.context.evaluation)
+            .remap_columns(&|call| first_call + call);
         let value = with_counts(value, &aggregate.calls, first_call);
         let ids: Vec<usize> = (end..first_call + calls.len()).collect();
         *next = first_call + calls.len();

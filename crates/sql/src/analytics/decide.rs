@@ -61,11 +61,7 @@ pub(crate) fn choose(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Resul
     }
 }
 
-fn start(
-    plan: &SelectPlan,
-    engine: &dyn Engine,
-    context: &ExecutionContext<'_>,
-) -> Result<Option<Box<dyn Run>>> {
+fn start(plan: &SelectPlan, engine: &dyn Engine, context: &ExecutionContext<'_>) -> Result<Option<Box<dyn Run>>> {
     let Some(tree) = select_tree(plan, context)? else {
         return Ok(None);
     };
@@ -79,7 +75,9 @@ fn start(
 /// The run of a query that only an engine can run. 0A000 where there is none.
 pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> Result<Box<dyn Run>> {
     let Some(engine) = context.analytics else {
-        return Err(Error::unsupported("a window function in a program built without analytics"));
+        return Err(Error::unsupported(
+            "a window function in a program built without analytics",
+        ));
     };
     let Some(tree) = query_tree(query, context)? else {
         return Err(Error::unsupported("a window function over such a query"));
@@ -104,7 +102,9 @@ pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Re
         Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => relay(NOT_FOR_ENGINE),
         lines => {
             let operators = lines?.into_iter().map(|line| format!("  {line}"));
-            Ok(std::iter::once(format!("Way: analytics, since {why}")).chain(operators).collect())
+            Ok(std::iter::once(format!("Way: analytics, since {why}"))
+                .chain(operators)
+                .collect())
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Reading the rows of a leaf, in slices, as the bytes in which they are kept where that is possible.
 
-use crate::executor::ranges::access_range;
-use crate::executor::keys::{rest_of_range, whole_range};
-use crate::executor::select::SelectRun;
 use crate::executor::ExecutionContext;
+use crate::executor::keys::{rest_of_range, whole_range};
+use crate::executor::ranges::access_range;
+use crate::executor::select::SelectRun;
 use crate::plan::{Access, Relation, SelectPlan};
 use rubato_base::{Result, RowRef, TableId, Value};
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
@@ -79,8 +79,12 @@ impl LeafRun {
 /// A table by its key, without conditions, is read without the relay's tuples between.
 fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
     let general = State::Select(Box::new(SelectRun::on_relay()));
-    let [step] = select.steps.as_slice() else { return Ok(general) };
-    let Relation::Table(table) = &step.relation else { return Ok(general) };
+    let [step] = select.steps.as_slice() else {
+        return Ok(general);
+    };
+    let Relation::Table(table) = &step.relation else {
+        return Ok(general);
+    };
     if step.condition.is_some() || select.filter.is_some() {
         return Ok(general);
     }
@@ -103,7 +107,9 @@ fn scan(
     context: &mut ExecutionContext<'_>,
     sink: &mut dyn LeafSink,
 ) -> Outcome<Option<KeyRange>> {
-    let Some(step) = select.steps.first() else { return Ok(None) };
+    let Some(step) = select.steps.first() else {
+        return Ok(None);
+    };
     let mut left = want.min(context.rows_left).max(1);
     let most = left;
     let mut failure = None;

@@ -164,9 +164,9 @@ impl Joining {
                 let Some(candidate) = self.candidate(left, right, sources, sizes) else {
                     continue;
                 };
-                let is_better = best.as_ref().is_none_or(|best| {
-                    (candidate.is_linked, -candidate.rows) > (best.is_linked, -best.rows)
-                });
+                let is_better = best
+                    .as_ref()
+                    .is_none_or(|best| (candidate.is_linked, -candidate.rows) > (best.is_linked, -best.rows));
                 if is_better {
                     best = Some(candidate);
                 }
@@ -356,8 +356,11 @@ fn key_rows(exprs: &[&Expr], sources: &[Source], sizes: &Sizes) -> Option<f64> {
     for global in &columns {
         let number = sizes.firsts.iter().rposition(|first| first <= global)?;
         let source = &sources[number];
-        let Relation::Table(table) = &source.relation else { continue };
-        let has = |own: &[usize]| !own.is_empty() && own.iter().all(|column| columns.contains(&(source.first + column)));
+        let Relation::Table(table) = &source.relation else {
+            continue;
+        };
+        let has =
+            |own: &[usize]| !own.is_empty() && own.iter().all(|column| columns.contains(&(source.first + column)));
         let unique = table.indexes.iter().filter(|index| index.unique);
         if has(&table.primary_key) || unique.map(|index| &index.columns).any(|own| has(own)) {
             most = Some(most.unwrap_or(0.0).max(source.base_rows));

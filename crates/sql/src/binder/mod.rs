@@ -9,6 +9,7 @@ mod expression;
 mod from;
 mod function;
 mod insert;
+mod labels;
 mod nested;
 mod parameters;
 mod schema;

@@ -3,8 +3,9 @@
 use super::aggregate::Grouping;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
-use super::sets::{GroupKeys, SetParts, has_sets, sets_of};
+use super::labels::column_name;
 use super::scope::{Hidden, Scope, missing_relation};
+use super::sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
 use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
@@ -376,8 +377,8 @@ impl Context<'_> {
         let mut ordered = order_by.iter().map(|key| key.column);
         let begins_otherwise = ordered.clone().take_while(|column| !different(column)).count();
         let rest_has_more = ordered.clone().skip(begins_otherwise).any(|column| !different(&column));
-        let is_incomplete = begins_otherwise < order_by.len()
-            && columns.iter().any(|column| !ordered.any(|own| own == *column));
+        let is_incomplete =
+            begins_otherwise < order_by.len() && columns.iter().any(|column| !ordered.any(|own| own == *column));
         if rest_has_more || is_incomplete {
             let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
             let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
@@ -606,7 +607,8 @@ fn refuse_select_parts(select: &ast::Select) -> Result<()> {
     if select.into.is_some() {
         return Err(Error::unsupported("SELECT INTO").with_hint("Use CREATE TABLE and INSERT ... SELECT."));
     }
-    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() || select.qualify.is_some() {
+    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() || select.qualify.is_some()
+    {
         return Err(Error::new(
             SqlState::SYNTAX_ERROR,
             "syntax error: a clause that PostgreSQL does not have",
@@ -700,97 +702,6 @@ pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
         }
     };
     Ok((descending, options.nulls_first.unwrap_or(descending)))
-}
-
-/// The name that PostgreSQL gives to a column without an alias.
-fn column_name(expr: &ast::Expr) -> String {
-    match name_of(expr) {
-        Some(Label::Own(name) | Label::Weak(name)) => name,
-        None => "?column?".to_owned(),
-    }
-}
-
-/// What an expression would name its column.
-enum Label {
-    /// After a column or a function.
-    Own(String),
-    /// After a type or a CASE: a cast around it names the column anew.
-    Weak(String),
-}
-
-fn name_of(expr: &ast::Expr) -> Option<Label> {
-    use ast::Expr as Ast;
-    let fixed = |name: &str| Some(Label::Own(name.to_owned()));
-    match expr {
-        Ast::Identifier(name) => Some(Label::Own(fold(name))),
-        Ast::CompoundIdentifier(names) => names.last().map(fold).map(Label::Own),
-        Ast::Nested(inner) => name_of(inner),
-        Ast::Collate { expr, .. } => name_of(expr),
-        Ast::Function(function) => {
-            let name = function.name.0.last().and_then(ast::ObjectNamePart::as_ident);
-            name.map(fold).map(Label::Own)
-        }
-        Ast::Cast { expr, data_type, .. } => match name_of(expr) {
-            Some(Label::Own(name)) => Some(Label::Own(name)),
-            inner => type_label(data_type).map(Label::Weak).or(inner),
-        },
-        Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
-        Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
-        Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
-            Some(Label::Own(name)) => Some(Label::Own(name)),
-            _ => Some(Label::Weak("case".to_owned())),
-        },
-        Ast::Subquery(query) => first_column_name(query).map(Label::Own),
-        Ast::Exists { negated: false, .. } => fixed("exists"),
-        Ast::Extract { .. } => fixed("extract"),
-        Ast::Substring { shorthand: true, .. } => fixed("substr"),
-        Ast::Substring { .. } => fixed("substring"),
-        Ast::Position { .. } => fixed("position"),
-        Ast::Overlay { .. } => fixed("overlay"),
-        Ast::Ceil { .. } => fixed("ceil"),
-        Ast::Floor { .. } => fixed("floor"),
-        Ast::AtTimeZone { .. } => fixed("timezone"),
-        Ast::Trim { trim_where, .. } => match trim_where {
-            Some(ast::TrimWhereField::Leading) => fixed("ltrim"),
-            Some(ast::TrimWhereField::Trailing) => fixed("rtrim"),
-            _ => fixed("btrim"),
-        },
-        _ => None,
-    }
-}
-
-/// A query within an expression is called like its column.
-fn first_column_name(query: &ast::Query) -> Option<String> {
-    match &*query.body {
-        ast::SetExpr::Select(select) => match select.projection.first()? {
-            ast::SelectItem::UnnamedExpr(expr) => Some(column_name(expr)),
-            ast::SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
-            _ => None,
-        },
-        ast::SetExpr::Query(inner) => first_column_name(inner),
-        ast::SetExpr::Values(_) => Some("column1".to_owned()),
-        _ => None,
-    }
-}
-
-/// PostgreSQL's internal name of a type.
-fn type_label(data_type: &ast::DataType) -> Option<String> {
-    let column_type = super::types::bind_type(data_type).ok()?;
-    let name = match column_type.data_type {
-        DataType::Bool => "bool",
-        DataType::Int2 => "int2",
-        DataType::Int4 => "int4",
-        DataType::Int8 => "int8",
-        DataType::Float4 => "float4",
-        DataType::Float8 => "float8",
-        DataType::Varchar => "varchar",
-        DataType::Char => "bpchar",
-        DataType::Time => "time",
-        DataType::Timestamp => "timestamp",
-        DataType::TimestampTz => "timestamptz",
-        other => other.name(),
-    };
-    Some(name.to_owned())
 }
 
 /// Whether a query is VALUES alone, as INSERT reads it.

@@ -48,9 +48,9 @@ impl ExpressionBinder<'_> {
             let message = "GROUPING must have fewer than 32 arguments";
             return Err(Error::new(SqlState::TOO_MANY_ARGUMENTS, message));
         }
-        let bound = arguments.iter().map(|argument| {
-            Ok(self.context.settle(self.bind(argument)?)?.expr)
-        });
+        let bound = arguments
+            .iter()
+            .map(|argument| Ok(self.context.settle(self.bind(argument)?)?.expr));
         let bound = bound.collect::<Result<Vec<Expr>>>()?;
         let mut groupings = groupings.borrow_mut();
         groupings.push(bound);

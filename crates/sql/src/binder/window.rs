@@ -117,7 +117,8 @@ impl ExpressionBinder<'_> {
     ) -> Result<WindowBound> {
         let mut call = match plain_function(name) {
             Some(own) => {
-                let is_distinct = matches!(&function.args, ast::FunctionArguments::List(list) if list.duplicate_treatment.is_some());
+                let is_distinct =
+                    matches!(&function.args, ast::FunctionArguments::List(list) if list.duplicate_treatment.is_some());
                 if function.filter.is_some() {
                     let message = "FILTER is not implemented for non-aggregate window functions";
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -356,7 +357,10 @@ impl Context<'_> {
         for expr in &mut parts.projection {
             *expr = expr.remap_columns(&|column| match column.checked_sub(WINDOW_BASE) {
                 Some(call) => width + call,
-                None => inner.iter().position(|known| *known == Expr::Column(column)).unwrap_or(0),
+                None => inner
+                    .iter()
+                    .position(|known| *known == Expr::Column(column))
+                    .unwrap_or(0),
             });
         }
         let aggregate = parts.aggregate.take();

@@ -38,6 +38,7 @@ mod kept;
 pub(crate) mod keys;
 mod lock;
 mod nested;
+mod point;
 mod query;
 pub(crate) mod ranges;
 mod referential;

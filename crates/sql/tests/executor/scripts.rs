@@ -24,8 +24,8 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, delete, floats, grouping, index, insert, join, lists, merged, nested, select, subqueries, changes,
-    update
+    aggregate, alter, array, delete, floats, grouping, index, insert, join, lists, merged, nested, select, subqueries,
+    changes, update
 );
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.

@@ -575,6 +575,53 @@ def what_the_server_says_of_itself(connect):
         expect((found.hour, found.utcoffset()), (14, D.timedelta(hours=2)))
 
 
+@check
+def channels_tell_sessions_that_listen(connect):
+    with connect(autocommit=True) as listener, connect() as teller:
+        listener.execute("listen news")
+        # Told while it is idle, by another connection, when that commits.
+        teller.execute("notify news, 'one'")
+        teller.execute("select pg_notify('news', %s)", ["two"])
+        expect(list(listener.notifies(timeout=0.3)), [])
+        teller.commit()
+        told = list(listener.notifies(timeout=10, stop_after=2))
+        expect([(n.channel, n.payload, n.pid) for n in told],
+               [("news", "one", teller.info.backend_pid), ("news", "two", teller.info.backend_pid)])
+        # Many, in order, while it works as well.
+        for n in range(300):
+            teller.execute("select pg_notify('news', %s)", [str(n)])
+            teller.commit()
+            if n % 50 == 0:
+                listener.execute("select 1")
+        told = list(listener.notifies(timeout=10, stop_after=300))
+        expect([n.payload for n in told], [str(n) for n in range(300)])
+        listener.execute("unlisten news")
+        teller.execute("notify news, 'nobody'")
+        teller.commit()
+        expect(list(listener.notifies(timeout=0.3)), [])
+
+
+@check
+def queries_within_expressions_and_views(connect):
+    with connect() as conn:
+        conn.execute("drop table if exists orders, clients cascade")
+        conn.execute("create table clients (id int primary key, name text)")
+        conn.execute("create table orders (id serial primary key, client int references clients, cents bigint)")
+        conn.cursor().executemany("insert into clients values (%s, %s)", [(n, f"c{n}") for n in range(20)])
+        conn.cursor().executemany("insert into orders (client, cents) values (%s, %s)", [(n % 7, n * 10) for n in range(100)])
+        found = conn.execute("select name from clients c where exists (select from orders where client = c.id and cents > %s) order by 1", [960])
+        expect([row[0] for row in found], ["c0", "c1", "c6"])
+        found = conn.execute("select id, (select sum(cents) from orders where client = c.id) from clients c where id in (%s, %s) order by 1", [3, 9])
+        expect(found.fetchall(), [(3, 6720), (9, None)])
+        conn.execute("create view totals as select c.id, name, coalesce(sum(cents), 0) as cents from clients c left join orders o on o.client = c.id group by c.id, name")
+        expect(conn.execute("select name from totals where cents = (select max(cents) from totals)").fetchone(), ("c1",))
+        conn.execute("update clients set name = name || '!' from totals t where t.id = clients.id and t.cents > %s", [7000])
+        expect(conn.execute("select count(*) from clients where name like %s", ["%!"]).fetchone(), (2,))
+        conn.execute("delete from orders using clients c where c.id = orders.client and c.name like %s", ["%!"])
+        conn.execute("create table kept as select * from totals where cents > 0")
+        expect(conn.execute("select count(*), sum(cents) from kept").fetchone(), (5, 34800))
+
+
 def main():
     url, failed = sys.argv[1], 0
     only = sys.argv[2:]

@@ -268,10 +268,7 @@ impl Planner<'_> {
         let mut arguments = Vec::new();
         let own = call.arguments.iter();
         for expr in own.chain(call.order_by.iter().map(|(expr, ..)| expr)) {
-            let mut node = compiler.node(expr).map_err(carried)?;
-            if node.column.data_type == DataType::Unknown {
-                node = untyped(node)?;
-            }
+            let node = compiler.node(expr).map_err(carried)?;
             inputs.push(node.column);
             arguments.push(physical(node, expr).0);
         }
@@ -446,14 +443,6 @@ fn in_form(node: Node, wanted: Column) -> Result<Node> {
         });
     }
     Err(carried(Error::unsupported("inputs of such different types")))
-}
-
-fn untyped(node: Node) -> Result<Node> {
-    let column = Column::plain(DataType::Text);
-    match node.work {
-        Work::Constant(_) => constant(&Value::Null, column).map_err(carried),
-        work => Ok(Node { work, column }),
-    }
 }
 
 fn aggregate_expr(

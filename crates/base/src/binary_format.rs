@@ -1,8 +1,9 @@
 //! Values in PostgreSQL's binary form, without the length that stands before them on the wire.
 
 use crate::datetime::{self, DAY_US, Interval};
+use crate::json;
 use crate::text_format::{apply_modifier, parse_characters};
-use crate::{Array, DataType, Error, Numeric, Result, SqlState, Value};
+use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use std::sync::Arc;
 
 fn wrong_length() -> Error {
@@ -37,9 +38,20 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
         DataType::Void if bytes.is_empty() => Value::Null,
         DataType::Void => return Err(wrong_length()),
+        DataType::Json => {
+            let text = utf8(bytes)?;
+            json::check(text)?;
+            Value::text(text)
+        }
+        DataType::Jsonb => Value::Jsonb(Arc::new(json::parse_binary(bytes, utf8)?)),
         array => {
             let element = array.element().ok_or_else(wrong_length)?;
-            Value::Array(Arc::new(Array::parse_binary(element, bytes)?))
+            let element = ColumnType {
+                data_type: element,
+                modifier,
+            };
+            // The elements have the modifier.
+            return Ok(Value::Array(Arc::new(Array::parse_binary(element, bytes)?)));
         }
     };
     if modifier < 0 {
@@ -131,7 +143,12 @@ pub fn write_binary(value: &Value, data_type: DataType, out: &mut Vec<u8>) {
             out.extend_from_slice(&v.months.to_be_bytes());
         }
         Value::Uuid(v) => out.extend_from_slice(v),
-        Value::Array(v) => v.write_binary(out),
+        // What its elements are called is the type's affair: a text may be a varchar.
+        Value::Array(v) => v.write_binary(data_type.element().unwrap_or(v.element), out),
+        Value::Jsonb(v) => {
+            out.push(json::BINARY_VERSION);
+            v.write(out);
+        }
     }
 }
 

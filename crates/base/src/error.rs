@@ -27,6 +27,7 @@ states! {
     DATETIME_FIELD_OVERFLOW = b"22008";
     INVALID_TIME_ZONE_DISPLACEMENT_VALUE = b"22009";
     SUBSTRING_ERROR = b"22011";
+    ARRAY_SUBSCRIPT_ERROR = b"2202E";
     DIVISION_BY_ZERO = b"22012";
     INVALID_ARGUMENT_FOR_LOGARITHM = b"2201E";
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = b"2201F";
@@ -35,6 +36,7 @@ states! {
     INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE = b"2201X";
     CHARACTER_NOT_IN_REPERTOIRE = b"22021";
     INVALID_PARAMETER_VALUE = b"22023";
+    DUPLICATE_JSON_OBJECT_KEY_VALUE = b"22030";
     INVALID_ESCAPE_SEQUENCE = b"22025";
     INVALID_TEXT_REPRESENTATION = b"22P02";
     INVALID_BINARY_REPRESENTATION = b"22P03";
@@ -204,6 +206,13 @@ impl Error {
     #[must_use]
     pub fn with_position(mut self, position: Option<u32>) -> Error {
         self.0.position = self.0.position.or(position);
+        self
+    }
+
+    /// Takes away the position: it was that of another text.
+    #[must_use]
+    pub fn without_position(mut self) -> Error {
+        self.0.position = None;
         self
     }
 

@@ -4,14 +4,16 @@
 //! big-endian with the sign flipped, floats with their order made bytewise, text with a 0 at its end (text holds no NUL),
 //! bytea with 0 escaped as 0 255 and 0 0 at its end. The type of each component is known from the catalog, not from the key.
 
+use crate::array::{DIMENSIONS_MAX, Dimension};
 use crate::codec::damaged;
 use crate::datetime::Interval;
-use crate::{DataType, Numeric, Result, Value};
+use crate::{Array, DataType, Json, Numeric, Result, Value};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 const END_OF_ARRAY: u8 = 0;
 const VALUE: u8 = 1;
@@ -213,11 +215,21 @@ impl KeyWriter {
                     .extend_from_slice(&(interval_order(v) ^ (1 << 127)).to_be_bytes());
             }
             Value::Uuid(v) => self.0.extend_from_slice(v),
-            // For grouping only: no column has such a type.
-            Value::Array(v) => {
-                v.items.iter().for_each(|item| self.push(item));
-                self.0.push(END_OF_ARRAY);
-            }
+            Value::Array(v) => self.push_array(v),
+            Value::Jsonb(v) => v.write_key(self),
+        }
+    }
+
+    /// The elements, then what orders arrays of the same elements: how many dimensions, their lengths and bounds.
+    fn push_array(&mut self, array: &Array) {
+        array.items.iter().for_each(|item| self.push(item));
+        self.0.push(END_OF_ARRAY);
+        self.0.push(array.dimensions().len() as u8);
+        for dimension in array.dimensions() {
+            self.push_u32(dimension.length);
+        }
+        for dimension in array.dimensions() {
+            self.push_u32((dimension.lower as u32) ^ (1 << 31));
         }
     }
 
@@ -342,12 +354,35 @@ impl<'a> KeyReader<'a> {
                 })
             }
             DataType::Uuid => Value::Uuid(self.array()?),
-            other => return Err(damaged(&format!("a key has a component of type {other}"))),
+            DataType::Jsonb => Value::Jsonb(Arc::new(Json::read_key(self)?)),
+            other => match other.element() {
+                Some(element) => Value::Array(Arc::new(self.elements(element)?)),
+                None => return Err(damaged(&format!("a key has a component of type {other}"))),
+            },
         })
     }
 
     fn i64(&mut self) -> Result<i64> {
         Ok((u64::from_be_bytes(self.array()?) ^ (1 << 63)) as i64)
+    }
+
+    fn elements(&mut self, element: DataType) -> Result<Array> {
+        let mut items = Vec::new();
+        while self.rest.first() != Some(&END_OF_ARRAY) {
+            items.push(self.next(element)?);
+        }
+        self.take(1)?;
+        let count = usize::from(self.take(1)?[0]).min(DIMENSIONS_MAX + 1);
+        let mut numbers = Vec::with_capacity(2 * count);
+        for _ in 0..2 * count {
+            numbers.push(u32::from_be_bytes(self.array()?));
+        }
+        let (lengths, lowers) = numbers.split_at(count);
+        let dimensions = lengths.iter().zip(lowers).map(|(length, lower)| Dimension {
+            length: *length,
+            lower: (lower ^ (1 << 31)) as i32,
+        });
+        Array::shaped(element, items, dimensions.collect()).map_err(|error| damaged(error.message()))
     }
 
     fn escaped(&mut self) -> Result<Vec<u8>> {
@@ -363,7 +398,7 @@ impl<'a> KeyReader<'a> {
         }
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         if count > self.rest.len() {
             return Err(damaged("a key ends early"));
         }
@@ -372,7 +407,7 @@ impl<'a> KeyReader<'a> {
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N)?);
         Ok(bytes)

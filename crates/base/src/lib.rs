@@ -10,12 +10,13 @@
 //!
 //! Start with [`Value`], then [`Row`] and [`Key`].
 
-mod array;
+pub mod array;
 pub mod binary_format;
 pub mod codec;
 pub mod datetime;
 mod error;
 mod ids;
+pub mod json;
 mod key;
 mod numeric;
 mod row;
@@ -26,6 +27,7 @@ mod value;
 pub use array::Array;
 pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
+pub use json::Json;
 pub use key::{Key, KeyReader, KeyWriter, prefix_successor};
 pub use numeric::Numeric;
 pub use row::{Row, RowBuilder, RowRef, pack_columns};

@@ -86,10 +86,22 @@ pub enum DataType {
     OidArray = 38,
     /// `name[]`
     NameArray = 39,
+    /// `json`: text that was checked, held as it was written
+    Json = 40,
+    /// `jsonb`
+    Jsonb = 41,
+    /// `json[]`
+    JsonArray = 42,
+    /// `jsonb[]`
+    JsonbArray = 43,
+    /// `int2vector` of the catalog: small integers counted from 0, shown with blanks between them
+    Int2Vector = 44,
+    /// `oidvector` of the catalog
+    OidVector = 45,
 }
 
 /// Name, object id, wire length of each type, in the order of the enum.
-const TYPES: [(DataType, &str, u32, i16); 40] = [
+const TYPES: [(DataType, &str, u32, i16); 46] = [
     (DataType::Unknown, "unknown", 705, -2),
     (DataType::Bool, "boolean", 16, 1),
     (DataType::Int2, "smallint", 21, 2),
@@ -130,10 +142,16 @@ const TYPES: [(DataType, &str, u32, i16); 40] = [
     (DataType::UuidArray, "uuid[]", 2951, -1),
     (DataType::OidArray, "oid[]", 1028, -1),
     (DataType::NameArray, "name[]", 1003, -1),
+    (DataType::Json, "json", 114, -1),
+    (DataType::Jsonb, "jsonb", 3802, -1),
+    (DataType::JsonArray, "json[]", 199, -1),
+    (DataType::JsonbArray, "jsonb[]", 3807, -1),
+    (DataType::Int2Vector, "int2vector", 22, -1),
+    (DataType::OidVector, "oidvector", 30, -1),
 ];
 
 /// Types and the types of arrays of them.
-const ARRAYS: [(DataType, DataType); 19] = [
+const ARRAYS: [(DataType, DataType); 21] = [
     (DataType::Bool, DataType::BoolArray),
     (DataType::Int2, DataType::Int2Array),
     (DataType::Int4, DataType::Int4Array),
@@ -153,6 +171,8 @@ const ARRAYS: [(DataType, DataType); 19] = [
     (DataType::Uuid, DataType::UuidArray),
     (DataType::Oid, DataType::OidArray),
     (DataType::Name, DataType::NameArray),
+    (DataType::Json, DataType::JsonArray),
+    (DataType::Jsonb, DataType::JsonbArray),
 ];
 
 impl DataType {
@@ -184,8 +204,13 @@ impl DataType {
         TYPES.get(tag as usize).map(|entry| entry.0)
     }
 
-    /// The type of the elements, if this is an array type.
+    /// The type of the elements, if this is an array type or one of the catalog's vectors.
     pub fn element(self) -> Option<DataType> {
+        match self {
+            DataType::Int2Vector => return Some(DataType::Int2),
+            DataType::OidVector => return Some(DataType::Oid),
+            _ => {}
+        }
         ARRAYS
             .iter()
             .find(|(_, array)| *array == self)
@@ -198,6 +223,11 @@ impl DataType {
             .iter()
             .find(|(element, _)| *element == self)
             .map(|(_, array)| *array)
+    }
+
+    /// Whether this is one of the catalog's vectors: arrays that count from 0 and are shown without braces.
+    pub fn is_vector(self) -> bool {
+        matches!(self, DataType::Int2Vector | DataType::OidVector)
     }
 
     /// Whether values are character strings.
@@ -261,6 +291,12 @@ impl ColumnType {
         }
     }
 
+    /// The type of the elements of an array type: the modifier is theirs.
+    pub fn element(self) -> Option<ColumnType> {
+        let data_type = self.data_type.element()?;
+        Some(ColumnType { data_type, ..self })
+    }
+
     /// Precision and scale of a `numeric` modifier, if there is one.
     pub fn numeric_precision_scale(modifier: i32) -> Option<(u32, i32)> {
         (modifier >= 4).then(|| {
@@ -277,6 +313,9 @@ impl ColumnType {
 
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(element) = self.element().filter(|_| self.modifier >= 0) {
+            return write!(f, "{element}[]");
+        }
         match self.data_type {
             DataType::Numeric => match ColumnType::numeric_precision_scale(self.modifier) {
                 Some((precision, scale)) => write!(f, "numeric({precision},{scale})"),

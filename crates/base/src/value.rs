@@ -1,7 +1,7 @@
 //! One SQL value.
 
 use crate::datetime::Interval;
-use crate::{Array, DataType, Numeric};
+use crate::{Array, DataType, Json, Numeric};
 use ecow::{EcoString, EcoVec};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum Value {
     Float8(f64),
     /// `numeric`
     Numeric(Numeric),
-    /// `text`, `varchar`, `char`, `name`
+    /// `text`, `varchar`, `char`, `name`, `json`
     Text(EcoString),
     /// `bytea`
     Bytea(EcoVec<u8>),
@@ -45,8 +45,10 @@ pub enum Value {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
-    /// An array; never in a row or key.
+    /// An array
     Array(Arc<Array>),
+    /// `jsonb`
+    Jsonb(Arc<Json>),
 }
 
 impl Value {
@@ -87,6 +89,7 @@ impl Value {
             Value::Interval(_) => DataType::Interval,
             Value::Uuid(_) => DataType::Uuid,
             Value::Array(array) => array.data_type(),
+            Value::Jsonb(_) => DataType::Jsonb,
         }
     }
 
@@ -116,6 +119,7 @@ impl Value {
             Value::Text(text) if text.len() > 15 => text.len() + 16,
             Value::Bytea(bytes) => bytes.len() + 16,
             Value::Array(array) => array.heap_bytes(),
+            Value::Jsonb(json) => json.heap_bytes(),
             _ => 0,
         }
     }
@@ -132,6 +136,7 @@ impl Value {
             (Interval(a), Interval(b)) => a.cmp(b),
             (Uuid(a), Uuid(b)) => a.cmp(b),
             (Value::Array(a), Value::Array(b)) => a.order(b),
+            (Value::Jsonb(a), Value::Jsonb(b)) => a.order(b),
             _ => return compare_numbers(self, other),
         })
     }

@@ -345,8 +345,12 @@ fn check(change: &Change) -> Result<()> {
 pub(crate) fn is_of_type(value: &Value, data_type: DataType) -> bool {
     match value {
         Value::Null => true,
-        Value::Text(_) => data_type.is_text(),
+        Value::Text(_) => data_type.is_text() || data_type == DataType::Json,
         Value::Int8(_) => matches!(data_type, DataType::Int8 | DataType::Oid),
+        Value::Array(array) => {
+            let element = data_type.element();
+            element.is_some_and(|element| array.items.iter().all(|item| is_of_type(item, element)))
+        }
         other => other.data_type() == data_type,
     }
 }

@@ -35,6 +35,8 @@ const SET: u8 = 1;
 const ADD: u8 = 2;
 const EVALUATE: u8 = 3;
 
+const SAME_ARRAY: u8 = 0xfc;
+const ARRAY: u8 = 0xfd;
 const ANY: u8 = 0xfe;
 const ELEMENT: u8 = 0xff;
 
@@ -162,6 +164,8 @@ fn put_function(out: &mut Vec<u8>, function: Function) {
         ArgumentType::Exact(data_type) => *data_type as u8,
         ArgumentType::Any => ANY,
         ArgumentType::Element => ELEMENT,
+        ArgumentType::Array => ARRAY,
+        ArgumentType::SameArray => SAME_ARRAY,
     }));
 }
 
@@ -264,6 +268,8 @@ fn read_function(reader: &mut ByteReader<'_>) -> Result<Function> {
         arguments.push(match *tag {
             ANY => ArgumentType::Any,
             ELEMENT => ArgumentType::Element,
+            ARRAY => ArgumentType::Array,
+            SAME_ARRAY => ArgumentType::SameArray,
             tag => ArgumentType::Exact(DataType::from_tag(tag).ok_or_else(|| damaged("an unknown type"))?),
         });
     }

@@ -97,6 +97,12 @@ pub trait Environment {
         Err(no_session(&format!("pg_sleep({seconds})")))
     }
 
+    /// `pg_notify`: others are told when the transaction commits.
+    fn notify(&self, channel: &str, payload: &str) -> Result<()> {
+        let _ = payload;
+        Err(no_session(&format!("pg_notify({channel})")))
+    }
+
     /// `pg_cancel_backend` and, if it `terminates`, `pg_terminate_backend`; `false` if there is no such session.
     fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {
         let _ = terminates;

@@ -108,7 +108,10 @@ fn described(function: Function) -> String {
 fn is_infallible(function: Function) -> bool {
     let bits = matches!(function.name(), "&" | "|" | "#" | "~" | "<<" | ">>");
     let on_integers = matches!(function.entry().result, crate::ArgumentType::Exact(result) if result.is_integer());
-    INFALLIBLE.contains(&function.name()) || (bits && on_integers)
+    // Arrays of dimensions that do not go together, and documents that cannot be joined.
+    let joins_parts = function.name() == "||"
+        && !matches!(function.entry().result, crate::ArgumentType::Exact(result) if result.is_text());
+    (INFALLIBLE.contains(&function.name()) && !joins_parts) || (bits && on_integers)
 }
 
 /// A part of a text, with a length that is not negative.
@@ -176,6 +179,7 @@ fn is_safe_cast(from: DataType, to: ColumnType, explicit: bool) -> bool {
         DataType::Numeric => unlimited && from.is_integer(),
         DataType::Float8 => from.is_integer() || from == DataType::Float4,
         DataType::Float4 => from.is_integer(),
+        DataType::Json => from == DataType::Jsonb,
         _ => false,
     }
 }

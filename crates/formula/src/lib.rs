@@ -26,6 +26,7 @@ mod expr;
 mod failure;
 mod functions;
 mod lists;
+mod sets;
 mod step;
 mod types;
 mod typing;
@@ -45,10 +46,11 @@ pub use context::{
 pub use evaluate::{Tuple, compare};
 pub use expr::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 pub use functions::{
-    ArgumentType, Function, FunctionEntry, Resolved, Volatility, all_functions, function_exists, like_prefix,
-    resolve_function, resolve_operator,
+    ARRAY_OF, ARRAY_OF_ARRAYS, ArgumentType, ELEMENT_AT, Function, FunctionEntry, Resolved, SLICE, Volatility,
+    WITH_ELEMENT, WITH_PART, all_functions, function_exists, like_prefix, resolve_function, resolve_operator,
 };
 pub use lists::ListSets;
+pub use sets::{ResolvedSet, SetFunction, SetRows, is_set_function, resolve_set_function};
 pub use types::{
     CastContext, Category, can_cast, category, common_type, comparison_type, is_binary_coercible, is_preferred,
 };

@@ -143,7 +143,7 @@ impl ValueSet {
         let kind = if !operand.data_type().is_number() {
             let own = operand.data_type();
             let is_same = known().all(|value| value.data_type() == own);
-            (is_same && !matches!(operand, Value::Array(_))).then_some(Kind::Same(own))?
+            (is_same && !matches!(operand, Value::Array(_) | Value::Jsonb(_))).then_some(Kind::Same(own))?
         } else if is_float(operand) || known().all(is_float) {
             Kind::Float
         } else if known().any(is_float) {

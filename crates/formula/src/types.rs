@@ -26,8 +26,8 @@ pub enum Category {
 /// The category of a type.
 pub fn category(data_type: DataType) -> Category {
     use DataType::{
-        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Name, Numeric, Oid, Text, Time, Timestamp,
-        TimestampTz, Unknown, Uuid, Varchar, Void,
+        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text,
+        Time, Timestamp, TimestampTz, Unknown, Uuid, Varchar, Void,
     };
     match data_type {
         Bool => Category::Boolean,
@@ -35,7 +35,7 @@ pub fn category(data_type: DataType) -> Category {
         Text | Varchar | Char | Name => Category::String,
         Date | Time | Timestamp | TimestampTz => Category::DateTime,
         Interval => Category::TimeSpan,
-        Bytea | Uuid | Void => Category::User,
+        Bytea | Uuid | Void | Json | Jsonb => Category::User,
         Unknown => Category::Unknown,
         _ => Category::Array,
     }
@@ -69,8 +69,8 @@ pub fn can_cast(from: DataType, to: DataType, context: CastContext) -> bool {
 fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
     use DataType::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Name, Numeric, Oid, Text, Time, Timestamp,
-        TimestampTz, Unknown, Varchar, Void,
+        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text, Time,
+        Timestamp, TimestampTz, Unknown, Varchar, Void,
     };
     if from == to || from == Unknown {
         return Some(Implicit);
@@ -90,6 +90,8 @@ fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
             Assignment
         }
         (Bool, Int4) | (Int4, Bool) => Explicit,
+        (Json, Jsonb) | (Jsonb, Json) => Assignment,
+        (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
         (Text | Varchar | Char, Text | Varchar | Char | Name) | (Name, Text) => Implicit,
         (Name, Varchar | Char) => Assignment,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval) => Implicit,
@@ -164,15 +166,17 @@ pub fn common_type(context: &str, types: &[DataType]) -> Result<DataType> {
 /// The type in which `left` and `right` are compared; `None` if there is no such operator. For [`DataType::Char`] trailing
 /// blanks do not count: the operands must then go on through a cast to text, as [`crate::build_comparison`] does.
 pub fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
-    use DataType::{Char, Interval, Name, Oid, Text, Time, Unknown, Varchar, Void};
+    use DataType::{Char, Interval, Json, Name, Oid, Text, Time, Unknown, Varchar, Void};
     let result = match (left, right) {
-        (Void, _) | (_, Void) => return None,
+        (Void | Json, _) | (_, Void | Json) => return None,
         (Unknown, Unknown) => Text,
         (Unknown, Varchar | Name) | (Varchar | Name, Unknown) => Text,
         (Unknown, other) | (other, Unknown) => other,
         (Char, Char | Varchar) | (Varchar, Char) => Char,
         (left, right) if category(left) == Category::String && category(right) == Category::String => Text,
         (left, right) if left == right => left,
+        (left, right) if left.is_vector() && right.element() == left.element() => right,
+        (left, right) if right.is_vector() && right.element() == left.element() => left,
         (Oid, other) | (other, Oid) if other.is_integer() => Oid,
         (Oid, _) | (_, Oid) => return None,
         (left, right) if left.is_number() && right.is_number() => common_number(left, right),

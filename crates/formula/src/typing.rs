@@ -43,18 +43,12 @@ fn first_known(mut types: impl Iterator<Item = DataType>) -> DataType {
 }
 
 fn result_of(function: Function, arguments: &[Expr], of: &dyn Fn(&Expr) -> DataType) -> DataType {
-    let entry = function.entry();
-    match entry.result {
-        ArgumentType::Exact(data_type) => data_type,
-        ArgumentType::Element | ArgumentType::Any => {
-            let same = |index: usize| match entry.arguments.get(index).or(entry.arguments.last()) {
-                Some(argument) => *argument == entry.result,
-                None => false,
-            };
-            let elements = arguments.iter().enumerate().filter(|(index, _)| same(*index));
-            first_known(elements.map(|(_, argument)| of(argument)))
-        }
+    if let ArgumentType::Exact(data_type) = function.entry().result {
+        return data_type;
     }
+    let told = arguments.iter().enumerate();
+    let mut told = told.filter_map(|(index, argument)| function.result_type(index, of(argument)));
+    told.next().unwrap_or(DataType::Unknown)
 }
 
 #[cfg(test)]

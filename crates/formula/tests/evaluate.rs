@@ -135,10 +135,7 @@ fn lists_nulls_and_distinctness() {
 
 #[test]
 fn comparisons_with_elements_survive_their_codec() {
-    let array = Array {
-        element: DataType::Int4,
-        items: vec![Value::Int4(1), Value::Null],
-    };
+    let array = Array::new(DataType::Int4, vec![Value::Int4(1), Value::Null]);
     for (comparison, all, expected) in [
         (Comparison::Equal, false, Value::Bool(true)),
         (Comparison::NotEqual, true, Value::Bool(false)),

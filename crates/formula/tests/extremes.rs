@@ -1,7 +1,7 @@
 //! No function, cast or aggregate panics, whatever its arguments: the ends of every type against each other.
 
 use rubato_base::datetime::Interval;
-use rubato_base::text_format::TextContext;
+use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Numeric, Value};
 use rubato_formula::{
     ArgumentType, CastContext, EvalContext, Expr, Volatility, all_functions, can_cast, cast_value, resolve_aggregate,
@@ -137,8 +137,33 @@ fn values(data_type: DataType) -> Vec<Value> {
             })
             .to_vec(),
         DataType::Uuid => vec![Value::Uuid([0; 16]), Value::Uuid([255; 16])],
+        DataType::Json => ["{\"a\":[1,{\"b\":null}]}", "[]", "3"].map(Value::text).to_vec(),
+        DataType::Jsonb => ["{\"a\":[1,{\"b\":null}],\"0\":2}", "[\"a\",[2]]", "null", "{}"]
+            .map(|text| parsed(DataType::Jsonb, text))
+            .to_vec(),
+        DataType::TextArray => ["{}", "{a,0,b}", "{a,NULL}", "{{a,b}}"]
+            .map(|text| parsed(DataType::TextArray, text))
+            .to_vec(),
+        array if array.element().is_some() => arrays(),
         _ => texts(),
     }
+}
+
+fn parsed(data_type: DataType, text: &str) -> Value {
+    parse_text(data_type, -1, text, &TextContext::default()).expect("a value")
+}
+
+fn arrays() -> Vec<Value> {
+    [
+        "{}",
+        "{1,2,NULL}",
+        "{{1,2},{3,4}}",
+        "[2147483646:2147483647]={1,2}",
+        "[-2147483648:-2147483648]={1}",
+        "{2147483647,-1}",
+    ]
+    .map(|text| parsed(DataType::Int4Array, text))
+    .to_vec()
 }
 
 /// A third and later argument takes few values, so that the product stays small.
@@ -146,6 +171,7 @@ fn choices(argument: ArgumentType, index: usize) -> Vec<Value> {
     let mut all = match argument {
         ArgumentType::Exact(data_type) => values(data_type),
         ArgumentType::Any | ArgumentType::Element => vec![Value::Int4(1), Value::Int4(i32::MIN), Value::text("a")],
+        ArgumentType::Array | ArgumentType::SameArray => arrays(),
     };
     if index >= 2 {
         all.truncate(6);

@@ -59,10 +59,7 @@ fn list_of(values: &[Value], from: usize, has_null: bool) -> Vec<Value> {
 
 fn expressions(operand: &Value, list: &[Value]) -> [Expr; 3] {
     let literal = |value: &Value| Expr::Literal(value.clone());
-    let array = Array {
-        element: DataType::Text,
-        items: list.to_vec(),
-    };
+    let array = Array::new(DataType::Text, list.to_vec());
     let array = Arc::new(Expr::Literal(Value::Array(Arc::new(array))));
     let elements = |comparison, all| Expr::CompareElements {
         operand: Box::new(literal(operand)),

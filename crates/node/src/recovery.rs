@@ -16,6 +16,7 @@ use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
 use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
+use rubato_sql::channels::Channels;
 use rubato_sql::checkpoints::Checkpoints;
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
@@ -118,6 +119,7 @@ pub(crate) fn recover(
         schema_changes: SchemaChanges::default(),
         checkpoints: Checkpoints::default(),
         advisory: AdvisoryLocks::default(),
+        channels: Channels::default(),
     };
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;

@@ -22,8 +22,44 @@ pub struct Catalog {
     pub table_names: BTreeMap<TableId, String>,
     /// Sequences by name.
     pub sequences: BTreeMap<String, Arc<Sequence>>,
-    /// The next id for a table, an index or a sequence; never reused.
+    /// Views by name.
+    pub views: BTreeMap<String, Arc<View>>,
+    /// The next id for a table, an index, a sequence or a view; never reused.
     pub next_id: u32,
+}
+
+impl Catalog {
+    /// The version of a table or view; `None` if there is none of this name.
+    pub fn relation_version(&self, name: &str) -> Option<u64> {
+        let table = self.tables.get(name).map(|table| table.version);
+        table.or_else(|| self.views.get(name).map(|view| view.version))
+    }
+}
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Its id for users (its oid).
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Names and types of its columns.
+    pub columns: Vec<(String, ColumnType)>,
+    /// The text of its query; every column is named in it.
+    pub query: String,
+    /// What it reads.
+    pub depends: Vec<Dependency>,
+    /// Another one for each definition: plans are told apart by it.
+    pub version: u64,
+}
+
+/// A table or view that a view reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Its name.
+    pub relation: String,
+    /// The columns that are read, of a table.
+    pub columns: Vec<usize>,
 }
 
 /// A table.

@@ -11,15 +11,17 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Deferrals as u8;
+const VERSION: u8 = Format::Views as u8;
 
 /// The versions that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Format {
     /// Nothing is deferrable.
     First = 1,
     /// Foreign keys and indexes say when they are checked.
     Deferrals = 2,
+    /// There are views; columns may be arrays, `json` and `jsonb`.
+    Views = 3,
 }
 
 /// Appends a whole catalog.
@@ -50,6 +52,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
     let format = match version {
         1 => Format::First,
         2 => Format::Deferrals,
+        3 => Format::Views,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -82,6 +85,8 @@ mod tests {
             "create table plain (x text, y int generated always as identity)",
             "alter table plain drop column x",
             "create table later (x int unique deferrable, p int references parent on delete restrict deferrable initially deferred)",
+            "create view v (a, b) as select *, (select count(*) from plain) from child",
+            "create table documents (x int[] default '{{1,2},{3,4}}', v varchar(3)[], j json, d jsonb default '{\"a\": [1]}' check (d ? 'a' and x[1] > 0))",
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
         ])
     }

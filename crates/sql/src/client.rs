@@ -3,6 +3,7 @@
 //! The wire decodes messages into [`Request`]s and encodes what a session says through a [`Responder`]. A program that holds
 //! the node as a library has a responder of its own. No socket and no byte of the wire protocol is known here.
 
+use crate::channels::Notification;
 use bytes::Bytes;
 use ecow::EcoString;
 use rubato_base::text_format::TextContext;
@@ -58,6 +59,8 @@ pub enum Request {
     /// Stands in front of the requests of a session that stopped early so that its answers are sent or others have their turn. It
     /// comes from the engine, never from a client, and asks for nothing.
     GoOn,
+    /// The session may have notifications to give to its client. It comes from the session's owner, never from a client.
+    Deliver,
     /// Data of a COPY FROM STDIN.
     CopyData(Bytes),
     /// The end of a COPY FROM STDIN.
@@ -231,6 +234,10 @@ pub trait Responder: Send {
     fn error(&mut self, error: &Error);
     /// A notice or warning; `severity` is NOTICE, WARNING, INFO ...
     fn notice(&mut self, severity: &'static str, notice: &Error);
+    /// Something was told on a channel that the session listens to.
+    fn notification(&mut self, notification: &Notification) {
+        let _ = notification;
+    }
     /// The session awaits the next request.
     fn ready_for_query(&mut self, status: TransactionStatus);
     /// A reported setting changed.

@@ -20,6 +20,7 @@ pub mod analytics;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;
+pub mod channels;
 pub mod checkpoints;
 pub mod client;
 pub mod executor;

@@ -4,6 +4,7 @@
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, Sequence};
 use crate::catalog_codec;
+use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
 use crate::executor::RowNumbers;
 use crate::insight::Insight;
@@ -37,6 +38,8 @@ pub struct Partition {
     pub schema_changes: SchemaChanges,
     /// Locks that have nothing to do with rows.
     pub advisory: AdvisoryLocks,
+    /// Who listens to what.
+    pub channels: Channels,
     /// Checkpoints that statements ask for.
     pub checkpoints: Checkpoints,
 }

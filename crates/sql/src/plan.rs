@@ -6,11 +6,17 @@
 //!
 //! Parameters: the user's `$1..` first, then the literals that the normaliser took out of the text.
 
+mod writing;
+
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::window::WindowPlan;
+pub use writing::{
+    Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, OnConflict, RowChange, UpdatePlan,
+};
+
 use rubato_base::{ColumnSet, DataType};
-use rubato_formula::{AssignmentShape, Expr, Function, ResolvedAggregate, RowBounds};
+use rubato_formula::{Expr, ResolvedAggregate, SetFunction};
 use std::sync::Arc;
 
 /// A planned statement, cached by text and shared by sessions.
@@ -29,7 +35,7 @@ pub struct Plan {
     /// Whether it asks how large relations are.
     pub asks_sizes: bool,
     /// The queries within its expressions.
-    pub subqueries: Subqueries,
+    pub subqueries: Arc<Subqueries>,
 }
 
 impl Plan {
@@ -38,7 +44,7 @@ impl Plan {
         match &self.body {
             PlanBody::Select(select) => select.for_each_table(visit),
             PlanBody::Insert(insert) => {
-                if let InsertSource::Select(select, _) = &insert.source {
+                if let Some(select) = insert.source.select() {
                     select.for_each_table(visit);
                 }
             }
@@ -66,6 +72,7 @@ impl PlanBody {
             PlanBody::Insert(insert) => {
                 match &insert.source {
                     InsertSource::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+                    InsertSource::Rows(plan) => plan.body.for_each_expression(visit),
                     InsertSource::Select(select, row) => {
                         select.for_each_expression(visit);
                         row.iter().for_each(&mut *visit);
@@ -189,10 +196,8 @@ impl SelectPlan {
             match &step.relation {
                 Relation::Query(query) | Relation::Lateral { query, .. } => query.for_each_expression(visit),
                 Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
-                Relation::Series { start, stop, step, .. } => {
-                    [start, stop].into_iter().chain(step).for_each(&mut *visit);
-                }
-                Relation::Table(_) | Relation::System(_) | Relation::Computed(_) => {}
+                // Of these `step_expressions` knows.
+                Relation::Functions(_) | Relation::Table(_) | Relation::System(_) | Relation::Computed(_) => {}
             }
         }
         self.filter.iter().chain(&self.projection).for_each(&mut *visit);
@@ -210,7 +215,7 @@ impl SelectPlan {
                 Relation::Query(query) | Relation::Lateral { query, .. } => {
                     query.for_each_select(&mut |select| select.for_each_table(&mut *visit));
                 }
-                Relation::Values(_) | Relation::Series { .. } | Relation::System(_) | Relation::Computed(_) => {}
+                Relation::Values(_) | Relation::Functions(_) | Relation::System(_) | Relation::Computed(_) => {}
             }
         }
     }
@@ -266,17 +271,8 @@ pub enum Relation<Q = QueryPlan> {
     Table(Arc<Table>),
     /// A list of rows over the parameters (VALUES); `columns` of the step index into each.
     Values(Vec<Vec<Expr>>),
-    /// A set-returning function with one column.
-    Series {
-        /// First value.
-        start: Expr,
-        /// Last value.
-        stop: Expr,
-        /// Increment, if given.
-        step: Option<Expr>,
-        /// The type of the column.
-        data_type: DataType,
-    },
+    /// Functions that return rows, whose arguments may read the relations before it.
+    Functions(RowsFrom),
     /// A table of `pg_catalog` or `information_schema`, made from the catalog when the statement runs.
     System(String),
     /// A query in FROM, a name of WITH, or the queries of a set operation.
@@ -296,21 +292,81 @@ pub enum Relation<Q = QueryPlan> {
 
 impl<Q> Relation<Q> {
     /// What it reads of the tuples of the relations before it.
-    pub(crate) fn outer_expressions(&self) -> &[Expr] {
+    pub(crate) fn outer_expressions(&self) -> Box<dyn Iterator<Item = &Expr> + '_> {
         match self {
-            Relation::Lateral { arguments, .. } => arguments,
-            Relation::Computed(expressions) => expressions,
-            _ => &[],
+            Relation::Lateral { arguments, .. } => Box::new(arguments.iter()),
+            Relation::Computed(expressions) => Box::new(expressions.iter()),
+            Relation::Functions(functions) => Box::new(functions.arguments()),
+            Relation::Table(_) | Relation::Values(_) | Relation::System(_) | Relation::Query(_) => {
+                Box::new(std::iter::empty())
+            }
         }
     }
 
     /// The same, to change it.
-    pub(crate) fn outer_expressions_mut(&mut self) -> &mut [Expr] {
+    pub(crate) fn outer_expressions_mut(&mut self) -> Box<dyn Iterator<Item = &mut Expr> + '_> {
         match self {
-            Relation::Lateral { arguments, .. } => arguments,
-            Relation::Computed(expressions) => expressions,
-            _ => &mut [],
+            Relation::Lateral { arguments, .. } => Box::new(arguments.iter_mut()),
+            Relation::Computed(expressions) => Box::new(expressions.iter_mut()),
+            Relation::Functions(functions) => Box::new(functions.arguments_mut()),
+            Relation::Table(_) | Relation::Values(_) | Relation::System(_) | Relation::Query(_) => {
+                Box::new(std::iter::empty())
+            }
         }
+    }
+}
+
+/// Functions of rows side by side: the columns of one behind those of the other, and NULL where one has no more rows.
+#[derive(Clone, Debug)]
+pub struct RowsFrom {
+    /// The functions.
+    pub calls: Vec<RowsCall>,
+    /// WITH ORDINALITY: the last column is the number of the row.
+    pub ordinality: bool,
+    /// Of a select list: its rows are made for each tuple of all other relations.
+    pub is_last: bool,
+}
+
+/// The call of one function in FROM.
+#[derive(Clone, Debug)]
+pub struct RowsCall {
+    /// Its name, for EXPLAIN.
+    pub name: String,
+    /// What makes the rows; without it there is one, of the value of the only argument.
+    pub function: Option<SetFunction>,
+    /// Its arguments, over the tuple of the earlier steps.
+    pub arguments: Vec<Expr>,
+    /// How many columns it has.
+    pub width: usize,
+}
+
+impl RowsFrom {
+    /// The arguments of all calls.
+    pub fn arguments(&self) -> impl Iterator<Item = &Expr> {
+        self.calls.iter().flat_map(|call| &call.arguments)
+    }
+
+    /// The arguments of all calls, to change them.
+    pub fn arguments_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.calls.iter_mut().flat_map(|call| &mut call.arguments)
+    }
+
+    /// Whether its rows differ from tuple to tuple of the earlier steps.
+    pub fn is_lateral(&self) -> bool {
+        !self.arguments().all(Expr::is_constant)
+    }
+
+    /// The names of the functions.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.calls.iter().map(|call| call.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+impl<Q> Relation<Q> {
+    /// Whether it is functions whose rows differ from tuple to tuple of the earlier steps.
+    pub fn is_lateral(&self) -> bool {
+        matches!(self, Relation::Functions(functions) if functions.is_lateral())
     }
 }
 
@@ -354,17 +410,7 @@ impl<Q> Clone for Relation<Q> {
         match self {
             Relation::Table(table) => Relation::Table(Arc::clone(table)),
             Relation::Values(rows) => Relation::Values(rows.clone()),
-            Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            } => Relation::Series {
-                start: start.clone(),
-                stop: stop.clone(),
-                step: step.clone(),
-                data_type: *data_type,
-            },
+            Relation::Functions(functions) => Relation::Functions(functions.clone()),
             Relation::System(name) => Relation::System(name.clone()),
             Relation::Query(query) => Relation::Query(Arc::clone(query)),
             Relation::Lateral {
@@ -525,7 +571,13 @@ pub struct AggregatePlan {
 impl AggregatePlan {
     /// Every expression in it: keys, what the calls read, HAVING.
     pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
-        self.keys.iter().chain(&self.having).for_each(&mut *visit);
+        self.having.iter().for_each(&mut *visit);
+        self.for_each_input(visit);
+    }
+
+    /// Every expression over the joined tuple: keys and what the calls read.
+    pub(crate) fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.keys.iter().for_each(&mut *visit);
         for call in &self.calls {
             let ordered = call.order_by.iter().map(|(expr, ..)| expr);
             call.arguments
@@ -561,119 +613,4 @@ pub struct SortKey {
     pub descending: bool,
     /// NULLS FIRST.
     pub nulls_first: bool,
-}
-
-/// INSERT.
-#[derive(Debug)]
-pub struct InsertPlan {
-    /// The table.
-    pub table: Arc<Table>,
-    /// One row of expressions for all columns of the table (dropped ones: NULL), defaults filled in, cast to the columns' types.
-    pub source: InsertSource,
-    /// ON CONFLICT.
-    pub on_conflict: Option<OnConflict>,
-    /// RETURNING over the inserted row (all columns of the table as slots).
-    pub returning: Option<Vec<Expr>>,
-}
-
-/// Where inserted rows come from.
-#[derive(Debug)]
-pub enum InsertSource {
-    /// `VALUES`: over the parameters.
-    Values(Vec<Vec<Expr>>),
-    /// `SELECT`: the plan, and the row's expressions over its output columns.
-    Select(Box<SelectPlan>, Vec<Expr>),
-}
-
-/// ON CONFLICT.
-#[derive(Debug)]
-pub struct OnConflict {
-    /// The arbiter: `None` any, `Some(None)` the primary key, `Some(Some(i))` unique index i.
-    pub arbiter: Option<Option<usize>>,
-    /// DO NOTHING, or the update.
-    pub action: ConflictAction,
-}
-
-/// What ON CONFLICT does.
-#[derive(Debug)]
-pub enum ConflictAction {
-    /// DO NOTHING.
-    Nothing,
-    /// DO UPDATE: assignments and condition over the existing row's columns followed by the excluded row's columns.
-    Update {
-        /// Column and new value (cast to its type).
-        assignments: Vec<(usize, Expr)>,
-        /// WHERE.
-        filter: Option<Expr>,
-    },
-}
-
-/// UPDATE.
-#[derive(Debug)]
-pub struct UpdatePlan {
-    /// The table and how its rows are reached; `columns` are all columns, so that slot = column number.
-    pub target: Step,
-    /// WHERE terms that the access does not already guarantee, over the row. `None`: by key alone.
-    pub filter: Option<Expr>,
-    /// The assignments.
-    pub assignments: Vec<Assignment>,
-    /// Why the formula must be ordered (read-to-write), or `None` if it may be blind.
-    pub ordered_because: Option<String>,
-    /// The limits within which sums stay blind (escrow). A blind formula satisfies its checks if it keeps them, or gives all the
-    /// values that they read.
-    pub bounds: RowBounds,
-    /// Whether the primary key changes.
-    pub changes_key: bool,
-    /// Secondary indexes whose columns change.
-    pub changed_indexes: Vec<usize>,
-    /// RETURNING over the new row.
-    pub returning: Option<Vec<Expr>>,
-}
-
-/// `column = expression`.
-#[derive(Debug)]
-pub struct Assignment {
-    /// The column.
-    pub column: usize,
-    /// The new value over the old row, cast to the column's type.
-    pub expression: Expr,
-    /// What kind of formula it is.
-    pub shape: AssignmentShape,
-}
-
-/// DELETE.
-#[derive(Debug)]
-pub struct DeletePlan {
-    /// The table and how its rows are reached; `columns` are all columns, so that slot = column number.
-    pub target: Step,
-    /// WHERE terms that the access does not already guarantee, over the row. `None`: by key alone.
-    pub filter: Option<Expr>,
-    /// RETURNING over the deleted row.
-    pub returning: Option<Vec<Expr>>,
-}
-
-/// A function used as an aggregate's or operator's implementation, re-exported for the executor.
-pub type ScalarFunction = Function;
-
-/// UPDATE with FROM, DELETE with USING, or either with queries that are asked for each row.
-#[derive(Debug)]
-pub struct ChangePlan {
-    /// The table whose rows are changed.
-    pub table: Arc<Table>,
-    /// Finds and locks the rows. It gives the new values of the changed columns, what RETURNING reads of the other relations, and
-    /// last the row's key.
-    pub source: SelectPlan,
-    /// What becomes of a row.
-    pub change: RowChange,
-    /// RETURNING over the table's columns (for UPDATE of the new row), then what it reads of the other relations.
-    pub returning: Option<Vec<Expr>>,
-}
-
-/// What becomes of a row.
-#[derive(Debug)]
-pub enum RowChange {
-    /// These columns are set.
-    Update(Vec<usize>),
-    /// It is deleted.
-    Delete,
 }

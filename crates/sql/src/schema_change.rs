@@ -8,6 +8,7 @@ mod apply;
 mod column_type;
 mod constraints;
 mod merge;
+mod views;
 
 pub use merge::{changed_tables, merge};
 

@@ -133,6 +133,8 @@ pub enum Utility {
     Copy(CopyStatement),
     /// A schema change: the closure of decisions is [`SchemaChange`]; the executor moves the rows.
     Schema(SchemaChange),
+    /// CREATE TABLE AS, SELECT INTO.
+    CreateTableAs(CreateTableAs),
     /// CHECKPOINT.
     Checkpoint,
     /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
@@ -140,8 +142,32 @@ pub enum Utility {
         /// The command tag.
         tag: &'static str,
     },
+    /// LISTEN.
+    Listen(String),
+    /// UNLISTEN; `None` is `*`.
+    Unlisten(Option<String>),
+    /// NOTIFY.
+    Notify {
+        /// The channel.
+        channel: String,
+        /// What is told; empty if nothing is said.
+        payload: String,
+    },
     /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
     LockTable,
+}
+
+/// A table made of a query.
+#[derive(Debug)]
+pub struct CreateTableAs {
+    /// Makes the table.
+    pub change: SchemaChange,
+    /// The table's name.
+    pub name: String,
+    /// The query: a SELECT.
+    pub source: Arc<Plan>,
+    /// Whether its rows are wanted.
+    pub with_data: bool,
 }
 
 /// What DECLARE says of a cursor beside its query.
@@ -232,6 +258,22 @@ pub enum SchemaChange {
         /// IF EXISTS.
         if_exists: bool,
         /// CASCADE: foreign keys of others that refer to it go too.
+        cascade: bool,
+    },
+    /// CREATE VIEW.
+    CreateView {
+        /// The view (oid 0).
+        view: crate::catalog::View,
+        /// OR REPLACE.
+        or_replace: bool,
+    },
+    /// DROP VIEW.
+    DropView {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: views that read it go too.
         cascade: bool,
     },
     /// CREATE INDEX; the executor fills it.
@@ -342,6 +384,8 @@ pub enum AlterAction {
         name: String,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE: views that read it go too.
+        cascade: bool,
     },
     /// ALTER COLUMN SET/DROP DEFAULT.
     SetDefault {

@@ -59,6 +59,8 @@ pub enum Signal {
     Cancel,
     /// To end.
     Terminate,
+    /// To give its client what others have told it on channels.
+    Deliver,
 }
 
 /// Reaches sessions by the numbers that clients know them by. May be used from any thread, and waits for nobody.

@@ -1,7 +1,8 @@
 //! Values as text, in PostgreSQL's input and output forms.
 
 use crate::datetime::{self, DateOrder, IntervalStyle, TimeZone};
-use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
+use crate::json;
+use crate::{Array, ColumnType, DataType, Error, Json, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
 use std::sync::Arc;
 
@@ -71,7 +72,13 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
         DataType::Interval => Value::Interval(datetime::parse_interval(text)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::Void => Value::Null,
-        array => parse_array(array, text, context)?,
+        DataType::Json => {
+            json::check(text)?;
+            Value::text(text)
+        }
+        DataType::Jsonb => Value::Jsonb(Arc::new(Json::parse(text)?)),
+        // The elements have the modifier.
+        array => return parse_array(array, modifier, text, context),
     };
     if modifier < 0 {
         Ok(value)
@@ -80,9 +87,18 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
     }
 }
 
-fn parse_array(data_type: DataType, text: &str, context: &TextContext) -> Result<Value> {
+fn parse_array(data_type: DataType, modifier: i32, text: &str, context: &TextContext) -> Result<Value> {
     let element = data_type.element().ok_or_else(|| invalid_syntax(data_type, text))?;
-    Ok(Value::Array(Arc::new(Array::parse(element, text, context)?)))
+    let array = if data_type.is_vector() {
+        Array::parse_vector(element, text, context)?
+    } else {
+        let element = ColumnType {
+            data_type: element,
+            modifier,
+        };
+        Array::parse(element, text, context)?
+    };
+    Ok(Value::Array(Arc::new(array)))
 }
 
 /// Fits a value that already has the type to the type's modifier, as an assignment does: numbers and times are rounded, `char(n)` is
@@ -103,6 +119,12 @@ pub fn apply_modifier(value: Value, data_type: DataType, modifier: i32) -> Resul
         Value::Time(time) => Value::Time(datetime::round_to_digits(time, modifier)),
         Value::Timestamp(timestamp) => Value::Timestamp(datetime::round_to_digits(timestamp, modifier)),
         Value::TimestampTz(timestamp) => Value::TimestampTz(datetime::round_to_digits(timestamp, modifier)),
+        Value::Array(array) => {
+            let element = data_type.element().unwrap_or(array.element);
+            let fit = |item: &Value| apply_modifier(item.clone(), element, modifier);
+            let items = array.items.iter().map(fit).collect::<Result<_>>()?;
+            Value::Array(Arc::new(array.with_items(array.element, items)))
+        }
         other => other,
     })
 }
@@ -382,7 +404,9 @@ pub fn write_text(value: &Value, data_type: DataType, context: &TextContext, out
             IntervalStyle::Iso8601 => datetime::write_iso_interval(v, out),
         },
         Value::Uuid(v) => write_uuid(v, out),
+        Value::Array(v) if data_type.is_vector() => v.write_vector(context, out),
         Value::Array(v) => v.write(context, out),
+        Value::Jsonb(v) => v.write(out),
     }
 }
 

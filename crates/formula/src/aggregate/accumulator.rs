@@ -1,5 +1,6 @@
 //! The running state of one aggregate over one group.
 
+use super::collect::Collected;
 use super::deviation::{ExactMoments, FloatMoments};
 use super::{AggregateKind, ResolvedAggregate};
 use crate::cast::out_of_range;
@@ -68,6 +69,7 @@ enum State {
         sample: bool,
         root: bool,
     },
+    Collected(Collected),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +131,23 @@ impl Accumulator {
                 text: None,
                 delimiter: EcoString::new(),
             },
+            AggregateKind::CollectArray => {
+                State::Collected(match (aggregate.result_type.element(), argument.element()) {
+                    (element, None) => Collected::Items {
+                        element: element.unwrap_or(argument),
+                        items: None,
+                    },
+                    (_, Some(element)) => Collected::Arrays {
+                        element,
+                        count: 0,
+                        whole: None,
+                    },
+                })
+            }
+            AggregateKind::CollectJson => State::Collected(Collected::JsonArray(None)),
+            AggregateKind::CollectJsonb => State::Collected(Collected::Documents(None)),
+            AggregateKind::CollectJsonObject => State::Collected(Collected::JsonObject(None)),
+            AggregateKind::CollectJsonbObject => State::Collected(Collected::Pairs(None)),
             AggregateKind::DeviationSample => moments(true, true),
             AggregateKind::DeviationPopulation => moments(false, true),
             AggregateKind::VarianceSample => moments(true, false),
@@ -138,9 +157,13 @@ impl Accumulator {
 
     /// Takes one row's arguments, already of the types that the aggregate takes.
     pub fn add(&mut self, arguments: &[Value]) -> Result<()> {
-        if let State::CountRows(count) = &mut self.0 {
-            *count += 1;
-            return Ok(());
+        match &mut self.0 {
+            State::CountRows(count) => {
+                *count += 1;
+                return Ok(());
+            }
+            State::Collected(collected) => return collected.add(arguments),
+            _ => {}
         }
         match arguments.first() {
             None | Some(Value::Null) => Ok(()),
@@ -273,6 +296,7 @@ impl State {
     fn add(&mut self, value: &Value, second: Option<&Value>) -> Result<()> {
         match self {
             State::CountRows(count) | State::Count(count) => *count += 1,
+            State::Collected(collected) => collected.add(std::slice::from_ref(value))?,
             State::WholeSum { sum, count, .. } => {
                 *sum += i128::from(value.as_i64().ok_or_else(|| wrong(value))?);
                 *count += 1;
@@ -394,6 +418,7 @@ impl State {
             ) => {
                 join_bytes(bytes, delimiter, own, b);
             }
+            (State::Collected(a), State::Collected(b)) => a.merge(b)?,
             (State::ExactMoments { moments: a, .. }, State::ExactMoments { moments: b, .. }) => a.merge(b)?,
             (State::FloatMoments { moments: a, .. }, State::FloatMoments { moments: b, .. }) => a.merge(b)?,
             // The other side has seen nothing.
@@ -445,6 +470,7 @@ impl State {
             State::Bytes { bytes, .. } => bytes.clone().map_or(Value::Null, Value::Bytea),
             State::ExactMoments { moments, sample, root } => moments.finish(*sample, *root)?,
             State::FloatMoments { moments, sample, root } => moments.finish(*sample, *root),
+            State::Collected(collected) => collected.finish()?,
         })
     }
 }

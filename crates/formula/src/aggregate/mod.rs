@@ -1,10 +1,12 @@
 //! Aggregates: which overload a call means, and the accumulators that executors feed.
 
 mod accumulator;
+mod collect;
 mod deviation;
 
 pub use accumulator::Accumulator;
 
+use crate::functions::no_array;
 use crate::types::{CastContext, can_cast, is_preferred};
 use rubato_base::{DataType, Error, Result, SqlState};
 
@@ -43,6 +45,30 @@ pub enum AggregateKind {
     VarianceSample,
     /// `var_pop`
     VariancePopulation,
+    /// `array_agg`
+    CollectArray,
+    /// `json_agg`
+    CollectJson,
+    /// `jsonb_agg`
+    CollectJsonb,
+    /// `json_object_agg`
+    CollectJsonObject,
+    /// `jsonb_object_agg`
+    CollectJsonbObject,
+}
+
+impl AggregateKind {
+    /// Whether it keeps all that it is fed, NULLs too.
+    pub fn collects(self) -> bool {
+        matches!(
+            self,
+            AggregateKind::CollectArray
+                | AggregateKind::CollectJson
+                | AggregateKind::CollectJsonb
+                | AggregateKind::CollectJsonObject
+                | AggregateKind::CollectJsonbObject
+        )
+    }
 }
 
 /// An aggregate resolved to one overload.
@@ -87,6 +113,11 @@ fn kind_of(name: &str) -> Option<AggregateKind> {
         "stddev_pop" => AggregateKind::DeviationPopulation,
         "variance" | "var_samp" => AggregateKind::VarianceSample,
         "var_pop" => AggregateKind::VariancePopulation,
+        "array_agg" => AggregateKind::CollectArray,
+        "json_agg" => AggregateKind::CollectJson,
+        "jsonb_agg" => AggregateKind::CollectJsonb,
+        "json_object_agg" => AggregateKind::CollectJsonObject,
+        "jsonb_object_agg" => AggregateKind::CollectJsonbObject,
         _ => return None,
     })
 }
@@ -108,6 +139,9 @@ pub fn resolve_aggregate(name: &str, argument_types: &[DataType], distinct: bool
             }
             _ => Err(missing(name, argument_types)),
         };
+    }
+    if kind.collects() {
+        return resolve_collection(kind, name, argument_types, distinct).map(Some);
     }
     if kind == AggregateKind::Concatenate {
         return resolve_concatenation(name, argument_types, distinct).map(Some);
@@ -143,6 +177,39 @@ fn resolved(kind: AggregateKind, types: &[DataType], result_type: DataType, dist
         result_type,
         distinct,
     }
+}
+
+/// Those that make documents take `json` or `jsonb` (and keys as text): whoever calls has made it of the arguments.
+fn resolve_collection(
+    kind: AggregateKind,
+    name: &str,
+    types: &[DataType],
+    distinct: bool,
+) -> Result<ResolvedAggregate> {
+    use DataType::{Bool, Json, Jsonb, Text};
+    let (arguments, result): (&[DataType], DataType) = match kind {
+        AggregateKind::CollectArray => {
+            let [argument] = types else {
+                return Err(missing(name, types));
+            };
+            let argument = if *argument == DataType::Unknown {
+                Text
+            } else {
+                *argument
+            };
+            let result = argument.array().or(argument.element().map(|_| argument));
+            let result = result.ok_or_else(|| no_array(argument))?;
+            return Ok(resolved(kind, &[argument], result, distinct));
+        }
+        AggregateKind::CollectJson => (&[Json, Bool], Json),
+        AggregateKind::CollectJsonb => (&[Jsonb], Jsonb),
+        AggregateKind::CollectJsonObject => (&[Text, Json], Json),
+        _ => (&[Text, Jsonb], Jsonb),
+    };
+    if types != arguments {
+        return Err(missing(name, types));
+    }
+    Ok(resolved(kind, arguments, result, distinct))
 }
 
 fn resolve_concatenation(name: &str, types: &[DataType], distinct: bool) -> Result<ResolvedAggregate> {
@@ -197,7 +264,7 @@ fn accepted_types(kind: AggregateKind) -> &'static [DataType] {
         | AggregateKind::DeviationPopulation
         | AggregateKind::VarianceSample
         | AggregateKind::VariancePopulation => &[Int8, Int4, Int2, Float4, Float8, Numeric],
-        AggregateKind::CountRows | AggregateKind::Count | AggregateKind::Concatenate => &[],
+        _ => &[],
     }
 }
 
@@ -208,7 +275,7 @@ enum Problem {
 
 /// The one argument type to cast to: the type itself, else the preferred one among those it casts to by itself.
 fn choose(accepted: &[DataType], actual: DataType) -> std::result::Result<DataType, Problem> {
-    if accepted.contains(&actual) {
+    if accepted.contains(&actual) || (accepted.contains(&DataType::Text) && actual.element().is_some()) {
         return Ok(actual);
     }
     let fitting: Vec<DataType> = accepted

@@ -1,5 +1,6 @@
 //! Conversions between types: `CAST`, assignment to a column, implicit conversion of arguments.
 
+mod json;
 mod number;
 mod text;
 mod time;
@@ -56,13 +57,21 @@ fn convert(value: Value, from: DataType, to: ColumnType, explicit: bool, context
                 };
                 parse_text(other, to.modifier, trimmed, context)
             }
-            _ => convert_form(&value, from, to, context),
+            _ => convert_form(&value, from, to, explicit, context),
         },
     }
 }
 
-fn convert_form(value: &Value, from: DataType, to: ColumnType, context: &TextContext) -> Result<Value> {
+fn convert_form(value: &Value, from: DataType, to: ColumnType, explicit: bool, context: &TextContext) -> Result<Value> {
+    if let (Value::Jsonb(json), false) = (value, matches!(to.data_type, DataType::Json | DataType::Jsonb)) {
+        let (scalar, from) = json::scalar_of(json, to.data_type)?;
+        return cast_value(scalar, from, to, explicit, context);
+    }
     let converted = match to.data_type {
+        DataType::Json => match value {
+            Value::Jsonb(json) => Some(Value::Text(json.to_text())),
+            _ => None,
+        },
         DataType::Bool => match value {
             Value::Bool(truth) => Some(Value::Bool(*truth)),
             Value::Int4(number) => Some(Value::Bool(*number != 0)),
@@ -80,19 +89,27 @@ fn convert_form(value: &Value, from: DataType, to: ColumnType, context: &TextCon
         DataType::Date | DataType::Time | DataType::Timestamp | DataType::TimestampTz | DataType::Interval => {
             time::to_time(value, to, &context.time_zone)?
         }
-        array => match (array.element(), value) {
-            (Some(element), Value::Array(array)) => Some(convert_elements(array, element, context)?),
+        DataType::Jsonb => matches!(value, Value::Jsonb(_)).then(|| value.clone()),
+        _ => match (to.element(), value) {
+            (Some(element), Value::Array(array)) => {
+                let from = from.element().unwrap_or(array.element);
+                Some(convert_elements(array, from, (element, explicit), context)?)
+            }
             _ => None,
         },
     };
     converted.ok_or_else(|| no_cast(from, to.data_type))
 }
 
-fn convert_elements(array: &Array, element: DataType, context: &TextContext) -> Result<Value> {
-    let to = ColumnType::plain(element);
-    let convert = |item: &Value| cast_value(item.clone(), array.element, to, true, context);
+fn convert_elements(
+    array: &Array,
+    from: DataType,
+    (to, explicit): (ColumnType, bool),
+    context: &TextContext,
+) -> Result<Value> {
+    let convert = |item: &Value| cast_value(item.clone(), from, to, explicit, context);
     let items = array.items.iter().map(convert).collect::<Result<_>>()?;
-    Ok(Value::Array(Arc::new(Array { element, items })))
+    Ok(Value::Array(Arc::new(array.with_items(to.data_type, items))))
 }
 
 /// 42846: there is no such conversion.

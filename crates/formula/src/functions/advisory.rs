@@ -1,6 +1,7 @@
 //! Advisory locks and `pg_sleep`: functions that may make their statement wait.
 
 use super::FunctionEntry;
+use super::Implementation;
 use super::argument::{entry, typed};
 use crate::context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, EvalContext};
 use rubato_base::{Result, Value};
@@ -54,11 +55,24 @@ pub(super) static ADVISORY: &[FunctionEntry] = keyed! {
     "pg_advisory_unlock_shared" -> Bool, |c, key| unlock(c, key, true);
 };
 
+fn notify(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    let (channel, payload) = (text(arguments.first()), text(arguments.get(1)));
+    context.environment.notify(&channel, &payload).map(|()| nothing())
+}
+
 pub(super) static PAUSES: &[FunctionEntry] = &[
     entry!("pg_advisory_unlock_all" () -> Void, typed!(with c || {
         c.environment.advisory_unlock_all().map(|()| nothing())
     }))
     .volatile(),
+    // NULL is as good as nothing for the payload, and no channel.
+    entry!("pg_notify" (Text, Text) -> Void, Implementation::Context(notify))
+        .lenient()
+        .volatile(),
     entry!("pg_sleep" (Float8) -> Void, typed!(with c |seconds: f64| {
         c.environment.sleep(seconds).map(|()| nothing())
     }))

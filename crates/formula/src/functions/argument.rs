@@ -5,29 +5,21 @@ use ecow::EcoString;
 use rubato_base::datetime::Interval;
 use rubato_base::{DataType, Error, Numeric, Result, Value};
 
-/// The types by name, so that a signature reads as SQL does.
-#[allow(non_upper_case_globals)]
-impl ArgumentType {
-    pub(super) const Bool: ArgumentType = ArgumentType::Exact(DataType::Bool);
-    pub(super) const Int2: ArgumentType = ArgumentType::Exact(DataType::Int2);
-    pub(super) const Int4: ArgumentType = ArgumentType::Exact(DataType::Int4);
-    pub(super) const Int8: ArgumentType = ArgumentType::Exact(DataType::Int8);
-    pub(super) const Oid: ArgumentType = ArgumentType::Exact(DataType::Oid);
-    pub(super) const Float4: ArgumentType = ArgumentType::Exact(DataType::Float4);
-    pub(super) const Float8: ArgumentType = ArgumentType::Exact(DataType::Float8);
-    pub(super) const Numeric: ArgumentType = ArgumentType::Exact(DataType::Numeric);
-    pub(super) const Text: ArgumentType = ArgumentType::Exact(DataType::Text);
-    pub(super) const Varchar: ArgumentType = ArgumentType::Exact(DataType::Varchar);
-    pub(super) const Char: ArgumentType = ArgumentType::Exact(DataType::Char);
-    pub(super) const Name: ArgumentType = ArgumentType::Exact(DataType::Name);
-    pub(super) const Bytea: ArgumentType = ArgumentType::Exact(DataType::Bytea);
-    pub(super) const Date: ArgumentType = ArgumentType::Exact(DataType::Date);
-    pub(super) const Time: ArgumentType = ArgumentType::Exact(DataType::Time);
-    pub(super) const Timestamp: ArgumentType = ArgumentType::Exact(DataType::Timestamp);
-    pub(super) const TimestampTz: ArgumentType = ArgumentType::Exact(DataType::TimestampTz);
-    pub(super) const Interval: ArgumentType = ArgumentType::Exact(DataType::Interval);
-    pub(super) const Uuid: ArgumentType = ArgumentType::Exact(DataType::Uuid);
-    pub(super) const Void: ArgumentType = ArgumentType::Exact(DataType::Void);
+macro_rules! type_arguments {
+    ($($name:ident)*) => {
+        /// The types by name, so that a signature reads as SQL does.
+        #[allow(non_upper_case_globals)]
+        impl ArgumentType {
+            $(pub(crate) const $name: ArgumentType = ArgumentType::Exact(DataType::$name);)*
+        }
+    };
+}
+
+type_arguments! {
+    Bool Int2 Int4 Int8 Oid Float4 Float8 Numeric Text Varchar Char Name Bytea Date Time Timestamp TimestampTz
+    Interval Uuid Void BoolArray Int2Array Int4Array Int8Array Float4Array Float8Array NumericArray TextArray
+    VarcharArray CharArray ByteaArray DateArray TimeArray TimestampArray TimestampTzArray IntervalArray
+    UuidArray OidArray NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector
 }
 
 /// A Rust type that an argument is read as.
@@ -41,7 +33,7 @@ pub(super) trait Output {
 }
 
 #[cold]
-fn wrong_type(value: &Value, wanted: &str) -> Error {
+pub(super) fn wrong_type(value: &Value, wanted: &str) -> Error {
     Error::internal(format!(
         "a function that takes {wanted} was called with {}",
         value.data_type()
@@ -195,6 +187,17 @@ impl<T: Output> Output for Result<T> {
 /// Argument `index` of a call, as a Rust type.
 pub(super) fn argument<'a, T: Argument<'a>>(arguments: &'a [Value], index: usize) -> Result<T> {
     T::take(arguments.get(index).unwrap_or(&Value::Null))
+}
+
+/// Argument `index` of a call as it is; NULL if there are fewer.
+pub(super) fn value_at(arguments: &[Value], index: usize) -> &Value {
+    static MISSING: Value = Value::Null;
+    arguments.get(index).unwrap_or(&MISSING)
+}
+
+/// The arguments of a call from `index` on.
+pub(super) fn values_from(arguments: &[Value], index: usize) -> &[Value] {
+    arguments.get(index..).unwrap_or_default()
 }
 
 /// One entry of a family's table: `entry!("name" (Int4, Int4) -> Int4, implementation)`.

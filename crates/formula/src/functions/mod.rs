@@ -6,6 +6,8 @@
 mod advisory;
 mod argument;
 mod arithmetic;
+mod array;
+mod array_search;
 mod bits;
 mod bytes;
 mod clock;
@@ -14,6 +16,9 @@ mod datetime;
 mod encoding;
 mod float_math;
 mod format;
+mod json_change;
+mod json_make;
+mod json_read;
 mod like;
 mod numeric_math;
 mod regular;
@@ -23,9 +28,16 @@ mod text;
 mod text_edit;
 mod time_pattern;
 
+pub(crate) use array::text_parts;
+pub use array::{ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, SLICE, WITH_ELEMENT};
+pub use json_change::WITH_PART;
+pub(crate) use json_make::{as_document, document, text_value};
+pub(crate) use json_read::node_text;
 pub use like::like_prefix;
+pub(crate) use regular::{all_matches, split_by_pattern};
 pub use resolve::{Resolved, resolve_function, resolve_operator};
 pub(crate) use resolve::{needs_no_cast, operator_error};
+pub(crate) use resolve::{no_array, resolve_among};
 
 use crate::context::EvalContext;
 use rubato_base::{DataType, Error, Result, Value};
@@ -51,8 +63,12 @@ pub enum ArgumentType {
     Exact(DataType),
     /// Any type, each argument for itself (`"any"`, `anynonarray`).
     Any,
-    /// Any type, the same for all such arguments and the result (`anyelement`).
+    /// Any type, the same for all such arguments and the result (`anyelement`, `anycompatible`).
     Element,
+    /// An array of [`ArgumentType::Element`], to which others are converted (`anycompatiblearray`).
+    Array,
+    /// An array of [`ArgumentType::Element`], of one type wherever it stands (`anyarray`).
+    SameArray,
 }
 
 /// One overload of a function.
@@ -116,6 +132,23 @@ impl FunctionEntry {
     }
 }
 
+/// The signature of a function that is not called as one: a function of rows.
+pub(crate) const fn placeholder(
+    name: &'static str,
+    arguments: &'static [ArgumentType],
+    result: ArgumentType,
+) -> FunctionEntry {
+    FunctionEntry {
+        name,
+        arguments,
+        variadic: false,
+        result,
+        volatility: Volatility::Stable,
+        strict: true,
+        implementation: Implementation::Many(|_| Err(Error::internal("a function of rows was called for a value"))),
+    }
+}
+
 /// One function or operator, resolved to one overload. Copied and compared as a pointer.
 #[derive(Clone, Copy)]
 pub struct Function(&'static FunctionEntry);
@@ -162,6 +195,23 @@ impl Function {
             .iter()
             .any(|family| family.iter().any(|entry| std::ptr::eq(entry, self.0)));
         is_of_session || self.0.volatility == Volatility::Volatile
+    }
+
+    /// The type of the result as far as one argument and its type tell it.
+    pub fn result_type(self, index: usize, actual: DataType) -> Option<DataType> {
+        let is_array = |argument| matches!(argument, ArgumentType::Array | ArgumentType::SameArray);
+        let argument = self.0.argument(index);
+        let element = match argument {
+            _ if actual == DataType::Unknown => None,
+            argument if is_array(argument) => actual.element(),
+            ArgumentType::Element => Some(actual),
+            _ => None,
+        };
+        match self.0.result {
+            ArgumentType::Exact(data_type) => Some(data_type),
+            result if is_array(result) => element?.array(),
+            _ => element,
+        }
     }
 
     /// The overload with exactly this signature: the stable identity that logs and catalogs keep.
@@ -218,6 +268,8 @@ static REGISTRY: LazyLock<BTreeMap<&'static str, Vec<&'static FunctionEntry>>> =
 
 static FAMILIES: &[&[FunctionEntry]] = &[
     arithmetic::ARITHMETIC,
+    array::ARRAY,
+    array_search::ARRAY_SEARCH,
     bits::BITS,
     bytes::BYTES,
     clock::CLOCK,
@@ -226,6 +278,9 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     encoding::ENCODING,
     float_math::FLOAT_MATH,
     format::FORMAT,
+    json_change::JSON_CHANGE,
+    json_make::JSON_MAKE,
+    json_read::JSON_READ,
     like::LIKE,
     numeric_math::NUMERIC_MATH,
     regular::REGULAR,

@@ -7,8 +7,9 @@ use super::FunctionEntry;
 use super::argument::{entry, typed};
 use ecow::EcoString;
 use regex::{Regex, RegexBuilder, Replacer};
-use rubato_base::{Error, Result, SqlState};
+use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Compiled patterns kept by each thread: a statement seldom uses more, and compiling takes longer than matching.
 const CACHE_ENTRIES: usize = 8;
@@ -182,6 +183,56 @@ fn count(text: &str, pattern: &str) -> Result<i32> {
     Ok(compiled(pattern, false, "")?.find_iter(text).count() as i32)
 }
 
+/// The parts of a text between the matches of a pattern, as PostgreSQL takes them: a match of nothing at the start, at the end or right
+/// behind another match parts nothing.
+pub(crate) fn split_by_pattern(text: &str, pattern: &str, flags: &str) -> Result<Vec<Value>> {
+    let regex = compiled(pattern, false, flags)?;
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for found in regex.find_iter(text) {
+        if found.is_empty() && (found.start() == from || found.start() == text.len()) {
+            continue;
+        }
+        parts.push(Value::text(&text[from..found.start()]));
+        from = found.end();
+    }
+    parts.push(Value::text(&text[from..]));
+    Ok(parts)
+}
+
+/// The groups of the first match, or the whole match where there is no group.
+fn first_match(text: &str, pattern: &str, flags: &str) -> Result<Option<Array>> {
+    if flags.contains('g') {
+        let error = Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "regexp_match() does not support the \"global\" option",
+        );
+        return Err(error.with_hint("Use the regexp_matches function instead."));
+    }
+    let regex = compiled(pattern, false, flags)?;
+    Ok(regex.captures(text).map(|captures| groups(&captures)))
+}
+
+/// The groups of all matches, or of the first one without the flag `g`.
+pub(crate) fn all_matches(text: &str, pattern: &str, flags: &str) -> Result<Vec<Value>> {
+    let regex = compiled(pattern, false, flags)?;
+    let count = if flags.contains('g') { usize::MAX } else { 1 };
+    let found = regex.captures_iter(text).take(count);
+    Ok(found
+        .map(|captures| Value::Array(Arc::new(groups(&captures))))
+        .collect())
+}
+
+fn groups(captures: &regex::Captures<'_>) -> Array {
+    let of = |group: Option<regex::Match<'_>>| group.map_or(Value::Null, |group| Value::text(group.as_str()));
+    let skipped = usize::from(captures.len() > 1);
+    Array::new(DataType::Text, captures.iter().skip(skipped).map(of).collect())
+}
+
+fn split_to_array(text: &str, pattern: &str, flags: &str) -> Result<Array> {
+    Ok(Array::new(DataType::Text, split_by_pattern(text, pattern, flags)?))
+}
+
 pub(super) static REGULAR: &[FunctionEntry] = &[
     entry!("~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false))),
     entry!("~*" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true))),
@@ -204,5 +255,13 @@ pub(super) static REGULAR: &[FunctionEntry] = &[
     entry!("regexp_replace" (Text, Text, Text, Text) -> Text, typed!(
         |a: &str, b: &str, replacement: &str, flags: &str| replace(a, b, replacement, flags)
     )),
+    entry!("regexp_match" (Text, Text) -> TextArray, typed!(|a: &str, b: &str| first_match(a, b, ""))),
+    entry!("regexp_match" (Text, Text, Text) -> TextArray, typed!(|a: &str, b: &str, flags: &str| {
+        first_match(a, b, flags)
+    })),
+    entry!("regexp_split_to_array" (Text, Text) -> TextArray, typed!(|a: &str, b: &str| split_to_array(a, b, ""))),
+    entry!("regexp_split_to_array" (Text, Text, Text) -> TextArray, typed!(|a: &str, b: &str, flags: &str| {
+        split_to_array(a, b, flags)
+    })),
     entry!("substring" (Text, Text) -> Text, typed!(|a: &str, b: &str| substring(a, b))),
 ];

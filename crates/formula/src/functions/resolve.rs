@@ -17,7 +17,16 @@ pub struct Resolved {
 
 /// The overload of a function for arguments of these types. 42883 if none fits, 42725 if several fit equally well.
 pub fn resolve_function(name: &str, argument_types: &[DataType]) -> Result<Resolved> {
-    match select(overloads(name), argument_types, false) {
+    resolve_among(name, overloads(name), argument_types)
+}
+
+/// The same among these overloads.
+pub(crate) fn resolve_among(
+    name: &str,
+    overloads: &[&'static FunctionEntry],
+    argument_types: &[DataType],
+) -> Result<Resolved> {
+    match select(overloads, argument_types, false) {
         Selection::One(entry) => finish(entry, argument_types),
         Selection::None => Err(Error::new(
             SqlState::UNDEFINED_FUNCTION,
@@ -69,35 +78,84 @@ fn signature(name: &str, types: &[DataType]) -> String {
     format!("{name}({})", types.join(", "))
 }
 
-/// Binds the polymorphic arguments of the overload that was chosen.
-fn finish(entry: &'static FunctionEntry, types: &[DataType]) -> Result<Resolved> {
-    let elements: Vec<DataType> = types
+/// Whether any argument is an array of whatever type.
+fn takes_arrays(entry: &FunctionEntry) -> bool {
+    entry
+        .arguments
         .iter()
-        .enumerate()
-        .filter(|(index, _)| entry.argument(*index) == ArgumentType::Element)
-        .map(|(_, data_type)| *data_type)
-        .collect();
+        .any(|argument| matches!(argument, ArgumentType::Array | ArgumentType::SameArray))
+}
+
+/// The types that the polymorphic arguments say that the element has; `None` where one is no array that has to be one.
+fn element_types(entry: &FunctionEntry, types: &[DataType]) -> Option<Vec<DataType>> {
+    let mut elements = Vec::new();
+    for (index, actual) in types.iter().enumerate() {
+        match (entry.argument(index), *actual) {
+            (ArgumentType::Element, actual) => elements.push(actual),
+            (ArgumentType::Array | ArgumentType::SameArray, DataType::Unknown) => elements.push(DataType::Unknown),
+            (ArgumentType::Array | ArgumentType::SameArray, actual) => elements.push(actual.element()?),
+            _ => {}
+        }
+    }
+    Some(elements)
+}
+
+/// Whether the types of arrays and their elements go together.
+fn is_consistent(entry: &FunctionEntry, types: &[DataType]) -> bool {
+    if !takes_arrays(entry) {
+        return true;
+    }
+    let Some(elements) = element_types(entry, types) else {
+        return false;
+    };
+    let mut known = elements.iter().filter(|element| **element != DataType::Unknown);
+    if entry.arguments.contains(&ArgumentType::SameArray) {
+        let first = known.next();
+        return known.all(|element| Some(element) == first);
+    }
+    common_type("ARRAY", &elements).is_ok_and(|element| element.array().is_some())
+}
+
+/// Binds the polymorphic arguments of the overload that was chosen. 42804 where nothing tells what an array is of.
+fn finish(entry: &'static FunctionEntry, types: &[DataType]) -> Result<Resolved> {
+    let elements = element_types(entry, types).unwrap_or_default();
+    let is_unknown = elements.iter().all(|element| *element == DataType::Unknown);
+    if takes_arrays(entry) && is_unknown {
+        let message = "could not determine polymorphic type because input has type unknown";
+        return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+    }
     let element = if elements.is_empty() {
         DataType::Text
     } else {
         common_type(&entry.name.to_uppercase(), &elements)?
     };
     let bind = |argument: ArgumentType, actual: DataType| match argument {
-        ArgumentType::Exact(data_type) => data_type,
-        ArgumentType::Element => element,
-        ArgumentType::Any if actual == DataType::Unknown => DataType::Text,
-        ArgumentType::Any => actual,
+        ArgumentType::Exact(data_type) => Ok(data_type),
+        ArgumentType::Element => Ok(element),
+        // A vector stays one: it is read as the array that it is.
+        ArgumentType::SameArray if actual.is_vector() => Ok(actual),
+        ArgumentType::Array | ArgumentType::SameArray => element.array().ok_or_else(|| no_array(element)),
+        ArgumentType::Any if actual == DataType::Unknown => Ok(DataType::Text),
+        ArgumentType::Any => Ok(actual),
     };
     let argument_types = types
         .iter()
         .enumerate()
         .map(|(index, actual)| bind(entry.argument(index), *actual))
-        .collect();
+        .collect::<Result<_>>()?;
     Ok(Resolved {
         function: Function(entry),
         argument_types,
-        result_type: bind(entry.result, element),
+        result_type: bind(entry.result, element)?,
     })
+}
+
+/// 42704: there are no arrays of the type.
+pub(crate) fn no_array(element: DataType) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("could not find array type for data type {element}"),
+    )
 }
 
 enum Selection {
@@ -164,8 +222,12 @@ fn accepts(entry: &FunctionEntry, types: &[DataType]) -> bool {
         .enumerate()
         .all(|(index, actual)| match entry.argument(index) {
             ArgumentType::Exact(wanted) => can_cast(*actual, wanted, CastContext::Implicit),
+            // The operator takes arrays as such only.
+            ArgumentType::Any if entry.name == "||" => *actual != DataType::Void && actual.element().is_none(),
             ArgumentType::Any | ArgumentType::Element => *actual != DataType::Void,
+            ArgumentType::Array | ArgumentType::SameArray => *actual == DataType::Unknown || actual.element().is_some(),
         })
+        && is_consistent(entry, types)
 }
 
 /// Keeps the candidates with the highest score.

@@ -3,6 +3,8 @@
 mod administration;
 mod advisory;
 mod answers;
+mod arrays;
+mod channels;
 mod column_types;
 mod copy;
 mod cursors;
@@ -16,5 +18,6 @@ mod queue;
 mod ranges;
 mod schema;
 mod slices;
+mod subqueries;
 mod walk;
 mod world;

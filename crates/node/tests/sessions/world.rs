@@ -35,6 +35,10 @@ impl Lines {
 }
 
 impl Responder for Lines {
+    fn notification(&mut self, told: &rubato_sql::channels::Notification) {
+        self.say(format!("A {} {} {}", told.backend_id, told.channel, told.payload));
+    }
+
     fn parse_complete(&mut self) {
         self.say("1");
     }

@@ -3,11 +3,12 @@
 use bytes::BytesMut;
 use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
 use pgwire::messages::data::ParameterDescription;
-use pgwire::messages::response::{ErrorResponse, NoticeResponse};
+use pgwire::messages::response::{ErrorResponse, NoticeResponse, NotificationResponse};
 use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey};
 use pgwire::messages::{Message, response};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, RowRef, SqlState, Value, binary_format};
+use rubato_sql::channels::Notification;
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
 use rubato_sql::session::RESULT_TYPE_CHANGED;
 use std::any::Any;
@@ -270,6 +271,14 @@ impl Responder for PgResponder {
 
     fn notice(&mut self, severity: &'static str, notice: &Error) {
         self.rare(&NoticeResponse::new(error_fields(severity, notice)));
+    }
+
+    fn notification(&mut self, notification: &Notification) {
+        self.rare(&NotificationResponse::new(
+            notification.backend_id,
+            notification.channel.to_string(),
+            notification.payload.to_string(),
+        ));
     }
 
     fn ready_for_query(&mut self, status: TransactionStatus) {

@@ -389,6 +389,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             Letter::Connection(socket, peer) => self.add_connection(socket, peer, now_us),
             Letter::Cancel(session) => self.cancel(session),
             Letter::Terminate(session) => self.terminate(session),
+            Letter::Deliver(session) => self.deliver(session),
             Letter::Sent(index, session) => self.on_sent(index, session),
             Letter::Unsent(index, session, rest) => self.on_unsent(index, session, &rest),
             Letter::ShutDown => self.begin_stopping(now_us),

@@ -15,6 +15,8 @@ pub(crate) enum Letter {
     Cancel(SessionId),
     /// Somebody wants a session to end.
     Terminate(SessionId),
+    /// A session was told something on a channel.
+    Deliver(SessionId),
     /// The sending thread has sent a connection's answer, for which the worker waits.
     Sent(usize, SessionId),
     /// It could send only a part of it; here is the rest.

@@ -242,6 +242,18 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
     }
 
+    /// A session has something to give to its client. One that is at work does so when it is done.
+    pub(super) fn deliver(&mut self, session: SessionId) {
+        let mut connections = self.connections.iter_mut();
+        let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) else {
+            return;
+        };
+        if matches!(connection.phase, Phase::Open(_)) && connection.requests.is_empty() {
+            connection.requests.push_back(Request::Deliver);
+            self.submit(index);
+        }
+    }
+
     /// Somebody wants the session to end: what it runs is given up, and then it is told so.
     pub(super) fn terminate(&mut self, session: SessionId) {
         self.engine.cancel(session, CancelReason::Shutdown);

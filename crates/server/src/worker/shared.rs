@@ -194,6 +194,7 @@ impl Signals for Shared {
         self.ports[worker].send(match signal {
             Signal::Cancel => Letter::Cancel(session),
             Signal::Terminate => Letter::Terminate(session),
+            Signal::Deliver => Letter::Deliver(session),
         });
         true
     }

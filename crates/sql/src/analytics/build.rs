@@ -243,7 +243,13 @@ impl Builder<'_, '_> {
             JoinKind::Left => on = own,
         }
         terms.extend(step.filter_after.iter().map(globally));
-        if !step.relation.outer_expressions().is_empty() {
+        // What is made anew for each tuple of others, or of a select list, is the relay's.
+        let is_own = match &step.relation {
+            Relation::Lateral { .. } => false,
+            Relation::Functions(functions) => !functions.is_last && !functions.is_lateral(),
+            _ => true,
+        };
+        if !is_own || step.relation.outer_expressions().any(reads_outer) {
             return None;
         }
         let types = relation_types(&step.relation);
@@ -267,7 +273,7 @@ impl Builder<'_, '_> {
         match relation {
             Relation::Table(table) => table_rows(table, self.context),
             Relation::Values(rows) => rows.len() as f64,
-            Relation::Series { .. } | Relation::Query(_) => 1000.0,
+            Relation::Functions(_) | Relation::Query(_) => 1000.0,
             Relation::System(_) => 100.0,
             Relation::Lateral { .. } | Relation::Computed(_) => 1.0,
         }
@@ -571,7 +577,10 @@ pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
     let plain = |data_type: DataType| ColumnType::plain(data_type);
     match relation {
         Relation::Table(table) => table.columns.iter().map(|column| column.column_type).collect(),
-        Relation::Series { data_type, .. } => vec![plain(*data_type)],
+        Relation::Functions(functions) => {
+            let width: usize = functions.calls.iter().map(|call| call.width).sum();
+            vec![plain(DataType::Unknown); width + usize::from(functions.ordinality)]
+        }
         Relation::System(name) => {
             let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));
             let found = crate::system_tables::find(Some(schema), short);

@@ -213,7 +213,7 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
                 inner
             }
             Relation::Values(rows) => rows.len() as f64,
-            Relation::Series { .. } | Relation::System(_) | Relation::Lateral { .. } | Relation::Computed(_) => 0.0,
+            Relation::Functions(_) | Relation::System(_) | Relation::Lateral { .. } | Relation::Computed(_) => 0.0,
         };
     }
     rows

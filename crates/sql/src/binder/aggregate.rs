@@ -113,6 +113,14 @@ impl<'a> Grouping<'a> {
     }
 
     fn ungrouped(&self, global: usize) -> Error {
+        if self
+            .scope
+            .column(global)
+            .is_some_and(|(relation, _)| relation.alias == super::sets::LIST_ALIAS)
+        {
+            return Error::unsupported("a set-returning function beside aggregates that is no key of the grouping")
+                .with_hint("Aggregate in a query in FROM, and call the function beside its columns.");
+        }
         let name = self.name_of(global);
         Error::new(
             SqlState::GROUPING_ERROR,

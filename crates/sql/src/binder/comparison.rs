@@ -197,7 +197,8 @@ impl ExpressionBinder<'_> {
     fn listed_elements(&self, array: &ast::Expr) -> Result<Option<Vec<Typed>>> {
         match array {
             ast::Expr::Nested(inner) => self.listed_elements(inner),
-            ast::Expr::Array(ast::Array { elem, .. }) => {
+            // What lists arrays has the elements of all of them.
+            ast::Expr::Array(ast::Array { elem, .. }) if !elem.iter().any(super::array::is_listed) => {
                 let items = elem.iter().map(|item| self.bind(item));
                 items.collect::<Result<Vec<_>>>().map(Some)
             }
@@ -221,6 +222,10 @@ impl ExpressionBinder<'_> {
     /// The items of `ARRAY[...]` meet in one type before they are compared with the operand.
     fn compare_items(&self, comparison: Comparison, operand: Typed, items: Vec<Typed>, any: bool) -> Result<Typed> {
         let (items, element) = self.common("ARRAY", items)?;
+        if element.element().is_some() {
+            let array = self.array_of_items(items, element)?;
+            return self.compare_elements(comparison, operand, array, any);
+        }
         let operand = self.known_operand(operand, element)?;
         let pair = |item: Expr| {
             comparable(
@@ -260,8 +265,11 @@ impl ExpressionBinder<'_> {
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
         };
-        let Some(array_type) = element.array() else {
-            return Err(Error::unsupported(format!("an array of type {element}")));
+        let array_type = match given {
+            DataType::Unknown => element
+                .array()
+                .ok_or_else(|| Error::unsupported(format!("an array of type {element}")))?,
+            given => given,
         };
         let array = self.context.coerce(array, array_type, CastContext::Implicit)?;
         let known = comparison_type(own, element).filter(|_| own == DataType::Unknown);

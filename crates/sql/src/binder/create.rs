@@ -51,10 +51,9 @@ impl Context<'_> {
     }
 }
 
-fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
+pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     let refused = [
         (statement.temporary, "a temporary table"),
-        (statement.query.is_some(), "CREATE TABLE AS"),
         (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
         (statement.inherits.is_some(), "table inheritance"),
         (
@@ -140,10 +139,6 @@ impl<'a, 'c> Definition<'a, 'c> {
                 SqlState::INVALID_TABLE_DEFINITION,
                 format!("column \"{name}\" has pseudo-type void"),
             ));
-        }
-        if column_type.data_type.element().is_some() {
-            let error = Error::unsupported("a column of an array type");
-            return located(self.context, definition.name.span, Err(error));
         }
         let place = self.table.columns.len();
         let mut column = Column {
@@ -271,8 +266,15 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// The constraints written behind a column.
     pub fn column_constraints(&mut self, definition: &ast::ColumnDef) -> Result<()> {
         let column = find_column(&self.table, &fold(&definition.name))?;
+        let data_type = self.table.columns[column].column_type.data_type;
         for option in &definition.options {
             let name = option.name.as_ref();
+            if matches!(
+                option.option,
+                ast::ColumnOption::PrimaryKey(_) | ast::ColumnOption::Unique(_)
+            ) {
+                super::json::check_indexable(data_type)?;
+            }
             match &option.option {
                 ast::ColumnOption::PrimaryKey(key) => {
                     refuse_deferrable_key(key.characteristics)?;
@@ -345,6 +347,7 @@ impl<'a, 'c> Definition<'a, 'c> {
                     .with_hint("An ascending index also serves ORDER BY ... DESC."));
             }
             let index = located(self.context, ident.span, self.find_for_key(&fold(ident)))?;
+            super::json::check_indexable(self.table.columns[index].column_type.data_type)?;
             if found.contains(&index) {
                 let name = &self.table.columns[index].name;
                 return Err(Error::new(

@@ -1,5 +1,6 @@
 //! UPDATE and DELETE.
 
+use super::array::joined_parts;
 use super::expression::ExpressionBinder;
 use super::from::From;
 use super::scope::Scope;
@@ -222,7 +223,7 @@ impl Context<'_> {
             assignments.push((column, value));
             Ok(())
         };
-        for assignment in list {
+        for assignment in joined_parts(list).iter() {
             match &assignment.target {
                 ast::AssignmentTarget::ColumnName(name) => push(name, Assigned::Value(&assignment.value))?,
                 ast::AssignmentTarget::Tuple(names) if query_of(&assignment.value).is_some() => {

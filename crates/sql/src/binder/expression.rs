@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 /// Column numbers from here on stand for the results of aggregate calls.
 pub(crate) const AGGREGATE_BASE: usize = 1 << 24;
 /// Column numbers from here on stand for the results of calls with OVER.
-pub(crate) const WINDOW_BASE: usize = 1 << 25;
+pub(crate) const WINDOW_BASE: usize = 1 << 27;
 /// How deep an expression may nest here; the parser's own limit is lower, chains of operators count one each.
 const DEPTH_MAX: usize = 1800;
 
@@ -43,6 +43,8 @@ pub(crate) struct ExpressionBinder<'a> {
     pub(super) inside_window: Cell<Option<&'static str>>,
     /// Whether what is bound may not be evaluated at all, and how often that was said.
     pub(super) conditional: Cell<usize>,
+    /// What is being bound that takes no functions of rows.
+    pub(super) without_sets: Cell<Option<&'static str>>,
     depth: Cell<usize>,
 }
 
@@ -60,6 +62,7 @@ impl<'a> ExpressionBinder<'a> {
             windows: None,
             inside_window: Cell::new(None),
             conditional: Cell::new(0),
+            without_sets: Cell::new(None),
             depth: Cell::new(0),
         }
     }
@@ -177,7 +180,12 @@ impl<'a> ExpressionBinder<'a> {
                 conditions,
                 else_result,
                 ..
-            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            } => {
+                let without_sets = self.without_sets.replace(Some("CASE"));
+                let case = self.case(operand.as_deref(), conditions, else_result.as_deref());
+                self.without_sets.set(without_sets);
+                case
+            }
             Ast::AnyOp {
                 left,
                 compare_op,
@@ -189,6 +197,8 @@ impl<'a> ExpressionBinder<'a> {
                 compare_op,
                 right,
             } => self.any_all(left, compare_op, right, false),
+            Ast::Array(ast::Array { elem, .. }) => self.array(elem),
+            Ast::CompoundFieldAccess { root, access_chain } => self.access(expr, root, access_chain),
             Ast::Collate { expr, collation } => self.collate(expr, collation),
             Ast::Function(function) => self.function(function),
             other => self.special_form(other),
@@ -360,6 +370,7 @@ impl<'a> ExpressionBinder<'a> {
             inside_window: self.inside_window.clone(),
             conditional: self.conditional.clone(),
             depth: self.depth.clone(),
+            without_sets: self.without_sets.clone(),
         }
     }
 
@@ -380,7 +391,7 @@ impl<'a> ExpressionBinder<'a> {
             .map_err(|error| error.with_position(position()))
     }
 
-    fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
+    pub(super) fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
         let types = (self.context.type_of(&left), self.context.type_of(&right));
         let resolved = resolve_operator(symbol, Some(types.0), types.1)?;
         self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty())
@@ -447,6 +458,9 @@ impl<'a> ExpressionBinder<'a> {
             && let Some(typed) = self.context.relation_number(operand)?
         {
             return Ok(typed);
+        }
+        if let (Some(element), Some(items)) = (to.element(), super::array::listed(operand)) {
+            return self.cast_array(items, element, to);
         }
         let typed = self.bind(operand)?;
         located(self.context, span, self.context.cast(typed, to))
@@ -640,6 +654,17 @@ fn symbol_of(op: &BinaryOperator) -> Result<&str> {
         BinaryOperator::PGNotLikeMatch => "!~~",
         BinaryOperator::PGNotILikeMatch => "!~~*",
         BinaryOperator::PGStartsWith => "^@",
+        BinaryOperator::AtArrow => "@>",
+        BinaryOperator::ArrowAt => "<@",
+        BinaryOperator::PGOverlap => "&&",
+        BinaryOperator::Arrow => "->",
+        BinaryOperator::LongArrow => "->>",
+        BinaryOperator::HashArrow => "#>",
+        BinaryOperator::HashLongArrow => "#>>",
+        BinaryOperator::HashMinus => "#-",
+        BinaryOperator::Question => "?",
+        BinaryOperator::QuestionAnd => "?&",
+        BinaryOperator::QuestionPipe => "?|",
         BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("~") => "~",
             Some("~*") => "~*",

@@ -9,9 +9,8 @@ use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{JoinKind, Relation};
 use crate::planner::{BoundQuery, Query, QueryRelation};
-use crate::system_tables;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
-use rubato_formula::{CastContext, Comparison, Expr};
+use rubato_base::{ColumnType, Error, Result, SqlState};
+use rubato_formula::{Comparison, Expr};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -82,6 +81,15 @@ impl Context<'_> {
         let (constraint, optional) = match &join.join_operator {
             Op::Join(constraint) | Op::Inner(constraint) | Op::CrossJoin(constraint) => (constraint, None),
             Op::Left(constraint) | Op::LeftOuter(constraint) => (constraint, Some(middle)),
+            Op::Right(_) | Op::RightOuter(_)
+                if state
+                    .query
+                    .relations
+                    .last()
+                    .is_some_and(|own| own.relation.is_lateral()) =>
+            {
+                return Err(join_error("RIGHT JOIN with functions of the other side's columns"));
+            }
             Op::Right(constraint) | Op::RightOuter(constraint) => (constraint, Some(start)),
             Op::FullOuter(_) => return Err(join_error("FULL JOIN")),
             other => return Err(join_error(&format!("{other:?}"))),
@@ -179,7 +187,7 @@ impl Context<'_> {
                     && word.quote_style.is_none()
                     && NILADIC.contains(&fold(word).as_str())
                 {
-                    return self.call(name, &[], alias.as_ref(), state, factor);
+                    return self.functions(&[(name, &[])], false, alias.as_ref(), state, factor);
                 }
                 if let Some(named) = self.named_query(name)? {
                     let alias_name = alias
@@ -190,34 +198,50 @@ impl Context<'_> {
                     return self.rename(alias.as_ref(), state);
                 }
                 let relation = self.relation(name)?;
-                let (own, columns) = match &relation {
-                    NamedRelation::Table(table) => (table.name.clone(), None),
-                    NamedRelation::System(system) => (system.short_name().to_owned(), Some(system.scope_columns())),
+                let own = match &relation {
+                    NamedRelation::Table(table) => table.name.as_str(),
+                    NamedRelation::System(system) => system.short_name(),
+                    NamedRelation::View(view) => view.name.as_str(),
                 };
-                let alias_name = alias.as_ref().map_or(own, |alias| fold(&alias.name));
+                let alias_name = alias.as_ref().map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
                 self.check_alias(&alias_name, &state.scope, factor)?;
-                match (&relation, columns) {
-                    (NamedRelation::Table(table), _) => state.scope.push_table(table, &alias_name),
-                    (_, columns) => state.scope.push(&alias_name, columns.unwrap_or_default(), None),
+                match &relation {
+                    NamedRelation::Table(table) => {
+                        state.scope.push_table(table, &alias_name);
+                        push(state, Relation::Table(Arc::clone(table)));
+                    }
+                    NamedRelation::System(system) => {
+                        state.scope.push(&alias_name, system.scope_columns(), None);
+                        push(state, Relation::System(system.name.to_owned()));
+                    }
+                    NamedRelation::View(view) => {
+                        let (query, columns) = self.bind_view(view)?;
+                        state.push_query(&alias_name, query, &columns);
+                    }
                 }
-                self.rename(alias.as_ref(), state)?;
-                push(state, Self::bound_relation(&relation));
-                Ok(())
+                self.rename(alias.as_ref(), state)
             }
             ast::TableFactor::Table {
                 name,
                 alias,
                 args: Some(args),
-                with_ordinality: false,
+                with_ordinality,
                 ..
-            } => self.call(name, &args.args, alias.as_ref(), state, factor),
+            } => self.functions(&[(name, &args.args)], *with_ordinality, alias.as_ref(), state, factor),
             ast::TableFactor::Function {
                 name,
                 args,
                 alias,
-                with_ordinality: false,
+                with_ordinality,
                 ..
-            } => self.call(name, args, alias.as_ref(), state, factor),
+            } => self.functions(&[(name, args)], *with_ordinality, alias.as_ref(), state, factor),
+            ast::TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_ordinality,
+                ..
+            } => self.unnest(array_exprs, *with_ordinality, alias.as_ref(), state, factor),
             ast::TableFactor::Derived {
                 lateral: true,
                 subquery: query,
@@ -275,7 +299,7 @@ impl Context<'_> {
         }
     }
 
-    fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
+    pub(super) fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
         if scope.relations.iter().any(|relation| relation.alias == alias) {
             let error = Error::new(
                 SqlState::DUPLICATE_ALIAS,
@@ -287,7 +311,7 @@ impl Context<'_> {
     }
 
     /// Column names given with the alias.
-    fn rename(&self, alias: Option<&ast::TableAlias>, state: &mut From) -> Result<()> {
+    pub(super) fn rename(&self, alias: Option<&ast::TableAlias>, state: &mut From) -> Result<()> {
         let Some(alias) = alias else { return Ok(()) };
         let Some(relation) = state.scope.relations.last_mut() else {
             return Ok(());
@@ -309,105 +333,6 @@ impl Context<'_> {
                 ),
             ));
         }
-        Ok(())
-    }
-
-    /// A function: of rows, or a scalar one, which is one row of one column.
-    fn call(
-        &self,
-        name: &ast::ObjectName,
-        arguments: &[ast::FunctionArg],
-        alias: Option<&ast::TableAlias>,
-        state: &mut From,
-        factor: &ast::TableFactor,
-    ) -> Result<()> {
-        let path = object_name(name)?;
-        let bare = path.last().cloned().unwrap_or_default();
-        let is_system =
-            matches!(path.as_slice(), [_]) || matches!(path.as_slice(), [schema, _] if schema == "pg_catalog");
-        if bare == "generate_series" {
-            return self.series(name, arguments, alias, state, factor);
-        }
-        let alias_name = alias.map_or_else(|| bare.clone(), |alias| fold(&alias.name));
-        self.check_alias(&alias_name, &state.scope, factor)?;
-        if is_system
-            && arguments.is_empty()
-            && let Some(function) = system_tables::function(&bare)
-        {
-            state.scope.push(&alias_name, function.scope_columns(), None);
-            self.rename(alias, state)?;
-            push(state, Relation::System(function.name.to_owned()));
-            return Ok(());
-        }
-        let empty = Scope::default();
-        let binder = ExpressionBinder::new(self, &empty, "functions in FROM");
-        let typed = self.settle(binder.named_call(name, arguments)?)?;
-        let column = ScopeColumn {
-            name: alias_name.clone(),
-            column_type: ColumnType {
-                data_type: typed.data_type,
-                modifier: typed.modifier,
-            },
-            hidden: Hidden::No,
-        };
-        state.scope.push(&alias_name, vec![column], None);
-        self.rename(alias, state)?;
-        push(state, Relation::Values(vec![vec![typed.expr]]));
-        Ok(())
-    }
-
-    /// `generate_series(start, stop[, step])`
-    fn series(
-        &self,
-        name: &ast::ObjectName,
-        arguments: &[ast::FunctionArg],
-        alias: Option<&ast::TableAlias>,
-        state: &mut From,
-        factor: &ast::TableFactor,
-    ) -> Result<()> {
-        let path = object_name(name)?;
-        if path.last().map(String::as_str) != Some("generate_series") || !(2..=3).contains(&arguments.len()) {
-            return Err(Error::unsupported(format!("function {} in FROM", path.join(".")))
-                .with_hint("generate_series(start, stop[, step]) is supported."));
-        }
-        let empty = Scope::default();
-        let binder = ExpressionBinder::new(self, &empty, "functions in FROM");
-        let bind = |argument: &ast::FunctionArg| match argument {
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => binder.bind(expr),
-            _ => Err(Error::unsupported("a named function argument")),
-        };
-        let bound: Vec<Typed> = arguments.iter().map(bind).collect::<Result<_>>()?;
-        let data_type = match binder.common("generate_series", bound.clone()) {
-            Ok((_, data_type @ (DataType::Int4 | DataType::Int8 | DataType::Numeric))) => data_type,
-            Ok((_, DataType::Int2 | DataType::Text)) => DataType::Int4,
-            _ => return Err(Error::unsupported("generate_series over anything but numbers")),
-        };
-        let mut items = bound
-            .into_iter()
-            .map(|typed| self.coerce(typed, data_type, CastContext::Implicit));
-        let mut next = || items.next().transpose();
-        let (Some(start), Some(stop)) = (next()?, next()?) else {
-            return Err(Error::internal("generate_series lost its arguments"));
-        };
-        let step = next()?;
-        let alias_name = alias.map_or_else(|| "generate_series".to_owned(), |alias| fold(&alias.name));
-        self.check_alias(&alias_name, &state.scope, factor)?;
-        let column = ScopeColumn {
-            name: alias_name.clone(),
-            column_type: ColumnType::plain(data_type),
-            hidden: Hidden::No,
-        };
-        state.scope.push(&alias_name, vec![column], None);
-        self.rename(alias, state)?;
-        push(
-            state,
-            Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            },
-        );
         Ok(())
     }
 
@@ -463,7 +388,7 @@ const NILADIC: [&str; 11] = [
     "user",
 ];
 
-fn push(state: &mut From, relation: Relation<BoundQuery>) {
+pub(super) fn push(state: &mut From, relation: Relation<BoundQuery>) {
     let Some(named) = state.scope.relations.last() else {
         return;
     };

@@ -1,13 +1,17 @@
 //! Function calls, aggregates and the forms that look like functions.
 
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
+use super::json::Comparing;
 use super::typed::Typed;
 use super::types::{TypeName, type_by_name};
 use super::window::is_window_function;
 use super::{located, object_name};
+use crate::parser::subscripts::ASSIGNED_PART;
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Expr, OUTER_BASE, function_exists, is_aggregate, resolve_aggregate};
+use rubato_formula::{
+    CastContext, Expr, OUTER_BASE, function_exists, is_aggregate, is_set_function, resolve_aggregate,
+};
 use sqlparser::ast::{self, Spanned};
 
 /// `'name'` of `'name'::regclass`.
@@ -86,17 +90,16 @@ impl ExpressionBinder<'_> {
         match name {
             "grouping" => self.grouping_call(&arguments),
             "coalesce" => {
-                let first = arguments.split_first().map(|(first, _)| self.bind(first)).transpose()?;
-                self.conditional.set(self.conditional.get() + 1);
-                let others = self.bind_all(arguments.get(1..).unwrap_or_default());
-                self.conditional.set(self.conditional.get() - 1);
-                let items = first.into_iter().chain(others?).collect();
-                let (items, data_type) = self.common("COALESCE", items)?;
+                let without_sets = self.without_sets.replace(Some("COALESCE"));
+                let items = self.coalesced(&arguments);
+                self.without_sets.set(without_sets);
+                let (items, data_type) = self.common("COALESCE", items?)?;
                 Ok(Typed::new(Expr::Coalesce(items), data_type))
             }
             "current_timestamp" | "current_time" | "localtimestamp" | "localtime" if !arguments.is_empty() => {
                 self.clock_with_precision(name, arguments[0])
             }
+            ASSIGNED_PART => self.assigned_part(&arguments),
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
                 let mut arguments = arguments;
@@ -106,7 +109,10 @@ impl ExpressionBinder<'_> {
                     // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
                     *first = without_regclass(first);
                 }
-                let arguments = self.bind_all(&arguments)?;
+                let arguments = self.document_arguments(name, self.bind_all(&arguments)?)?;
+                if is_set_function(name) {
+                    return self.set_value(name, arguments);
+                }
                 self.call_or_cast(name, arguments)
             }
         }
@@ -114,6 +120,19 @@ impl ExpressionBinder<'_> {
 
     fn bind_all(&self, arguments: &[&ast::Expr]) -> Result<Vec<Typed>> {
         arguments.iter().map(|argument| self.bind(argument)).collect()
+    }
+
+    /// The arguments of COALESCE: it depends on the first whether the others are evaluated.
+    fn coalesced(&self, arguments: &[&ast::Expr]) -> Result<Vec<Typed>> {
+        let mut items = Vec::with_capacity(arguments.len());
+        let before = self.conditional.get();
+        for argument in arguments {
+            let item = self.bind(argument);
+            self.conditional.set(before + 1);
+            items.push(item);
+        }
+        self.conditional.set(before);
+        items.into_iter().collect()
     }
 
     /// A function, or the name of a type used like one.
@@ -225,7 +244,16 @@ impl ExpressionBinder<'_> {
         if star && (name != "count" || distinct) {
             return Err(no_function(&format!("{name}()")));
         }
-        let arguments = self.bind_all(&arguments)?;
+        let given = self.bind_all(&arguments)?;
+        if distinct && order_by.is_empty() && collects(name) {
+            // PostgreSQL finds equal ones by sorting, which shows in what is collected.
+            for argument in &given {
+                let typed = self.context.settle(argument.clone())?;
+                self.context.check_comparable(&typed, Comparing::Equality)?;
+                order_by.push((typed.expr, false, false));
+            }
+        }
+        let arguments = self.document_arguments(name, given)?;
         let types: Vec<DataType> = arguments
             .iter()
             .map(|argument| self.context.type_of(argument))
@@ -336,8 +364,6 @@ impl ExpressionBinder<'_> {
                 negated,
             } => self.in_subquery(expr, subquery, *negated),
             Ast::SimilarTo { .. } => Err(Error::unsupported("SIMILAR TO").with_hint("Use LIKE or ~.")),
-            Ast::Array(_) => Err(Error::unsupported("an array outside of = ANY (ARRAY[...])")),
-            Ast::CompoundFieldAccess { .. } => Err(Error::unsupported("array and field access")),
             Ast::GroupingSets(_) | Ast::Cube(_) | Ast::Rollup(_) => Err(Error::unsupported("a grouping set")),
             Ast::Tuple(_) => Err(Error::unsupported("a row value outside of a comparison")),
             Ast::Wildcard(_) | Ast::QualifiedWildcard(..) => {
@@ -346,6 +372,11 @@ impl ExpressionBinder<'_> {
             other => Err(Error::unsupported(format!("the expression {other}"))),
         }
     }
+}
+
+/// Whether the order of what an aggregate is fed shows in its result.
+fn collects(name: &str) -> bool {
+    name.ends_with("_agg")
 }
 
 fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {

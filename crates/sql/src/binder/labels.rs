@@ -1,4 +1,4 @@
-//! What PostgreSQL calls columns that have no alias.
+//! What columns are called that have no alias.
 
 use crate::parser::syntax::fold;
 use rubato_base::DataType;
@@ -38,6 +38,8 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
         },
         Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
         Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
+        Ast::Array(_) => fixed("array"),
+        Ast::CompoundFieldAccess { root, .. } => name_of(root),
         Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
             Some(Label::Own(name)) => Some(Label::Own(name)),
             _ => Some(Label::Weak("case".to_owned())),

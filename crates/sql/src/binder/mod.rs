@@ -1,14 +1,18 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod array;
 mod column_type;
 mod comparison;
 mod create;
+mod create_as;
 mod dml;
 mod expression;
 mod from;
 mod function;
+mod grouping_sets;
 mod insert;
+mod json;
 mod labels;
 mod nested;
 mod parameters;
@@ -21,24 +25,26 @@ mod tail;
 mod typed;
 mod types;
 mod utility;
+mod view;
 mod window;
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Table, View};
 use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
-use crate::plan::{Plan, PlanBody, Relation, SelectPlan};
+use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect};
 use crate::statement::Statement;
 use crate::system_tables;
+use create::refuse_parts;
 use parameters::Parameters;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use typed::Typed;
 
@@ -149,12 +155,22 @@ fn bind_grammar(
                 context.push_names(query.with.as_ref())?;
                 return context.writing(statement, parsed.overriding);
             }
+            if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
+                return context.select_into(query);
+            }
             let (select, output) = context.query(query, &[])?;
             let plan = context.plan(select);
             context.finish(PlanBody::Select(plan), output)
         }
         statement @ (ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)) => {
             context.writing(statement, parsed.overriding)
+        }
+        ast::Statement::CreateTable(create) if create.query.is_some() => {
+            refuse_parts(create)?;
+            match &create.query {
+                Some(query) => context.create_table_as(create, query, !parsed.with_no_data),
+                None => context.schema_statement(&parsed.statement),
+            }
         }
         other => context.schema_statement(other),
     }
@@ -184,6 +200,8 @@ pub(crate) struct Context<'a> {
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
     noted: RefCell<BTreeMap<usize, Span>>,
+    /// The functions of rows in the select list that is being bound.
+    sets: RefCell<Vec<sets::BoundSet>>,
     /// The tables that the plan depends on, with their versions.
     tables: RefCell<BTreeMap<String, u64>>,
     /// The names of WITH in reach, innermost last.
@@ -196,12 +214,19 @@ pub(crate) struct Context<'a> {
     outer_levels: RefCell<Vec<subquery::OuterLevel>>,
     /// The types of what queries refer to of those around them.
     outer_types: RefCell<Vec<DataType>>,
+    /// How many views are being bound, one in the other.
+    views_deep: Cell<usize>,
+    /// The tables and views that the statement itself names.
+    named_relations: RefCell<BTreeSet<String>>,
+    /// The queries of views that it names.
+    view_queries: RefCell<Vec<Arc<BoundQuery>>>,
 }
 
 /// What a table name stands for.
 pub(crate) enum NamedRelation {
     Table(Arc<Table>),
     System(&'static system_tables::SystemTable),
+    View(Arc<View>),
 }
 
 impl<'a> Context<'a> {
@@ -214,12 +239,16 @@ impl<'a> Context<'a> {
             search_path,
             parameters: RefCell::default(),
             noted: RefCell::default(),
+            sets: RefCell::default(),
             tables: RefCell::default(),
             names: RefCell::default(),
             unsettled: RefCell::default(),
             subqueries: RefCell::default(),
             outer_levels: RefCell::default(),
             outer_types: RefCell::default(),
+            views_deep: Cell::default(),
+            named_relations: RefCell::default(),
+            view_queries: RefCell::default(),
         }
     }
 
@@ -267,15 +296,30 @@ impl Context<'_> {
             && let Some(table) = self.catalog.tables.get(name)
         {
             self.tables.borrow_mut().insert(table.name.clone(), table.version);
+            self.note_direct(name);
             return Ok(NamedRelation::Table(Arc::clone(table)));
         }
+        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
+            && let Some(view) = self.catalog.views.get(name)
+        {
+            self.tables.borrow_mut().insert(view.name.clone(), view.version);
+            self.note_direct(name);
+            return Ok(NamedRelation::View(Arc::clone(view)));
+        }
         Err(no_relation(&path.join(".")))
+    }
+
+    fn note_direct(&self, name: &str) {
+        if self.views_deep.get() == 0 {
+            self.named_relations.borrow_mut().insert(name.to_owned());
+        }
     }
 
     /// A user's table by name. 42P01, or 42809 for a system table.
     pub fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         match self.relation(name)? {
             NamedRelation::Table(table) => Ok(table),
+            NamedRelation::View(view) => Err(self.no_table_but_view(name, &view)),
             NamedRelation::System(system) => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{}\" is a system catalog", system.name),
@@ -322,6 +366,7 @@ impl Context<'_> {
         let number = match (self.relation_by_path(&path), other) {
             (Ok(NamedRelation::Table(table)), _) => table.oid,
             (Ok(NamedRelation::System(system)), _) => system.oid,
+            (Ok(NamedRelation::View(view)), _) => view.oid,
             (Err(_), Some(id)) => id,
             (Err(error), None) => return Err(error),
         };
@@ -363,16 +408,8 @@ impl Context<'_> {
             table_versions,
             read_only,
             asks_sizes,
-            subqueries,
+            subqueries: Arc::new(subqueries),
         }))
-    }
-
-    /// Where the rows of a named relation come from.
-    pub fn bound_relation(relation: &NamedRelation) -> Relation<BoundQuery> {
-        match relation {
-            NamedRelation::Table(table) => Relation::Table(Arc::clone(table)),
-            NamedRelation::System(system) => Relation::System(system.name.to_owned()),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Queries within queries: in FROM, in WITH, and the sides of set operations.
 
+use super::json::{Comparing, check_comparable};
 use super::tail::Tail;
 use super::typed::Typed;
 use super::{Context, located, object_name};
@@ -236,6 +237,10 @@ impl Context<'_> {
                 ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
                 other => return Err(Error::unsupported(format!("{op} {other}"))),
             };
+            if !all || *op != ast::SetOperator::Union {
+                let mut types = types.iter();
+                types.try_for_each(|data_type| check_comparable(*data_type, Comparing::Equality))?;
+            }
             return Ok(BoundQuery::Set(Box::new(BoundSet {
                 operation: operation(*op)?,
                 all,

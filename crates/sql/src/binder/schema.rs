@@ -17,6 +17,7 @@ impl Context<'_> {
         let change = match statement {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
+            ast::Statement::CreateView(create) => self.create_view(create)?,
             ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
             ast::Statement::Truncate(truncate) => self.truncate_change(truncate)?,
             ast::Statement::Drop {
@@ -47,7 +48,11 @@ impl Context<'_> {
                         if_exists: *if_exists,
                     },
                     // Nothing of these kinds can exist: IF EXISTS is satisfied.
-                    ast::ObjectType::View if *if_exists => return Ok(nothing_dropped("DROP VIEW")),
+                    ast::ObjectType::View => SchemaChange::DropView {
+                        names,
+                        if_exists: *if_exists,
+                        cascade: *cascade,
+                    },
                     ast::ObjectType::MaterializedView if *if_exists => {
                         return Ok(nothing_dropped("DROP MATERIALIZED VIEW"));
                     }
@@ -277,12 +282,14 @@ impl Context<'_> {
             Op::DropColumn {
                 column_names,
                 if_exists,
+                drop_behavior,
                 ..
             } => {
                 for name in column_names {
                     actions.push(AlterAction::DropColumn {
                         name: fold(name),
                         if_exists: *if_exists,
+                        cascade: *drop_behavior == Some(ast::DropBehavior::Cascade),
                     });
                 }
             }

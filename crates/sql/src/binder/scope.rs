@@ -24,6 +24,8 @@ pub(crate) struct ScopeRelation {
     pub table: Option<Arc<Table>>,
     /// Whether columns can be named without the alias.
     pub columns_visible: bool,
+    /// Whether its name stands for the value of its only column: that of a function.
+    pub is_value: bool,
 }
 
 /// One column.
@@ -97,6 +99,7 @@ impl Scope {
             first,
             table,
             columns_visible: true,
+            is_value: false,
         });
     }
 
@@ -133,10 +136,25 @@ impl Scope {
             (Some(only), None) => Ok(only),
             (Some(_), Some(_)) => Err(ambiguous(name)),
             (None, _) => {
+                if let Some(value) = self.find_value(name) {
+                    return Ok(value);
+                }
                 let error = Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
                 Err(self.with_suggestion(error, name))
             }
         }
+    }
+
+    /// The value that the name of a function in FROM stands for.
+    fn find_value(&self, name: &str) -> Option<Found> {
+        let is_value = |relation: &ScopeRelation| relation.is_value && relation.alias == name;
+        let relation = self.relations.iter().position(is_value)?;
+        let column = self.relations[relation].columns.first()?;
+        Some(Found {
+            relation,
+            global: self.relations[relation].first,
+            column_type: column.column_type,
+        })
     }
 
     /// Whether the columns of a query in FROM have the name more than once.

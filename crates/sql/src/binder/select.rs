@@ -3,9 +3,10 @@
 use super::aggregate::Grouping;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
+use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
+use super::json::Comparing;
 use super::labels::column_name;
 use super::scope::{Hidden, Scope, missing_relation};
-use super::sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
 use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
@@ -109,17 +110,20 @@ impl Context<'_> {
         refuse_select_parts(select)?;
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
-        let binder = |clause| ExpressionBinder::new(self, &from.scope, clause);
         let filter = select
             .selection
             .as_ref()
-            .map(|filter| binder("WHERE").condition(filter))
+            .map(|filter| ExpressionBinder::new(self, &from.scope, "WHERE").condition(filter))
             .transpose()?;
         let windows = Windows {
             named: &select.named_window,
             ..Windows::default()
         };
-        let mut items = self.select_list(&select.projection, &from.scope, (&calls, Some(&windows)))?;
+        let outer_sets = self.sets.take();
+        let items = self.select_list(&select.projection, &from.scope, (&calls, Some(&windows)));
+        let sets = self.sets.replace(outer_sets);
+        let mut items = items?;
+        self.place_sets(sets, &mut from, &mut items);
         for (item, wanted) in items.iter_mut().zip(wanted) {
             if self.type_of(&item.typed) == DataType::Unknown {
                 let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
@@ -136,13 +140,18 @@ impl Context<'_> {
         let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
         let having = match &select.having {
             Some(having) => {
-                let binder = binder("HAVING").with_aggregates(&calls);
-                Some(binder.with_groupings(&windows.groupings).condition(having)?)
+                let binder = ExpressionBinder::new(self, &from.scope, "HAVING");
+                let binder = binder.with_aggregates(&calls).with_groupings(&windows.groupings);
+                Some(binder.condition(having)?)
             }
             None => None,
         };
         from.query.terms.extend(filter);
         let distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+        if distinct {
+            let mut items = items.iter();
+            items.try_for_each(|item| self.check_comparable(&item.typed, Comparing::Equality))?;
+        }
         let distinct_on = match &select.distinct {
             Some(ast::Distinct::On(exprs)) => exprs.as_slice(),
             _ => &[],
@@ -272,7 +281,9 @@ impl Context<'_> {
         {
             return Ok(item.typed.expr.clone());
         }
-        Ok(self.settle(binder.bind(expr)?)?.expr)
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Equality))?;
+        Ok(typed.expr)
     }
 
     fn finish_select(
@@ -413,6 +424,10 @@ impl Context<'_> {
         for entry in exprs {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
             let (descending, nulls_first) = direction(&entry.options)?;
+            if let Some(item) = items.get(column) {
+                let compared = self.check_comparable(&item.typed, Comparing::Order);
+                located(self, entry.expr.span(), compared)?;
+            }
             if !keys.iter().any(|key| key.column == column) {
                 keys.push(SortKey {
                     column,
@@ -460,7 +475,9 @@ impl Context<'_> {
                 return Ok(index);
             }
         }
-        let key = self.settle(binder.bind(expr)?)?.expr;
+        let typed = self.settle(binder.bind(expr)?)?;
+        located(self, expr.span(), self.check_comparable(&typed, Comparing::Order))?;
+        let key = typed.expr;
         if let Some(index) = projection.iter().position(|existing| *existing == key) {
             return Ok(index);
         }
@@ -535,6 +552,12 @@ impl Context<'_> {
         };
         let calls = RefCell::new(Vec::new());
         let mut items = self.select_list(list, scope, (&calls, None))?;
+        if !self.sets.take().is_empty() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "set-returning functions are not allowed in RETURNING",
+            ));
+        }
         if !calls.borrow().is_empty() {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,

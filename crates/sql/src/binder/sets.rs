@@ -1,297 +1,245 @@
-//! GROUPING SETS, ROLLUP and CUBE: the groupings by each set, one after the other, as a UNION ALL of them would give them.
+//! Functions of rows: in FROM, where their arguments may name what stands before them, and in the select list.
 
-use super::aggregate::{Grouping, check_key};
-use super::expression::{AGGREGATE_BASE, ExpressionBinder};
-use super::scope::Scope;
+use super::expression::ExpressionBinder;
+use super::from::{From, push};
+use super::scope::{Hidden, ScopeColumn};
+use super::select::Item;
 use super::typed::Typed;
-use super::{Context, located};
-use crate::plan::{AggregateCall, AggregatePlan, JoinKind, Relation, SetOperation};
-use crate::planner::{BoundQuery, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::Expr;
+use super::{Context, located, object_name};
+use crate::parser::syntax::fold;
+use crate::plan::{Relation, RowsCall, RowsFrom};
+use crate::system_tables;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, Expr, is_set_function, resolve_set_function};
 use sqlparser::ast::{self, Spanned};
-use std::sync::Arc;
 
-/// Column numbers from here on stand for calls of GROUPING.
-pub(super) const GROUPING_BASE: usize = 1 << 26;
-/// PostgreSQL takes no more sets.
-const SETS_MAX: usize = 4096;
+/// Column numbers from here on stand for the values of functions of rows in a select list.
+const SET_BASE: usize = 1 << 25;
 
-/// What GROUP BY says.
-#[derive(Debug, Default)]
-pub(super) struct GroupKeys {
-    /// Every key, once.
-    pub(super) keys: Vec<Expr>,
-    /// The sets by places of keys, if sets are given.
-    pub(super) sets: Option<Vec<Vec<usize>>>,
+/// What the functions of rows of a select list are called among the relations.
+pub(super) const LIST_ALIAS: &str = "*select list*";
+
+/// A function of rows that was called: how, and its columns.
+pub(super) struct BoundSet {
+    call: RowsCall,
+    columns: Vec<(Option<&'static str>, ColumnType)>,
 }
 
-/// What the groupings have in common.
-pub(super) struct SetParts<'a> {
-    pub(super) scope: &'a Scope,
-    pub(super) query: Query,
-    pub(super) calls: Vec<AggregateCall>,
-    pub(super) having: Option<Expr>,
-    pub(super) groupings: Vec<Vec<Expr>>,
-    /// The types of the visible columns.
-    pub(super) types: Vec<ColumnType>,
-}
-
-impl ExpressionBinder<'_> {
-    /// `GROUPING (...)`
-    pub(super) fn grouping_call(&self, arguments: &[&ast::Expr]) -> Result<Typed> {
-        let Some(groupings) = self.groupings else {
-            let message = format!("grouping operations are not allowed in {}", self.clause);
-            return Err(Error::new(SqlState::GROUPING_ERROR, message));
-        };
-        if arguments.len() > 31 {
-            let message = "GROUPING must have fewer than 32 arguments";
-            return Err(Error::new(SqlState::TOO_MANY_ARGUMENTS, message));
-        }
-        let bound = arguments
-            .iter()
-            .map(|argument| Ok(self.context.settle(self.bind(argument)?)?.expr));
-        let bound = bound.collect::<Result<Vec<Expr>>>()?;
-        let mut groupings = groupings.borrow_mut();
-        groupings.push(bound);
-        let column = Expr::Column(GROUPING_BASE + groupings.len() - 1);
-        Ok(Typed::new(column, DataType::Int4))
-    }
-}
-
-/// The sets of keys that GROUP BY stands for; `key` binds one expression and gives its place.
-pub(super) fn sets_of(
-    exprs: &[ast::Expr],
-    key: &mut dyn FnMut(&ast::Expr) -> Result<usize>,
-) -> Result<Vec<Vec<usize>>> {
-    let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
-    for expr in exprs {
-        let own = match expr {
-            ast::Expr::GroupingSets(lists) => {
-                let mut own = Vec::new();
-                for list in lists {
-                    own.extend(set_of_list(list, key)?);
-                }
-                own
-            }
-            ast::Expr::Rollup(lists) => {
-                let lists = bound_lists(lists, key)?;
-                (0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()
-            }
-            ast::Expr::Cube(lists) => {
-                let lists = bound_lists(lists, key)?;
-                if lists.len() > 12 {
-                    return Err(Error::new(SqlState::TOO_MANY_COLUMNS, "CUBE is limited to 12 elements"));
-                }
-                let chosen = |mask: usize| {
-                    let all = 1 << lists.len();
-                    // The set of all comes first.
-                    let mask = all - 1 - mask;
-                    let own = lists.iter().enumerate();
-                    own.filter(|(place, _)| mask & (1 << (lists.len() - 1 - place)) != 0)
-                        .flat_map(|(_, list)| list.clone())
-                        .collect()
-                };
-                (0..1 << lists.len()).map(chosen).collect()
-            }
-            ast::Expr::Tuple(items) if items.is_empty() => vec![Vec::new()],
-            ast::Expr::Tuple(items) => vec![bound_list(items, key)?],
-            other => vec![vec![key(other)?]],
-        };
-        let mut product = Vec::with_capacity(sets.len() * own.len());
-        for set in &sets {
-            for other in &own {
-                let mut both = set.clone();
-                both.extend(other.iter().filter(|place| !set.contains(place)));
-                product.push(both);
-            }
-        }
-        if product.len() > SETS_MAX {
-            let message = format!("too many grouping sets present (maximum {SETS_MAX})");
-            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, message));
-        }
-        sets = product;
-    }
-    Ok(sets)
-}
-
-/// An element of GROUPING SETS, which may itself be ROLLUP, CUBE or GROUPING SETS.
-fn set_of_list(list: &[ast::Expr], key: &mut dyn FnMut(&ast::Expr) -> Result<usize>) -> Result<Vec<Vec<usize>>> {
-    match list {
-        [nested @ (ast::Expr::Rollup(_) | ast::Expr::Cube(_) | ast::Expr::GroupingSets(_))] => {
-            sets_of(std::slice::from_ref(nested), key)
-        }
-        [ast::Expr::Function(function)] => match nested_sets(function) {
-            Some(nested) => sets_of(std::slice::from_ref(&nested), key),
-            None => Ok(vec![bound_list(list, key)?]),
-        },
-        list => Ok(vec![bound_list(list, key)?]),
-    }
-}
-
-/// Within GROUPING SETS the parser takes ROLLUP and CUBE for functions.
-fn nested_sets(function: &ast::Function) -> Option<ast::Expr> {
-    let ast::FunctionArguments::List(list) = &function.args else {
-        return None;
-    };
-    let lists = list.args.iter().map(|argument| match argument {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Tuple(items))) => Some(items.clone()),
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(vec![expr.clone()]),
-        _ => None,
-    });
-    let lists: Vec<Vec<ast::Expr>> = lists.collect::<Option<_>>()?;
-    match function.name.to_string().to_ascii_lowercase().as_str() {
-        "rollup" => Some(ast::Expr::Rollup(lists)),
-        "cube" => Some(ast::Expr::Cube(lists)),
-        _ => None,
-    }
-}
-
-fn bound_lists(lists: &[Vec<ast::Expr>], key: &mut dyn FnMut(&ast::Expr) -> Result<usize>) -> Result<Vec<Vec<usize>>> {
-    lists.iter().map(|list| bound_list(list, key)).collect()
-}
-
-fn bound_list(list: &[ast::Expr], key: &mut dyn FnMut(&ast::Expr) -> Result<usize>) -> Result<Vec<usize>> {
-    let mut places = Vec::with_capacity(list.len());
-    for expr in list {
-        let place = key(expr)?;
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    Ok(places)
-}
-
-/// Whether GROUP BY names sets.
-pub(super) fn has_sets(exprs: &[ast::Expr]) -> bool {
-    let is_set = |expr: &ast::Expr| {
-        matches!(
-            expr,
-            ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_) | ast::Expr::Tuple(_)
-        )
-    };
-    exprs.iter().any(is_set)
+/// The name of a function that has no schema but PostgreSQL's own.
+fn own_name(name: &ast::ObjectName) -> Result<Option<String>> {
+    let mut path = object_name(name)?;
+    let is_own = path.len() == 1 || (path.len() == 2 && path[0] == "pg_catalog");
+    Ok(path.pop().filter(|_| is_own))
 }
 
 impl Context<'_> {
-    /// Puts the value that each call of GROUPING has in a grouping by `set` into an expression. 42803 for what is no key.
-    pub(super) fn set_groupings(
+    /// `FROM function(...)`, or several of them side by side.
+    pub(super) fn functions(
         &self,
-        expr: &mut Expr,
-        groupings: &[Vec<Expr>],
-        keys: &[Expr],
-        set: &[usize],
+        calls: &[(&ast::ObjectName, &[ast::FunctionArg])],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
     ) -> Result<()> {
-        let mut outcome = Ok(());
-        expr.transform(&mut |node| {
-            let Expr::Column(column) = node else { return };
-            let Some(arguments) = column.checked_sub(GROUPING_BASE).and_then(|call| groupings.get(call)) else {
-                return;
-            };
-            let mut bits = 0;
-            for argument in arguments {
-                match keys.iter().position(|key| key == argument) {
-                    Some(place) => bits = bits << 1 | i32::from(!set.contains(&place)),
-                    None => {
-                        outcome = Err(Error::new(
-                            SqlState::GROUPING_ERROR,
-                            "arguments to GROUPING must be grouping expressions of the associated query level",
-                        ));
-                    }
-                }
-            }
-            *node = Expr::Literal(Value::Int4(bits));
+        let first = calls.first().map(|(name, _)| own_name(name)).transpose()?.flatten();
+        if let ([(_, [])], Some(name), false) = (calls, &first, ordinality)
+            && let Some(function) = system_tables::function(name)
+        {
+            let alias_name = alias.map_or_else(|| name.clone(), |alias| fold(&alias.name));
+            self.check_alias(&alias_name, &state.scope, factor)?;
+            state.scope.push(&alias_name, function.scope_columns(), None);
+            self.rename(alias, state)?;
+            push(state, Relation::System(function.name.to_owned()));
+            return Ok(());
+        }
+        let bound = calls.iter().map(|(name, arguments)| {
+            let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+            binder.rows_call(name, arguments)
         });
-        outcome
+        let bound = bound.collect::<Result<Vec<_>>>()?;
+        self.push_functions(bound, ordinality, alias, state, factor)
     }
 
-    /// A SELECT that groups by sets: `parts` stand above all groupings, whose columns are its projection.
-    pub(super) fn over_sets(
+    /// `FROM unnest(array, ...)`
+    pub(super) fn unnest(
         &self,
-        own: &SetParts<'_>,
-        keys: &GroupKeys,
-        mut parts: SelectParts,
-    ) -> Result<BoundSelect> {
-        let sets = keys.sets.as_deref().unwrap_or_default();
-        let mut united: Option<BoundQuery> = None;
-        for set in sets {
-            let select = BoundQuery::Select(Box::new(self.one_set(own, &keys.keys, set, &parts.projection)?));
-            united = Some(match united {
-                None => select,
-                Some(left) => BoundQuery::Set(Box::new(BoundSet {
-                    operation: SetOperation::Union,
-                    all: true,
-                    left,
-                    right: select,
-                })),
+        arrays: &[ast::Expr],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+        let bind = |array: &ast::Expr| {
+            let typed = binder.bind(array)?;
+            located(self, array.span(), binder.set_call("unnest", vec![typed]))
+        };
+        let bound = arrays.iter().map(bind).collect::<Result<Vec<_>>>()?;
+        self.push_functions(bound, ordinality, alias, state, factor)
+    }
+
+    fn push_functions(
+        &self,
+        bound: Vec<BoundSet>,
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let own = bound.first().map_or("", |first| first.call.name.as_str());
+        let alias_name = alias.map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
+        self.check_alias(&alias_name, &state.scope, factor)?;
+        let is_single = bound.len() == 1;
+        let mut columns = Vec::new();
+        for set in &bound {
+            // The alias of one function of one column is that column's name too.
+            let own = if is_single { &alias_name } else { &set.call.name };
+            columns.extend(set.columns.iter().map(|(name, column_type)| ScopeColumn {
+                name: name.map_or_else(|| own.clone(), str::to_owned),
+                column_type: *column_type,
+                hidden: Hidden::No,
+            }));
+        }
+        let is_value = columns.len() == 1 && !ordinality;
+        columns.extend(ordinality.then(|| ScopeColumn {
+            name: "ordinality".to_owned(),
+            column_type: ColumnType::plain(DataType::Int8),
+            hidden: Hidden::No,
+        }));
+        state.scope.push(&alias_name, columns, None);
+        if let Some(relation) = state.scope.relations.last_mut() {
+            relation.is_value = is_value;
+        }
+        self.rename(alias, state)?;
+        let calls = bound.into_iter().map(|set| set.call).collect();
+        push(
+            state,
+            Relation::Functions(RowsFrom {
+                calls,
+                ordinality,
+                is_last: false,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Puts the functions of rows of a select list behind FROM, and their columns into the list.
+    pub(super) fn place_sets(&self, sets: Vec<BoundSet>, from: &mut From, items: &mut [Item]) {
+        if sets.is_empty() {
+            return;
+        }
+        let first = from.scope.width();
+        let columns = sets
+            .iter()
+            .flat_map(|set| &set.columns)
+            .map(|(_, column_type)| ScopeColumn {
+                name: String::new(),
+                column_type: *column_type,
+                hidden: Hidden::Dropped,
             });
+        let columns = columns.collect();
+        from.scope.push(LIST_ALIAS, columns, None);
+        let calls = sets.into_iter().map(|set| set.call).collect();
+        push(
+            from,
+            Relation::Functions(RowsFrom {
+                calls,
+                ordinality: false,
+                is_last: true,
+            }),
+        );
+        for item in items {
+            let place = |global: usize| global.checked_sub(SET_BASE).map_or(global, |set| first + set);
+            item.typed.expr = item.typed.expr.remap_columns(&place);
         }
-        let width = parts.projection.len();
-        let mut types = own.types.clone();
-        types.resize(width, ColumnType::plain(DataType::Unknown));
-        parts.projection = (0..width).map(Expr::Column).collect();
-        let relations = united.map(|query| QueryRelation {
-            relation: Relation::Query(Arc::new(query)),
-            alias: "*sets*".to_owned(),
-            first: 0,
-            types,
-            join: JoinKind::Inner,
-            on: Vec::new(),
-        });
-        let query = Query {
-            relations: relations.into_iter().collect(),
-            terms: Vec::new(),
-        };
-        Ok(BoundSelect { query, parts })
-    }
-
-    fn one_set(&self, own: &SetParts<'_>, keys: &[Expr], set: &[usize], projection: &[Expr]) -> Result<BoundSelect> {
-        let grouped: Vec<Expr> = set.iter().map(|place| keys[*place].clone()).collect();
-        let others: Vec<&Expr> = keys.iter().filter(|key| !grouped.contains(key)).collect();
-        let grouping = Grouping::new(self, own.scope, grouped);
-        let rewritten = |expr: &Expr| -> Result<Expr> {
-            let mut expr = expr.clone();
-            without_keys(&mut expr, &others);
-            self.set_groupings(&mut expr, &own.groupings, keys, set)?;
-            grouping.rewrite(&mut expr)?;
-            Ok(expr)
-        };
-        let projection = projection.iter().map(&rewritten).collect::<Result<Vec<_>>>()?;
-        let having = own.having.as_ref().map(&rewritten).transpose()?;
-        let aggregate: AggregatePlan = grouping.into_plan(own.calls.clone(), having);
-        Ok(BoundSelect {
-            query: own.query.clone(),
-            parts: SelectParts {
-                aggregate: Some(aggregate),
-                ..SelectParts::of_columns(projection)
-            },
-        })
-    }
-
-    /// Refuses aggregates in a key.
-    pub(super) fn checked_key(&self, expr: &ast::Expr, key: Expr) -> Result<Expr> {
-        check_key(self, expr.span(), &key)?;
-        let reads_grouping = {
-            let mut found = false;
-            key.for_each_column(&mut |column| found |= column >= GROUPING_BASE);
-            found
-        };
-        if reads_grouping {
-            let message = "grouping operations are not allowed in GROUP BY";
-            return located(self, expr.span(), Err(Error::new(SqlState::GROUPING_ERROR, message)));
-        }
-        Ok(key)
     }
 }
 
-/// Keys that are not in the set are NULL.
-fn without_keys(expr: &mut Expr, others: &[&Expr]) {
-    if others.iter().any(|other| *other == expr) {
-        *expr = Expr::Literal(Value::Null);
-        return;
+impl ExpressionBinder<'_> {
+    /// A call in FROM: of a function of rows, or of one of a value, which is one row of one column.
+    fn rows_call(&self, name: &ast::ObjectName, arguments: &[ast::FunctionArg]) -> Result<BoundSet> {
+        if let Some(own) = own_name(name)?.filter(|own| is_set_function(own)) {
+            let bind = |argument: &ast::FunctionArg| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => self.bind(expr),
+                _ => Err(Error::unsupported("a named function argument")),
+            };
+            let arguments = arguments.iter().map(bind).collect::<Result<Vec<_>>>()?;
+            return located(self.context, name.span(), self.set_call(&own, arguments));
+        }
+        let mut typed = self.context.settle(self.named_call(name, arguments)?)?;
+        self.context.asked_before(&mut typed.expr, "a function in FROM")?;
+        let column_type = ColumnType {
+            data_type: typed.data_type,
+            modifier: typed.modifier,
+        };
+        Ok(BoundSet {
+            call: RowsCall {
+                name: object_name(name)?.pop().unwrap_or_default(),
+                function: None,
+                arguments: vec![typed.expr],
+                width: 1,
+            },
+            columns: vec![(None, column_type)],
+        })
     }
-    if matches!(expr, Expr::Column(column) if *column >= AGGREGATE_BASE) {
-        return;
+
+    /// A call of a function of rows.
+    fn set_call(&self, name: &str, arguments: Vec<Typed>) -> Result<BoundSet> {
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
+        let resolved = resolve_set_function(name, &types)?;
+        let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
+        let arguments = arguments.into_iter().zip(&resolved.argument_types).map(convert);
+        let mut arguments = arguments.collect::<Result<Vec<Expr>>>()?;
+        arguments
+            .iter_mut()
+            .try_for_each(|argument| self.context.asked_before(argument, "a set-returning function"))?;
+        let columns = resolved.columns.iter();
+        let columns = columns.map(|(name, data_type)| (*name, ColumnType::plain(*data_type)));
+        Ok(BoundSet {
+            call: RowsCall {
+                name: name.to_owned(),
+                function: Some(resolved.function),
+                arguments,
+                width: resolved.columns.len(),
+            },
+            columns: columns.collect(),
+        })
     }
-    expr.for_each_child_mut(&mut |child| without_keys(child, others));
+
+    /// A call of a function of rows where a value stands: in the select list each of its rows is a row of the result.
+    pub(super) fn set_value(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        let refused = |message: String| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        if self.inside_aggregate.get() {
+            let message = "aggregate function calls cannot contain set-returning function calls";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("You might be able to move the set-returning function into a LATERAL FROM item."));
+        }
+        let clause = Some(self.clause).filter(|clause| *clause != "SELECT");
+        if let Some(clause) = self.without_sets.get().or(clause) {
+            return refused(format!("set-returning functions are not allowed in {clause}"));
+        }
+        let set = self.set_call(name, arguments)?;
+        let mut reads_others = false;
+        for argument in &set.call.arguments {
+            argument.for_each_column(&mut |column| reads_others |= column >= super::expression::AGGREGATE_BASE);
+        }
+        let [(_, column_type)] = set.columns.as_slice() else {
+            return Err(Error::unsupported(format!("{name} in a select list"))
+                .with_hint("Functions of several columns may stand in FROM."));
+        };
+        if reads_others {
+            return Err(Error::unsupported(
+                "a set-returning function of aggregates or of other set-returning functions",
+            )
+            .with_hint("Aggregate in a query in FROM, and call the function on its columns."));
+        }
+        let data_type = column_type.data_type;
+        let mut sets = self.context.sets.borrow_mut();
+        sets.push(set);
+        Ok(Typed::new(Expr::Column(SET_BASE + sets.len() - 1), data_type))
+    }
 }

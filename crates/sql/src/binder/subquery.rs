@@ -29,6 +29,12 @@ pub(crate) struct BoundSubquery {
     is_settled: bool,
 }
 
+impl BoundSubquery {
+    pub(super) fn query(&self) -> &BoundQuery {
+        &self.query
+    }
+}
+
 /// A query around the one that is bound.
 #[derive(Debug)]
 pub(crate) struct OuterLevel {
@@ -73,6 +79,7 @@ impl Context<'_> {
     pub(super) fn within_scope<T>(&self, scope: &Scope, work: impl FnOnce() -> Result<T>) -> Result<(T, References)> {
         let noted = std::mem::take(&mut *self.noted.borrow_mut());
         let unsettled = std::mem::take(&mut *self.unsettled.borrow_mut());
+        let sets = std::mem::take(&mut *self.sets.borrow_mut());
         self.outer_levels.borrow_mut().push(OuterLevel {
             scope: scope.clone(),
             captured: Vec::new(),
@@ -82,6 +89,7 @@ impl Context<'_> {
         let level = self.outer_levels.borrow_mut().pop();
         self.noted.replace(noted);
         self.unsettled.replace(unsettled);
+        self.sets.replace(sets);
         let level = level.ok_or_else(|| Error::internal("a query lost the one around it"))?;
         let references = References {
             captured: level.captured,

@@ -59,8 +59,8 @@ pub(crate) fn bind_type_name(name: &ast::DataType) -> Result<TypeName> {
         Ast::Regclass => plain(DataType::Oid),
         Ast::Custom(name, modifiers) => custom(name, modifiers),
         Ast::Array(element) => array(element).map(TypeName::Plain),
-        Ast::JSON => Err(Error::unsupported("type json")),
-        Ast::JSONB => Err(Error::unsupported("type jsonb")),
+        Ast::JSON => plain(DataType::Json),
+        Ast::JSONB => plain(DataType::Jsonb),
         Ast::Bit(_) | Ast::BitVarying(_) | Ast::VarBit(_) => Err(Error::unsupported("type bit")),
         Ast::TsVector | Ast::TsQuery => Err(Error::unsupported("text search")),
         Ast::GeometricType(_) => Err(Error::unsupported("a geometric type")),
@@ -90,6 +90,10 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "uuid" => DataType::Uuid,
         "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" => DataType::Oid,
         "name" => DataType::Name,
+        "json" => DataType::Json,
+        "jsonb" => DataType::Jsonb,
+        "int2vector" => DataType::Int2Vector,
+        "oidvector" => DataType::OidVector,
         "unknown" => DataType::Text,
         "serial" | "serial4" => return Some(TypeName::Serial(DataType::Int4)),
         "bigserial" | "serial8" => return Some(TypeName::Serial(DataType::Int8)),
@@ -117,11 +121,15 @@ fn array(element: &ast::ArrayElemTypeDef) -> Result<ColumnType> {
             "an array type without the type of its elements",
         ));
     };
-    let element = bind_type(element)?.data_type;
-    // However many dimensions a type names, it is the same type.
-    match element.array().or(element.element().map(|_| element)) {
-        Some(array) => Ok(ColumnType::plain(array)),
-        None => Err(Error::unsupported(format!("an array of type {element}"))),
+    let element = bind_type(element)?;
+    let own = element.data_type;
+    // However many dimensions a type names, it is the same type; a length or precision is the elements'.
+    match own
+        .array()
+        .or((own.element().is_some() && !own.is_vector()).then_some(own))
+    {
+        Some(data_type) => Ok(ColumnType { data_type, ..element }),
+        None => Err(Error::unsupported(format!("an array of type {own}"))),
     }
 }
 

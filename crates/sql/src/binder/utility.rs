@@ -257,6 +257,18 @@ impl<'a> Context<'a> {
                     format!("permission denied: \"{}\" is a system catalog", system.name),
                 ));
             }
+            NamedRelation::View(view) => {
+                let direction = if statement.from { "to" } else { "from" };
+                let error = Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("cannot copy {direction} view \"{}\"", view.name),
+                );
+                return Err(if statement.from {
+                    error.with_hint("Copy into the tables that it reads.")
+                } else {
+                    error.with_hint("Try the COPY (SELECT ...) TO variant.")
+                });
+            }
             NamedRelation::System(_) => {
                 return Err(Error::unsupported("COPY of a system table").with_hint("COPY (SELECT ...) TO STDOUT."));
             }

@@ -1,7 +1,9 @@
 //! Reading, with every number checked against its table.
 
 use super::{Format, damaged};
-use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::catalog::{
+    Catalog, Check, Column, Deferral, Dependency, ForeignKey, Index, ReferentialAction, Sequence, Table, View,
+};
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
 use rubato_formula::Expr;
@@ -22,8 +24,29 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
     for sequence in list(reader, sequence)? {
         catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
     }
+    if format >= Format::Views {
+        for view in list(reader, view)? {
+            catalog.views.insert(view.name.clone(), Arc::new(view));
+        }
+    }
     check_references(&catalog)?;
     Ok(catalog)
+}
+
+fn view(reader: &mut ByteReader<'_>) -> Result<View> {
+    Ok(View {
+        oid: reader.u32()?,
+        version: reader.u64()?,
+        name: text(reader)?,
+        columns: list(reader, |reader| Ok((text(reader)?, column_type(reader)?)))?,
+        query: text(reader)?,
+        depends: list(reader, |reader| {
+            Ok(Dependency {
+                relation: text(reader)?,
+                columns: numbers(reader)?,
+            })
+        })?,
+    })
 }
 
 fn check_references(catalog: &Catalog) -> Result<()> {
@@ -33,6 +56,13 @@ fn check_references(catalog: &Catalog) -> Result<()> {
                 return Err(damaged("a foreign key refers to no table"));
             };
             within(&key.referenced_columns, referred.columns.len())?;
+        }
+    }
+    for dependency in catalog.views.values().flat_map(|view| &view.depends) {
+        match catalog.tables.get(&dependency.relation) {
+            Some(table) => within(&dependency.columns, table.columns.len())?,
+            None if catalog.views.contains_key(&dependency.relation) => {}
+            None => return Err(damaged("a view reads no table")),
         }
     }
     for sequence in catalog.sequences.values() {
@@ -139,10 +169,16 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
     Ok(table)
 }
 
+fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
+    Ok(ColumnType {
+        data_type: DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))?,
+        modifier: reader.u32()? as i32,
+    })
+}
+
 fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
     let name = text(reader)?;
-    let data_type = DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))?;
-    let modifier = reader.u32()? as i32;
+    let column_type = column_type(reader)?;
     let flags = reader.u8()?;
     let identity_always = match flags {
         flags if flags > 11 || flags & 12 == 12 => return Err(damaged("unknown column flags")),
@@ -152,7 +188,7 @@ fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
     };
     Ok(Column {
         name,
-        column_type: ColumnType { data_type, modifier },
+        column_type,
         not_null: flags & 1 != 0,
         dropped: flags & 2 != 0,
         identity_always,
@@ -171,7 +207,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     }
     let deferral = match format {
         Format::First => Deferral::Never,
-        Format::Deferrals => deferral(reader)?,
+        Format::Deferrals | Format::Views => deferral(reader)?,
     };
     if deferral.is_deferrable() && flags != 2 {
         return Err(damaged("an index is unique and deferrable at once"));
@@ -227,7 +263,7 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
         on_update: action(reader)?,
         deferral: match format {
             Format::First => Deferral::Never,
-            Format::Deferrals => deferral(reader)?,
+            Format::Deferrals | Format::Views => deferral(reader)?,
         },
     })
 }

@@ -1,6 +1,6 @@
 //! Writing.
 
-use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table, View};
 use rubato_base::codec::{put_bytes, put_length};
 use rubato_formula::Expr;
 
@@ -9,6 +9,23 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     out.extend_from_slice(&catalog.next_id.to_le_bytes());
     list(out, catalog.tables.values(), |out, own| table(own, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
+    list(out, catalog.views.values(), |out, own| view(own, out));
+}
+
+fn view(view: &View, out: &mut Vec<u8>) {
+    out.extend_from_slice(&view.oid.to_le_bytes());
+    out.extend_from_slice(&view.version.to_le_bytes());
+    text(out, &view.name);
+    list(out, view.columns.iter(), |out, (name, column_type)| {
+        text(out, name);
+        out.push(column_type.data_type as u8);
+        out.extend_from_slice(&column_type.modifier.to_le_bytes());
+    });
+    text(out, &view.query);
+    list(out, view.depends.iter(), |out, dependency| {
+        text(out, &dependency.relation);
+        numbers(out, &dependency.columns);
+    });
 }
 
 fn list<T>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Vec<u8>, T)) {

@@ -5,7 +5,7 @@ mod hashing;
 mod queries;
 
 use super::batch::Batch;
-use super::generated::{Generated, Series, generate};
+use super::generated::{FunctionRows, Generated, generate};
 use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
@@ -81,8 +81,8 @@ enum Position {
     Ranges(Vec<KeyRange>, usize, Option<KeyRange>),
     /// The next of the rows that are known.
     Generated(usize),
-    /// What is left of a series.
-    Series(Series),
+    /// What is left of the rows of functions.
+    Functions(FunctionRows),
     /// Which of several ways comes next, where that stands, and the rows that were found.
     Union(usize, Box<Position>, SeenKeys),
 }
@@ -283,13 +283,13 @@ pub(crate) fn read_step(
             _ => read_table(table, &step.access, &mut reader, position, want, context)?,
         },
         _ => {
-            // No expression of it sees the outer tuple, so that what it gives is the same for each.
             let generated = match state.generated.take() {
                 Some(generated) => generated,
                 None => generate(step, reader.outer, context)?,
             };
             let next = read_generated(&generated, &mut reader, position, want, context)?;
-            state.generated = Some(generated);
+            // What does not see the outer tuple gives the same for each.
+            state.generated = (next.is_some() || !step.relation.is_lateral()).then_some(generated);
             next
         }
     };
@@ -636,18 +636,17 @@ fn read_generated(
     let mut left = reader.rows_left(context);
     let rows = match generated {
         Generated::Rows(rows) => rows,
-        Generated::Series(None) => return Ok(None),
-        Generated::Series(Some(series)) => {
-            let mut series = match position {
-                Position::Series(series) => series,
-                _ => series.clone(),
+        Generated::Functions(functions) => {
+            let mut functions = match position {
+                Position::Functions(functions) => functions,
+                _ => functions.clone(),
             };
             while reader.output.len() < want && left > 0 {
-                let Some(value) = series.next()? else { break };
-                reader.offer_generated(&[value])?;
+                let Some(row) = functions.next()? else { break };
+                reader.offer_generated(&row)?;
                 left -= 1;
             }
-            return Ok((!series.is_over()).then_some(Position::Series(series)));
+            return Ok((!functions.is_over()).then_some(Position::Functions(functions)));
         }
     };
     let mut next = if let Position::Generated(next) = position {

@@ -169,6 +169,9 @@ fn add_to_call(
         return Ok(());
     }
     if call.order_by.is_empty() {
+        if call.aggregate.kind.collects() {
+            held.add(arguments, &context.limits)?;
+        }
         return state.accumulator.add(arguments);
     }
     held.add(arguments, &context.limits)?;

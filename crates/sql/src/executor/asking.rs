@@ -55,10 +55,9 @@ impl Question {
         match kind {
             SubqueryKind::Scalar => self.values.pop().unwrap_or_default(),
             SubqueryKind::Exists => Value::Bool(!self.values.is_empty()),
-            SubqueryKind::Array(element) => Value::Array(Arc::new(Array {
-                element,
-                items: std::mem::take(&mut self.values),
-            })),
+            SubqueryKind::Array(element) => {
+                Value::Array(Arc::new(Array::new(element, std::mem::take(&mut self.values))))
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use super::select::{SelectRun, StepCounters};
 use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
-use crate::plan::{Plan, PlanBody, RowChange};
+use crate::plan::{InsertSource, Plan, PlanBody, RowChange};
 use rubato_base::{Error, Row, RowRef, Value};
 use rubato_formula::ListSets;
 use rubato_protocol::{Outcome, Stop};
@@ -74,6 +74,8 @@ pub enum StatementKind {
     Select,
     /// INSERT.
     Insert,
+    /// The rows of CREATE TABLE AS.
+    CreateAs,
     /// UPDATE.
     Update,
     /// DELETE.
@@ -84,7 +86,7 @@ impl fmt::Display for Completion {
     /// The command tag: `INSERT 0 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            StatementKind::Select => write!(f, "SELECT {}", self.rows),
+            StatementKind::Select | StatementKind::CreateAs => write!(f, "SELECT {}", self.rows),
             StatementKind::Insert => write!(f, "INSERT 0 {}", self.rows),
             StatementKind::Update => write!(f, "UPDATE {}", self.rows),
             StatementKind::Delete => write!(f, "DELETE {}", self.rows),
@@ -184,7 +186,7 @@ impl Cursor {
         if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
             return Ok(());
         }
-        let asked = (&self.plan.subqueries, self.asked.answers());
+        let asked = (&*self.plan.subqueries, self.asked.answers());
         let outcome = context.with_known(&self.lists, self.sizes.as_deref(), asked, |context| {
             run.run(plan, context, max_rows, &mut keep)
         });
@@ -265,7 +267,7 @@ impl Cursor {
         if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
             return Ok(Progress::Suspended);
         }
-        let asked = (&self.plan.subqueries, self.asked.answers());
+        let asked = (&*self.plan.subqueries, self.asked.answers());
         let complete = context.with_known(&self.lists, self.sizes.as_deref(), asked, |context| {
             run_on(state, body, context, max_rows, &mut counting)
         })?;
@@ -308,7 +310,10 @@ impl Cursor {
     fn completion(&self) -> Completion {
         let kind = match self.plan.body {
             PlanBody::Select(_) => StatementKind::Select,
-            PlanBody::Insert(_) => StatementKind::Insert,
+            PlanBody::Insert(ref insert) => match insert.source {
+                InsertSource::Rows(_) => StatementKind::CreateAs,
+                _ => StatementKind::Insert,
+            },
             PlanBody::Update(_) => StatementKind::Update,
             PlanBody::Delete(_) => StatementKind::Delete,
             PlanBody::Change(ref change) => match change.change {

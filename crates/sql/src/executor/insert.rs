@@ -91,7 +91,11 @@ impl InsertRun {
     pub(crate) fn run(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let inserted = match &plan.source {
             InsertSource::Values(rows) => self.rows_given(plan, rows, context)?,
-            InsertSource::Select(select, row) => self.rows_of(plan, select, row, context)?,
+            InsertSource::Select(select, row) => self.rows_of(plan, select, Some(row), context)?,
+            InsertSource::Rows(_) => match plan.source.select() {
+                Some(select) => self.rows_of(plan, select, None, context)?,
+                None => true,
+            },
         };
         Ok(inserted && self.effects.settle(context)?)
     }
@@ -121,7 +125,7 @@ impl InsertRun {
         &mut self,
         plan: &InsertPlan,
         select: &SelectPlan,
-        row: &[Expr],
+        row: Option<&Vec<Expr>>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<bool> {
         // The statement must not read what it has inserted itself.
@@ -137,7 +141,10 @@ impl InsertRun {
                     return Ok(false);
                 }
                 let tuple = tuple.clone();
-                self.row(plan, row, &tuple, context)?;
+                match row {
+                    Some(row) => self.row(plan, row, &tuple, context)?,
+                    None => context.whole_row(|context| self.place(plan, &tuple, context))?,
+                }
                 self.source.tuples.pop_front();
             }
             if self.source.complete {

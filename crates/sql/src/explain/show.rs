@@ -2,7 +2,7 @@
 
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Value};
-use rubato_formula::{ANSWER_BASE, Expr, OUTER_BASE};
+use rubato_formula::{ANSWER_BASE, ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, Expr, OUTER_BASE, SLICE};
 
 /// Deeper parts are shown as `...`: the text is for people.
 const DEPTH_MAX: usize = 200;
@@ -32,6 +32,23 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
         Expr::Parameter(index) => format!("${}", index + 1),
         Expr::Subquery { number, arguments } => format!("query {}({})", number + 1, list(arguments)),
         Expr::Call { function, arguments } => match (function.name(), arguments.as_slice()) {
+            (ELEMENT_AT, [array, subscripts @ ..]) => {
+                let subscripts = subscripts
+                    .iter()
+                    .map(|item| format!("[{}]", show(item, name, depth + 1)));
+                format!("{}{}", part(array), subscripts.collect::<String>())
+            }
+            (SLICE, [array, bounds @ ..]) => {
+                let bound = |bound: &Expr| match bound {
+                    Expr::Literal(Value::Bool(_)) => String::new(),
+                    bound => show(bound, name, depth + 1),
+                };
+                let bounds = bounds.chunks_exact(2);
+                let bounds = bounds.map(|pair| format!("[{}:{}]", bound(&pair[0]), bound(&pair[1])));
+                format!("{}{}", part(array), bounds.collect::<String>())
+            }
+            // The first argument only says what the elements are of.
+            (ARRAY_OF | ARRAY_OF_ARRAYS, [_, items @ ..]) => format!("ARRAY[{}]", list(items)),
             (symbol, [left, right]) if is_symbol(symbol) => format!("{} {symbol} {}", part(left), part(right)),
             (symbol, [operand]) if is_symbol(symbol) => format!("{symbol}{}", part(operand)),
             (called, arguments) => format!("{called}({})", list(arguments)),

@@ -107,8 +107,10 @@ fn column_name(relation: &Relation, column: usize) -> String {
             found.map_or_else(|| format!("column{}", column + 1), |(name, _)| (*name).to_owned())
         }
         Relation::Values(_) => format!("column{}", column + 1),
-        Relation::Series { .. } => "generate_series".to_owned(),
-        Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => format!("column{}", column + 1),
+        Relation::Functions(functions) if functions.calls.len() == 1 && column == 0 => functions.names(),
+        Relation::Functions(_) | Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
+            format!("column{}", column + 1)
+        }
     }
 }
 
@@ -220,7 +222,7 @@ fn relation_name(step: &Step) -> String {
         Relation::Table(table) => table.name.clone(),
         Relation::System(name) => name.clone(),
         Relation::Values(rows) => format!("{} given rows", rows.len()),
-        Relation::Series { .. } => "generate_series".to_owned(),
+        Relation::Functions(functions) => functions.names(),
         Relation::Query(plan) => query_name(plan),
         Relation::Lateral { query, .. } => format!("{}, for each tuple", query_name(query)),
         Relation::Computed(_) => "computed values".to_owned(),
@@ -409,6 +411,11 @@ fn call_text(call: &AggregateCall, name: &dyn Fn(usize) -> String) -> String {
         AggregateKind::DeviationPopulation => "stddev_pop",
         AggregateKind::VarianceSample => "variance",
         AggregateKind::VariancePopulation => "var_pop",
+        AggregateKind::CollectArray => "array_agg",
+        AggregateKind::CollectJson => "json_agg",
+        AggregateKind::CollectJsonb => "jsonb_agg",
+        AggregateKind::CollectJsonObject => "json_object_agg",
+        AggregateKind::CollectJsonbObject => "jsonb_object_agg",
     };
     let arguments: Vec<String> = call
         .arguments
@@ -493,8 +500,9 @@ fn insert_nodes(insert: &InsertPlan, figures: &[StepFigures]) -> Vec<Node> {
             1 => "1 row".to_owned(),
             count => format!("{count} rows"),
         },
-        InsertSource::Select(select, _) => {
-            nodes = select_nodes(select, figures);
+        InsertSource::Select(..) | InsertSource::Rows(_) => {
+            let select = insert.source.select();
+            nodes = select.map_or_else(Vec::new, |select| select_nodes(select, figures));
             "rows of the query".to_owned()
         }
     };

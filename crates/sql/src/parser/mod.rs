@@ -7,13 +7,16 @@
 pub(crate) mod cursor;
 pub(crate) mod lexer;
 mod normalise;
+mod rewrites;
 mod script;
+pub(crate) mod subscripts;
 pub(crate) mod syntax;
 pub(crate) mod unsupported;
 pub(crate) mod utility;
 
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
 pub(crate) use normalise::{highest_parameter, number_literal};
+pub(crate) use rewrites::UNTYPED;
 pub use script::{Piece, split_script};
 pub(crate) use syntax::at_semicolon;
 

@@ -1,6 +1,8 @@
 //! The library's grammar behind our errors and limits.
 
 use super::lexer::{Lexer, TokenKind, character_position};
+use super::rewrites::rewritten;
+use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -153,6 +155,8 @@ pub(crate) struct Parsed {
     pub statement: ast::Statement,
     /// INSERT's OVERRIDING clause.
     pub overriding: Option<Overriding>,
+    /// Whether CREATE TABLE AS says WITH NO DATA.
+    pub with_no_data: bool,
 }
 
 /// INSERT ... OVERRIDING {SYSTEM | USER} VALUE
@@ -166,25 +170,35 @@ pub(crate) enum Overriding {
 
 /// Parses one statement that is not in the utility grammar.
 pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
-    let mut overriding = None;
-    let blanked = blank_unknown_clauses(source, &mut overriding)?;
+    let mut clauses = Clauses::default();
+    let blanked = blank_unknown_clauses(source, &mut clauses)?;
     let text = blanked.as_deref().unwrap_or(source.text);
     let source = Source { text, ..source };
-    let statement = parse_tokens(source, table_as_select(tokens_of(source)?), |parser| {
-        parser.parse_statement()
-    });
+    let tokens = assigned_parts(rewritten(tokens_of(source)?))?;
+    let statement = parse_tokens(source, tokens, |parser| parser.parse_statement());
     // The library knows only part of what this version does not have.
     let statement = statement.map_err(|error| match error.code() {
         SqlState::SYNTAX_ERROR => unsupported_construct(source.text).unwrap_or(error),
         _ => error,
     })?;
-    Ok(Parsed { statement, overriding })
+    Ok(Parsed {
+        statement,
+        overriding: clauses.overriding,
+        with_no_data: clauses.with_no_data,
+    })
+}
+
+/// What clauses say that the library does not know.
+#[derive(Default)]
+struct Clauses {
+    overriding: Option<Overriding>,
+    with_no_data: bool,
 }
 
 /// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, the lock
-/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, ONLY, and the
-/// tablespace that there is. `None` if there are none. 42704 for any other tablespace.
-fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>) -> Result<Option<String>> {
+/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, ONLY, WITH [NO]
+/// DATA of CREATE TABLE AS, and the tablespace that there is. `None` if there are none. 42704 for any other tablespace.
+fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Option<String>> {
     let sql = source.text;
     let mut lexer = Lexer::new(sql);
     let mut words: Vec<(usize, usize)> = Vec::new();
@@ -208,7 +222,7 @@ fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>
         }
         words.push((token.start, token.end));
         has_from |= is("from");
-        if !["value", "update", "share", "only"].iter().any(|last| is(last)) {
+        if !["value", "update", "share", "only", "data"].iter().any(|last| is(last)) {
             continue;
         }
         let tail: Vec<String> = words
@@ -221,7 +235,7 @@ fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>
         let tail: Vec<&str> = tail.iter().map(String::as_str).collect();
         let blanked = match tail.as_slice() {
             [.., "overriding", which @ ("system" | "user"), "value"] => {
-                *overriding = Some(if *which == "system" {
+                clauses.overriding = Some(if *which == "system" {
                     Overriding::System
                 } else {
                     Overriding::User
@@ -232,6 +246,11 @@ fn blank_unknown_clauses(source: Source<'_>, overriding: &mut Option<Overriding>
             [.., "for", "key", "share"] => &words[words.len() - 2..words.len() - 1],
             // Without rows there is nothing to lock.
             [.., "for", "update" | "share"] if !has_from => &words[words.len() - 2..],
+            [.., "with", "no", "data"] if is_schema => {
+                clauses.with_no_data = true;
+                &words[words.len() - 3..]
+            }
+            [.., "with", "data"] if is_schema => &words[words.len() - 2..],
             [.., "from" | "update" | "join", "only"] => &words[words.len() - 1..],
             _ => continue,
         };
@@ -313,7 +332,7 @@ fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
             let message = "zero-length delimited identifier at or near \"\"\"\"";
             Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(source.position(empty.span)))
         }
-        None => join_strings(source, tokens),
+        None => join_strings(source, array_types(split_signs(tokens))),
     }
 }
 
@@ -347,45 +366,6 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
     }
     Ok(joined)
 }
-
-/// `TABLE name` is `SELECT * FROM name`; the library knows it only within other queries, and forgets how the name was written.
-fn table_as_select(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
-    let first = tokens.iter().position(|token| !is_blank(token));
-    let is_table = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("table"));
-    let is_command = |first: &usize| is_table(&tokens[*first].token) && names_only(&tokens[*first + 1..]);
-    if let Some(first) = first.filter(is_command) {
-        let span = tokens[first].span;
-        let select = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-        let select = select.map(|token| TokenWithSpan { token, span });
-        tokens.splice(first..=first, select);
-    }
-    tokens
-}
-
-/// Whether nothing but a table's name, and clauses that any query may end with, follows.
-fn names_only(tokens: &[TokenWithSpan]) -> bool {
-    let tokens = tokens.iter().map(|token| &token.token);
-    let mut rest = tokens.filter(|token| !matches!(token, Token::Whitespace(_)));
-    let mut next = rest.next();
-    while let Some(Token::Word(_)) = next {
-        next = rest.next();
-        match next {
-            Some(Token::Period) => next = rest.next(),
-            _ => break,
-        }
-    }
-    match next {
-        Some(Token::Word(word)) => TABLE_CLAUSES
-            .iter()
-            .any(|clause| word.value.eq_ignore_ascii_case(clause)),
-        Some(token) => matches!(token, Token::SemiColon | Token::RParen | Token::EOF),
-        None => true,
-    }
-}
-
-/// What may follow `TABLE name`.
-const TABLE_CLAUSES: [&str; 5] = ["order", "limit", "offset", "fetch", "for"];
 
 fn parse_tokens<T>(
     source: Source<'_>,

@@ -5,7 +5,7 @@ use rubato_base::Error;
 
 /// What there is instead.
 pub(crate) const HINT: &str =
-    "This version has tables, indexes and sequences; no views, schemas, functions, triggers, types, roles or grants.";
+    "This version has tables, views, indexes and sequences; no schemas, functions, triggers, types, roles or grants.";
 
 /// Verbs with no statement of ours.
 const VERBS: [&str; 9] = [
@@ -13,7 +13,7 @@ const VERBS: [&str; 9] = [
 ];
 
 /// What CREATE, ALTER and DROP may stand before, besides tables, indexes and sequences; two words where one alone is no name.
-const KINDS: [&str; 41] = [
+const KINDS: [&str; 40] = [
     "access method",
     "aggregate",
     "cast",
@@ -54,7 +54,6 @@ const KINDS: [&str; 41] = [
     "type",
     "user mapping",
     "user",
-    "view",
 ];
 
 /// 0A000 with the name of the statement, if it is one that there is in PostgreSQL and not here.

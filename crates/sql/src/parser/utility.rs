@@ -117,9 +117,9 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("cluster", |cursor| maintenance(cursor, "CLUSTER")),
     ("reindex", |cursor| maintenance(cursor, "REINDEX")),
     ("comment", |cursor| maintenance(cursor, "COMMENT")),
-    ("unlisten", |cursor| maintenance(cursor, "UNLISTEN")),
-    ("listen", |cursor| refuse(cursor, "LISTEN")),
-    ("notify", |cursor| refuse(cursor, "NOTIFY")),
+    ("unlisten", unlisten),
+    ("listen", listen),
+    ("notify", notify),
     ("declare", declare),
     ("fetch", |cursor| fetch(cursor, false)),
     ("move", |cursor| fetch(cursor, true)),
@@ -140,6 +140,31 @@ fn refuse(_: &mut Cursor<'_>, what: &str) -> Result<Syntax> {
 fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
     while cursor.advance().is_some() {}
     Ok(Syntax::Done(Box::new(Utility::Maintenance { tag })))
+}
+
+fn listen(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = cursor.name()?;
+    done(cursor, Utility::Listen(channel))
+}
+
+fn unlisten(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = if cursor.accept_symbol(b'*') {
+        None
+    } else {
+        Some(cursor.name()?)
+    };
+    done(cursor, Utility::Unlisten(channel))
+}
+
+/// `NOTIFY channel [, 'payload']`
+fn notify(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    let channel = cursor.name()?;
+    let payload = if cursor.accept_symbol(b',') {
+        cursor.text_literal()?
+    } else {
+        String::new()
+    };
+    done(cursor, Utility::Notify { channel, payload })
 }
 
 fn begin(cursor: &mut Cursor<'_>) -> Result<Syntax> {

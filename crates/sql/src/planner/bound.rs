@@ -169,6 +169,19 @@ impl BoundSelect {
         plan_select(query, parts, parameters)
     }
 
+    /// Every expression over the columns of its relations, but not those of queries within.
+    pub fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.query.terms.iter().for_each(&mut *visit);
+        for relation in &self.query.relations {
+            relation.on.iter().for_each(&mut *visit);
+            relation.relation.outer_expressions().for_each(&mut *visit);
+        }
+        match &self.parts.aggregate {
+            None => self.parts.projection.iter().for_each(visit),
+            Some(aggregate) => aggregate.for_each_input(visit),
+        }
+    }
+
     /// Every expression in it, but not those of queries within.
     pub fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         self.query.terms.iter().for_each(&mut *visit);
@@ -176,11 +189,8 @@ impl BoundSelect {
             relation.on.iter().for_each(&mut *visit);
             match &relation.relation {
                 Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
-                Relation::Series { start, stop, step, .. } => {
-                    [start, stop].into_iter().chain(step).for_each(&mut *visit);
-                }
-                Relation::Lateral { .. } | Relation::Computed(_) => {
-                    relation.relation.outer_expressions().iter().for_each(&mut *visit);
+                Relation::Functions(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
+                    relation.relation.outer_expressions().for_each(&mut *visit);
                 }
                 Relation::Table(_) | Relation::System(_) | Relation::Query(_) => {}
             }
@@ -200,17 +210,7 @@ impl Relation<BoundQuery> {
         match self {
             Relation::Table(table) => Relation::Table(table),
             Relation::Values(rows) => Relation::Values(rows),
-            Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            } => Relation::Series {
-                start,
-                stop,
-                step,
-                data_type,
-            },
+            Relation::Functions(functions) => Relation::Functions(functions),
             Relation::System(name) => Relation::System(name),
             Relation::Query(query) => Relation::Query(Arc::new(Arc::unwrap_or_clone(query).plan(parameters))),
             Relation::Lateral {

@@ -251,10 +251,11 @@ impl FactReader<'_> {
                     .map(|column_type| column_type.data_type)
             }
             Expr::Cast { to, .. } => Some(to.data_type),
-            Expr::Call { function, arguments } => match function.entry().result {
-                rubato_formula::ArgumentType::Exact(data_type) => Some(data_type),
-                _ => arguments.iter().find_map(|argument| self.type_of(argument)),
-            },
+            Expr::Call { function, arguments } => {
+                let known = |(index, argument): (usize, &Expr)| function.result_type(index, self.type_of(argument)?);
+                let of_itself = || function.result_type(0, DataType::Unknown);
+                arguments.iter().enumerate().find_map(known).or_else(of_itself)
+            }
             Expr::Coalesce(items) => items.iter().find_map(|item| self.type_of(item)),
             Expr::Case { branches, otherwise } => branches
                 .iter()

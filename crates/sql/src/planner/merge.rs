@@ -38,8 +38,14 @@ fn can_merge(inner: &BoundSelect) -> bool {
         && parts.order_by.is_empty()
         && parts.limit.is_none()
         && parts.offset.is_none()
-        && parts.lock.is_none();
+        && parts.lock.is_none()
+        && !inner.query.relations.iter().any(is_of_select_list);
     is_plain && parts.projection.iter().all(may_be_repeated)
+}
+
+/// Functions of a select list make their rows for each tuple of the relations of their own query.
+fn is_of_select_list(relation: &QueryRelation) -> bool {
+    matches!(&relation.relation, Relation::Functions(functions) if functions.is_last)
 }
 
 /// Whether it does no harm to evaluate an expression more or less often.
@@ -110,7 +116,7 @@ fn each_expression(select: &mut BoundSelect, change: &dyn Fn(&mut Expr)) {
     query.terms.iter_mut().for_each(change);
     for QueryRelation { relation, on, .. } in &mut query.relations {
         on.iter_mut().for_each(change);
-        relation.outer_expressions_mut().iter_mut().for_each(change);
+        relation.outer_expressions_mut().for_each(change);
     }
     match &mut parts.aggregate {
         None => parts.projection.iter_mut().for_each(change),

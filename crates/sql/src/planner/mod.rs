@@ -13,7 +13,7 @@ mod pipeline;
 mod ranges;
 mod subqueries;
 
-use crate::plan::{InsertSource, PlanBody, SelectPlan, Step};
+use crate::plan::{PlanBody, SelectPlan, Step};
 use rubato_base::DataType;
 use rubato_formula::{Expr, Function, Volatility};
 
@@ -39,10 +39,10 @@ pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
         |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
     match body {
         PlanBody::Select(plan) => select_calls(plan, &is_size),
-        PlanBody::Insert(plan) => match &plan.source {
-            InsertSource::Select(select, _) => select_calls(select, &is_size),
-            InsertSource::Values(_) => false,
-        },
+        PlanBody::Insert(plan) => plan
+            .source
+            .select()
+            .is_some_and(|select| select_calls(select, &is_size)),
         _ => false,
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn select_calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool
 /// Every expression of a step over the tuple.
 pub(crate) fn step_expressions<'a>(step: &'a Step, visit: &mut dyn FnMut(&'a Expr)) {
     access::expressions(&step.access, visit);
-    step.relation.outer_expressions().iter().for_each(&mut *visit);
+    step.relation.outer_expressions().for_each(&mut *visit);
     step.condition.iter().for_each(&mut *visit);
     step.filter_after.iter().for_each(visit);
 }

@@ -5,7 +5,7 @@ use super::order::{OrderColumn, served_by, set_reverse};
 use super::{BoundSelect, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
 use crate::catalog::Table;
 use crate::plan::{Access, AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
-use rubato_base::ColumnSet;
+use rubato_base::{ColumnSet, Value};
 use rubato_formula::{AggregateKind, Comparison, Expr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -154,6 +154,11 @@ fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
     query.terms = fold(std::mem::take(&mut query.terms));
     for relation in &mut query.relations {
         relation.on = fold(std::mem::take(&mut relation.on));
+        if let Relation::Functions(functions) = &mut relation.relation {
+            for argument in functions.arguments_mut() {
+                *argument = std::mem::replace(argument, Expr::Literal(Value::Null)).fold_constants();
+            }
+        }
     }
     let own = std::mem::take(&mut parts.projection);
     parts.projection = own.into_iter().map(Expr::fold_constants).collect();
@@ -245,10 +250,21 @@ fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
 }
 
 /// A left join waits for everything that its condition speaks of, a relation that is made for each tuple for what it reads of the
-/// tuple.
+/// tuple, and functions of a select list for all relations but what is computed of their rows.
 fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
     let own = &query.relations[relation];
-    let mut ready = !matches!(own.relation, Relation::Computed(_) | Relation::Lateral { .. }) || !placed.is_empty();
+    let mut ready = match &own.relation {
+        Relation::Computed(_) | Relation::Lateral { .. } => !placed.is_empty(),
+        Relation::Functions(functions) if functions.is_last => {
+            let is_open = |other: usize| {
+                other != relation
+                    && !placed.contains(&other)
+                    && !matches!(query.relations[other].relation, Relation::Computed(_))
+            };
+            !(0..query.relations.len()).any(is_open)
+        }
+        _ => true,
+    };
     for term in own.on.iter().chain(own.relation.outer_expressions()) {
         term.for_each_column(&mut |global| {
             let other = query.relation_of(global);
@@ -453,9 +469,7 @@ impl Builder {
             }
             let mut columns = Vec::new();
             let outer = self.query.relations[relation].relation.outer_expressions();
-            outer
-                .iter()
-                .for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
+            outer.for_each(|expr| expr.for_each_column(&mut |column| columns.push(column)));
             expressions(&self.planned[step].1.access, &mut |expr| {
                 expr.for_each_column(&mut |c| columns.push(c))
             });
@@ -541,7 +555,7 @@ impl Builder {
             let Some(mut own) = relations[relation].take() else {
                 continue;
             };
-            own.relation.outer_expressions_mut().iter_mut().for_each(remap);
+            own.relation.outer_expressions_mut().for_each(remap);
             expressions_mut(&mut candidate.access, &mut |expr| remap(expr));
             let mut condition = all_of(std::mem::take(&mut self.conditions[step]));
             let mut filter_after = all_of(std::mem::take(&mut self.after[step]));

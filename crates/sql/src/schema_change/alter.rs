@@ -62,7 +62,11 @@ impl Change {
                 self.add_sequence(sequence);
                 Ok(())
             }
-            AlterAction::DropColumn { name, if_exists } => self.drop_column(table, name, *if_exists),
+            AlterAction::DropColumn {
+                name,
+                if_exists,
+                cascade,
+            } => self.drop_column(table, name, *if_exists, *cascade),
             AlterAction::SetDefault { column, default } => {
                 let column = self.column_mut(table, *column)?;
                 column.default = default.as_ref().map(|(expr, _)| expr.clone());
@@ -74,16 +78,21 @@ impl Change {
                 column_type,
                 conversion,
                 default,
-            } => self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref()),
+            } => {
+                self.refuse_under_views(table, Some(*column), "alter type of a column")?;
+                self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref())
+            }
             AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
+                self.refuse_under_views(table, None, "rename a table")?;
                 self.rename_table(table, new)?;
                 table.clone_from(new);
                 Ok(())
             }
             AlterAction::RenameColumn { column, name } => {
                 self.check_column_name(table, name)?;
+                self.refuse_under_views(table, Some(*column), "rename a column")?;
                 self.column_mut(table, *column)?.name.clone_from(name);
                 Ok(())
             }
@@ -313,7 +322,7 @@ impl Change {
         Ok(())
     }
 
-    fn drop_column(&mut self, table: &str, name: &str, if_exists: bool) -> Result<()> {
+    fn drop_column(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let own = self.table_mut(table)?;
         let Some(place) = own
             .columns
@@ -349,8 +358,10 @@ impl Change {
             .filter(|key| key.columns.contains(&place))
             .map(|key| key.name.clone())
             .collect();
+        let what = format!("column {name} of table {table}");
+        self.release_relation(&what, table, Some(place), &[], cascade)?;
         for (index, columns) in indexes {
-            self.release(table, &columns, &format!("column {name} of table {table}"), false)?;
+            self.release(table, &columns, &what, false)?;
             self.remove_index(table, &index)?;
         }
         for key in keys {

@@ -50,6 +50,18 @@ impl Change {
                 self.drop_tables(names, *if_exists, *cascade)?;
                 "DROP TABLE"
             }
+            SchemaChange::CreateView { view, or_replace } => {
+                self.create_view(view, *or_replace)?;
+                "CREATE VIEW"
+            }
+            SchemaChange::DropView {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_views(names, *if_exists, *cascade)?;
+                "DROP VIEW"
+            }
             SchemaChange::CreateIndex {
                 table,
                 index,
@@ -158,11 +170,12 @@ impl Change {
                 || (!table.primary_key.is_empty() && table.primary_key_name == name)
         };
         self.catalog.tables.contains_key(name)
+            || self.catalog.views.contains_key(name)
             || self.catalog.sequences.contains_key(name)
             || self.catalog.tables.values().any(is_index)
     }
 
-    fn check_name(&self, name: &str) -> Result<()> {
+    pub fn check_name(&self, name: &str) -> Result<()> {
         if self.name_is_taken(name) {
             return Err(Error::new(
                 SqlState::DUPLICATE_TABLE,
@@ -227,6 +240,11 @@ impl Change {
         for name in names {
             if self.catalog.tables.contains_key(name) {
                 found.push(name.clone());
+            } else if self.catalog.views.contains_key(name) {
+                let message = format!("\"{name}\" is not a table");
+                return Err(
+                    Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint("Use DROP VIEW to remove a view.")
+                );
             } else if if_exists {
                 self.notice(
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -241,6 +259,7 @@ impl Change {
         }
         for name in &found {
             self.detach_referring(name, &found, cascade)?;
+            self.release_relation(&format!("table {name}"), name, None, &found, cascade)?;
         }
         for name in &found {
             self.drop_table(name);

@@ -16,10 +16,14 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     take_over(&tables, (&base.tables, &own.tables), &mut merged.tables)?;
     let sequences = changed(&base.sequences, &own.sequences);
     take_over(&sequences, (&base.sequences, &own.sequences), &mut merged.sequences)?;
+    let views = changed(&base.views, &own.views);
+    take_over(&views, (&base.views, &own.views), &mut merged.views)?;
+    check_views(base, &tables, &views, newest, &merged)?;
     for table in tables.iter().filter_map(|name| own.tables.get(name)) {
         for name in names_of(table) {
             let others = newest.tables.values().filter(|other| !tables.contains(&other.name));
             let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
+                || (newest.views.contains_key(name) && !views.iter().any(|own| own == name))
                 || (newest.sequences.contains_key(name) && !sequences.iter().any(|own| own == name));
             if is_taken {
                 return Err(name.to_owned());
@@ -30,6 +34,37 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     merged.table_names = names.collect();
     merged.next_id = merged.next_id.max(own.next_id);
     Ok(merged)
+}
+
+/// What views read is as they were made for: an error names a relation that one transaction changed while another made a view of it.
+fn check_views(
+    base: &Catalog,
+    tables: &[String],
+    views: &[String],
+    newest: &Catalog,
+    merged: &Catalog,
+) -> Result<(), String> {
+    let others = changed(&base.tables, &newest.tables);
+    for view in merged.views.values() {
+        let is_own = views.contains(&view.name);
+        let is_new = !base.views.contains_key(&view.name);
+        for name in view.depends.iter().map(|dependency| &dependency.relation) {
+            let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name);
+            let has_changed = (is_own && others.contains(name)) || (!is_own && is_new && tables.contains(name));
+            if !is_there || has_changed {
+                return Err(name.clone());
+            }
+        }
+        if is_own
+            && newest
+                .tables
+                .values()
+                .any(|table| names_of(table).any(|name| name == view.name))
+        {
+            return Err(view.name.clone());
+        }
+    }
+    Ok(())
 }
 
 fn changed<T>(before: &BTreeMap<String, Arc<T>>, after: &BTreeMap<String, Arc<T>>) -> Vec<String> {

@@ -50,6 +50,7 @@ pub(super) struct NamedSavepoint {
     settings: usize,
     portals: u64,
     deferred: DeferredMark,
+    channels: usize,
 }
 
 impl Session {
@@ -114,7 +115,9 @@ impl Session {
             Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
             Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
         }
+        partition.channels.check_room(self.channels.actions())?;
         let Some(transaction) = &self.transaction else {
+            self.tell_channels(partition);
             self.end_transaction_locks(partition);
             self.end_block(true, responder);
             return Ok(None);
@@ -132,6 +135,7 @@ impl Session {
                     partition.sequences.outcomes.commit(asked, committed.durable_at);
                 }
                 self.install_catalog(catalog, partition);
+                self.tell_channels(partition);
                 self.transaction = None;
                 self.conflicts = self.conflicts.saturating_sub(1);
                 if changes_schema {
@@ -178,6 +182,7 @@ impl Session {
 
     /// Undoes what the open transaction has done so far, for the server to run it again under the same id.
     pub(super) fn undo(&mut self, partition: &mut Partition) {
+        self.channels.truncate(0);
         let Some(transaction) = self.transaction.take() else {
             return;
         };
@@ -265,6 +270,7 @@ impl Session {
             settings: self.settings.mark(),
             portals: self.portals.mark(),
             deferred: transaction.deferred.mark(),
+            channels: self.channels.actions().len(),
         });
         self.replay = None;
         Ok(())
@@ -297,6 +303,7 @@ impl Session {
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);
             transaction.deferred.go_back(&savepoint.deferred);
+            self.channels.truncate(savepoint.channels);
             partition.advisory.roll_back_to(self.id, savepoint.advisory);
             let current = self.current.as_ref().and_then(super::Current::portal);
             self.portals.close_since(savepoint.portals, current);

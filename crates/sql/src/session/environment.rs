@@ -4,6 +4,7 @@ use super::pause::PauseView;
 use super::settings::Settings;
 use crate::binder::{name_of_text, no_relation, user_path};
 use crate::catalog::{Catalog, Sequence};
+use crate::channels::ChannelAction;
 use crate::partition::SequenceValues;
 use rubato_base::{Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
@@ -53,6 +54,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) depends_on: Cell<Lsn>,
     /// What it may wait for.
     pub(crate) pauses: PauseView<'a>,
+    /// What it does to channels.
+    pub(crate) channels: RefCell<&'a mut Vec<ChannelAction>>,
 }
 
 impl SessionEnvironment<'_> {
@@ -188,6 +191,13 @@ impl Environment for SessionEnvironment<'_> {
 
     fn sleep(&self, seconds: f64) -> Result<()> {
         self.pauses.sleep(seconds)
+    }
+
+    fn notify(&self, channel: &str, payload: &str) -> Result<()> {
+        self.channels
+            .borrow_mut()
+            .push(ChannelAction::notify(channel, payload)?);
+        Ok(())
     }
 
     fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {

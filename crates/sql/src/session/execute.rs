@@ -55,6 +55,7 @@ pub(super) fn with_evaluation<T>(
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
         pauses: PauseView::new(&mut session.pauses, advisory, session.id, session.now_us),
+        channels: RefCell::new(session.channels.actions_mut()),
     };
     let evaluation = EvalContext {
         parameters,
@@ -216,7 +217,8 @@ impl Session {
             return Ok(());
         };
         for (name, version) in tables {
-            if transaction.written_versions.iter().any(|(other, _)| other == name) {
+            let is_noted = transaction.written_versions.iter().any(|(other, _)| other == name);
+            if is_noted || catalog.views.contains_key(name) {
                 continue;
             }
             for table in with_followers(name, &catalog) {
@@ -520,7 +522,7 @@ fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 
 pub(super) fn is_current(plan: &Plan, catalog: &Catalog) -> bool {
     plan.table_versions
         .iter()
-        .all(|(name, version)| catalog.tables.get(name).is_some_and(|table| table.version == *version))
+        .all(|(name, version)| catalog.relation_version(name) == Some(*version))
 }
 
 fn stage_of(plan: &Plan) -> StageKind {

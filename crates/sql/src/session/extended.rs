@@ -94,6 +94,10 @@ impl Session {
             Request::Sync => return self.sync(&mut lock.lock(), responder),
             Request::Flush => return (!requests.is_empty()).then_some(Next::Yield),
             Request::GoOn => return None,
+            Request::Deliver => {
+                self.deliver(responder);
+                return None;
+            }
             Request::CopyData(data) => return self.copy_data(data, lock, context, responder),
             Request::CopyDone => return self.copy_done(lock, context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
@@ -126,6 +130,7 @@ impl Session {
         self.commit_waits_since_us = None;
         self.roll_back(partition);
         partition.advisory.leave(self.id);
+        partition.channels.unlisten(self.id, None);
         self.block = Block::None;
         self.portals = Portals::default();
     }
@@ -252,7 +257,8 @@ impl Session {
     ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
         let fits = |(value, data_type): (&Value, &DataType)| {
-            value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && data_type.is_text())
+            let is_text = data_type.is_text() || *data_type == DataType::Json;
+            value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && is_text)
         };
         if values.len() != prepared.types.len() || !values.iter().zip(&prepared.types).all(fits) {
             let message = format!("the statement takes parameters of types {:?}", prepared.types);
@@ -411,6 +417,7 @@ impl Session {
         }
         // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
         let _ = self.note_sequences(partition);
+        self.deliver(responder);
         responder.ready_for_query(self.status());
         None
     }

@@ -16,6 +16,7 @@
 //!   sequence everything up to Sync is passed over.
 
 mod block;
+mod channels;
 mod constraints;
 mod copy;
 mod cursors;
@@ -249,6 +250,8 @@ pub struct Session {
     /// How many of its next commits still count as those of a session that was aborted lately.
     conflicts: u32,
     pauses: pause::Pauses,
+    /// What is told it on channels, and what its transaction does to them.
+    channels: channels::SessionChannels,
     is_over: bool,
 }
 
@@ -292,6 +295,7 @@ impl Session {
             cancelled: None,
             conflicts: 0,
             pauses: pause::Pauses::default(),
+            channels: channels::SessionChannels::default(),
             is_over: false,
         }
     }
@@ -386,7 +390,9 @@ impl Session {
                 let has_done_all = current.cursor.as_ref().is_some_and(|cursor| cursor.has_written());
                 current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
             }
-            Statement::Utility(utility) => current.tag.is_none() && matches!(**utility, Utility::Schema(_)),
+            Statement::Utility(utility) => {
+                current.tag.is_none() && matches!(**utility, Utility::Schema(_) | Utility::CreateTableAs(_))
+            }
             Statement::Empty => false,
         };
         self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(writes))

@@ -12,10 +12,12 @@ use crate::client::Responder;
 use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
+use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
 use crate::schema_change::{StorageWork, apply, changed_tables, merge};
-use crate::statement::SchemaChange;
+use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{Outcome, Stop};
+use rubato_stages::StageKind;
 use std::sync::Arc;
 
 /// A schema change whose rows are being moved.
@@ -32,6 +34,7 @@ impl Session {
     pub(super) fn change_schema(
         &mut self,
         change: &SchemaChange,
+        create_as: Option<&CreateTableAs>,
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
@@ -70,7 +73,38 @@ impl Session {
         for notice in &changing.notices {
             responder.notice("NOTICE", notice);
         }
-        Ok(self.answered(changing.tag.to_owned(), partition, responder))
+        match create_as {
+            None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
+            Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
+            Some(_) => Ok(self.answered("CREATE TABLE AS".to_owned(), partition, responder)),
+        }
+    }
+
+    /// CREATE TABLE AS goes on as the INSERT of its rows. It is not run again by itself: the table is there.
+    fn fill_created(&mut self, create: &CreateTableAs, partition: &Partition) -> Result<Next> {
+        let catalog = self.catalog(partition);
+        let lost = || Error::internal("CREATE TABLE AS has lost its table");
+        let table = catalog.tables.get(&create.name).ok_or_else(lost)?;
+        let current = self.current.as_mut().ok_or_else(lost)?;
+        let mut table_versions = create.source.table_versions.clone();
+        table_versions.push((create.name.clone(), table.version));
+        current.statement = Statement::Planned(Arc::new(Plan {
+            body: PlanBody::Insert(InsertPlan {
+                table: Arc::clone(table),
+                source: InsertSource::Rows(Arc::clone(&create.source)),
+                on_conflict: None,
+                returning: None,
+            }),
+            parameter_types: Vec::new(),
+            output: Vec::new(),
+            table_versions,
+            read_only: false,
+            asks_sizes: create.source.asks_sizes,
+            subqueries: Arc::clone(&create.source.subqueries),
+        }));
+        current.catalog_version = catalog.version;
+        current.streamed = true;
+        Ok(Next::To(StageKind::Transaction))
     }
 
     /// Makes the next version of the catalog and new storage, when nobody else is at the tables any more.
@@ -308,6 +342,11 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
     for (name, table) in &mut after.tables {
         if !before.tables.get(name).is_some_and(|old| Arc::ptr_eq(old, table)) {
             Arc::make_mut(table).version = version;
+        }
+    }
+    for (name, view) in &mut after.views {
+        if !before.views.get(name).is_some_and(|old| Arc::ptr_eq(old, view)) {
+            Arc::make_mut(view).version = version;
         }
     }
 }

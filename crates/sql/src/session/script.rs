@@ -265,6 +265,7 @@ impl Session {
         self.in_script = false;
         // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
         let _ = self.note_sequences(partition);
+        self.deliver(responder);
         responder.ready_for_query(self.status());
         Next::Idle
     }

@@ -8,6 +8,7 @@ use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::analytics::explained;
 use crate::binder;
+use crate::channels::ChannelAction;
 use crate::client::{OutputColumn, Responder};
 use crate::executor::{Cursor, ExecutionContext, Progress};
 use crate::explain::{Figures, StepFigures};
@@ -129,8 +130,24 @@ impl Session {
                 return self.explain((*analyze, *json), statement, utility, partition, context, responder);
             }
             Utility::Copy(copy) => return self.start_copy(copy, partition, context, responder),
-            Utility::Schema(change) => return self.change_schema(change, partition, context, responder),
+            Utility::Schema(change) => return self.change_schema(change, None, partition, context, responder),
+            Utility::CreateTableAs(create) => {
+                return self.change_schema(&create.change, Some(create), partition, context, responder);
+            }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
+            Utility::Listen(channel) => {
+                self.channels.add(ChannelAction::Listen(channel.as_str().into()));
+                "LISTEN".into()
+            }
+            Utility::Unlisten(channel) => {
+                self.channels
+                    .add(ChannelAction::Unlisten(channel.as_deref().map(Into::into)));
+                "UNLISTEN".into()
+            }
+            Utility::Notify { channel, payload } => {
+                self.channels.add(ChannelAction::notify(channel, payload)?);
+                "NOTIFY".into()
+            }
             Utility::Maintenance { tag } => (*tag).to_owned(),
             Utility::LockTable => {
                 self.require_block("LOCK TABLE")?;
@@ -500,6 +517,7 @@ impl Session {
         self.prepared.clear();
         self.close_cursor(None)?;
         partition.advisory.unlock_all(self.id);
+        partition.channels.unlisten(self.id, None);
         self.reset("all", responder)?;
         Ok("DISCARD ALL".into())
     }

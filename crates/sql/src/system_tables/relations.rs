@@ -4,7 +4,8 @@ use super::definitions::{index_definition, primary_key_definition};
 use super::{INFORMATION_SCHEMA, OWNER, OWNER_NAME, PG_CATALOG, PUBLIC, RUBATO, SystemTable, int2, oid, tables, text};
 use crate::catalog::{Catalog, Deferral, ReferentialAction, Table};
 use DataType::{Bool, Float4, Int2, Int4, Name, Oid, Text};
-use rubato_base::{DataType, Value};
+use rubato_base::{Array, DataType, Value};
+use std::sync::Arc;
 
 pub(super) static TABLES: &[SystemTable] = &[
     SystemTable {
@@ -93,8 +94,10 @@ pub(super) static TABLES: &[SystemTable] = &[
             ("indisclustered", Bool),
             ("indisvalid", Bool),
             ("indisreplident", Bool),
-            ("indkey", Text),
-            ("indoption", Text),
+            ("indkey", DataType::Int2Vector),
+            ("indcollation", DataType::OidVector),
+            ("indclass", DataType::OidVector),
+            ("indoption", DataType::Int2Vector),
             ("indexprs", Text),
             ("indpred", Text),
         ],
@@ -119,8 +122,8 @@ pub(super) static TABLES: &[SystemTable] = &[
             ("confupdtype", Text),
             ("confdeltype", Text),
             ("confmatchtype", Text),
-            ("conkey", Text),
-            ("confkey", Text),
+            ("conkey", DataType::Int2Array),
+            ("confkey", DataType::Int2Array),
             ("conbin", Text),
         ],
         rows: constraints,
@@ -329,14 +332,14 @@ fn attributes(catalog: &Catalog) -> Vec<Vec<Value>> {
                 oid(if column.dropped { 0 } else { data_type.oid() }),
                 Value::Int2(data_type.length()),
                 int2(place + 1),
-                Value::Int4(0),
+                Value::Int4(dimensions(data_type)),
                 Value::Int4(column.column_type.modifier),
                 Value::Bool(column.not_null),
                 Value::Bool(default),
                 text(identity),
                 text(""),
                 Value::Bool(column.dropped),
-                oid(if data_type.is_text() { 100 } else { 0 }),
+                oid(collation(data_type)),
                 Value::Null,
             ]);
         }
@@ -358,6 +361,25 @@ fn attributes(catalog: &Catalog) -> Vec<Vec<Value>> {
         }
     }
     rows
+}
+
+/// How many dimensions an array was declared with, as far as that is kept.
+fn dimensions(data_type: DataType) -> i32 {
+    i32::from(data_type.element().is_some() && !data_type.is_vector())
+}
+
+/// The default collation, for what has text in it.
+fn collation(data_type: DataType) -> u32 {
+    if data_type.element().unwrap_or(data_type).is_text() {
+        100
+    } else {
+        0
+    }
+}
+
+fn collations(table: &Table, columns: &[usize]) -> Vec<Value> {
+    let of = |column: &usize| oid(collation(table.columns[*column].column_type.data_type));
+    columns.iter().map(of).collect()
 }
 
 fn system_attribute(relation: u32, name: &str, data_type: DataType, place: usize) -> Vec<Value> {
@@ -401,17 +423,17 @@ fn derived_oid(table: &Table, place: usize) -> u32 {
     0x8000_0000 | (table.oid.wrapping_mul(4096).wrapping_add(place as u32) & 0x7fff_ffff)
 }
 
-fn vector(columns: &[usize]) -> String {
-    columns
-        .iter()
-        .map(|column| (column + 1).to_string())
-        .collect::<Vec<_>>()
-        .join(" ")
+/// The numbers of columns.
+fn numbers(columns: &[usize]) -> Vec<Value> {
+    columns.iter().map(|column| int2(column + 1)).collect()
+}
+
+fn vector(element: DataType, items: Vec<Value>) -> Value {
+    Value::Array(Arc::new(Array::vector(element, items)))
 }
 
 fn array(columns: &[usize]) -> Value {
-    let numbers: Vec<String> = columns.iter().map(|column| (column + 1).to_string()).collect();
-    text(&format!("{{{}}}", numbers.join(",")))
+    Value::Array(Arc::new(Array::new(DataType::Int2, numbers(columns))))
 }
 
 fn indexes(catalog: &Catalog) -> Vec<Vec<Value>> {
@@ -428,8 +450,10 @@ fn indexes(catalog: &Catalog) -> Vec<Vec<Value>> {
             NO,
             YES,
             NO,
-            text(&vector(index.columns)),
-            text(&vec!["0"; index.columns.len()].join(" ")),
+            vector(DataType::Int2, numbers(index.columns)),
+            vector(DataType::Oid, collations(table, index.columns)),
+            vector(DataType::Oid, vec![oid(0); index.columns.len()]),
+            vector(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
             Value::Null,
             Value::Null,
         ]

@@ -162,7 +162,12 @@ pub(super) static TABLES: &[SystemTable] = &[
     SystemTable {
         name: "pg_catalog.pg_range",
         oid: 3541,
-        columns: &[("rngtypid", Oid), ("rngsubtype", Oid), ("rngcollation", Oid)],
+        columns: &[
+            ("rngtypid", Oid),
+            ("rngsubtype", Oid),
+            ("rngmultitypid", Oid),
+            ("rngcollation", Oid),
+        ],
         rows: nothing,
     },
     SystemTable {
@@ -228,7 +233,7 @@ pub(super) static TABLES: &[SystemTable] = &[
 ];
 
 /// PostgreSQL's internal name and category of each type that is not an array.
-const TYPE_NAMES: [(DataType, &str, &str); 19] = [
+const TYPE_NAMES: [(DataType, &str, &str); 23] = [
     (DataType::Bool, "bool", "B"),
     (DataType::Bytea, "bytea", "U"),
     (DataType::Name, "name", "S"),
@@ -248,6 +253,10 @@ const TYPE_NAMES: [(DataType, &str, &str); 19] = [
     (DataType::Interval, "interval", "T"),
     (DataType::Numeric, "numeric", "N"),
     (DataType::Uuid, "uuid", "U"),
+    (DataType::Json, "json", "U"),
+    (DataType::Jsonb, "jsonb", "U"),
+    (DataType::Int2Vector, "int2vector", "A"),
+    (DataType::OidVector, "oidvector", "A"),
 ];
 
 fn types(_: &Catalog) -> Vec<Vec<Value>> {
@@ -264,7 +273,15 @@ fn types(_: &Catalog) -> Vec<Vec<Value>> {
 fn type_row(data_type: DataType, name: &str, category: &str) -> Vec<Value> {
     let by_value = (1..=8).contains(&data_type.length());
     let related = |other: Option<DataType>| oid(other.map_or(0, DataType::oid));
-    let functions = if data_type.element().is_some() { "array_" } else { name };
+    let is_array = data_type.element().is_some() && !data_type.is_vector();
+    // As PostgreSQL calls them: `array_in`, `int4in`, `json_in`.
+    let functions = match name {
+        _ if is_array => "array_".to_owned(),
+        "date" | "time" | "timestamp" | "timestamptz" | "interval" | "numeric" | "uuid" | "json" | "jsonb" => {
+            format!("{name}_")
+        }
+        _ => name.to_owned(),
+    };
     let is_text = data_type.element().unwrap_or(data_type).is_text();
     vec![
         oid(data_type.oid()),

@@ -1,7 +1,7 @@
 //! The scripts beside these tests: SQL through binder, planner and executor, with what PostgreSQL 15 answered.
 
 use crate::world::{World, error_of};
-use rubato_base::{Result, Value};
+use rubato_base::{Result, SqlState, Value};
 use rubato_sql::binder::{DefaultSettings, bind};
 use rubato_sql::executor::{Cursor, ExecutionContext, Progress, carry_out_all};
 use rubato_sql::plan::{Plan, PlanBody};
@@ -24,9 +24,29 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, delete, floats, grouping, index, insert, join, lists, merged, nested, select, subqueries,
-    changes, update
+    aggregate, alter, array, arrays, changes, delete, floats, grouping, index, insert, join, json, jsonb, lists,
+    merged, nested, select, sets, subqueries, update, views
 );
+
+/// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.
+#[test]
+fn what_is_collected_is_limited() {
+    let mut world = World::new();
+    world.limits.rows_max = 50;
+    world.limits.bytes_max = 20_000;
+    let collect = |world: &mut World, rows: usize| {
+        let sql = format!("select cardinality(array_agg(n)) from generate_series(1, {rows}) n");
+        run(world, &sql).map(|(rows, _)| rows)
+    };
+    assert_eq!(collect(&mut world, 40).unwrap(), ["40"]);
+    assert_eq!(collect(&mut world, 60).unwrap_err().code(), SqlState::OUT_OF_MEMORY);
+    let split = |world: &mut World, letters: usize| {
+        let sql = format!("select count(*) from string_to_table(repeat('x', {letters}), null) x");
+        run(world, &sql).map(|(rows, _)| rows)
+    };
+    assert_eq!(split(&mut world, 500).unwrap(), ["500"]);
+    assert_eq!(split(&mut world, 5000).unwrap_err().code(), SqlState::OUT_OF_MEMORY);
+}
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
 pub fn run_script(script: &str, rows_left: usize) {

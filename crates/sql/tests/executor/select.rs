@@ -1,6 +1,6 @@
 use crate::world::*;
 use rubato_base::{DataType, SqlState, Value};
-use rubato_formula::{Comparison, Expr, resolve_aggregate};
+use rubato_formula::{Comparison, Expr, SetFunction, resolve_aggregate};
 use rubato_sql::catalog::Table;
 use rubato_sql::executor::Cursor;
 use rubato_sql::plan::*;
@@ -269,12 +269,16 @@ fn rows_without_a_table() {
     };
     assert_eq!(world.run(select(vec![values]), &[]).unwrap().0, ["a|1", "b|2"]);
     let series = Step {
-        relation: Relation::Series {
-            start: int(5),
-            stop: int(1),
-            step: Some(int(-2)),
-            data_type: DataType::Int4,
-        },
+        relation: Relation::Functions(RowsFrom {
+            calls: vec![RowsCall {
+                name: "generate_series".to_owned(),
+                function: Some(SetFunction::Series),
+                arguments: vec![int(5), int(1), int(-2)],
+                width: 1,
+            }],
+            ordinality: false,
+            is_last: false,
+        }),
         columns: vec![0],
         ..step(&Arc::new(table("s", 9)), full(), 0)
     };

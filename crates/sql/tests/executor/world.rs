@@ -258,7 +258,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         table_versions: Vec::new(),
         read_only: false,
         asks_sizes: false,
-        subqueries: Subqueries::default(),
+        subqueries: Arc::default(),
     })
 }
 

@@ -1,0 +1,253 @@
+//! Views: CREATE VIEW, and what a view's name in FROM stands for.
+//!
+//! A view keeps the text of its query, in which `*` was replaced by the columns that it stood for: columns that its tables get later are
+//! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
+
+use super::scope::{Hidden, Scope};
+use super::{Context, located, object_name};
+use crate::catalog::{Dependency, View};
+use crate::client::OutputColumn;
+use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::plan::Relation;
+use crate::planner::{BoundQuery, BoundSelect};
+use crate::statement::SchemaChange;
+use rubato_base::{ColumnType, Error, Result, SqlState};
+use rubato_formula::Expr;
+use sqlparser::ast;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How deep views may refer to views.
+const VIEWS_DEEP_MAX: usize = 100;
+
+impl Context<'_> {
+    /// CREATE [OR REPLACE] VIEW.
+    pub(super) fn create_view(&self, statement: &ast::CreateView) -> Result<SchemaChange> {
+        if statement.materialized || statement.temporary {
+            let kind = if statement.materialized {
+                "MATERIALIZED"
+            } else {
+                "TEMPORARY"
+            };
+            return Err(Error::unsupported(format!("CREATE {kind} VIEW")).with_hint("Plain views are supported."));
+        }
+        if let Some(number) = crate::parser::highest_parameter(self.source.text).filter(|number| *number > 0) {
+            return Err(Error::new(
+                SqlState::UNDEFINED_PARAMETER,
+                format!("there is no parameter ${number}"),
+            ));
+        }
+        let name = self.new_name(&object_name(&statement.name)?)?;
+        let mut query = (*statement.query).clone();
+        self.within_names(statement.query.with.as_ref(), || {
+            self.replace_wildcards(&mut query.body)
+        })?;
+        let text = query.to_string();
+        let (select, output) = self.query(&statement.query, &[])?;
+        let depends = self.dependencies(&select);
+        let columns = self.view_columns(statement, &output)?;
+        let view = View {
+            oid: 0,
+            name,
+            columns,
+            query: text,
+            depends,
+            version: 1,
+        };
+        let (_, again) = self.bind_view(&view)?;
+        let types = |columns: &[OutputColumn]| columns.iter().map(|column| column.data_type).collect::<Vec<_>>();
+        if types(&again) != types(&output) {
+            return Err(Error::unsupported(
+                "a view whose text does not say the types of its columns",
+            ));
+        }
+        Ok(SchemaChange::CreateView {
+            view,
+            or_replace: statement.or_replace,
+        })
+    }
+
+    fn view_columns(&self, statement: &ast::CreateView, output: &[OutputColumn]) -> Result<Vec<(String, ColumnType)>> {
+        if statement.columns.len() > output.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let mut names = BTreeSet::new();
+        let mut columns = Vec::with_capacity(output.len());
+        for (place, column) in output.iter().enumerate() {
+            let given = statement.columns.get(place);
+            let name = given.map_or_else(|| column.name.clone(), |given| fold(&given.name));
+            if !names.insert(name.clone()) {
+                let message = format!("column \"{name}\" specified more than once");
+                return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            let column_type = ColumnType {
+                data_type: column.data_type,
+                modifier: column.modifier,
+            };
+            columns.push((name, column_type));
+        }
+        Ok(columns)
+    }
+
+    /// The query of a view, with the view's columns.
+    pub(super) fn bind_view(&self, view: &View) -> Result<(Arc<BoundQuery>, Vec<OutputColumn>)> {
+        let depth = self.views_deep.get();
+        if depth >= VIEWS_DEEP_MAX {
+            return Err(Error::new(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                "views refer to views too deeply",
+            ));
+        }
+        let names = std::mem::take(&mut *self.names.borrow_mut());
+        let levels = std::mem::take(&mut *self.outer_levels.borrow_mut());
+        self.views_deep.set(depth + 1);
+        let empty = Scope::default();
+        let bound = with_stack_for(&view.query, || {
+            let parsed = parse_statement(Source::new(&view.query))?;
+            let ast::Statement::Query(query) = &parsed.statement else {
+                return Err(Error::internal("a view without a query"));
+            };
+            // Nothing of the query around is in its reach.
+            self.within_scope(&empty, || self.nested(query))
+        });
+        self.views_deep.set(depth);
+        self.names.replace(names);
+        self.outer_levels.replace(levels);
+        // Positions would be those of the view's text.
+        let ((query, mut columns), _) = bound.map_err(Error::without_position)?;
+        for (column, (name, _)) in columns.iter_mut().zip(&view.columns) {
+            column.name.clone_from(name);
+        }
+        if depth == 0 {
+            self.view_queries.borrow_mut().push(Arc::clone(&query));
+        }
+        Ok((query, columns))
+    }
+
+    fn replace_wildcards(&self, body: &mut ast::SetExpr) -> Result<()> {
+        match body {
+            ast::SetExpr::Select(select) => self.replace_wildcards_of(select),
+            ast::SetExpr::Query(query) => {
+                let with = query.with.clone();
+                self.within_names(with.as_ref(), || self.replace_wildcards(&mut query.body))
+            }
+            ast::SetExpr::SetOperation { left, right, .. } => {
+                self.replace_wildcards(left)?;
+                self.replace_wildcards(right)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn replace_wildcards_of(&self, select: &mut ast::Select) -> Result<()> {
+        let has_wildcard = select.projection.iter().any(|item| {
+            matches!(
+                item,
+                ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..)
+            )
+        });
+        if !has_wildcard {
+            return Ok(());
+        }
+        let parameters = self.parameters.borrow().clone();
+        let trial = self.begin_trial();
+        let from = self.from(&select.from);
+        self.end_trial(&trial);
+        self.parameters.replace(parameters);
+        let scope = from?.scope;
+        let mut items = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            match &item {
+                ast::SelectItem::Wildcard(_) => items.extend(named_columns(&scope, None)),
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let alias = object_name(name)?.pop().unwrap_or_default();
+                    items.extend(named_columns(&scope, Some(&alias)));
+                }
+                _ => items.push(item),
+            }
+        }
+        select.projection = items;
+        Ok(())
+    }
+
+    /// What a query reads: tables with the columns, and views.
+    fn dependencies(&self, select: &BoundSelect) -> Vec<Dependency> {
+        let mut used: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        for name in self.named_relations.borrow().iter() {
+            used.entry(name.clone()).or_default();
+        }
+        let views = self.view_queries.borrow();
+        columns_used(select, &views, &mut used);
+        for subquery in self.subqueries.borrow().iter() {
+            let query = subquery.query();
+            query.for_each_select(&mut |select| columns_used(select, &views, &mut used));
+        }
+        used.retain(|name, _| self.named_relations.borrow().contains(name));
+        let dependencies = used.into_iter();
+        dependencies
+            .map(|(relation, columns)| Dependency {
+                relation,
+                columns: columns.into_iter().collect(),
+            })
+            .collect()
+    }
+
+    /// 42809 or 55000: what is to be done with a table was asked of a view.
+    pub(super) fn no_table_but_view(&self, name: &ast::ObjectName, view: &View) -> Error {
+        let error = Error::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("\"{}\" is a view: it can be read, but not changed", view.name),
+        )
+        .with_hint("Name the tables that it reads.");
+        match located::<()>(self, sqlparser::ast::Spanned::span(name), Err(error)) {
+            Err(error) => error,
+            Ok(()) => Error::internal("an error was lost"),
+        }
+    }
+}
+
+/// The columns that a wildcard stands for, by name.
+fn named_columns(scope: &Scope, alias: Option<&str>) -> Vec<ast::SelectItem> {
+    let wanted = |name: &str| alias.is_none_or(|alias| alias == name);
+    let mut items = Vec::new();
+    for relation in scope.relations.iter().filter(|relation| wanted(&relation.alias)) {
+        for column in &relation.columns {
+            let is_seen = match column.hidden {
+                Hidden::No => true,
+                Hidden::Merged => alias.is_some(),
+                Hidden::Dropped => false,
+            };
+            if is_seen {
+                let quoted = |name: &str| ast::Ident::with_quote('"', name);
+                let parts = vec![quoted(&relation.alias), quoted(&column.name)];
+                items.push(ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts)));
+            }
+        }
+    }
+    items
+}
+
+/// Notes the columns of tables that a query reads, also in queries within FROM, but for those of views.
+fn columns_used(select: &BoundSelect, views: &[Arc<BoundQuery>], used: &mut BTreeMap<String, BTreeSet<usize>>) {
+    let query = &select.query;
+    let mut look = |expr: &Expr| {
+        expr.for_each_column(&mut |column| {
+            let Some(relation) = query.relations.get(query.relation_of(column)) else {
+                return;
+            };
+            if let Relation::Table(table) = &relation.relation {
+                let columns = used.entry(table.name.clone()).or_default();
+                columns.insert(column - relation.first);
+            }
+        });
+    };
+    select.for_each_input(&mut look);
+    for relation in &query.relations {
+        if let Relation::Query(inner) | Relation::Lateral { query: inner, .. } = &relation.relation
+            && !views.iter().any(|view| Arc::ptr_eq(view, inner))
+        {
+            inner.for_each_select(&mut |select| columns_used(select, views, used));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! LISTEN and NOTIFY: channels by name, who listens to them, and what was told to whom.
+//!
+//! What a transaction tells is told when it commits, in the order of commits. A session takes its notifications out of its inbox when it
+//! is between two transactions; others wake it for that.
+
+use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Notifications that wait for one session at the most.
+const INBOX_MAX: usize = 100_000;
+/// What they may take, in bytes.
+const INBOX_BYTES_MAX: usize = 32 << 20;
+/// PostgreSQL's longest payload, in bytes.
+const PAYLOAD_BYTES_MAX: usize = 7_999;
+/// PostgreSQL's longest name, in bytes.
+const CHANNEL_BYTES_MAX: usize = 63;
+
+/// What a session is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// The channel.
+    pub channel: Arc<str>,
+    /// What is told; empty if nothing was said.
+    pub payload: Arc<str>,
+    /// Who told it, as clients know him.
+    pub backend_id: i32,
+    /// It may be told once the log is forced up to here.
+    pub durable_at: Lsn,
+}
+
+/// What waits for a session.
+#[derive(Debug, Default)]
+pub struct Inbox(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    notifications: VecDeque<Notification>,
+    bytes: usize,
+}
+
+impl Inbox {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_full(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.notifications.len() >= INBOX_MAX || waiting.bytes >= INBOX_BYTES_MAX
+    }
+
+    fn push(&self, notification: Notification) {
+        let mut waiting = self.waiting();
+        waiting.bytes += notification.payload.len() + size_of::<Notification>();
+        waiting.notifications.push_back(notification);
+    }
+
+    /// Takes everything out, oldest first.
+    pub(crate) fn take(&self) -> VecDeque<Notification> {
+        let mut waiting = self.waiting();
+        waiting.bytes = 0;
+        std::mem::take(&mut waiting.notifications)
+    }
+}
+
+/// Who listens to what.
+#[derive(Debug, Default)]
+pub struct Channels {
+    listeners: BTreeMap<Arc<str>, BTreeMap<SessionId, Listener>>,
+}
+
+#[derive(Clone, Debug)]
+struct Listener {
+    backend_id: i32,
+    inbox: Arc<Inbox>,
+}
+
+/// What a transaction does to channels when it commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelAction {
+    Listen(Arc<str>),
+    /// `None`: from all.
+    Unlisten(Option<Arc<str>>),
+    Notify {
+        channel: Arc<str>,
+        payload: Arc<str>,
+    },
+}
+
+impl ChannelAction {
+    /// NOTIFY. 22023 for a channel or payload that PostgreSQL does not take.
+    pub(crate) fn notify(channel: &str, payload: &str) -> Result<ChannelAction> {
+        let invalid = |message: &str| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        if channel.is_empty() {
+            return invalid("channel name cannot be empty");
+        }
+        if channel.len() > CHANNEL_BYTES_MAX {
+            return invalid("channel name too long");
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return invalid("payload string too long");
+        }
+        Ok(ChannelAction::Notify {
+            channel: channel.into(),
+            payload: payload.into(),
+        })
+    }
+}
+
+/// Who tells something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Teller<'a> {
+    pub session: SessionId,
+    pub backend_id: i32,
+    /// Where he is told something himself.
+    pub inbox: &'a Arc<Inbox>,
+}
+
+impl Channels {
+    /// 54000 if a listener has so much to take that no more may be told him.
+    pub(crate) fn check_room(&self, actions: &[ChannelAction]) -> Result<()> {
+        for action in actions {
+            let ChannelAction::Notify { channel, .. } = action else {
+                continue;
+            };
+            let mut listeners = self.listeners.get(channel).into_iter().flat_map(BTreeMap::values);
+            if listeners.any(|listener| listener.inbox.is_full()) {
+                let message = "too many notifications in the NOTIFY queue";
+                return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                    .with_detail("A session that listens does not take what it is told.")
+                    .with_hint("End its transaction, or the session."));
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction has committed: the sessions, as clients know them, that have something to take now.
+    pub(crate) fn commit(&mut self, teller: Teller<'_>, actions: Vec<ChannelAction>, durable_at: Lsn) -> Vec<i32> {
+        let mut told: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for action in actions {
+            match action {
+                ChannelAction::Listen(channel) => {
+                    let listener = Listener {
+                        backend_id: teller.backend_id,
+                        inbox: Arc::clone(teller.inbox),
+                    };
+                    self.listeners
+                        .entry(channel)
+                        .or_default()
+                        .insert(teller.session, listener);
+                }
+                ChannelAction::Unlisten(channel) => self.unlisten(teller.session, channel.as_deref()),
+                // The same twice in one transaction is told once.
+                ChannelAction::Notify { channel, payload } => {
+                    if !told.contains(&(Arc::clone(&channel), Arc::clone(&payload))) {
+                        told.push((channel, payload));
+                    }
+                }
+            }
+        }
+        let mut wake = Vec::new();
+        for (channel, payload) in told {
+            let listeners = self.listeners.get(&channel).into_iter().flat_map(BTreeMap::values);
+            for listener in listeners {
+                listener.inbox.push(Notification {
+                    channel: Arc::clone(&channel),
+                    payload: Arc::clone(&payload),
+                    backend_id: teller.backend_id,
+                    durable_at,
+                });
+                if !wake.contains(&listener.backend_id) {
+                    wake.push(listener.backend_id);
+                }
+            }
+        }
+        wake
+    }
+
+    /// The session listens no longer, to one channel or to any.
+    pub(crate) fn unlisten(&mut self, session: SessionId, channel: Option<&str>) {
+        self.listeners.retain(|name, listeners| {
+            if channel.is_none_or(|channel| channel == &**name) {
+                listeners.remove(&session);
+            }
+            !listeners.is_empty()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(inbox: &Inbox) -> Vec<(String, String, i32)> {
+        let notifications = inbox.take().into_iter();
+        notifications
+            .map(|told| (told.channel.to_string(), told.payload.to_string(), told.backend_id))
+            .collect()
+    }
+
+    #[test]
+    fn listeners_are_told_once_and_in_order() {
+        let mut channels = Channels::default();
+        let inboxes = [Arc::new(Inbox::default()), Arc::new(Inbox::default())];
+        let teller = |number: usize| Teller {
+            session: SessionId(number as u64),
+            backend_id: number as i32 + 10,
+            inbox: &inboxes[number],
+        };
+        let notify = |channel: &str, payload: &str| ChannelAction::notify(channel, payload).unwrap();
+        let listen = |channel: &str| ChannelAction::Listen(channel.into());
+        assert!(
+            channels
+                .commit(teller(0), vec![listen("a"), listen("b")], Lsn(1))
+                .is_empty()
+        );
+        // Who listens in the same transaction is told what that transaction tells.
+        let actions = vec![
+            notify("a", "1"),
+            listen("a"),
+            notify("a", "1"),
+            notify("c", "x"),
+            notify("a", ""),
+        ];
+        assert_eq!(channels.commit(teller(1), actions, Lsn(2)), [10, 11]);
+        let expected = [
+            ("a".to_owned(), "1".to_owned(), 11),
+            ("a".to_owned(), String::new(), 11),
+        ];
+        assert_eq!(told(&inboxes[0]), expected);
+        assert_eq!(told(&inboxes[1]), expected);
+        channels.commit(teller(0), vec![ChannelAction::Unlisten(Some("a".into()))], Lsn(3));
+        assert_eq!(channels.commit(teller(0), vec![notify("a", "2")], Lsn(3)), [11]);
+        channels.unlisten(SessionId(1), None);
+        assert!(channels.commit(teller(0), vec![notify("a", "3")], Lsn(3)).is_empty());
+        assert_eq!(channels.commit(teller(1), vec![notify("b", "4")], Lsn(3)), [10]);
+    }
+
+    #[test]
+    fn a_full_inbox_refuses_more() {
+        let mut channels = Channels::default();
+        let inbox = Arc::new(Inbox::default());
+        let teller = Teller {
+            session: SessionId(1),
+            backend_id: 1,
+            inbox: &inbox,
+        };
+        channels.commit(teller, vec![ChannelAction::Listen("a".into())], Lsn(1));
+        let payload = "x".repeat(PAYLOAD_BYTES_MAX);
+        let actions = vec![ChannelAction::notify("a", &payload).unwrap()];
+        let mut count = 0;
+        while channels.check_room(&actions).is_ok() {
+            channels.commit(teller, actions.clone(), Lsn(1));
+            count += 1;
+        }
+        assert!((1000..=INBOX_MAX).contains(&count));
+        inbox.take();
+        assert!(channels.check_room(&actions).is_ok());
+        assert!(ChannelAction::notify("a", &"x".repeat(8000)).is_err());
+        assert!(ChannelAction::notify("", "x").is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! What the library's tokens and grammar do not have of subscripts and operators: `SET a[1] = value`, and `->-1`.
+
+use rubato_base::{Error, Result};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+
+/// The name of the function that `SET a[1] = value` is read as: of the column, the value and the subscripts.
+pub(crate) const ASSIGNED_PART: &str = "[]=";
+
+/// PostgreSQL's operators end with a sign only if they have a letter that no operator of the standard has: `->-1` is `-> -1`.
+pub(super) fn split_signs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_joined = |token: &TokenWithSpan| matches!(&token.token, Token::CustomBinaryOperator(symbol) if arrow_of(symbol).is_some());
+    if !tokens.iter().any(is_joined) {
+        return tokens;
+    }
+    let split = |token: TokenWithSpan| {
+        let arrow = match &token.token {
+            Token::CustomBinaryOperator(symbol) => arrow_of(symbol),
+            _ => None,
+        };
+        match arrow {
+            Some(arrow) => {
+                let with = |token| TokenWithSpan {
+                    token,
+                    span: Span::empty(),
+                };
+                vec![TokenWithSpan { token: arrow, ..token }, with(Token::Minus)]
+            }
+            None => vec![token],
+        }
+    };
+    tokens.into_iter().flat_map(split).collect()
+}
+
+fn arrow_of(symbol: &str) -> Option<Token> {
+    match symbol {
+        "->-" => Some(Token::Arrow),
+        "->>-" => Some(Token::LongArrow),
+        _ => None,
+    }
+}
+
+/// The standard's `integer ARRAY` as `integer[]`.
+pub(super) fn array_types(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_list = |token: &Token| matches!(token, Token::LBracket | Token::LParen);
+    let mut behind_is_list = false;
+    for place in (0..tokens.len()).rev() {
+        if is_blank(&tokens[place]) {
+            continue;
+        }
+        if is_keyword(&tokens[place], Keyword::ARRAY) && !behind_is_list {
+            let span = tokens[place].span;
+            let brackets = [Token::LBracket, Token::RBracket];
+            tokens.splice(place..=place, brackets.map(|token| TokenWithSpan { token, span }));
+            behind_is_list = true;
+            continue;
+        }
+        behind_is_list = is_list(&tokens[place].token);
+    }
+    tokens
+}
+
+/// UPDATE's assignments to parts of columns, `a[1][2] = value`, as assignments to the columns: `a = "[]="(a, value, 1, 2)`. 0A000 for a
+/// slice.
+pub(super) fn assigned_parts(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut words = tokens.iter().filter(|token| !is_blank(token));
+    if !words.next().is_some_and(|first| is_keyword(first, Keyword::UPDATE)) || !has_part(&tokens) {
+        return Ok(tokens);
+    }
+    let mut rewritten = Vec::with_capacity(tokens.len() + 16);
+    let mut rest = tokens.as_slice();
+    let mut depth = 0_usize;
+    let mut begins = false;
+    while let Some((token, behind)) = rest.split_first() {
+        if begins && !is_blank(token) {
+            begins = false;
+            if let Some(part) = Part::read(rest)? {
+                part.write(&mut rewritten);
+                rest = part.rest;
+                continue;
+            }
+        }
+        depth = depth_behind(depth, &token.token);
+        begins |= depth == 0 && (is_keyword(token, Keyword::SET) || token.token == Token::Comma);
+        rewritten.push(token.clone());
+        rest = behind;
+    }
+    Ok(rewritten)
+}
+
+/// Whether a bracket closes right in front of an equals sign.
+fn has_part(tokens: &[TokenWithSpan]) -> bool {
+    let words: Vec<&Token> = tokens
+        .iter()
+        .filter(|token| !is_blank(token))
+        .map(|token| &token.token)
+        .collect();
+    words
+        .windows(2)
+        .any(|pair| *pair[0] == Token::RBracket && *pair[1] == Token::Eq)
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}
+
+fn is_keyword(token: &TokenWithSpan, keyword: Keyword) -> bool {
+    matches!(&token.token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
+}
+
+fn depth_behind(depth: usize, token: &Token) -> usize {
+    match token {
+        Token::LParen | Token::LBracket => depth + 1,
+        Token::RParen | Token::RBracket => depth.saturating_sub(1),
+        _ => depth,
+    }
+}
+
+/// `target[...]... = value`
+struct Part<'a> {
+    target: &'a [TokenWithSpan],
+    subscripts: Vec<&'a [TokenWithSpan]>,
+    value: &'a [TokenWithSpan],
+    rest: &'a [TokenWithSpan],
+}
+
+impl<'a> Part<'a> {
+    /// The assignment at the start, if it is one to a part of a column.
+    fn read(tokens: &'a [TokenWithSpan]) -> Result<Option<Part<'a>>> {
+        let is_name = |token: &TokenWithSpan| matches!(token.token, Token::Word(_) | Token::Period) || is_blank(token);
+        let names = tokens.iter().take_while(|token| is_name(token)).count();
+        let (target, mut rest) = tokens.split_at(names);
+        let mut subscripts = Vec::new();
+        while let Some((Token::LBracket, behind)) = rest.split_first().map(|(token, behind)| (&token.token, behind)) {
+            let mut depth = 1;
+            let inside = behind.iter().take_while(|token| {
+                depth = depth_behind(depth, &token.token);
+                depth > 0
+            });
+            let (inside, behind) = behind.split_at(inside.count());
+            if inside.iter().any(|token| token.token == Token::Colon) {
+                return Err(Error::unsupported("an assignment to a slice of an array"));
+            }
+            subscripts.push(inside);
+            rest = skip_blanks(behind.get(1..).unwrap_or_default());
+        }
+        let Some((Token::Eq, behind)) = rest.split_first().map(|(token, behind)| (&token.token, behind)) else {
+            return Ok(None);
+        };
+        if subscripts.is_empty() {
+            return Ok(None);
+        }
+        let (value, rest) = behind.split_at(value_length(behind));
+        Ok(Some(Part {
+            target,
+            subscripts,
+            value,
+            rest,
+        }))
+    }
+
+    fn write(&self, out: &mut Vec<TokenWithSpan>) {
+        let span = self.target.first().map_or_else(Span::empty, |token| token.span);
+        let mut put = |token| out.push(TokenWithSpan { token, span });
+        for token in self.target {
+            put(token.token.clone());
+        }
+        put(Token::Eq);
+        put(Token::make_word(ASSIGNED_PART, Some('"')));
+        put(Token::LParen);
+        for token in self.target {
+            put(token.token.clone());
+        }
+        for argument in std::iter::once(&self.value).chain(&self.subscripts) {
+            out.push(TokenWithSpan {
+                token: Token::Comma,
+                span,
+            });
+            out.extend_from_slice(argument);
+        }
+        out.push(TokenWithSpan {
+            token: Token::RParen,
+            span,
+        });
+        // A blank, so that what follows stands apart.
+        out.push(TokenWithSpan {
+            token: Token::Whitespace(sqlparser::tokenizer::Whitespace::Space),
+            span,
+        });
+    }
+}
+
+fn skip_blanks(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
+    let blanks = tokens.iter().take_while(|token| is_blank(token)).count();
+    &tokens[blanks..]
+}
+
+/// How many tokens the value of an assignment has: up to a comma or a clause of the statement.
+fn value_length(tokens: &[TokenWithSpan]) -> usize {
+    let mut depth = 0;
+    let mut is_distinct = false;
+    for (place, token) in tokens.iter().enumerate() {
+        let ends = match &token.token {
+            Token::Comma | Token::SemiColon | Token::RParen => true,
+            _ => {
+                is_keyword(token, Keyword::WHERE)
+                    || is_keyword(token, Keyword::RETURNING)
+                    || (is_keyword(token, Keyword::FROM) && !is_distinct)
+            }
+        };
+        if depth == 0 && ends {
+            return place;
+        }
+        depth = depth_behind(depth, &token.token);
+        if !is_blank(token) {
+            is_distinct = is_keyword(token, Keyword::DISTINCT);
+        }
+    }
+    tokens.len()
+}

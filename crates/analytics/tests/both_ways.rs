@@ -39,3 +39,35 @@ fn windows() {
         scripts::run_script(script, rows_left);
     }
 }
+
+/// An aggregate that is asked for by two columns, of the larger side of a join.
+#[test]
+fn correlated_by_two_columns() {
+    let script = "statement ok CREATE TABLE
+create table ps (a int, b int, q int not null, primary key (a, b))
+
+statement ok CREATE TABLE
+create table li (o int, n int, a int not null, b int not null, quantity numeric(15,2) not null, primary key (o, n))
+
+statement ok INSERT 0 50
+insert into ps select g % 10, g / 10, g from generate_series(0, 49) g
+
+statement ok INSERT 0 20
+insert into li select g, 1, g % 10, 1, g from generate_series(0, 19) g
+
+query
+select a, b, q from ps where q > (select 0.5 * sum(quantity) from li where li.a = ps.a and li.b = ps.b) order by a
+----
+0|1|10
+1|1|11
+2|1|12
+3|1|13
+4|1|14
+5|1|15
+6|1|16
+7|1|17
+8|1|18
+9|1|19
+";
+    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+}

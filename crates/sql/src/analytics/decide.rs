@@ -213,8 +213,24 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
                 inner
             }
             Relation::Values(rows) => rows.len() as f64,
-            Relation::Functions(_) | Relation::System(_) | Relation::Lateral { .. } | Relation::Computed(_) => 0.0,
+            Relation::Computed(expressions) => expressions.iter().map(|expr| rows_asked(expr, context)).sum(),
+            Relation::Functions(_) | Relation::System(_) | Relation::Lateral { .. } => 0.0,
         };
     }
+    rows
+}
+
+/// The same of the queries that an expression asks for each row.
+fn rows_asked(expr: &Expr, context: &ExecutionContext<'_>) -> f64 {
+    let mut rows = 0.0;
+    expr.walk(&mut |node| {
+        if let Expr::Subquery { number, .. } = node
+            && let Some(subquery) = context.subqueries.and_then(|known| known.queries.get(*number))
+        {
+            subquery
+                .plan
+                .for_each_select(&mut |select| rows += rows_looked_at(select, context));
+        }
+    });
     rows
 }

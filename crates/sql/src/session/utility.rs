@@ -16,7 +16,7 @@ use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, TransactionModes, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TransactionId, Value};
-use rubato_formula::cast_value;
+use rubato_formula::{ListSets, cast_value};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -597,7 +597,10 @@ impl Session {
         };
         // What cannot be known without parameters is not told.
         self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            explained(select, execution).unwrap_or_default()
+            let asked = (&*plan.subqueries, [].as_slice());
+            execution.with_known(&ListSets::default(), None, asked, |execution| {
+                explained(select, execution).unwrap_or_default()
+            })
         })
     }
 

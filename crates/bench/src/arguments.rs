@@ -17,6 +17,32 @@ pub enum BenchCommand {
     Ycsb(YcsbArguments),
     /// Many clients, one hot row inside transactions of several statements
     Hotspot(HotspotArguments),
+    /// TPC-H: 22 questions over many rows, with the answers of several servers compared
+    Tpch(TpchArguments),
+}
+
+/// `rubato bench tpch`.
+#[derive(Clone, Debug, Args)]
+pub struct TpchArguments {
+    /// Server to measure, as in the other benchmarks; the answers of further ones are compared with those of the first
+    #[arg(
+        long = "url",
+        value_name = "URL",
+        default_value = "rubato=postgres://rubato@127.0.0.1:5433/rubato"
+    )]
+    pub urls: Vec<String>,
+    /// How large the tables are: 1 is about a gigabyte
+    #[arg(long, default_value_t = 0.1)]
+    pub scale: f64,
+    /// Runs of each query, of which the median counts
+    #[arg(long, default_value_t = 3)]
+    pub runs: u32,
+    /// Use the tables as they are
+    #[arg(long)]
+    pub no_load: bool,
+    /// `name = value` to SET in every session; a server without the setting goes on without it
+    #[arg(long = "set", value_name = "SETTING")]
+    pub settings: Vec<String>,
 }
 
 /// What all workloads share.

@@ -6,7 +6,7 @@ use std::io::Write;
 use rubato_workload::Client;
 
 use crate::arguments::{BenchCommand, CommonArguments};
-use crate::commands::{hotspot, tpcc, ycsb};
+use crate::commands::{hotspot, tpcc, tpch, ycsb};
 use crate::error::BenchError;
 use crate::loading::LoadTimes;
 use crate::plot;
@@ -70,11 +70,13 @@ pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchE
         BenchCommand::Hotspot(arguments) => compare(&arguments.common, false, |_| {
             Ok(hotspot::HotspotBenchmark::new(arguments))
         })?,
+        BenchCommand::Tpch(arguments) => return tpch::run(arguments, out),
     };
     let common = match command {
         BenchCommand::Tpcc(arguments) => &arguments.common,
         BenchCommand::Ycsb(arguments) => &arguments.common,
         BenchCommand::Hotspot(arguments) => &arguments.common,
+        BenchCommand::Tpch(_) => return Ok(()),
     };
     write!(out, "{comparison}")?;
     if let Some(path) = &common.json {

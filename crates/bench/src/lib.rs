@@ -31,7 +31,7 @@ pub mod transport;
 mod url;
 mod wire;
 
-pub use arguments::{BenchCommand, CommonArguments, HotspotArguments, TpccArguments, YcsbArguments};
+pub use arguments::{BenchCommand, CommonArguments, HotspotArguments, TpccArguments, TpchArguments, YcsbArguments};
 pub use commands::{demo, hotspot, tpcc, ycsb};
 pub use compare::execute;
 pub use error::BenchError;

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How a folder is opened.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How the node runs; its `memory_bytes` is what the whole database may take, the store's cache included.
     pub node: NodeSettings,
@@ -100,6 +100,10 @@ impl Database {
             },
             ..options.node
         };
+        #[cfg(feature = "analytics")]
+        if settings.analytics.is_none() {
+            settings.analytics = Some(Arc::new(rubato_analytics::DataFusion));
+        }
         let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
         let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
         settings.memory_bytes = (rows / 100 * COUNTED_PERCENT).max(memory / ROWS_SHARE_MIN);

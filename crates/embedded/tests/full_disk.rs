@@ -44,7 +44,7 @@ fn a_full_disk_refuses_writes_and_recovers() {
     let folder = place.path().join("data");
     let mut options = Options::default();
     options.node.memory_bytes = 512 << 20;
-    let database = Database::open(&folder, options).expect("opens");
+    let database = Database::open(&folder, options.clone()).expect("opens");
     let mut session = database.session().expect("a session");
     session
         .execute("create table t (id int primary key, filler text not null)")

@@ -29,6 +29,7 @@ mod lists;
 mod sets;
 mod step;
 mod types;
+mod typing;
 mod visit;
 
 pub use aggregate::{Accumulator, AggregateKind, ResolvedAggregate, is_aggregate, resolve_aggregate};

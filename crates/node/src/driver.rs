@@ -28,7 +28,7 @@ pub(crate) enum Driver {
 
 impl Driver {
     pub(crate) fn new(shared: &Arc<Shared>, index: usize, inbox: &Arc<Inbox>) -> Result<Driver> {
-        let settings = shared.settings;
+        let settings = &shared.settings;
         let stage = |kind| NodeStage::new(kind, index, Arc::clone(shared));
         if settings.stage_threads == 0 {
             let mut relay = LocalRelay::new(settings.queue_capacity);

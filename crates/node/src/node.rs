@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
+use rubato_sql::analytics::Engine;
 use rubato_sql::executor::Limits;
 use rubato_sql::insight::STORED_BYTES;
 use rubato_sql::partition::Partition;
@@ -37,7 +38,7 @@ const TIGHT_LOG_BYTES: u64 = 4 << 20;
 const WARM_UP_ROWS: usize = 256;
 
 /// How a node runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// Bytes that rows in memory may take.
     pub memory_bytes: usize,
@@ -59,6 +60,8 @@ pub struct NodeSettings {
     /// Lends a thread to a recovery, to read the log ahead, and to loads, to read their data and to write rows to the store; without
     /// one, whoever needs it does everything itself.
     pub helper: Option<Helper>,
+    /// Runs statements over many rows; without it the stages of the relay run what they can.
+    pub analytics: Option<Arc<dyn Engine>>,
     /// Is told every second or so how far a recovery has come.
     pub on_recovery: fn(RecoveryProgress),
 }
@@ -75,6 +78,7 @@ impl Default for NodeSettings {
             stage_threads: 0,
             clock_us: || 0,
             helper: None,
+            analytics: None,
             on_recovery: |_| {},
         }
     }
@@ -313,7 +317,6 @@ impl Node {
         let recovered = recover(&store, directory, options, &settings)?;
         let (forcer, report) = (recovered.forcer, recovered.report);
         let shared = Shared {
-            settings,
             partition: Mutex::new(recovered.partition),
             plans: Mutex::new(PlanCache::new(PLANS_MAX_DEFAULT)),
             last_mark: AtomicU64::new(forcer.appended_lsn().0.saturating_sub(report.log_bytes)),
@@ -338,6 +341,7 @@ impl Node {
             started_us: (settings.clock_us)() - EPOCH_2000_US,
             memory_bytes: AtomicUsize::new(0),
             rows_bound: RowsBound::new(settings.memory_bytes),
+            settings,
         };
         let shared = Arc::new(shared);
         let counted = Arc::downgrade(&shared);

@@ -76,6 +76,7 @@ impl NodeStage {
             now_us: now_us - EPOCH_2000_US,
             clock_us: &|| clock_us() - EPOCH_2000_US,
             limits: self.shared.settings.limits,
+            analytics: self.shared.settings.analytics.as_deref(),
             helpers: &self.shared.copy_helpers,
         };
         let (session, responder) = (&mut work.session, &mut *work.responder);

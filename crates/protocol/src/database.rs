@@ -118,6 +118,12 @@ impl FormulaDatabase {
         held.map_or(0, Table::content_bytes)
     }
 
+    /// How many rows of a table are in memory, deleted ones that are still kept included, and whether these are all that it has.
+    pub fn rows_in_memory(&self, table: TableId) -> (usize, bool) {
+        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        held.map_or((0, true), |held| (held.len(), held.complete))
+    }
+
     /// Whether the storage is declared.
     pub fn has_table(&self, table: TableId) -> bool {
         self.tables.get(table.0 as usize).is_some_and(Option::is_some)

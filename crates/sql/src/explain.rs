@@ -9,6 +9,7 @@ mod show;
 mod stages;
 
 pub use show::show_expr;
+pub use stages::relation_title;
 
 use crate::plan::Plan;
 

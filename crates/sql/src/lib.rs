@@ -4,8 +4,9 @@
 //! share a plan; [`binder::bind`] turns text into a typed [`statement::Statement`], choosing keys and indexes in [`planner`];
 //! the `executor` runs the plan step by step against the formula database; the `session` keeps what a client has said so far.
 //!
-//! This room refuses to plan what does not reach rows by key, index or scan of few tables (subqueries, set operations, window
-//! functions): that is refused with 0A000 by name. It reads no clock, opens no file and draws no random number.
+//! What does not reach its rows by key runs as a tree of operators, on an engine that this room knows as a trait only ([`analytics`]).
+//!
+//! This room refuses to know DataFusion. It reads no clock, opens no file and draws no random number.
 //!
 //! Invariants:
 //! - Binding is a function of text, literals' types, declared types and one catalog version: plans can be cached by these.
@@ -15,6 +16,7 @@
 //! Start with [`plan`], which says what the stages can do.
 
 pub mod advisory;
+pub mod analytics;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;
@@ -33,3 +35,4 @@ pub mod schema_change;
 pub mod session;
 pub mod statement;
 pub mod system_tables;
+pub mod window;

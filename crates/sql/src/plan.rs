@@ -10,6 +10,7 @@ mod writing;
 
 use crate::catalog::Table;
 use crate::client::OutputColumn;
+use crate::window::WindowPlan;
 pub use writing::{
     Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, OnConflict, RowChange, UpdatePlan,
 };
@@ -158,7 +159,7 @@ pub enum SubqueryKind {
 }
 
 /// SELECT.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SelectPlan {
     /// The pipeline; empty for a SELECT without FROM (one empty tuple).
     pub steps: Vec<Step>,
@@ -177,6 +178,8 @@ pub struct SelectPlan {
     pub distinct: bool,
     /// Sort keys over the projected tuple; empty if the first step's order already serves.
     pub order_by: Vec<SortKey>,
+    /// The order of the first step serves an ORDER BY, which is not among the sort keys then.
+    pub order_is_served: bool,
     /// LIMIT, over parameters only.
     pub limit: Option<Expr>,
     /// OFFSET, over parameters only.
@@ -239,7 +242,7 @@ pub enum LockWait {
 }
 
 /// One relation of the pipeline.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// Where its rows come from.
     pub relation: Relation,
@@ -368,16 +371,18 @@ impl<Q> Relation<Q> {
 }
 
 /// A query whose rows another one reads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum QueryPlan {
     /// SELECT or VALUES.
     Select(Box<SelectPlan>),
     /// `left UNION right` and its kin.
     Set(Box<SetPlan>),
+    /// A query with what windows make of its rows.
+    Window(Box<WindowPlan>),
 }
 
 /// A set operation. Both sides have the same columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SetPlan {
     /// What is done.
     pub operation: SetOperation,
@@ -436,6 +441,7 @@ impl QueryPlan {
                 set.left.for_each_select(visit);
                 set.right.for_each_select(visit);
             }
+            QueryPlan::Window(window) => window.input.for_each_select(visit),
         }
     }
 }
@@ -450,7 +456,7 @@ pub enum JoinKind {
 }
 
 /// How rows of a table are reached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Access {
     /// At most one row, by the whole primary key. A NULL among the values gives no row.
     Point(Vec<Expr>),
@@ -473,7 +479,7 @@ pub enum Access {
 }
 
 /// Whole primary keys, one for each element of an array.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ElementsAccess {
     /// The values of the key columns; that at `place` is NULL, and replaced by each element.
     pub key: Vec<Expr>,
@@ -484,7 +490,7 @@ pub struct ElementsAccess {
 }
 
 /// A range of a primary key or secondary index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangeAccess {
     /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
     pub index: Option<usize>,
@@ -501,7 +507,7 @@ pub struct RangeAccess {
 }
 
 /// Ranges of a primary key or secondary index: those of all alternatives together. Where they meet they become one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangesAccess {
     /// The secondary index by its place in `Table::indexes`; `None` is the primary key.
     pub index: Option<usize>,
@@ -512,7 +518,7 @@ pub struct RangesAccess {
 }
 
 /// A range for each choice of values of the first key columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Alternative {
     /// The first key columns.
     pub prefix: Vec<KeyPart>,

@@ -139,6 +139,15 @@ impl Numeric {
         }
     }
 
+    /// The same with a mantissa of up to 128 bits.
+    pub fn to_wide_parts(&self) -> Option<(i128, u32)> {
+        match &self.0 {
+            Form::Small { mantissa, scale } => Some((i128::from(*mantissa), u32::from(*scale))),
+            Form::Big(decimal) => Some((i128::try_from(&decimal.mantissa).ok()?, u32::from(decimal.scale))),
+            _ => None,
+        }
+    }
+
     /// The number of digits kept after the decimal point; 0 for NaN and the infinities.
     pub fn scale(&self) -> u32 {
         match &self.0 {

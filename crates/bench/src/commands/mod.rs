@@ -3,4 +3,5 @@
 pub mod demo;
 pub mod hotspot;
 pub mod tpcc;
+pub(crate) mod tpch;
 pub mod ycsb;

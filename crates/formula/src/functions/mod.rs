@@ -189,6 +189,15 @@ impl Function {
         self.0.strict
     }
 
+    /// Whether a call may look at the session or the catalog, and not only at its arguments, at times and at text formats.
+    pub fn needs_session(self) -> bool {
+        let families = [system::SYSTEM, system::TYPES, advisory::ADVISORY, advisory::PAUSES];
+        let is_of_session = families
+            .iter()
+            .any(|family| family.iter().any(|entry| std::ptr::eq(entry, self.0)));
+        is_of_session || self.0.volatility == Volatility::Volatile
+    }
+
     /// The type of the result as far as one argument and its type tell it.
     pub fn result_type(self, index: usize, actual: DataType) -> Option<DataType> {
         let is_array = |argument| matches!(argument, ArgumentType::Array | ArgumentType::SameArray);

@@ -267,7 +267,7 @@ fn a_series_without_end_holds_nobody_up() {
         "select max(a + b) from generate_series(1, 3) a, generate_series(1, 9000000000000000000) b",
     ] {
         for timeout in [false, true] {
-            let mut world = World::with(2, settings);
+            let mut world = World::with(2, settings.clone());
             world.must(0, "create table small (n int); insert into small values (1)");
             if timeout {
                 world.must(0, "set statement_timeout = '5s'");

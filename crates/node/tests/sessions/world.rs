@@ -149,7 +149,7 @@ impl World {
 
     /// Another life of the node, on what it has forced.
     pub fn restart(self) -> World {
-        let (sessions, settings) = (self.idle.len(), self.settings);
+        let (sessions, settings) = (self.idle.len(), self.settings.clone());
         let (directory, store) = (Arc::clone(&self.directory), Arc::clone(&self.store));
         drop(self);
         World::open(sessions, settings, directory, store)
@@ -166,7 +166,12 @@ impl World {
             ..rubato_log::Options::default()
         };
         let settings = NodeSettings { clock_us, ..settings };
-        let opened = Node::open(Arc::clone(&store) as _, Arc::clone(&directory) as _, options, settings);
+        let opened = Node::open(
+            Arc::clone(&store) as _,
+            Arc::clone(&directory) as _,
+            options,
+            settings.clone(),
+        );
         let (node, _) = opened.expect("a node");
         let mut worker = node.worker(0, None).expect("a worker");
         let open = |number: usize| {

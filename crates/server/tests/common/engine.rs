@@ -129,6 +129,7 @@ impl TestEngine {
                     work.session.skipping = false;
                     ready(&mut work);
                 }
+                Request::Deliver => {}
                 Request::Flush | Request::GoOn => return self.completed.push_back(work),
                 Request::CopyData(data) => work.session.copied = work.session.copied.map(|bytes| bytes + data.len()),
                 Request::CopyDone => {

@@ -1,6 +1,6 @@
 //! GROUP BY: what stands above the grouping may only speak of keys and aggregates.
 
-use super::expression::AGGREGATE_BASE;
+use super::expression::{AGGREGATE_BASE, WINDOW_BASE};
 use super::scope::Scope;
 use super::{Context, located};
 use crate::plan::{AggregateCall, AggregatePlan};
@@ -69,6 +69,9 @@ impl<'a> Grouping<'a> {
             return Ok(());
         }
         if let Expr::Column(global) = expr {
+            if *global >= WINDOW_BASE {
+                return Ok(());
+            }
             if *global >= AGGREGATE_BASE {
                 *global = self.keys.len() + *global - AGGREGATE_BASE;
                 return Ok(());

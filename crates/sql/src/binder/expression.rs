@@ -4,6 +4,7 @@ use super::comparison::{comparison_of, row_of};
 use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::types::bind_type;
+use super::window::Windows;
 use super::{Context, located};
 use crate::parser::Literal;
 use crate::parser::lexer::TokenKind;
@@ -19,6 +20,8 @@ use std::cell::{Cell, RefCell};
 
 /// Column numbers from here on stand for the results of aggregate calls.
 pub(crate) const AGGREGATE_BASE: usize = 1 << 24;
+/// Column numbers from here on stand for the results of calls with OVER.
+pub(crate) const WINDOW_BASE: usize = 1 << 27;
 /// How deep an expression may nest here; the parser's own limit is lower, chains of operators count one each.
 const DEPTH_MAX: usize = 1800;
 
@@ -35,6 +38,12 @@ pub(crate) struct ExpressionBinder<'a> {
     /// The name of the clause if it may ask no query.
     pub(super) without_subqueries: Option<&'static str>,
     pub(super) inside_aggregate: Cell<bool>,
+    /// Where calls of GROUPING are collected; without it they are refused.
+    pub(super) groupings: Option<&'a RefCell<Vec<Vec<Expr>>>>,
+    /// Where calls with OVER are collected; without it they are refused.
+    pub(super) windows: Option<&'a Windows<'a>>,
+    /// Why no such call may stand here, within another one.
+    pub(super) inside_window: Cell<Option<&'static str>>,
     /// Whether what is bound may not be evaluated at all, and how often that was said.
     pub(super) conditional: Cell<usize>,
     /// What is being bound that takes no functions of rows.
@@ -52,6 +61,9 @@ impl<'a> ExpressionBinder<'a> {
             clause,
             without_subqueries: super::subquery::refused_in(clause),
             inside_aggregate: Cell::new(false),
+            groupings: None,
+            windows: None,
+            inside_window: Cell::new(None),
             conditional: Cell::new(0),
             without_sets: Cell::new(None),
             depth: Cell::new(0),
@@ -61,6 +73,18 @@ impl<'a> ExpressionBinder<'a> {
     /// A binder that collects aggregate calls: the call's result is column [`AGGREGATE_BASE`] and its place.
     pub fn with_aggregates(mut self, calls: &'a RefCell<Vec<AggregateCall>>) -> ExpressionBinder<'a> {
         self.aggregates = Some(calls);
+        self
+    }
+
+    /// A binder that collects calls of GROUPING.
+    pub(super) fn with_groupings(mut self, groupings: &'a RefCell<Vec<Vec<Expr>>>) -> ExpressionBinder<'a> {
+        self.groupings = Some(groupings);
+        self
+    }
+
+    /// A binder that collects calls with OVER: the call's result is column [`WINDOW_BASE`] and its place.
+    pub(super) fn with_windows(mut self, windows: &'a Windows<'a>) -> ExpressionBinder<'a> {
+        self.windows = Some(windows);
         self
     }
 
@@ -344,6 +368,9 @@ impl<'a> ExpressionBinder<'a> {
             clause: self.clause,
             without_subqueries: self.without_subqueries,
             inside_aggregate: self.inside_aggregate.clone(),
+            groupings: self.groupings,
+            windows: self.windows,
+            inside_window: self.inside_window.clone(),
             conditional: self.conditional.clone(),
             depth: self.depth.clone(),
             without_sets: self.without_sets.clone(),

@@ -4,6 +4,7 @@ use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::json::Comparing;
 use super::typed::Typed;
 use super::types::{TypeName, type_by_name};
+use super::window::is_window_function;
 use super::{located, object_name};
 use crate::parser::subscripts::ASSIGNED_PART;
 use crate::plan::AggregateCall;
@@ -55,9 +56,6 @@ impl ExpressionBinder<'_> {
             [schema, name] if schema == "pg_catalog" || schema == "public" => name.as_str(),
             _ => return Err(no_function(&path.join("."))),
         };
-        if function.over.is_some() {
-            return Err(Error::unsupported("a window function (OVER)"));
-        }
         if !function.within_group.is_empty() || function.null_treatment.is_some() {
             return Err(Error::unsupported("an ordered-set aggregate"));
         }
@@ -69,6 +67,17 @@ impl ExpressionBinder<'_> {
             }
             ast::FunctionArguments::List(list) => (argument_expressions(list)?, Some(list)),
         };
+        if let Some(over) = &function.over {
+            if !is_aggregate(name) && !is_window_function(name) {
+                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+            return self.window_call(name, function, over, &arguments);
+        }
+        if is_window_function(name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         if is_aggregate(name) {
             return self.aggregate(name, function, list, arguments);
         }
@@ -79,6 +88,7 @@ impl ExpressionBinder<'_> {
             ));
         }
         match name {
+            "grouping" => self.grouping_call(&arguments),
             "coalesce" => {
                 let without_sets = self.without_sets.replace(Some("COALESCE"));
                 let items = self.coalesced(&arguments);
@@ -171,6 +181,7 @@ impl ExpressionBinder<'_> {
                 format!("aggregate functions are not allowed in {}", self.clause),
             ));
         };
+        let windows_before = self.windows.map(|windows| windows.calls.borrow().len());
         if self.inside_aggregate.replace(true) {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
@@ -180,6 +191,12 @@ impl ExpressionBinder<'_> {
         let call = self.aggregate_call(name, function, list, arguments);
         self.inside_aggregate.set(false);
         let call = call?;
+        if self.windows.map(|windows| windows.calls.borrow().len()) != windows_before {
+            return Err(Error::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate function calls cannot contain window function calls",
+            ));
+        }
         let result_type = call.aggregate.result_type;
         let mut calls = calls.borrow_mut();
         let index = calls
@@ -192,7 +209,7 @@ impl ExpressionBinder<'_> {
         Ok(Typed::new(Expr::Column(AGGREGATE_BASE + index), result_type))
     }
 
-    fn aggregate_call(
+    pub(super) fn aggregate_call(
         &self,
         name: &str,
         function: &ast::Function,

@@ -11,6 +11,7 @@ mod expand;
 mod expression;
 mod from;
 mod function;
+mod grouping_sets;
 mod insert;
 mod json;
 mod labels;
@@ -26,6 +27,7 @@ mod typed;
 mod types;
 mod utility;
 mod view;
+mod window;
 
 use crate::catalog::{Catalog, Table, View};
 use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};

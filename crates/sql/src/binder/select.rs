@@ -1,20 +1,22 @@
 //! SELECT and VALUES.
 
-use super::aggregate::{Grouping, check_key};
+use super::aggregate::Grouping;
 use super::expand::expanded;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, plain_values};
+use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::json::Comparing;
 use super::labels::column_name;
 use super::scope::{Hidden, Scope, missing_relation};
 use super::tail::{Tail, refuse_query_parts};
 use super::typed::Typed;
+use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SortKey};
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
-use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::{CastContext, Expr};
 use sqlparser::ast::{self, Spanned};
 use std::cell::RefCell;
@@ -114,8 +116,12 @@ impl Context<'_> {
             .as_ref()
             .map(|filter| ExpressionBinder::new(self, &from.scope, "WHERE").condition(filter))
             .transpose()?;
+        let windows = Windows {
+            named: &select.named_window,
+            ..Windows::default()
+        };
         let outer_sets = self.sets.take();
-        let items = self.select_list(&select.projection, &from.scope, &calls);
+        let items = self.select_list(&select.projection, &from.scope, (&calls, Some(&windows)));
         let sets = self.sets.replace(outer_sets);
         let mut items = items?;
         self.place_sets(sets, &mut from, &mut items);
@@ -136,25 +142,28 @@ impl Context<'_> {
         let having = match &select.having {
             Some(having) => {
                 let binder = ExpressionBinder::new(self, &from.scope, "HAVING");
-                Some(binder.with_aggregates(&calls).condition(having)?)
+                let binder = binder.with_aggregates(&calls).with_groupings(&windows.groupings);
+                Some(binder.condition(having)?)
             }
             None => None,
         };
         from.query.terms.extend(filter);
-        let distinct = match &select.distinct {
-            None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => {
-                let mut items = items.iter();
-                items.try_for_each(|item| self.check_comparable(&item.typed, Comparing::Equality))?;
-                true
-            }
-            Some(ast::Distinct::On(_)) => return Err(Error::unsupported("SELECT DISTINCT ON")),
+        let distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+        if distinct {
+            let mut items = items.iter();
+            items.try_for_each(|item| self.check_comparable(&item.typed, Comparing::Equality))?;
+        }
+        let distinct_on = match &select.distinct {
+            Some(ast::Distinct::On(exprs)) => exprs.as_slice(),
+            _ => &[],
         };
         let grouped = Grouped {
             keys,
             having,
             calls,
             distinct,
+            distinct_on,
+            windows,
         };
         self.finish_select(tail, Some(grouped), from, items)
     }
@@ -163,9 +172,12 @@ impl Context<'_> {
         &self,
         list: &[ast::SelectItem],
         scope: &Scope,
-        calls: &RefCell<Vec<AggregateCall>>,
+        (calls, windows): (&RefCell<Vec<AggregateCall>>, Option<&Windows<'_>>),
     ) -> Result<Vec<Item>> {
-        let binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
+        let mut binder = ExpressionBinder::new(self, scope, "SELECT").with_aggregates(calls);
+        if let Some(windows) = windows {
+            binder = binder.with_windows(windows).with_groupings(&windows.groupings);
+        }
         let mut items = Vec::with_capacity(list.len());
         for entry in list {
             let (array, alias) = match entry {
@@ -232,16 +244,16 @@ impl Context<'_> {
         scope: &Scope,
         items: &[Item],
         calls: &RefCell<Vec<AggregateCall>>,
-    ) -> Result<Vec<Expr>> {
+    ) -> Result<GroupKeys> {
         let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
             return Err(Error::unsupported("GROUP BY ALL"));
         };
         if !modifiers.is_empty() {
-            return Err(Error::unsupported("a grouping set"));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WITH\""));
         }
         let binder = ExpressionBinder::new(self, scope, "GROUP BY").with_aggregates(calls);
-        let mut keys = Vec::with_capacity(exprs.len());
-        for expr in exprs {
+        let mut keys: Vec<Expr> = Vec::with_capacity(exprs.len());
+        let mut place = |expr: &ast::Expr| -> Result<usize> {
             let key = match position_of(expr) {
                 Some(position) => {
                     let item = usize::try_from(position)
@@ -254,10 +266,21 @@ impl Context<'_> {
                 }
                 None => self.group_key(&binder, expr, items)?,
             };
-            check_key(self, expr.span(), &key)?;
-            keys.push(key);
-        }
-        Ok(keys)
+            let key = self.checked_key(expr, key)?;
+            let known = keys.iter().position(|known| *known == key);
+            Ok(known.unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            }))
+        };
+        let sets = match has_sets(exprs) {
+            true => Some(sets_of(exprs, &mut place)?),
+            false => {
+                exprs.iter().try_for_each(|expr| place(expr).map(drop))?;
+                None
+            }
+        };
+        Ok(GroupKeys { keys, sets })
     }
 
     /// A column of FROM first, a name of the select list second.
@@ -276,7 +299,7 @@ impl Context<'_> {
     fn finish_select(
         &self,
         tail: &Tail<'_>,
-        grouped: Option<Grouped>,
+        grouped: Option<Grouped<'_>>,
         from: From,
         items: Vec<Item>,
     ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
@@ -284,18 +307,38 @@ impl Context<'_> {
         let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
         let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
         let order_by = self.order_by(tail, &from.scope, &items, &grouped, &mut projection)?;
+        let distinct_on = self.distinct_on(&from.scope, &items, &grouped, &order_by, &mut projection)?;
         let lock = self.row_lock(tail, &from, &grouped)?;
         let calls = grouped.calls.into_inner();
+        let mut windows = grouped.windows.calls.into_inner();
         let mut having = grouped.having;
-        let aggregated = !grouped.keys.is_empty() || !calls.is_empty() || having.is_some();
-        let aggregate = if aggregated {
-            let mut grouping = Grouping::new(self, &from.scope, grouped.keys);
-            grouping.add_determined(projection.iter().chain(&having));
+        let groupings = grouped.windows.groupings.into_inner();
+        let is_grouped = !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some();
+        let aggregated = is_grouped || !calls.is_empty() || having.is_some();
+        let has_sets = grouped.keys.sets.is_some();
+        if has_sets && !windows.is_empty() {
+            return Err(Error::unsupported("a window function over grouping sets"));
+        }
+        let all_keys: Vec<usize> = (0..grouped.keys.keys.len()).collect();
+        if !has_sets {
             projection
                 .iter_mut()
                 .chain(&mut having)
+                .try_for_each(|expr| self.set_groupings(expr, &groupings, &grouped.keys.keys, &all_keys))?;
+        }
+        let aggregate = if has_sets {
+            None
+        } else if aggregated {
+            let mut grouping = Grouping::new(self, &from.scope, grouped.keys.keys.clone());
+            let of_windows = windows.iter().flat_map(WindowBound::expressions);
+            grouping.add_determined(projection.iter().chain(&having).chain(of_windows));
+            let of_windows = windows.iter_mut().flat_map(WindowBound::expressions_mut);
+            projection
+                .iter_mut()
+                .chain(&mut having)
+                .chain(of_windows)
                 .try_for_each(|expr| grouping.rewrite(expr))?;
-            Some(grouping.into_plan(calls, having))
+            Some(grouping.into_plan(calls.clone(), having.take()))
         } else {
             None
         };
@@ -310,8 +353,62 @@ impl Context<'_> {
             offset,
             lock,
         };
-        let query = from.query;
-        Ok((BoundSelect { query, parts }, output))
+        let mut select = match windows.is_empty() {
+            true if has_sets => {
+                let own = SetParts {
+                    scope: &from.scope,
+                    query: from.query,
+                    calls,
+                    having,
+                    groupings,
+                    types: items.iter().map(type_of_item).collect(),
+                };
+                self.over_sets(&own, &grouped.keys, parts)?
+            }
+            true => BoundSelect {
+                query: from.query,
+                parts,
+            },
+            false => self.over_windows(from.query, parts, windows),
+        };
+        if !distinct_on.is_empty() {
+            select = distinct_on_of(select, distinct_on);
+        }
+        Ok((select, output))
+    }
+
+    /// The columns of DISTINCT ON, found as those of ORDER BY are, which has to begin with them.
+    fn distinct_on(
+        &self,
+        scope: &Scope,
+        items: &[Item],
+        grouped: &Grouped<'_>,
+        order_by: &[SortKey],
+        projection: &mut Vec<Expr>,
+    ) -> Result<Vec<usize>> {
+        let binder = ExpressionBinder::new(self, scope, "DISTINCT ON")
+            .with_aggregates(&grouped.calls)
+            .with_groupings(&grouped.windows.groupings)
+            .with_windows(&grouped.windows);
+        let mut columns = Vec::with_capacity(grouped.distinct_on.len());
+        for expr in grouped.distinct_on {
+            columns.push(self.order_column(&binder, expr, items, false, projection)?);
+        }
+        let different = |column: &usize| !columns.contains(column);
+        let mut ordered = order_by.iter().map(|key| key.column);
+        let begins_otherwise = ordered.clone().take_while(|column| !different(column)).count();
+        let rest_has_more = ordered.clone().skip(begins_otherwise).any(|column| !different(&column));
+        let is_incomplete =
+            begins_otherwise < order_by.len() && columns.iter().any(|column| !ordered.any(|own| own == *column));
+        if rest_has_more || is_incomplete {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+            return match grouped.distinct_on.first() {
+                Some(first) => located(self, first.span(), Err(error)),
+                None => Err(error),
+            };
+        }
+        Ok(columns)
     }
 
     /// ORDER BY over the projection, which grows by what is not in the select list.
@@ -320,7 +417,7 @@ impl Context<'_> {
         tail: &Tail<'_>,
         scope: &Scope,
         items: &[Item],
-        grouped: &Grouped,
+        grouped: &Grouped<'_>,
         projection: &mut Vec<Expr>,
     ) -> Result<Vec<SortKey>> {
         let Some(order_by) = tail.order_by else {
@@ -329,7 +426,10 @@ impl Context<'_> {
         let ast::OrderByKind::Expressions(exprs) = &order_by.kind else {
             return Err(Error::unsupported("ORDER BY ALL"));
         };
-        let binder = ExpressionBinder::new(self, scope, "ORDER BY").with_aggregates(&grouped.calls);
+        let binder = ExpressionBinder::new(self, scope, "ORDER BY")
+            .with_aggregates(&grouped.calls)
+            .with_groupings(&grouped.windows.groupings)
+            .with_windows(&grouped.windows);
         let mut keys: Vec<SortKey> = Vec::with_capacity(exprs.len());
         for entry in exprs {
             let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
@@ -402,53 +502,18 @@ impl Context<'_> {
         Ok(projection.len() - 1)
     }
 
-    fn limits(&self, tail: &Tail<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
-        let (mut limit, mut offset) = (None, None);
-        match tail.limit_clause {
-            None => {}
-            Some(ast::LimitClause::LimitOffset {
-                limit: count,
-                offset: skip,
-                limit_by,
-            }) => {
-                if !limit_by.is_empty() {
-                    return Err(Error::unsupported("LIMIT BY"));
-                }
-                limit = count.as_ref();
-                offset = skip.as_ref().map(|skip| &skip.value);
-            }
-            Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
-                return Err(Error::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
-                    .with_hint("Use separate LIMIT and OFFSET clauses."));
-            }
-        }
-        let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
-        if let Some(fetch) = tail.fetch {
-            limit = Some(fetch.quantity.as_ref().unwrap_or(&one));
-        }
-        let bind = |expr: Option<&ast::Expr>, clause| expr.map(|expr| self.limit(expr, clause)).transpose();
-        Ok((bind(limit, "LIMIT")?, bind(offset, "OFFSET")?))
-    }
-
-    fn limit(&self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
-        let empty = Scope::default();
-        let typed = ExpressionBinder::new(self, &empty, clause).bind(expr)?;
-        let coerced = self.coerce(typed, DataType::Int8, CastContext::Assignment);
-        let mut limit = located(self, expr.span(), coerced)?;
-        self.asked_before(&mut limit, clause)?;
-        Ok(limit)
-    }
-
-    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped) -> Result<Option<Locked>> {
+    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped<'_>) -> Result<Option<Locked>> {
         if tail.locks.is_empty() {
             return Ok(None);
         }
         let what = if !grouped.calls.borrow().is_empty() {
             Some("aggregate functions")
-        } else if !grouped.keys.is_empty() {
+        } else if !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some() {
             Some("GROUP BY clause")
-        } else if grouped.distinct {
+        } else if grouped.distinct || !grouped.distinct_on.is_empty() {
             Some("DISTINCT clause")
+        } else if !grouped.windows.calls.borrow().is_empty() {
+            Some("window functions")
         } else {
             None
         };
@@ -496,7 +561,7 @@ impl Context<'_> {
             return Ok((None, Vec::new()));
         };
         let calls = RefCell::new(Vec::new());
-        let mut items = self.select_list(list, scope, &calls)?;
+        let mut items = self.select_list(list, scope, (&calls, None))?;
         if !self.sets.take().is_empty() {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -525,27 +590,34 @@ impl Context<'_> {
 type Locked = RowLock;
 
 #[derive(Default)]
-struct Grouped {
-    keys: Vec<Expr>,
+struct Grouped<'q> {
+    keys: GroupKeys,
     having: Option<Expr>,
     calls: RefCell<Vec<AggregateCall>>,
     distinct: bool,
+    distinct_on: &'q [ast::Expr],
+    windows: Windows<'q>,
 }
 
 fn refuse_select_parts(select: &ast::Select) -> Result<()> {
     if select.into.is_some() {
         return Err(Error::unsupported("SELECT INTO").with_hint("Use CREATE TABLE and INSERT ... SELECT."));
     }
-    if !select.named_window.is_empty() || select.qualify.is_some() {
-        return Err(Error::unsupported("a window function (OVER)"));
-    }
-    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() {
+    if !select.lateral_views.is_empty() || select.top.is_some() || select.prewhere.is_some() || select.qualify.is_some()
+    {
         return Err(Error::new(
             SqlState::SYNTAX_ERROR,
             "syntax error: a clause that PostgreSQL does not have",
         ));
     }
     Ok(())
+}
+
+fn type_of_item(item: &Item) -> ColumnType {
+    ColumnType {
+        data_type: item.typed.data_type,
+        modifier: item.typed.modifier,
+    }
 }
 
 fn output_column(item: &Item) -> OutputColumn {

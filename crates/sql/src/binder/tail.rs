@@ -1,7 +1,11 @@
 //! What stands behind the body of a query: order, limits and locks.
 
-use rubato_base::{Error, Result, SqlState};
-use sqlparser::ast;
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::{Context, located};
+use rubato_base::{DataType, Error, Result, SqlState};
+use rubato_formula::{CastContext, Expr};
+use sqlparser::ast::{self, Spanned};
 
 /// What stands behind the body of a query.
 #[derive(Default)]
@@ -60,4 +64,44 @@ pub(super) fn refuse_query_parts(query: &ast::Query) -> Result<()> {
         return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
     }
     Ok(())
+}
+
+impl Context<'_> {
+    /// LIMIT (or FETCH) and OFFSET, over parameters only.
+    pub(super) fn limits(&self, tail: &Tail<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
+        let (mut limit, mut offset) = (None, None);
+        match tail.limit_clause {
+            None => {}
+            Some(ast::LimitClause::LimitOffset {
+                limit: count,
+                offset: skip,
+                limit_by,
+            }) => {
+                if !limit_by.is_empty() {
+                    return Err(Error::unsupported("LIMIT BY"));
+                }
+                limit = count.as_ref();
+                offset = skip.as_ref().map(|skip| &skip.value);
+            }
+            Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
+                    .with_hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        }
+        let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
+        if let Some(fetch) = tail.fetch {
+            limit = Some(fetch.quantity.as_ref().unwrap_or(&one));
+        }
+        let bind = |expr: Option<&ast::Expr>, clause| expr.map(|expr| self.limit(expr, clause)).transpose();
+        Ok((bind(limit, "LIMIT")?, bind(offset, "OFFSET")?))
+    }
+
+    fn limit(&self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
+        let empty = Scope::default();
+        let typed = ExpressionBinder::new(self, &empty, clause).bind(expr)?;
+        let coerced = self.coerce(typed, DataType::Int8, CastContext::Assignment);
+        let mut limit = located(self, expr.span(), coerced)?;
+        self.asked_before(&mut limit, clause)?;
+        Ok(limit)
+    }
 }

@@ -6,7 +6,8 @@ use super::change::JoinedChangeRun;
 use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
 use super::kept::{Given, Kept, KeptEnd};
-use super::select::{SelectRun, StepCounters, packed_places, read_packed};
+use super::point::{packed_places, read_packed};
+use super::select::{SelectRun, StepCounters};
 use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
@@ -173,7 +174,7 @@ impl Cursor {
         };
         let kept = self.kept.get_or_insert_default();
         // What is sorted is all known before the first row is given.
-        let is_sorted = plan.aggregate.is_some() || !plan.order_by.is_empty();
+        let is_sorted = (plan.aggregate.is_some() || !plan.order_by.is_empty()) && !run.is_elsewhere();
         let max_rows = if is_sorted { 0 } else { usize::MAX };
         let limits = context.limits;
         let mut refused = None;

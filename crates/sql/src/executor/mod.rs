@@ -35,19 +35,20 @@ mod hashed;
 mod insert;
 mod join;
 mod kept;
-mod keys;
+pub(crate) mod keys;
 mod lock;
 mod nested;
+mod point;
 mod query;
-mod ranges;
+pub(crate) mod ranges;
 mod referential;
 mod referring;
 mod rows;
 mod schema;
 mod seen;
-mod select;
+pub(crate) mod select;
 mod sizes;
-mod sorting;
+pub(crate) mod sorting;
 mod targets;
 mod update;
 
@@ -58,6 +59,7 @@ pub use keys::row_key;
 pub use schema::{SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 
+use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::insight::Insight;
 use crate::plan::Subqueries;
@@ -86,6 +88,8 @@ pub struct ExecutionContext<'a> {
     /// Rows that the statement may still look at before it pauses ([`ExecutionContext::UNBOUNDED`]: it never does), so that
     /// others have their turn and it can be cancelled. A row that is written counts as several.
     pub rows_left: usize,
+    /// What runs what the relay does not, if there is such an engine.
+    pub analytics: Option<&'a dyn Engine>,
     /// What the system views say beside the catalog and the rows.
     pub insight: &'a Insight,
     /// Where checks of deferrable constraints are put off to; `None`: the transaction ends with the statement.
@@ -160,6 +164,7 @@ impl ExecutionContext<'_> {
             row_numbers: self.row_numbers,
             limits: self.limits,
             rows_left: self.rows_left,
+            analytics: self.analytics,
             insight: self.insight,
             deferred: self.deferred.as_deref_mut(),
             subqueries,
@@ -168,6 +173,11 @@ impl ExecutionContext<'_> {
 
     /// No pause.
     pub const UNBOUNDED: usize = usize::MAX;
+
+    /// Counts rows that were looked at, or given, elsewhere.
+    pub fn spend_rows(&mut self, rows: usize) {
+        self.spend(rows as u64);
+    }
 
     pub(crate) fn spend(&mut self, rows: u64) {
         if self.rows_left != Self::UNBOUNDED {

@@ -5,6 +5,7 @@ use super::seen::SeenKeys;
 use super::select::{SelectRun, Sink};
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held};
+use crate::analytics::{Run, start_query};
 use crate::plan::{QueryPlan, SetOperation, SetPlan};
 use rubato_base::{Key, Value};
 use rubato_protocol::Outcome;
@@ -16,6 +17,8 @@ use std::collections::HashMap;
 pub(crate) enum QueryRun {
     Select(Box<SelectRun>),
     Set(Box<SetRun>),
+    /// Only an engine has windows.
+    Window(Option<Box<dyn Run>>),
 }
 
 impl QueryRun {
@@ -23,6 +26,7 @@ impl QueryRun {
         match plan {
             QueryPlan::Select(_) => QueryRun::Select(Box::default()),
             QueryPlan::Set(set) => QueryRun::Set(Box::new(SetRun::new(set))),
+            QueryPlan::Window(_) => QueryRun::Window(None),
         }
     }
 
@@ -36,6 +40,13 @@ impl QueryRun {
         match (self, plan) {
             (QueryRun::Select(run), QueryPlan::Select(plan)) => run.run(plan, context, usize::MAX, sink),
             (QueryRun::Set(run), QueryPlan::Set(plan)) => run.run(plan, context, sink),
+            (QueryRun::Window(run), plan) => {
+                let run = match run {
+                    Some(run) => run,
+                    None => run.insert(start_query(plan, context)?),
+                };
+                run.run(context, usize::MAX, sink)
+            }
             _ => Ok(true),
         }
     }

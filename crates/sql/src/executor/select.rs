@@ -1,19 +1,18 @@
 //! A running SELECT: the pipeline of stages, its place in it, and the rows that wait to be given.
 
-use super::access::{StepLock, StepState, StepView};
+use super::access::{StepLock, StepState};
 use super::aggregation::{Aggregation, FinishedGroups};
 use super::batch::Batch;
 use super::join::join_batch;
-use super::keys::point_key;
 use super::lock::lock_tuple;
+use super::point::{is_single_point, run_point};
 use super::sorting::{Merge, Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
+use crate::analytics::{Run, choose};
 use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
-use rubato_base::{Result, Row, Value};
-use rubato_formula::{Expr, Tuple};
+use rubato_base::{Result, Value};
+use rubato_formula::Tuple;
 use rubato_protocol::Outcome;
-use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::fmt;
 
 /// Takes rows; false to pause behind the row it was given.
@@ -30,6 +29,8 @@ pub(crate) struct SelectRun {
     window: Window,
     seen: Option<Seen>,
     held: Held,
+    /// No engine is to run it: it is one's own leaf.
+    stays: bool,
     /// What the short way of a single row did.
     point: Option<StepCounters>,
 }
@@ -44,6 +45,8 @@ enum Phase {
     Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
     Streaming,
+    /// An engine runs it.
+    Elsewhere(Box<dyn Run>),
     /// Rows are locked as they are found; none is given before all are.
     Locking(Vec<Vec<Value>>),
     /// Rows and their tuples are sorted, to be locked in that order.
@@ -66,6 +69,7 @@ impl fmt::Debug for Phase {
             Phase::Grouping(..) => "Grouping",
             Phase::Sorting(_) => "Sorting",
             Phase::Streaming => "Streaming",
+            Phase::Elsewhere(_) => "Elsewhere",
             Phase::Locking(_) => "Locking",
             Phase::SortingToLock(_) => "SortingToLock",
             Phase::LockingSorted(..) => "LockingSorted",
@@ -99,6 +103,14 @@ pub struct StepCounters {
 }
 
 impl SelectRun {
+    /// A run that no engine is to take.
+    pub(crate) fn on_relay() -> SelectRun {
+        SelectRun {
+            stays: true,
+            ..SelectRun::default()
+        }
+    }
+
     /// What the steps have done so far.
     pub(crate) fn counters(&self) -> Vec<StepCounters> {
         let counters = |state: &StepState| StepCounters {
@@ -150,7 +162,11 @@ impl SelectRun {
                     self.point.insert(StepCounters::default()),
                 );
             }
-            self.start(plan, context)?;
+            let elsewhere = if self.stays { None } else { choose(plan, context)? };
+            match elsewhere {
+                Some(run) => self.phase = Phase::Elsewhere(run),
+                None => self.start(plan, context)?,
+            }
         }
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
@@ -170,9 +186,31 @@ impl SelectRun {
             | Phase::LockingSorted(..) => Ok(false),
             Phase::Merging(_) => Ok(self.give_merged(plan, context, max_rows, sink)),
             Phase::Streaming => self.stream(plan, context, max_rows, sink),
+            Phase::Elsewhere(_) => self.run_elsewhere(context, max_rows, sink),
             Phase::Collected(_) => Ok(self.give_collected(plan.visible, max_rows, sink)),
             Phase::Fresh | Phase::Ended => Ok(true),
         }
+    }
+
+    /// Whether an engine runs it, which gives rows as they come.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.phase, Phase::Elsewhere(_))
+    }
+
+    fn run_elsewhere(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
+        let Phase::Elsewhere(run) = &mut self.phase else {
+            return Ok(true);
+        };
+        let is_over = run.run(context, max_rows, sink)?;
+        if is_over {
+            self.end();
+        }
+        Ok(is_over)
     }
 
     fn start(&mut self, plan: &SelectPlan, context: &mut ExecutionContext<'_>) -> Outcome<()> {
@@ -573,99 +611,4 @@ fn locks_at_once(plan: &SelectPlan, step: &Step) -> bool {
         }
         Access::Union(_) | Access::Full { .. } => false,
     }
-}
-
-/// Whether the statement is one row by key and a projection of it.
-fn is_single_point(plan: &SelectPlan) -> bool {
-    let [
-        Step {
-            access: Access::Point(_),
-            relation: Relation::Table(_),
-            ..
-        },
-    ] = plan.steps.as_slice()
-    else {
-        return false;
-    };
-    plan.lock.is_none() && plan.aggregate.is_none() && plan.limit.is_none() && plan.offset.is_none() && !plan.distinct
-}
-
-/// The row by key that a statement gives as it is, and which of its columns: no value of it is built.
-pub(crate) struct PackedRow<'a> {
-    pub(crate) row: Cow<'a, Row>,
-    pub(crate) places: SmallVec<[usize; 16]>,
-}
-
-/// The columns of the one row by key, in their order, if the statement gives columns and looks at nothing else.
-pub(crate) fn packed_places(plan: &SelectPlan) -> Option<SmallVec<[usize; 16]>> {
-    let [step] = plan.steps.as_slice() else { return None };
-    let looks = step.condition.is_some() || step.filter_after.is_some() || plan.filter.is_some();
-    if looks || !is_single_point(plan) {
-        return None;
-    }
-    let place = |expr: &Expr| match expr {
-        Expr::Column(slot) => step.columns.get(slot.checked_sub(step.first_slot)?).copied(),
-        _ => None,
-    };
-    plan.projection[..plan.visible].iter().map(place).collect()
-}
-
-/// Reads the row of a statement that has [`packed_places`].
-pub(crate) fn read_packed<'a>(
-    plan: &SelectPlan,
-    places: SmallVec<[usize; 16]>,
-    context: &'a mut ExecutionContext<'_>,
-) -> Outcome<Option<PackedRow<'a>>> {
-    let [step] = plan.steps.as_slice() else { return Ok(None) };
-    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else {
-        return Ok(None);
-    };
-    let Some(key) = point_key(table, key, &(), context.evaluation)? else {
-        return Ok(None);
-    };
-    let row = context
-        .database
-        .read(context.transaction, table.id, key.as_bytes(), step.reads)?;
-    Ok(row.map(|row| PackedRow { row, places }))
-}
-
-/// The short way of a single row by key: no batch, one allocation for the output tuple.
-fn run_point(
-    plan: &SelectPlan,
-    context: &mut ExecutionContext<'_>,
-    max_rows: usize,
-    sink: &mut Sink<'_>,
-    counters: &mut StepCounters,
-) -> Outcome<bool> {
-    let [step] = plan.steps.as_slice() else { return Ok(true) };
-    let (Access::Point(key), Relation::Table(table)) = (&step.access, &step.relation) else {
-        return Ok(true);
-    };
-    let Some(key) = point_key(table, key, &(), context.evaluation)? else {
-        return Ok(true);
-    };
-    let row = context
-        .database
-        .read(context.transaction, table.id, key.as_bytes(), step.reads)?;
-    counters.loops = 1;
-    let Some(row) = row else { return Ok(true) };
-    counters.lookups = 1;
-    let view = StepView {
-        outer: &[],
-        step,
-        row: Row::as_ref(&row),
-    };
-    for condition in step.condition.iter().chain(&step.filter_after).chain(&plan.filter) {
-        if !condition.is_true(&view, context.evaluation)? {
-            return Ok(true);
-        }
-    }
-    let mut output = Vec::with_capacity(plan.projection.len());
-    for expr in &plan.projection {
-        output.push(expr.evaluate(&view, context.evaluation)?);
-    }
-    counters.rows = 1;
-    sink(&output[..plan.visible]);
-    // As PostgreSQL: a portal whose row limit is reached is suspended, and finds its end when it is asked again.
-    Ok(max_rows > 1)
 }

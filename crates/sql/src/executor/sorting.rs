@@ -96,7 +96,7 @@ pub(crate) fn compare_rows(a: &[Value], b: &[Value], keys: &[SortKey]) -> Orderi
 }
 
 /// The order of two values under DESC and NULLS FIRST.
-pub(crate) fn compare_values(a: &Value, b: &Value, descending: bool, nulls_first: bool) -> Ordering {
+pub fn compare_values(a: &Value, b: &Value, descending: bool, nulls_first: bool) -> Ordering {
     match (a.is_null(), b.is_null()) {
         (true, true) => Ordering::Equal,
         (true, false) if nulls_first => Ordering::Less,

@@ -198,6 +198,7 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
 fn query_name(plan: &QueryPlan) -> String {
     match plan {
         QueryPlan::Select(_) => "the rows of a query".to_owned(),
+        QueryPlan::Window(_) => "the rows of a query with windows".to_owned(),
         QueryPlan::Set(set) => {
             let operation = match set.operation {
                 SetOperation::Union => "UNION",
@@ -207,6 +208,13 @@ fn query_name(plan: &QueryPlan) -> String {
             format!("the rows of {operation}{}", if set.all { " ALL" } else { "" })
         }
     }
+}
+
+/// How the rows of a SELECT's first relation are reached, in words.
+pub fn relation_title(select: &SelectPlan) -> String {
+    let names = slot_names(&select.steps);
+    let title = |step: &Step| format!("{} {}", relation_name(step), access_text(step, &namer(&names)));
+    select.steps.first().map_or_else(String::new, title)
 }
 
 fn relation_name(step: &Step) -> String {

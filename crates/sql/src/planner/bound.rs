@@ -4,6 +4,7 @@ use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
 use crate::plan::{AggregatePlan, JoinKind, QueryPlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey};
+use crate::window::WindowPlan;
 use rubato_base::ColumnType;
 use rubato_formula::{Expr, Volatility};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(crate) enum BoundQuery {
     Select(Box<BoundSelect>),
     /// `left UNION right` and its kin; both sides have the same columns.
     Set(Box<BoundSet>),
+    /// A query with what windows make of its rows.
+    Window(Box<WindowPlan<BoundQuery>>),
 }
 
 /// A SELECT: what it reads, and what it makes of that.
@@ -119,6 +122,10 @@ impl BoundQuery {
                 left: set.left.plan(parameters),
                 right: set.right.plan(parameters),
             })),
+            BoundQuery::Window(window) => QueryPlan::Window(Box::new(WindowPlan {
+                input: window.input.plan(parameters),
+                calls: window.calls,
+            })),
         }
     }
 
@@ -130,6 +137,7 @@ impl BoundQuery {
                 set.left.for_each_select(visit);
                 set.right.for_each_select(visit);
             }
+            BoundQuery::Window(window) => window.input.for_each_select(visit),
         }
     }
 }

@@ -171,6 +171,8 @@ fn takes(query: &BoundQuery, term: &Expr) -> bool {
     match query {
         BoundQuery::Set(set) => takes(&set.left, term) && takes(&set.right, term),
         BoundQuery::Select(select) => within(&select.parts, term).is_some(),
+        // A row that is left out is missing in the partitions of others.
+        BoundQuery::Window(_) => false,
     }
 }
 
@@ -181,6 +183,7 @@ fn take(query: &mut BoundQuery, term: &Expr) {
             take(&mut set.right, term);
         }
         BoundQuery::Select(select) => select.query.terms.extend(within(&select.parts, term)),
+        BoundQuery::Window(_) => {}
     }
 }
 

@@ -38,21 +38,24 @@ pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
     let is_size =
         |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
     match body {
-        PlanBody::Select(plan) => calls(plan, &is_size),
-        PlanBody::Insert(plan) => plan.source.select().is_some_and(|select| calls(select, &is_size)),
+        PlanBody::Select(plan) => select_calls(plan, &is_size),
+        PlanBody::Insert(plan) => plan
+            .source
+            .select()
+            .is_some_and(|select| select_calls(select, &is_size)),
         _ => false,
     }
 }
 
 /// Whether a SELECT moves a sequence.
 fn calls_writer(plan: &SelectPlan) -> bool {
-    calls(plan, &|function| {
+    select_calls(plan, &|function| {
         function.volatility() == Volatility::Volatile && matches!(function.name(), "nextval" | "setval")
     })
 }
 
 /// Whether a SELECT calls such a function.
-fn calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
+pub(crate) fn select_calls(plan: &SelectPlan, wanted: &dyn Fn(&Function) -> bool) -> bool {
     let mut found = false;
     plan.for_each_expression(&mut |expr| {
         expr.walk(&mut |node| {

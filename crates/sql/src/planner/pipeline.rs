@@ -45,10 +45,14 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
         parts.order_by.clear();
     }
     drop_unneeded_sort_columns(&mut parts);
+    let order_is_served = served && input_limit.is_none();
     let mut builder = Builder::new(query, planned);
     builder.place_terms();
     builder.need_upper(&parts);
-    builder.into_plan(parts, input_limit, parameters)
+    SelectPlan {
+        order_is_served,
+        ..builder.into_plan(parts, input_limit, parameters)
+    }
 }
 
 /// Plans how the rows of an UPDATE or DELETE are reached: the step, whose slots are all the table's columns, and the terms left.
@@ -590,6 +594,7 @@ impl Builder {
             visible: parts.visible,
             distinct: parts.distinct,
             order_by: parts.order_by,
+            order_is_served: false,
             limit: parts.limit,
             offset: parts.offset,
             lock,

@@ -58,6 +58,7 @@ impl Session {
             parameters: &[],
             times_us: (context.now_us, context.now_us),
             limits: context.limits,
+            analytics: None,
         };
         let outcome = self.run_slice(
             partition,
@@ -84,6 +85,7 @@ impl Session {
             parameters: &[],
             times_us: (self.now_us, self.now_us),
             limits: limits.unwrap_or_default(),
+            analytics: None,
         };
         // A commit that waits comes back here: what was checked stays known until then.
         let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {

@@ -280,6 +280,7 @@ impl Session {
             parameters: &[],
             times_us,
             limits: context.limits,
+            analytics: None,
         };
         self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
             work(reader, execution)
@@ -319,6 +320,7 @@ impl Session {
             parameters: &[],
             times_us,
             limits: context.limits,
+            analytics: None,
         };
         let rows = self.run_slice(partition, part, context.clock_us, Option::is_none, |execution| {
             running.run(execution, &mut |message| {

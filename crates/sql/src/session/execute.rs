@@ -377,6 +377,7 @@ impl Session {
             parameters: &parameters,
             times_us,
             limits: context.limits,
+            analytics: context.analytics,
         };
         let is_paused = |progress: &Progress| matches!(progress, Progress::Suspended);
         let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {

@@ -40,6 +40,7 @@ pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
 pub use prepared::RESULT_TYPE_CHANGED;
 pub use settings::Settings;
 
+use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
@@ -107,6 +108,8 @@ pub struct SessionContext<'a> {
     pub clock_us: &'a dyn Fn() -> i64,
     /// How much one statement may hold.
     pub limits: Limits,
+    /// What runs statements that the relay does not, if there is such an engine.
+    pub analytics: Option<&'a dyn Engine>,
     /// Threads that read the data of COPY.
     pub helpers: &'a Helpers,
 }

@@ -290,6 +290,7 @@ impl Session {
             parameters,
             times_us: (context.now_us, context.now_us),
             limits,
+            analytics: context.analytics,
         };
         self.run_part(partition, part, *rows_left, |execution| {
             let outcome = cursor.read_ahead(execution);

@@ -2,6 +2,7 @@
 
 use super::execute::with_evaluation;
 use super::{Block, Session};
+use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::executor::{ExecutionContext, Limits};
 use crate::partition::Partition;
@@ -17,6 +18,8 @@ pub(super) struct Part<'a> {
     /// When the statement began, and what the clock says.
     pub(super) times_us: (i64, i64),
     pub(super) limits: Limits,
+    /// What runs what the relay does not.
+    pub(super) analytics: Option<&'a dyn Engine>,
 }
 
 impl Session {
@@ -56,6 +59,7 @@ impl Session {
                     row_numbers,
                     limits: part.limits,
                     rows_left,
+                    analytics: part.analytics,
                     insight,
                     deferred: puts_off.then_some(&mut deferred),
                     subqueries: None,

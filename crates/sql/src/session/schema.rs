@@ -53,6 +53,7 @@ impl Session {
             parameters: &[],
             times_us,
             limits: context.limits,
+            analytics: None,
         };
         let is_paused = |done: &bool| !done;
         let done = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {

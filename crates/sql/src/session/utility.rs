@@ -6,16 +6,17 @@ use super::prepared::Prepared;
 use super::running::Part;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
+use crate::analytics::explained;
 use crate::binder;
 use crate::channels::ChannelAction;
 use crate::client::{OutputColumn, Responder};
 use crate::executor::{Cursor, ExecutionContext, Progress};
 use crate::explain::{Figures, StepFigures};
 use crate::partition::Partition;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, TransactionModes, Utility};
-use rubato_base::{DataType, Error, Result, SqlState, Value};
-use rubato_formula::cast_value;
+use rubato_base::{DataType, Error, Result, SqlState, TransactionId, Value};
+use rubato_formula::{ListSets, cast_value};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -545,6 +546,7 @@ impl Session {
             parameters,
             times_us,
             limits: context.limits,
+            analytics: context.analytics,
         };
         let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
             cursor.run(execution, usize::MAX, &mut |_| true)
@@ -571,6 +573,35 @@ impl Session {
                 Err(stop)
             }
         }
+    }
+
+    /// Whether an engine runs a SELECT, why, and with which operators.
+    fn explain_way(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Vec<String> {
+        let PlanBody::Select(select) = &plan.body else {
+            return Vec::new();
+        };
+        let catalog = self.catalog(partition);
+        let part = Part {
+            transaction: TransactionId(0),
+            catalog: &catalog,
+            parameters,
+            times_us: (context.now_us, context.now_us),
+            limits: context.limits,
+            analytics: context.analytics,
+        };
+        // What cannot be known without parameters is not told.
+        self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
+            let asked = (&*plan.subqueries, [].as_slice());
+            execution.with_known(&ListSets::default(), None, asked, |execution| {
+                explained(select, execution).unwrap_or_default()
+            })
+        })
     }
 
     /// EXPLAIN: the plan in words; with ANALYZE the statement runs first, its rows are thrown away, and its effects stay.
@@ -611,6 +642,9 @@ impl Session {
             None
         };
         let mut lines = crate::explain::explain(plan, json, figures.as_ref());
+        if !json {
+            lines.extend(self.explain_way(plan, &parameters, partition, context));
+        }
         if json {
             // One document is one value.
             lines = vec![lines.join("\n")];

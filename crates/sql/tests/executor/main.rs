@@ -8,3 +8,6 @@ mod select;
 mod waiting;
 mod world;
 mod write;
+
+/// The scripts run on the relay alone here; the room `analytics` runs them with its engine.
+const ENGINE: Option<&'static dyn rubato_sql::analytics::Engine> = None;

@@ -24,8 +24,8 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, arrays, catalog, changes, delete, floats, index, insert, join, json, jsonb, lists, merged,
-    nested, select, sets, subqueries, update, views
+    aggregate, alter, array, arrays, catalog, changes, delete, floats, grouping, index, insert, join, json, jsonb,
+    lists, merged, nested, select, sets, subqueries, update, views
 );
 
 /// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.
@@ -49,8 +49,8 @@ fn what_is_collected_is_limited() {
 }
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
-fn run_script(script: &str, rows_left: usize) {
-    let mut world = World::new();
+pub fn run_script(script: &str, rows_left: usize) {
+    let mut world = World::with_engine(crate::ENGINE);
     world.rows_left = rows_left;
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {

@@ -7,6 +7,7 @@ use rubato_formula::{Comparison, Environment, EvalContext, Expr, analyse_assignm
 use rubato_protocol::{
     BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Outcome, Policies, RowSource, Stop, StoredRow,
 };
+use rubato_sql::analytics::Engine;
 use rubato_sql::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Table};
 use rubato_sql::client::OutputColumn;
 use rubato_sql::executor::{Completion, Cursor, ExecutionContext, Limits, Progress, RowNumbers};
@@ -57,7 +58,11 @@ impl RowNumbers for Counter {
 
 /// Sequences from 1 upwards.
 #[derive(Default)]
-struct Sequences(RefCell<BTreeMap<String, i64>>);
+struct Sequences {
+    taken: RefCell<BTreeMap<String, i64>>,
+    /// What `rubato.analytics` is set to.
+    analytics: Option<&'static str>,
+}
 
 /// What functions see of a session: sequences and the catalog.
 struct Surroundings<'a> {
@@ -67,7 +72,7 @@ struct Surroundings<'a> {
 
 impl Environment for Surroundings<'_> {
     fn next_value(&self, sequence: &str) -> Result<i64> {
-        let mut sequences = self.sequences.0.borrow_mut();
+        let mut sequences = self.sequences.taken.borrow_mut();
         let value = sequences.entry(sequence.to_owned()).or_default();
         *value += 1;
         Ok(*value)
@@ -81,6 +86,10 @@ impl Environment for Surroundings<'_> {
         };
         call(name, arguments, &view)
     }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        (name == "rubato.analytics").then(|| self.sequences.analytics.unwrap_or("auto").to_owned())
+    }
 }
 
 pub struct World {
@@ -92,6 +101,7 @@ pub struct World {
     insight: rubato_sql::insight::Insight,
     /// How many rows a query looks at before it pauses.
     pub rows_left: usize,
+    engine: Option<&'static dyn Engine>,
 }
 
 /// What a statement gave: its rows as text, and its tag.
@@ -107,7 +117,16 @@ impl World {
             limits: Limits::default(),
             insight: Default::default(),
             rows_left: ExecutionContext::UNBOUNDED,
+            engine: None,
         }
+    }
+
+    /// A world in which an engine runs what it can.
+    pub fn with_engine(engine: Option<&'static dyn Engine>) -> World {
+        let mut world = World::new();
+        world.engine = engine;
+        world.sequences.analytics = engine.map(|_| "on");
+        world
     }
 
     pub fn create(&mut self, table: Table) -> Arc<Table> {
@@ -155,6 +174,7 @@ impl World {
             row_numbers: &self.row_numbers,
             limits: self.limits,
             rows_left: ExecutionContext::UNBOUNDED,
+            analytics: self.engine,
             insight: &self.insight,
             deferred: None,
             subqueries: None,
@@ -387,6 +407,7 @@ pub fn select_plan(steps: Vec<Step>) -> SelectPlan {
         visible: width,
         input_limit: None,
         distinct: false,
+        order_is_served: false,
         order_by: Vec::new(),
         limit: None,
         offset: None,

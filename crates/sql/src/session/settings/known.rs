@@ -184,6 +184,7 @@ pub(super) const KNOWN: &[(&str, &str, Kind, bool)] = &[
     ("random_page_cost", "4", Real, false),
     ("role", "none", Only(&["none"], NO_ROLES), false),
     ("row_security", "on", Bool, false),
+    ("rubato.analytics", "auto", OneOf(&["auto", "on", "off"]), false),
     ("search_path", "\"$user\", public", Kind::SearchPath, false),
     ("seq_page_cost", "1", Real, false),
     ("server_encoding", "UTF8", Fixed, true),

@@ -1,0 +1,50 @@
+//! Joins, groups and sorts over many rows, on the operators of DataFusion: the engine behind [`rubato_sql::analytics`].
+//!
+//! A tree of `sql` becomes DataFusion's operators, whose leaves are batches that the relay fills: rows are read through the protocol,
+//! at the transaction's snapshot and with its own formulas, and what was read is protected as in any other statement. The operators' stream
+//! is polled by hand between two slices of reading, on the worker's own thread.
+//!
+//! Values keep PostgreSQL's meaning: each type has a form in which arrow's kernels compute and compare as SQL does ([`kinds`]), and
+//! where there is none, the evaluator and the accumulators of `rubato_formula` are called row by row ([`node`], [`aggregate`]).
+//!
+//! This room is the only one that knows DataFusion and arrow. It refuses to parse, to bind, to look at the catalog, and to read rows in
+//! any other way than through a leaf.
+//!
+//! Invariants:
+//! - No operator runs on another thread, and none waits for anything but a leaf.
+//! - What is held is counted by the statement's own pool: 53200 beyond its limits.
+//! - A number that leaves the form of its column (NaN, more than 38 digits) makes the tree start again with numbers of any length.
+//!
+//! Start with [`DataFusion`], then `plan`, `compile` and `run`.
+
+mod aggregate;
+mod append;
+mod compile;
+mod evaluate;
+mod expression;
+mod failure;
+mod feed;
+mod frames;
+mod groups;
+mod kinds;
+mod node;
+mod plan;
+mod run;
+mod window;
+
+use rubato_base::Result;
+use rubato_sql::analytics::{Engine, Run, Setting, Tree};
+
+/// The engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DataFusion;
+
+impl Engine for DataFusion {
+    fn start(&self, tree: Tree, setting: Setting) -> Result<Box<dyn Run>> {
+        Ok(Box::new(run::TreeRun::new(tree, setting, run::BATCH_ROWS)?))
+    }
+
+    fn explain(&self, tree: Tree, setting: Setting) -> Result<Vec<String>> {
+        run::words(&tree, &setting)
+    }
+}

@@ -1,0 +1,73 @@
+//! The scripts of `sql`, whose answers are PostgreSQL's and the relay's, with the engine wherever it can run a query.
+
+#[path = "../../sql/tests/executor/scripts.rs"]
+mod scripts;
+#[allow(dead_code)]
+#[path = "../../sql/tests/executor/world.rs"]
+mod world;
+
+use rubato_analytics::DataFusion;
+use rubato_base::Result;
+use rubato_sql::analytics::{Engine, Run, Setting, Tree};
+
+const ENGINE: Option<&'static dyn Engine> = Some(&Insisting);
+
+/// The engine; a tree that it refuses fails the test, where else the relay would answer and nobody would know.
+#[derive(Debug)]
+struct Insisting;
+
+impl Engine for Insisting {
+    fn start(&self, tree: Tree, setting: Setting) -> Result<Box<dyn Run>> {
+        let shown = format!("{tree:#?}");
+        let started = DataFusion.start(tree, setting);
+        if let Err(error) = &started {
+            panic!("{error:?} for {shown}");
+        }
+        started
+    }
+
+    fn explain(&self, tree: Tree, setting: Setting) -> Result<Vec<String>> {
+        DataFusion.explain(tree, setting)
+    }
+}
+
+/// What only the engine runs.
+#[test]
+fn windows() {
+    let script = include_str!("../../sql/tests/scripts/windows.slt");
+    for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
+        scripts::run_script(script, rows_left);
+    }
+}
+
+/// An aggregate that is asked for by two columns, of the larger side of a join.
+#[test]
+fn correlated_by_two_columns() {
+    let script = "statement ok CREATE TABLE
+create table ps (a int, b int, q int not null, primary key (a, b))
+
+statement ok CREATE TABLE
+create table li (o int, n int, a int not null, b int not null, quantity numeric(15,2) not null, primary key (o, n))
+
+statement ok INSERT 0 50
+insert into ps select g % 10, g / 10, g from generate_series(0, 49) g
+
+statement ok INSERT 0 20
+insert into li select g, 1, g % 10, 1, g from generate_series(0, 19) g
+
+query
+select a, b, q from ps where q > (select 0.5 * sum(quantity) from li where li.a = ps.a and li.b = ps.b) order by a
+----
+0|1|10
+1|1|11
+2|1|12
+3|1|13
+4|1|14
+5|1|15
+6|1|16
+7|1|17
+8|1|18
+9|1|19
+";
+    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+}

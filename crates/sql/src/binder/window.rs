@@ -1,0 +1,449 @@
+//! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
+
+use super::expression::{ExpressionBinder, WINDOW_BASE};
+use super::typed::Typed;
+use super::{Context, located};
+use crate::parser::syntax::fold;
+use crate::plan::{JoinKind, Relation, SortKey};
+use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
+use crate::window::{Frame, FrameBound, FrameUnit, WindowCall, WindowFunction, WindowPlan};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{CastContext, Comparison, Expr};
+use sqlparser::ast::{self, Spanned};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Calls with OVER while a SELECT is bound, with the windows that its WINDOW clause names.
+#[derive(Default)]
+pub(super) struct Windows<'q> {
+    pub(super) named: &'q [ast::NamedWindowDefinition],
+    pub(super) calls: RefCell<Vec<WindowBound>>,
+    /// Calls of GROUPING, which stand in the same places.
+    pub(super) groupings: RefCell<Vec<Vec<Expr>>>,
+}
+
+/// A call over expressions of the SELECT's own tuples.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WindowBound {
+    function: WindowFunction,
+    arguments: Vec<Expr>,
+    filter: Option<Expr>,
+    partition: Vec<Expr>,
+    order: Vec<(Expr, bool, bool)>,
+    frame: Frame,
+    result_type: DataType,
+}
+
+impl WindowBound {
+    pub(super) fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let ordered = self.order.iter_mut().map(|(expr, ..)| expr);
+        let own = self.arguments.iter_mut().chain(&mut self.filter);
+        own.chain(&mut self.partition).chain(ordered)
+    }
+
+    pub(super) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let ordered = self.order.iter().map(|(expr, ..)| expr);
+        let own = self.arguments.iter().chain(&self.filter);
+        own.chain(&self.partition).chain(ordered)
+    }
+}
+
+/// Whether only OVER makes sense of the function.
+pub(super) fn is_window_function(name: &str) -> bool {
+    plain_function(name).is_some()
+}
+
+fn plain_function(name: &str) -> Option<WindowFunction> {
+    Some(match name {
+        "row_number" => WindowFunction::RowNumber,
+        "rank" => WindowFunction::Rank,
+        "dense_rank" => WindowFunction::DenseRank,
+        "percent_rank" => WindowFunction::PercentRank,
+        "cume_dist" => WindowFunction::CumulativeDistribution,
+        "ntile" => WindowFunction::Tiles,
+        "lag" => WindowFunction::Lag,
+        "lead" => WindowFunction::Lead,
+        "first_value" => WindowFunction::First,
+        "last_value" => WindowFunction::Last,
+        "nth_value" => WindowFunction::Nth,
+        _ => return None,
+    })
+}
+
+/// 42P20
+pub(super) fn windowing_error(message: String) -> Error {
+    Error::new(SqlState::WINDOWING_ERROR, message)
+}
+
+impl ExpressionBinder<'_> {
+    /// A call with OVER; `aggregate` is the call as an aggregate, if it is one.
+    pub(super) fn window_call(
+        &self,
+        name: &str,
+        function: &ast::Function,
+        over: &ast::WindowType,
+        arguments: &[&ast::Expr],
+    ) -> Result<Typed> {
+        let Some(windows) = self.windows else {
+            return Err(windowing_error(format!(
+                "window functions are not allowed in {}",
+                self.clause
+            )));
+        };
+        if let Some(why) = self.inside_window.get() {
+            return Err(windowing_error(why.to_owned()));
+        }
+        self.inside_window.set(Some("window function calls cannot be nested"));
+        let call = self.window_bound(name, function, over, arguments, windows);
+        self.inside_window.set(None);
+        let call = call?;
+        let result_type = call.result_type;
+        let mut calls = windows.calls.borrow_mut();
+        let known = calls.iter().position(|other| *other == call);
+        let place = known.unwrap_or_else(|| {
+            calls.push(call);
+            calls.len() - 1
+        });
+        Ok(Typed::new(Expr::Column(WINDOW_BASE + place), result_type))
+    }
+
+    fn window_bound(
+        &self,
+        name: &str,
+        function: &ast::Function,
+        over: &ast::WindowType,
+        arguments: &[&ast::Expr],
+        windows: &Windows<'_>,
+    ) -> Result<WindowBound> {
+        let mut call = match plain_function(name) {
+            Some(own) => {
+                let is_distinct =
+                    matches!(&function.args, ast::FunctionArguments::List(list) if list.duplicate_treatment.is_some());
+                if function.filter.is_some() {
+                    let message = "FILTER is not implemented for non-aggregate window functions";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                if is_distinct {
+                    let message = "DISTINCT is not implemented for window functions";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                self.plain_window(name, own, arguments)?
+            }
+            None => self.aggregate_window(name, function, arguments)?,
+        };
+        self.inside_window
+            .set(Some("window functions are not allowed in window definitions"));
+        let spec = match over {
+            ast::WindowType::WindowSpec(spec) => spec,
+            ast::WindowType::NamedWindow(name) => return self.named_window(call, name, windows),
+        };
+        self.specify(&mut call, spec, windows)?;
+        Ok(call)
+    }
+
+    fn named_window(&self, mut call: WindowBound, name: &ast::Ident, windows: &Windows<'_>) -> Result<WindowBound> {
+        let spec = located(self.context, name.span, find_window(name, windows))?;
+        self.specify(&mut call, spec, windows)?;
+        Ok(call)
+    }
+
+    /// The function without what OVER says.
+    fn plain_window(&self, name: &str, function: WindowFunction, arguments: &[&ast::Expr]) -> Result<WindowBound> {
+        use WindowFunction as F;
+        let bound = arguments.iter().map(|argument| self.bind(argument));
+        let mut bound: Vec<Typed> = bound.collect::<Result<_>>()?;
+        let wanted = match function {
+            F::Tiles | F::First | F::Last => 1..=1,
+            F::Lag | F::Lead => 1..=3,
+            F::Nth => 2..=2,
+            _ => 0..=0,
+        };
+        let types: Vec<DataType> = bound.iter().map(|argument| self.context.type_of(argument)).collect();
+        if !wanted.contains(&bound.len()) {
+            return Err(no_such_function(name, &types));
+        }
+        let (exprs, result_type) = match function {
+            F::RowNumber | F::Rank | F::DenseRank => (Vec::new(), DataType::Int8),
+            F::PercentRank | F::CumulativeDistribution => (Vec::new(), DataType::Float8),
+            F::Tiles => {
+                let count = bound.remove(0);
+                (vec![self.whole(name, &types, count)?], DataType::Int4)
+            }
+            _ => {
+                let distance = match bound.len() {
+                    0 | 1 => None,
+                    _ => Some(self.whole(name, &types, bound.remove(1))?),
+                };
+                let (mut values, data_type) = self.common(name, bound)?;
+                if let Some(distance) = distance {
+                    values.insert(1, distance);
+                }
+                (values, data_type)
+            }
+        };
+        Ok(WindowBound {
+            function,
+            arguments: exprs,
+            filter: None,
+            partition: Vec::new(),
+            order: Vec::new(),
+            frame: Frame::standard(),
+            result_type,
+        })
+    }
+
+    fn whole(&self, name: &str, types: &[DataType], argument: Typed) -> Result<Expr> {
+        let is_open = self.context.type_of(&argument) == DataType::Unknown;
+        let coerced = self.context.coerce(argument, DataType::Int4, CastContext::Implicit);
+        coerced.map_err(|error| if is_open { error } else { no_such_function(name, types) })
+    }
+
+    fn aggregate_window(&self, name: &str, function: &ast::Function, arguments: &[&ast::Expr]) -> Result<WindowBound> {
+        let list = match &function.args {
+            ast::FunctionArguments::List(list) => Some(list),
+            _ => None,
+        };
+        let call = self.aggregate_call(name, function, list, arguments.to_vec())?;
+        if call.distinct || list.is_some_and(|list| list.duplicate_treatment.is_some()) {
+            let message = "DISTINCT is not implemented for window functions";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if !call.order_by.is_empty() {
+            let message = "aggregate ORDER BY is not implemented for window functions";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let result_type = call.aggregate.result_type;
+        Ok(WindowBound {
+            function: WindowFunction::Aggregate(call.aggregate),
+            arguments: call.arguments,
+            filter: call.filter,
+            partition: Vec::new(),
+            order: Vec::new(),
+            frame: Frame::standard(),
+            result_type,
+        })
+    }
+
+    /// What OVER says; a window that it is based on comes first.
+    fn specify(&self, call: &mut WindowBound, spec: &ast::WindowSpec, windows: &Windows<'_>) -> Result<()> {
+        if let Some(name) = &spec.window_name {
+            let base = located(self.context, name.span, find_window(name, windows))?;
+            self.specify(call, base, windows)?;
+            let overrides = |what: &str| {
+                let message = format!("cannot override {what} clause of window \"{}\"", fold(name));
+                located(self.context, name.span, Err(windowing_error(message)))
+            };
+            if !spec.partition_by.is_empty() {
+                return overrides("PARTITION BY");
+            }
+            if !call.order.is_empty() && !spec.order_by.is_empty() {
+                return overrides("ORDER BY");
+            }
+            if base.window_frame.is_some() {
+                let message = format!("cannot copy window \"{}\" because it has a frame clause", fold(name));
+                return located(self.context, name.span, Err(windowing_error(message)));
+            }
+        }
+        for expr in &spec.partition_by {
+            call.partition.push(self.context.settle(self.bind(expr)?)?.expr);
+        }
+        for item in &spec.order_by {
+            let expr = self.context.settle(self.bind(&item.expr)?)?.expr;
+            let (descending, nulls_first) = super::select::direction(&item.options)?;
+            call.order.push((expr, descending, nulls_first));
+        }
+        if let Some(frame) = &spec.window_frame {
+            call.frame = self.frame(frame, call)?;
+        }
+        Ok(())
+    }
+
+    fn frame(&self, frame: &ast::WindowFrame, call: &WindowBound) -> Result<Frame> {
+        let unit = match frame.units {
+            ast::WindowFrameUnits::Rows => FrameUnit::Rows,
+            ast::WindowFrameUnits::Range => FrameUnit::Range,
+            ast::WindowFrameUnits::Groups => FrameUnit::Groups,
+        };
+        let start = self.bound(&frame.start_bound, unit)?;
+        let end = match &frame.end_bound {
+            Some(end) => self.bound(end, unit)?,
+            None => FrameBound::CurrentRow,
+        };
+        let refusal = match (&start, &end) {
+            (FrameBound::UnboundedFollowing, _) => Some("frame start cannot be UNBOUNDED FOLLOWING"),
+            (_, FrameBound::UnboundedPreceding) => Some("frame end cannot be UNBOUNDED PRECEDING"),
+            (FrameBound::CurrentRow, FrameBound::Preceding(_)) => {
+                Some("frame starting from current row cannot have preceding rows")
+            }
+            (FrameBound::Following(_), FrameBound::CurrentRow | FrameBound::Preceding(_)) => {
+                Some("frame starting from following row cannot have preceding rows")
+            }
+            _ => None,
+        };
+        if let Some(message) = refusal {
+            return Err(windowing_error(message.to_owned()));
+        }
+        if unit == FrameUnit::Groups && call.order.is_empty() {
+            return Err(windowing_error("GROUPS mode requires an ORDER BY clause".to_owned()));
+        }
+        Ok(Frame { unit, start, end })
+    }
+
+    fn bound(&self, bound: &ast::WindowFrameBound, unit: FrameUnit) -> Result<FrameBound> {
+        let distance = |expr: &ast::Expr| -> Result<Expr> {
+            if unit == FrameUnit::Range {
+                return Err(Error::unsupported("RANGE with a distance PRECEDING or FOLLOWING"));
+            }
+            let typed = self.bind(expr)?;
+            let word = if unit == FrameUnit::Rows { "ROWS" } else { "GROUPS" };
+            if !typed.expr.is_constant() {
+                let message = format!("argument of {word} must not contain variables");
+                let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+                return located(self.context, expr.span(), Err(error));
+            }
+            let coerced = self.context.coerce(typed, DataType::Int8, CastContext::Implicit);
+            located(self.context, expr.span(), coerced)
+        };
+        Ok(match bound {
+            ast::WindowFrameBound::CurrentRow => FrameBound::CurrentRow,
+            ast::WindowFrameBound::Preceding(None) => FrameBound::UnboundedPreceding,
+            ast::WindowFrameBound::Following(None) => FrameBound::UnboundedFollowing,
+            ast::WindowFrameBound::Preceding(Some(expr)) => FrameBound::Preceding(distance(expr)?),
+            ast::WindowFrameBound::Following(Some(expr)) => FrameBound::Following(distance(expr)?),
+        })
+    }
+}
+
+fn find_window<'q>(name: &ast::Ident, windows: &Windows<'q>) -> Result<&'q ast::WindowSpec> {
+    let wanted = fold(name);
+    let found = windows.named.iter().find(|definition| fold(&definition.0) == wanted);
+    match found.map(|definition| &definition.1) {
+        Some(ast::NamedWindowExpr::WindowSpec(spec)) => Ok(spec),
+        Some(ast::NamedWindowExpr::NamedWindow(_)) => Err(Error::unsupported("a window that is another window's name")),
+        None => Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("window \"{wanted}\" does not exist"),
+        )),
+    }
+}
+
+fn no_such_function(name: &str, types: &[DataType]) -> Error {
+    let types: Vec<&str> = types.iter().map(|data_type| data_type.name()).collect();
+    let message = format!("function {name}({}) does not exist", types.join(", "));
+    Error::new(SqlState::UNDEFINED_FUNCTION, message)
+        .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+impl Context<'_> {
+    /// A SELECT whose projection reads windows: below it a query gives what they, and it, read.
+    pub(super) fn over_windows(&self, query: Query, mut parts: SelectParts, calls: Vec<WindowBound>) -> BoundSelect {
+        let mut inner: Vec<Expr> = Vec::new();
+        let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
+            Some(place) => place,
+            None => {
+                inner.push(expr.clone());
+                inner.len() - 1
+            }
+        };
+        let calls: Vec<WindowCall> = calls.iter().map(|call| window_call(call, &mut place)).collect();
+        for expr in &parts.projection {
+            expr.for_each_column(&mut |column| {
+                if column < WINDOW_BASE {
+                    place(&Expr::Column(column));
+                }
+            });
+        }
+        let width = inner.len();
+        for expr in &mut parts.projection {
+            *expr = expr.remap_columns(&|column| match column.checked_sub(WINDOW_BASE) {
+                Some(call) => width + call,
+                None => inner
+                    .iter()
+                    .position(|known| *known == Expr::Column(column))
+                    .unwrap_or(0),
+            });
+        }
+        let aggregate = parts.aggregate.take();
+        let select = BoundSelect {
+            query,
+            parts: SelectParts {
+                aggregate,
+                ..SelectParts::of_columns(inner)
+            },
+        };
+        BoundSelect {
+            query: windowed(select, calls, Vec::new()),
+            parts,
+        }
+    }
+}
+
+/// The rows of a SELECT that come first among those with equal values in the columns `on`, in its own order.
+pub(super) fn distinct_on(mut select: BoundSelect, on: Vec<usize>) -> BoundSelect {
+    let parts = &mut select.parts;
+    let width = parts.projection.len();
+    let outer = SelectParts {
+        aggregate: None,
+        projection: (0..width).map(Expr::Column).collect(),
+        distinct: false,
+        visible: parts.visible,
+        order_by: std::mem::take(&mut parts.order_by),
+        limit: parts.limit.take(),
+        offset: parts.offset.take(),
+        lock: None,
+    };
+    parts.visible = width;
+    let number = WindowCall {
+        function: WindowFunction::RowNumber,
+        arguments: Vec::new(),
+        filter: None,
+        partition: on,
+        order: outer.order_by.clone(),
+        frame: Frame::standard(),
+        result_type: DataType::Int8,
+    };
+    let is_first = Expr::Compare(
+        Comparison::Equal,
+        Box::new(Expr::Column(width)),
+        Box::new(Expr::Literal(Value::Int8(1))),
+    );
+    BoundSelect {
+        query: windowed(select, vec![number], vec![is_first]),
+        parts: outer,
+    }
+}
+
+fn windowed(select: BoundSelect, calls: Vec<WindowCall>, terms: Vec<Expr>) -> Query {
+    let width = select.parts.visible + calls.len();
+    let input = BoundQuery::Select(Box::new(select));
+    let relation = QueryRelation {
+        relation: Relation::Query(Arc::new(BoundQuery::Window(Box::new(WindowPlan { input, calls })))),
+        alias: "*windows*".to_owned(),
+        first: 0,
+        types: vec![ColumnType::plain(DataType::Unknown); width],
+        join: JoinKind::Inner,
+        on: Vec::new(),
+    };
+    Query {
+        relations: vec![relation],
+        terms,
+    }
+}
+
+fn window_call(call: &WindowBound, place: &mut dyn FnMut(&Expr) -> usize) -> WindowCall {
+    let order = call.order.iter().map(|(expr, descending, nulls_first)| SortKey {
+        column: place(expr),
+        descending: *descending,
+        nulls_first: *nulls_first,
+    });
+    let order: Vec<SortKey> = order.collect();
+    WindowCall {
+        function: call.function.clone(),
+        order,
+        arguments: call.arguments.iter().map(&mut *place).collect(),
+        filter: call.filter.as_ref().map(&mut *place),
+        partition: call.partition.iter().map(&mut *place).collect(),
+        frame: call.frame.clone(),
+        result_type: call.result_type,
+    }
+}

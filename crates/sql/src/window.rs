@@ -1,0 +1,110 @@
+//! Window functions: what a call computes for each row from the rows of its partition.
+
+use crate::plan::{QueryPlan, SortKey};
+use rubato_base::DataType;
+use rubato_formula::{Expr, ResolvedAggregate};
+
+/// The rows of a query, each with one more column for every call.
+#[derive(Clone, Debug)]
+pub struct WindowPlan<Q = QueryPlan> {
+    /// Where the rows come from.
+    pub input: Q,
+    /// What is computed.
+    pub calls: Vec<WindowCall>,
+}
+
+/// One call, over columns of the rows.
+#[derive(Clone, Debug)]
+pub struct WindowCall {
+    /// The function.
+    pub function: WindowFunction,
+    /// Its arguments.
+    pub arguments: Vec<usize>,
+    /// FILTER (WHERE ...): a column that says it.
+    pub filter: Option<usize>,
+    /// PARTITION BY.
+    pub partition: Vec<usize>,
+    /// ORDER BY.
+    pub order: Vec<SortKey>,
+    /// Which rows of the partition it looks at.
+    pub frame: Frame,
+    /// The type of the result.
+    pub result_type: DataType,
+}
+
+/// A function that may stand before OVER.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WindowFunction {
+    /// `row_number`
+    RowNumber,
+    /// `rank`
+    Rank,
+    /// `dense_rank`
+    DenseRank,
+    /// `percent_rank`
+    PercentRank,
+    /// `cume_dist`
+    CumulativeDistribution,
+    /// `ntile`
+    Tiles,
+    /// `lag`
+    Lag,
+    /// `lead`
+    Lead,
+    /// `first_value`
+    First,
+    /// `last_value`
+    Last,
+    /// `nth_value`
+    Nth,
+    /// An aggregate over the frame.
+    Aggregate(ResolvedAggregate),
+}
+
+/// Which rows of the partition a call looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// What is counted.
+    pub unit: FrameUnit,
+    /// The first row.
+    pub start: FrameBound,
+    /// The last row.
+    pub end: FrameBound,
+}
+
+/// What the bounds of a frame count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameUnit {
+    /// Rows.
+    Rows,
+    /// Rows with equal sort keys together; no distances.
+    Range,
+    /// Groups of rows with equal sort keys.
+    Groups,
+}
+
+/// An end of a frame. Distances are whole numbers over parameters only.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameBound {
+    /// The start of the partition.
+    UnboundedPreceding,
+    /// So many before.
+    Preceding(Expr),
+    /// The row itself; with RANGE and GROUPS its peers too.
+    CurrentRow,
+    /// So many behind.
+    Following(Expr),
+    /// The end of the partition.
+    UnboundedFollowing,
+}
+
+impl Frame {
+    /// What holds where nothing is said: up to the row and its peers.
+    pub fn standard() -> Frame {
+        Frame {
+            unit: FrameUnit::Range,
+            start: FrameBound::UnboundedPreceding,
+            end: FrameBound::CurrentRow,
+        }
+    }
+}

@@ -197,7 +197,11 @@ impl SelectPlan {
                 Relation::Query(query) | Relation::Lateral { query, .. } => query.for_each_expression(visit),
                 Relation::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
                 // Of these `step_expressions` knows.
-                Relation::Functions(_) | Relation::Table(_) | Relation::System(_) | Relation::Computed(_) => {}
+                Relation::Functions(_)
+                | Relation::Table(_)
+                | Relation::System(_)
+                | Relation::Working(_)
+                | Relation::Computed(_) => {}
             }
         }
         self.filter.iter().chain(&self.projection).for_each(&mut *visit);
@@ -215,7 +219,11 @@ impl SelectPlan {
                 Relation::Query(query) | Relation::Lateral { query, .. } => {
                     query.for_each_select(&mut |select| select.for_each_table(&mut *visit));
                 }
-                Relation::Values(_) | Relation::Functions(_) | Relation::System(_) | Relation::Computed(_) => {}
+                Relation::Values(_)
+                | Relation::Functions(_)
+                | Relation::System(_)
+                | Relation::Working(_)
+                | Relation::Computed(_) => {}
             }
         }
     }
@@ -288,6 +296,8 @@ pub enum Relation<Q = QueryPlan> {
     },
     /// One row for each tuple of the relations before it: what these expressions give, in which queries are asked.
     Computed(Vec<Expr>),
+    /// The rows that the query of WITH RECURSIVE with this number gave last, read by itself.
+    Working(usize),
 }
 
 impl<Q> Relation<Q> {
@@ -297,9 +307,11 @@ impl<Q> Relation<Q> {
             Relation::Lateral { arguments, .. } => Box::new(arguments.iter()),
             Relation::Computed(expressions) => Box::new(expressions.iter()),
             Relation::Functions(functions) => Box::new(functions.arguments()),
-            Relation::Table(_) | Relation::Values(_) | Relation::System(_) | Relation::Query(_) => {
-                Box::new(std::iter::empty())
-            }
+            Relation::Table(_)
+            | Relation::Values(_)
+            | Relation::System(_)
+            | Relation::Working(_)
+            | Relation::Query(_) => Box::new(std::iter::empty()),
         }
     }
 
@@ -309,9 +321,11 @@ impl<Q> Relation<Q> {
             Relation::Lateral { arguments, .. } => Box::new(arguments.iter_mut()),
             Relation::Computed(expressions) => Box::new(expressions.iter_mut()),
             Relation::Functions(functions) => Box::new(functions.arguments_mut()),
-            Relation::Table(_) | Relation::Values(_) | Relation::System(_) | Relation::Query(_) => {
-                Box::new(std::iter::empty())
-            }
+            Relation::Table(_)
+            | Relation::Values(_)
+            | Relation::System(_)
+            | Relation::Working(_)
+            | Relation::Query(_) => Box::new(std::iter::empty()),
         }
     }
 }
@@ -379,6 +393,8 @@ pub enum QueryPlan {
     Set(Box<SetPlan>),
     /// A query with what windows make of its rows.
     Window(Box<WindowPlan>),
+    /// A query of WITH RECURSIVE.
+    Recursive(Box<RecursivePlan>),
 }
 
 /// A set operation. Both sides have the same columns.
@@ -392,6 +408,19 @@ pub struct SetPlan {
     pub left: QueryPlan,
     /// The second query.
     pub right: QueryPlan,
+}
+
+/// A query of WITH RECURSIVE.
+#[derive(Clone, Debug)]
+pub struct RecursivePlan {
+    /// By which it reads itself ([`Relation::Working`]).
+    pub number: usize,
+    /// UNION ALL: rows count as often as they come.
+    pub all: bool,
+    /// What does not read itself.
+    pub first: QueryPlan,
+    /// What does.
+    pub again: QueryPlan,
 }
 
 /// Which rows a set operation gives.
@@ -423,6 +452,7 @@ impl<Q> Clone for Relation<Q> {
                 arguments: arguments.clone(),
             },
             Relation::Computed(expressions) => Relation::Computed(expressions.clone()),
+            Relation::Working(number) => Relation::Working(*number),
         }
     }
 }
@@ -440,6 +470,10 @@ impl QueryPlan {
             QueryPlan::Set(set) => {
                 set.left.for_each_select(visit);
                 set.right.for_each_select(visit);
+            }
+            QueryPlan::Recursive(recursive) => {
+                recursive.first.for_each_select(visit);
+                recursive.again.for_each_select(visit);
             }
             QueryPlan::Window(window) => window.input.for_each_select(visit),
         }

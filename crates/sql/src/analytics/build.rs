@@ -274,7 +274,7 @@ impl Builder<'_, '_> {
             Relation::Table(table) => table_rows(table, self.context),
             Relation::Values(rows) => rows.len() as f64,
             Relation::Functions(_) | Relation::Query(_) => 1000.0,
-            Relation::System(_) => 100.0,
+            Relation::System(_) | Relation::Working(_) => 100.0,
             Relation::Lateral { .. } | Relation::Computed(_) => 1.0,
         }
     }
@@ -331,6 +331,7 @@ impl Builder<'_, '_> {
     fn query(&self, query: &QueryPlan) -> Result<Option<(Tree, f64)>> {
         match query {
             QueryPlan::Select(select) => self.select(select),
+            QueryPlan::Recursive(_) => Ok(None),
             QueryPlan::Set(set) => self.set(set),
             QueryPlan::Window(window) => self.window(window),
         }
@@ -589,6 +590,8 @@ pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
                 columns.map(|column| column.column_type).collect()
             })
         }
+        // Nobody asks: what reads itself stays on the relay.
+        Relation::Working(_) => Vec::new(),
         Relation::Values(rows) => values_types(rows),
         Relation::Query(query) | Relation::Lateral { query, .. } => query_types(query),
         Relation::Computed(expressions) => vec![plain(DataType::Unknown); expressions.len()],
@@ -610,6 +613,7 @@ fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
 
 fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
     let select = match query {
+        QueryPlan::Recursive(recursive) => return query_types(&recursive.first),
         QueryPlan::Set(set) => {
             let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
             return sides.map(|(left, right)| common_type(left, right)).collect();

@@ -185,6 +185,7 @@ fn has_windows(plan: &SelectPlan) -> bool {
 fn query_has_windows(query: &QueryPlan) -> bool {
     match query {
         QueryPlan::Window(_) => true,
+        QueryPlan::Recursive(recursive) => query_has_windows(&recursive.first) || query_has_windows(&recursive.again),
         QueryPlan::Select(select) => has_windows(select),
         QueryPlan::Set(set) => query_has_windows(&set.left) || query_has_windows(&set.right),
     }
@@ -193,6 +194,7 @@ fn query_has_windows(query: &QueryPlan) -> bool {
 fn query_has_work(query: &QueryPlan) -> bool {
     match query {
         QueryPlan::Select(select) => has_work(select),
+        QueryPlan::Recursive(_) => false,
         QueryPlan::Set(_) | QueryPlan::Window(_) => true,
     }
 }
@@ -214,7 +216,7 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
             }
             Relation::Values(rows) => rows.len() as f64,
             Relation::Computed(expressions) => expressions.iter().map(|expr| rows_asked(expr, context)).sum(),
-            Relation::Functions(_) | Relation::System(_) | Relation::Lateral { .. } => 0.0,
+            Relation::Functions(_) | Relation::System(_) | Relation::Working(_) | Relation::Lateral { .. } => 0.0,
         };
     }
     rows

@@ -194,7 +194,7 @@ impl Context<'_> {
                         .as_ref()
                         .map_or_else(|| named.name.clone(), |alias| fold(&alias.name));
                     self.check_alias(&alias_name, &state.scope, factor)?;
-                    state.push_query(&alias_name, named.query, &named.columns);
+                    state.push_rows(&alias_name, named.relation, &named.columns);
                     return self.rename(alias.as_ref(), state);
                 }
                 let relation = self.relation(name)?;

@@ -219,6 +219,8 @@ pub(crate) struct Context<'a> {
     outer_types: RefCell<Vec<DataType>>,
     /// How many views are being bound, one in the other.
     views_deep: Cell<usize>,
+    /// How many queries of WITH RECURSIVE there are.
+    recursive_queries: Cell<usize>,
     /// The tables and views that the statement itself names.
     named_relations: RefCell<BTreeSet<String>>,
     /// The queries of views that it names.
@@ -250,6 +252,7 @@ impl<'a> Context<'a> {
             outer_levels: RefCell::default(),
             outer_types: RefCell::default(),
             views_deep: Cell::default(),
+            recursive_queries: Cell::default(),
             named_relations: RefCell::default(),
             view_queries: RefCell::default(),
         }

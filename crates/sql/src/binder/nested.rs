@@ -6,8 +6,8 @@ use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::SetOperation;
-use crate::planner::{BoundQuery, BoundSelect, BoundSet};
+use crate::plan::{Relation, SetOperation};
+use crate::planner::{BoundQuery, BoundRecursive, BoundSelect, BoundSet};
 use rubato_base::{DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, common_type};
 use sqlparser::ast::{self, Spanned};
@@ -17,17 +17,26 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct NamedQuery {
     pub name: String,
-    /// `None` while the query itself is bound: it may not name itself.
-    query: Option<(Arc<BoundQuery>, Vec<OutputColumn>)>,
+    query: Named,
     /// Whether each run may give something else.
     is_volatile: bool,
     references: usize,
 }
 
+/// What is known of a query of WITH.
+#[derive(Clone, Debug)]
+enum Named {
+    /// It is being bound, and may not name itself.
+    Unknown,
+    /// Its recursive part is being bound: the number by which it reads itself, and how many queries are around it.
+    Recursive(usize, Vec<OutputColumn>, usize),
+    Bound(Arc<BoundQuery>, Vec<OutputColumn>),
+}
+
 /// What a name of WITH stands for.
 pub(super) struct Referenced {
     pub name: String,
-    pub query: Arc<BoundQuery>,
+    pub relation: Relation<BoundQuery>,
     pub columns: Vec<OutputColumn>,
 }
 
@@ -66,10 +75,17 @@ impl Context<'_> {
             }
             let mut named = NamedQuery {
                 name,
-                query: None,
+                query: Named::Unknown,
                 is_volatile: false,
                 references: 0,
             };
+            if with.recursive
+                && let Some((query, columns)) = self.recursive(&named, table)?
+            {
+                named.query = Named::Bound(Arc::new(query), columns);
+                self.names.borrow_mut().push(named);
+                continue;
+            }
             // Only with RECURSIVE is its own name in reach.
             let own = self.names.borrow().len();
             if with.recursive {
@@ -80,7 +96,7 @@ impl Context<'_> {
             let (query, mut columns) = bound?;
             self.rename_columns(&table.alias, &mut columns)?;
             named.is_volatile = self.is_volatile(&query);
-            named.query = Some((query, columns));
+            named.query = Named::Bound(query, columns);
             self.names.borrow_mut().push(named);
         }
         Ok(())
@@ -112,8 +128,23 @@ impl Context<'_> {
             return Ok(None);
         };
         named.references += 1;
-        let Some((query, columns)) = &named.query else {
-            return located(self, name.span(), Err(Error::unsupported("WITH RECURSIVE")));
+        let (relation, columns) = match &named.query {
+            Named::Bound(query, columns) => (Relation::Query(Arc::clone(query)), columns),
+            Named::Recursive(number, columns, depth) if *depth == self.outer_levels.borrow().len() => {
+                (Relation::Working(*number), columns)
+            }
+            Named::Recursive(..) => {
+                let message = format!("recursive reference to query \"{bare}\" must not appear within a subquery");
+                let error = Error::new(SqlState(*b"42P19"), message);
+                return located(self, name.span(), Err(error));
+            }
+            Named::Unknown => {
+                let message = format!(
+                    "recursive query \"{bare}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+                );
+                let error = Error::new(SqlState(*b"42P19"), message);
+                return located(self, name.span(), Err(error));
+            }
         };
         if named.is_volatile && named.references > 1 {
             let error = Error::unsupported("a WITH query that is volatile and named more than once");
@@ -121,9 +152,105 @@ impl Context<'_> {
         }
         Ok(Some(Referenced {
             name: named.name.clone(),
-            query: Arc::clone(query),
+            relation,
             columns: columns.clone(),
         }))
+    }
+
+    /// A query of WITH RECURSIVE that reads itself; `None` for one that does not.
+    fn recursive(&self, named: &NamedQuery, table: &ast::Cte) -> Result<Option<(BoundQuery, Vec<OutputColumn>)>> {
+        let query = &*table.query;
+        let ast::SetExpr::SetOperation {
+            op: ast::SetOperator::Union,
+            set_quantifier,
+            left,
+            right,
+        } = &*query.body
+        else {
+            return Ok(None);
+        };
+        let all = matches!(set_quantifier, ast::SetQuantifier::All);
+        if query.with.is_some() || !Tail::of(query).is_empty() {
+            return Ok(None);
+        }
+        let name_before = self.names.borrow().len();
+        self.names.borrow_mut().push(named.clone());
+        let probed = self.probe(left);
+        self.names.borrow_mut().truncate(name_before);
+        let mut columns: Vec<OutputColumn> = probed?
+            .into_iter()
+            .map(|column| {
+                let data_type = if column.is_open {
+                    DataType::Text
+                } else {
+                    column.output.data_type
+                };
+                OutputColumn {
+                    data_type,
+                    ..column.output
+                }
+            })
+            .collect();
+        self.rename_columns(&table.alias, &mut columns)?;
+        let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
+        let number = self.recursive_queries.get();
+        self.recursive_queries.set(number + 1);
+        self.names.borrow_mut().push(NamedQuery {
+            query: Named::Recursive(number, columns.clone(), self.outer_levels.borrow().len()),
+            ..named.clone()
+        });
+        let parts = self.recursive_parts(named, (left, right), &columns, &types);
+        let references = self.names.borrow().get(name_before).map_or(0, |own| own.references);
+        self.names.borrow_mut().truncate(name_before);
+        let (first, again) = parts?;
+        if references == 0 {
+            return Ok(None);
+        }
+        if !all {
+            let mut compared = types.iter();
+            compared.try_for_each(|data_type| check_comparable(*data_type, Comparing::Equality))?;
+        }
+        let query = BoundQuery::Recursive(Box::new(BoundRecursive {
+            number,
+            all,
+            first,
+            again,
+        }));
+        Ok(Some((query, columns)))
+    }
+
+    fn recursive_parts(
+        &self,
+        named: &NamedQuery,
+        (left, right): (&ast::SetExpr, &ast::SetExpr),
+        columns: &[OutputColumn],
+        types: &[DataType],
+    ) -> Result<(BoundQuery, BoundQuery)> {
+        let again_columns = self.probe(right)?;
+        if again_columns.len() != columns.len() {
+            let message = "each UNION query must have the same number of columns";
+            return located(self, right.span(), Err(Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
+        for (place, (own, other)) in columns.iter().zip(&again_columns).enumerate() {
+            let overall = common_type("UNION", &[own.data_type, other.output.data_type]);
+            let overall = if other.is_open {
+                own.data_type
+            } else {
+                located(self, right.span(), overall)?
+            };
+            if overall != own.data_type {
+                let message = format!(
+                    "recursive query \"{}\" column {} has type {} in non-recursive term but type {overall} overall",
+                    named.name,
+                    place + 1,
+                    own.data_type
+                );
+                let error = Error::new(SqlState::DATATYPE_MISMATCH, message)
+                    .with_hint("Cast the output of the non-recursive term to the correct type.");
+                return located(self, left.span(), Err(error));
+            }
+        }
+        Ok((self.side(left, types)?, self.side(right, types)?))
     }
 
     /// A set operation, with what stands behind it.

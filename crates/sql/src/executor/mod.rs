@@ -41,6 +41,7 @@ mod nested;
 mod point;
 mod query;
 pub(crate) mod ranges;
+mod recursive;
 mod referential;
 mod referring;
 mod rows;
@@ -56,6 +57,7 @@ pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
+pub use recursive::Working;
 pub use schema::{SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 
@@ -96,6 +98,8 @@ pub struct ExecutionContext<'a> {
     pub deferred: Option<&'a mut DeferredChecks>,
     /// The queries within the statement's expressions; a cursor sets it.
     pub subqueries: Option<&'a Subqueries>,
+    /// What queries of WITH RECURSIVE read of themselves.
+    pub working: Option<&'a Working<'a>>,
 }
 
 /// As how many rows looked at a row counts that is locked or written.
@@ -151,6 +155,22 @@ impl ExecutionContext<'_> {
         self.with_evaluation(&evaluation, work)
     }
 
+    /// Does `work` within a query of WITH RECURSIVE.
+    pub(crate) fn with_working<T>(
+        &mut self,
+        working: &Working<'_>,
+        work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
+    ) -> T {
+        let (evaluation, subqueries) = (self.evaluation, self.subqueries);
+        let mut context = ExecutionContext {
+            working: Some(working),
+            ..self.over(evaluation, subqueries)
+        };
+        let result = work(&mut context);
+        self.rows_left = context.rows_left;
+        result
+    }
+
     fn over<'b>(
         &'b mut self,
         evaluation: &'b EvalContext<'b>,
@@ -168,6 +188,7 @@ impl ExecutionContext<'_> {
             insight: self.insight,
             deferred: self.deferred.as_deref_mut(),
             subqueries,
+            working: self.working,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Queries whose rows another query reads: those in FROM, names of WITH, and the sides of set operations.
 
 use super::keys::group_key;
+use super::recursive::RecursiveRun;
 use super::seen::SeenKeys;
 use super::select::{SelectRun, Sink};
 use super::sorting::FixedHasher;
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 pub(crate) enum QueryRun {
     Select(Box<SelectRun>),
     Set(Box<SetRun>),
+    Recursive(Box<RecursiveRun>),
     /// Only an engine has windows.
     Window(Option<Box<dyn Run>>),
 }
@@ -26,6 +28,7 @@ impl QueryRun {
         match plan {
             QueryPlan::Select(_) => QueryRun::Select(Box::default()),
             QueryPlan::Set(set) => QueryRun::Set(Box::new(SetRun::new(set))),
+            QueryPlan::Recursive(plan) => QueryRun::Recursive(Box::new(RecursiveRun::new(plan))),
             QueryPlan::Window(_) => QueryRun::Window(None),
         }
     }
@@ -40,6 +43,7 @@ impl QueryRun {
         match (self, plan) {
             (QueryRun::Select(run), QueryPlan::Select(plan)) => run.run(plan, context, usize::MAX, sink),
             (QueryRun::Set(run), QueryPlan::Set(plan)) => run.run(plan, context, sink),
+            (QueryRun::Recursive(run), QueryPlan::Recursive(plan)) => run.run(plan, context, sink),
             (QueryRun::Window(run), plan) => {
                 let run = match run {
                     Some(run) => run,

@@ -108,7 +108,11 @@ fn column_name(relation: &Relation, column: usize) -> String {
         }
         Relation::Values(_) => format!("column{}", column + 1),
         Relation::Functions(functions) if functions.calls.len() == 1 && column == 0 => functions.names(),
-        Relation::Functions(_) | Relation::Query(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
+        Relation::Functions(_)
+        | Relation::Query(_)
+        | Relation::Lateral { .. }
+        | Relation::Computed(_)
+        | Relation::Working(_) => {
             format!("column{}", column + 1)
         }
     }
@@ -198,6 +202,7 @@ fn select_nodes(select: &SelectPlan, figures: &[StepFigures]) -> Vec<Node> {
 fn query_name(plan: &QueryPlan) -> String {
     match plan {
         QueryPlan::Select(_) => "the rows of a query".to_owned(),
+        QueryPlan::Recursive(_) => "the rows of a recursive query".to_owned(),
         QueryPlan::Window(_) => "the rows of a query with windows".to_owned(),
         QueryPlan::Set(set) => {
             let operation = match set.operation {
@@ -221,6 +226,7 @@ fn relation_name(step: &Step) -> String {
     let own = match &step.relation {
         Relation::Table(table) => table.name.clone(),
         Relation::System(name) => name.clone(),
+        Relation::Working(_) => "the rows of the last turn".to_owned(),
         Relation::Values(rows) => format!("{} given rows", rows.len()),
         Relation::Functions(functions) => functions.names(),
         Relation::Query(plan) => query_name(plan),

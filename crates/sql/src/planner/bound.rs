@@ -3,7 +3,9 @@
 use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
-use crate::plan::{AggregatePlan, JoinKind, QueryPlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey};
+use crate::plan::{
+    AggregatePlan, JoinKind, QueryPlan, RecursivePlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey,
+};
 use crate::window::WindowPlan;
 use rubato_base::ColumnType;
 use rubato_formula::{Expr, Volatility};
@@ -18,6 +20,18 @@ pub(crate) enum BoundQuery {
     Set(Box<BoundSet>),
     /// A query with what windows make of its rows.
     Window(Box<WindowPlan<BoundQuery>>),
+    /// A query of WITH RECURSIVE.
+    Recursive(Box<BoundRecursive>),
+}
+
+/// A query of WITH RECURSIVE; both parts have the same columns.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundRecursive {
+    pub number: usize,
+    /// UNION ALL.
+    pub all: bool,
+    pub first: BoundQuery,
+    pub again: BoundQuery,
 }
 
 /// A SELECT: what it reads, and what it makes of that.
@@ -122,6 +136,12 @@ impl BoundQuery {
                 left: set.left.plan(parameters),
                 right: set.right.plan(parameters),
             })),
+            BoundQuery::Recursive(recursive) => QueryPlan::Recursive(Box::new(RecursivePlan {
+                number: recursive.number,
+                all: recursive.all,
+                first: recursive.first.plan(parameters),
+                again: recursive.again.plan(parameters),
+            })),
             BoundQuery::Window(window) => QueryPlan::Window(Box::new(WindowPlan {
                 input: window.input.plan(parameters),
                 calls: window.calls,
@@ -136,6 +156,10 @@ impl BoundQuery {
             BoundQuery::Set(set) => {
                 set.left.for_each_select(visit);
                 set.right.for_each_select(visit);
+            }
+            BoundQuery::Recursive(recursive) => {
+                recursive.first.for_each_select(visit);
+                recursive.again.for_each_select(visit);
             }
             BoundQuery::Window(window) => window.input.for_each_select(visit),
         }
@@ -197,7 +221,7 @@ impl BoundSelect {
                 Relation::Functions(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
                     relation.relation.outer_expressions().for_each(&mut *visit);
                 }
-                Relation::Table(_) | Relation::System(_) | Relation::Query(_) => {}
+                Relation::Table(_) | Relation::System(_) | Relation::Working(_) | Relation::Query(_) => {}
             }
         }
         let parts = &self.parts;
@@ -217,6 +241,7 @@ impl Relation<BoundQuery> {
             Relation::Values(rows) => Relation::Values(rows),
             Relation::Functions(functions) => Relation::Functions(functions),
             Relation::System(name) => Relation::System(name),
+            Relation::Working(number) => Relation::Working(number),
             Relation::Query(query) => Relation::Query(Arc::new(Arc::unwrap_or_clone(query).plan(parameters))),
             Relation::Lateral {
                 query,

@@ -19,7 +19,7 @@ use rubato_formula::{Expr, Function, Volatility};
 
 pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
-pub(crate) use bound::{BoundQuery, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
+pub(crate) use bound::{BoundQuery, BoundRecursive, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
 pub(crate) use pipeline::{plan_change, plan_select, plan_table_scan, plan_target};
 
 /// The type of each parameter.

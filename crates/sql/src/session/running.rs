@@ -63,6 +63,7 @@ impl Session {
                     insight,
                     deferred: puts_off.then_some(&mut deferred),
                     subqueries: None,
+                    working: None,
                 })
             },
         );

@@ -178,6 +178,7 @@ impl World {
             insight: &self.insight,
             deferred: None,
             subqueries: None,
+            working: None,
         };
         work(&mut context)
     }

@@ -15,7 +15,7 @@ pub use writing::{
     Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, OnConflict, RowChange, UpdatePlan,
 };
 
-use rubato_base::{ColumnSet, DataType};
+use rubato_base::{ColumnSet, ColumnType, DataType};
 use rubato_formula::{Expr, ResolvedAggregate, SetFunction};
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ impl SelectPlan {
                 Relation::Functions(_)
                 | Relation::Table(_)
                 | Relation::System(_)
-                | Relation::Working(_)
+                | Relation::Working(..)
                 | Relation::Computed(_) => {}
             }
         }
@@ -222,7 +222,7 @@ impl SelectPlan {
                 Relation::Values(_)
                 | Relation::Functions(_)
                 | Relation::System(_)
-                | Relation::Working(_)
+                | Relation::Working(..)
                 | Relation::Computed(_) => {}
             }
         }
@@ -297,7 +297,7 @@ pub enum Relation<Q = QueryPlan> {
     /// One row for each tuple of the relations before it: what these expressions give, in which queries are asked.
     Computed(Vec<Expr>),
     /// The rows that the query of WITH RECURSIVE with this number gave last, read by itself.
-    Working(usize),
+    Working(usize, Vec<ColumnType>),
 }
 
 impl<Q> Relation<Q> {
@@ -310,7 +310,7 @@ impl<Q> Relation<Q> {
             Relation::Table(_)
             | Relation::Values(_)
             | Relation::System(_)
-            | Relation::Working(_)
+            | Relation::Working(..)
             | Relation::Query(_) => Box::new(std::iter::empty()),
         }
     }
@@ -324,7 +324,7 @@ impl<Q> Relation<Q> {
             Relation::Table(_)
             | Relation::Values(_)
             | Relation::System(_)
-            | Relation::Working(_)
+            | Relation::Working(..)
             | Relation::Query(_) => Box::new(std::iter::empty()),
         }
     }
@@ -452,7 +452,7 @@ impl<Q> Clone for Relation<Q> {
                 arguments: arguments.clone(),
             },
             Relation::Computed(expressions) => Relation::Computed(expressions.clone()),
-            Relation::Working(number) => Relation::Working(*number),
+            Relation::Working(number, types) => Relation::Working(*number, types.clone()),
         }
     }
 }

@@ -36,13 +36,18 @@ impl Builder<'_, '_> {
     fn select(&self, plan: &SelectPlan) -> Result<Option<(Tree, f64)>> {
         // What the order of a key decides is the relay's, also within other queries.
         let by_order = plan.order_is_served || plan.input_limit.is_some();
-        if plan.steps.is_empty() || plan.lock.is_some() || by_order {
+        // What a recursive query reads of itself is another thing each time.
+        let is_working = |step: &Step| matches!(step.relation, Relation::Working(..));
+        if plan.steps.is_empty() || plan.lock.is_some() || by_order || plan.steps.iter().any(is_working) {
             return Ok(None);
         }
         let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;
         let Some((part, correlated)) = self.joined(plan)? else {
             return Ok(None);
         };
+        if has_product(&part.tree) {
+            return Ok(None);
+        }
         let rows = part.rows;
         let places = part.places();
         let place = |global: usize| places.get(&global).copied().unwrap_or(0);
@@ -274,7 +279,7 @@ impl Builder<'_, '_> {
             Relation::Table(table) => table_rows(table, self.context),
             Relation::Values(rows) => rows.len() as f64,
             Relation::Functions(_) | Relation::Query(_) => 1000.0,
-            Relation::System(_) | Relation::Working(_) => 100.0,
+            Relation::System(_) | Relation::Working(..) => 100.0,
             Relation::Lateral { .. } | Relation::Computed(_) => 1.0,
         }
     }
@@ -573,6 +578,16 @@ fn upper_expressions(plan: &SelectPlan) -> impl Iterator<Item = &Expr> {
     projected.iter().chain(grouped)
 }
 
+/// Whether rows are joined without an equality: the engine would compare every row with every other within one poll, in which nobody
+/// else has his turn and nothing is cancelled. The relay does so in slices.
+fn has_product(tree: &Tree) -> bool {
+    match tree {
+        Tree::Join(join) => join.equal.is_empty() || has_product(&join.left) || has_product(&join.right),
+        Tree::Filter { input, .. } | Tree::Project { input, .. } => has_product(input),
+        _ => false,
+    }
+}
+
 /// The types of a relation's columns.
 pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
     let plain = |data_type: DataType| ColumnType::plain(data_type);
@@ -590,8 +605,7 @@ pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
                 columns.map(|column| column.column_type).collect()
             })
         }
-        // Nobody asks: what reads itself stays on the relay.
-        Relation::Working(_) => Vec::new(),
+        Relation::Working(_, types) => types.clone(),
         Relation::Values(rows) => values_types(rows),
         Relation::Query(query) | Relation::Lateral { query, .. } => query_types(query),
         Relation::Computed(expressions) => vec![plain(DataType::Unknown); expressions.len()],

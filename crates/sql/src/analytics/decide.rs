@@ -216,7 +216,7 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
             }
             Relation::Values(rows) => rows.len() as f64,
             Relation::Computed(expressions) => expressions.iter().map(|expr| rows_asked(expr, context)).sum(),
-            Relation::Functions(_) | Relation::System(_) | Relation::Working(_) | Relation::Lateral { .. } => 0.0,
+            Relation::Functions(_) | Relation::System(_) | Relation::Working(..) | Relation::Lateral { .. } => 0.0,
         };
     }
     rows

@@ -8,7 +8,7 @@ use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{Relation, SetOperation};
 use crate::planner::{BoundQuery, BoundRecursive, BoundSelect, BoundSet};
-use rubato_base::{DataType, Error, Result, SqlState};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, common_type};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Context<'_> {
         let (relation, columns) = match &named.query {
             Named::Bound(query, columns) => (Relation::Query(Arc::clone(query)), columns),
             Named::Recursive(number, columns, depth) if *depth == self.outer_levels.borrow().len() => {
-                (Relation::Working(*number), columns)
+                (Relation::Working(*number, types_of(columns)), columns)
             }
             Named::Recursive(..) => {
                 let message = format!("recursive reference to query \"{bare}\" must not appear within a subquery");
@@ -386,6 +386,14 @@ impl Context<'_> {
         }
         Ok(BoundQuery::Select(Box::new(select)))
     }
+}
+
+fn types_of(columns: &[OutputColumn]) -> Vec<ColumnType> {
+    let types = columns.iter().map(|column| ColumnType {
+        data_type: column.data_type,
+        modifier: column.modifier,
+    });
+    types.collect()
 }
 
 /// Rows that are locked must be known to the statement as a whole.

@@ -26,7 +26,7 @@ pub(super) fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<
             let rows = rows.iter().map(|row| row.iter().map(value).collect());
             Generated::Rows(rows.collect::<Result<_>>()?)
         }
-        Relation::Working(number) => {
+        Relation::Working(number, _) => {
             let rows = context.working.map_or(&[][..], |working| working.find(*number));
             Generated::Rows(rows.to_vec())
         }

@@ -112,7 +112,7 @@ fn column_name(relation: &Relation, column: usize) -> String {
         | Relation::Query(_)
         | Relation::Lateral { .. }
         | Relation::Computed(_)
-        | Relation::Working(_) => {
+        | Relation::Working(..) => {
             format!("column{}", column + 1)
         }
     }
@@ -226,7 +226,7 @@ fn relation_name(step: &Step) -> String {
     let own = match &step.relation {
         Relation::Table(table) => table.name.clone(),
         Relation::System(name) => name.clone(),
-        Relation::Working(_) => "the rows of the last turn".to_owned(),
+        Relation::Working(..) => "the rows of the last turn".to_owned(),
         Relation::Values(rows) => format!("{} given rows", rows.len()),
         Relation::Functions(functions) => functions.names(),
         Relation::Query(plan) => query_name(plan),

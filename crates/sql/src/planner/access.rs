@@ -58,7 +58,7 @@ impl Terms<'_> {
         let own = &self.query.relations[relation];
         let Relation::Table(table) = &own.relation else {
             let cost = match &own.relation {
-                Relation::Values(_) | Relation::Working(_) => 10.0,
+                Relation::Values(_) | Relation::Working(..) => 10.0,
                 // One row a tuple, but a dear one: rows that a key finds come first, those of a scan later.
                 Relation::Computed(_) => 3.0,
                 // It finds rows by hash where a column is compared with what is known.

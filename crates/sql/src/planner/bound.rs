@@ -221,7 +221,7 @@ impl BoundSelect {
                 Relation::Functions(_) | Relation::Lateral { .. } | Relation::Computed(_) => {
                     relation.relation.outer_expressions().for_each(&mut *visit);
                 }
-                Relation::Table(_) | Relation::System(_) | Relation::Working(_) | Relation::Query(_) => {}
+                Relation::Table(_) | Relation::System(_) | Relation::Working(..) | Relation::Query(_) => {}
             }
         }
         let parts = &self.parts;
@@ -241,7 +241,7 @@ impl Relation<BoundQuery> {
             Relation::Values(rows) => Relation::Values(rows),
             Relation::Functions(functions) => Relation::Functions(functions),
             Relation::System(name) => Relation::System(name),
-            Relation::Working(number) => Relation::Working(number),
+            Relation::Working(number, types) => Relation::Working(number, types),
             Relation::Query(query) => Relation::Query(Arc::new(Arc::unwrap_or_clone(query).plan(parameters))),
             Relation::Lateral {
                 query,

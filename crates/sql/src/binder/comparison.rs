@@ -316,3 +316,51 @@ pub(super) fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
         _ => return None,
     })
 }
+
+/// The symbol of an operator that is no comparison. 0A000 for those that this version does not have.
+pub(super) fn symbol_of(op: &BinaryOperator) -> Result<&str> {
+    Ok(match op {
+        BinaryOperator::Plus => "+",
+        BinaryOperator::Minus => "-",
+        BinaryOperator::Multiply => "*",
+        BinaryOperator::Divide => "/",
+        BinaryOperator::Modulo => "%",
+        BinaryOperator::PGExp => "^",
+        BinaryOperator::StringConcat => "||",
+        BinaryOperator::BitwiseAnd => "&",
+        BinaryOperator::BitwiseOr => "|",
+        BinaryOperator::PGBitwiseXor => "#",
+        BinaryOperator::PGBitwiseShiftLeft => "<<",
+        BinaryOperator::PGBitwiseShiftRight => ">>",
+        BinaryOperator::PGRegexMatch => "~",
+        BinaryOperator::PGRegexIMatch => "~*",
+        BinaryOperator::PGRegexNotMatch => "!~",
+        BinaryOperator::PGRegexNotIMatch => "!~*",
+        BinaryOperator::PGLikeMatch => "~~",
+        BinaryOperator::PGILikeMatch => "~~*",
+        BinaryOperator::PGNotLikeMatch => "!~~",
+        BinaryOperator::PGNotILikeMatch => "!~~*",
+        BinaryOperator::PGStartsWith => "^@",
+        BinaryOperator::AtArrow => "@>",
+        BinaryOperator::ArrowAt => "<@",
+        BinaryOperator::PGOverlap => "&&",
+        BinaryOperator::Arrow => "->",
+        BinaryOperator::LongArrow => "->>",
+        BinaryOperator::HashArrow => "#>",
+        BinaryOperator::HashLongArrow => "#>>",
+        BinaryOperator::HashMinus => "#-",
+        BinaryOperator::Question => "?",
+        BinaryOperator::QuestionAnd => "?&",
+        BinaryOperator::QuestionPipe => "?|",
+        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
+            Some("~") => "~",
+            Some("~*") => "~*",
+            Some("!~") => "!~",
+            Some("!~*") => "!~*",
+            Some("+") => "+",
+            Some("-") => "-",
+            _ => return Err(Error::unsupported(format!("operator {op}"))),
+        },
+        other => return Err(Error::unsupported(format!("operator {other}"))),
+    })
+}

@@ -1,6 +1,6 @@
 //! Scalar expressions: from the syntax tree to typed expressions.
 
-use super::comparison::{comparison_of, row_of};
+use super::comparison::{comparison_of, row_of, symbol_of};
 use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::types::bind_type;
@@ -665,51 +665,4 @@ fn number_value(text: &str) -> Result<Typed> {
         )
     })?;
     Ok(Typed::new(Expr::Literal(literal.value()), literal.data_type()))
-}
-
-fn symbol_of(op: &BinaryOperator) -> Result<&str> {
-    Ok(match op {
-        BinaryOperator::Plus => "+",
-        BinaryOperator::Minus => "-",
-        BinaryOperator::Multiply => "*",
-        BinaryOperator::Divide => "/",
-        BinaryOperator::Modulo => "%",
-        BinaryOperator::PGExp => "^",
-        BinaryOperator::StringConcat => "||",
-        BinaryOperator::BitwiseAnd => "&",
-        BinaryOperator::BitwiseOr => "|",
-        BinaryOperator::PGBitwiseXor => "#",
-        BinaryOperator::PGBitwiseShiftLeft => "<<",
-        BinaryOperator::PGBitwiseShiftRight => ">>",
-        BinaryOperator::PGRegexMatch => "~",
-        BinaryOperator::PGRegexIMatch => "~*",
-        BinaryOperator::PGRegexNotMatch => "!~",
-        BinaryOperator::PGRegexNotIMatch => "!~*",
-        BinaryOperator::PGLikeMatch => "~~",
-        BinaryOperator::PGILikeMatch => "~~*",
-        BinaryOperator::PGNotLikeMatch => "!~~",
-        BinaryOperator::PGNotILikeMatch => "!~~*",
-        BinaryOperator::PGStartsWith => "^@",
-        BinaryOperator::AtArrow => "@>",
-        BinaryOperator::ArrowAt => "<@",
-        BinaryOperator::PGOverlap => "&&",
-        BinaryOperator::Arrow => "->",
-        BinaryOperator::LongArrow => "->>",
-        BinaryOperator::HashArrow => "#>",
-        BinaryOperator::HashLongArrow => "#>>",
-        BinaryOperator::HashMinus => "#-",
-        BinaryOperator::Question => "?",
-        BinaryOperator::QuestionAnd => "?&",
-        BinaryOperator::QuestionPipe => "?|",
-        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
-            Some("~") => "~",
-            Some("~*") => "~*",
-            Some("!~") => "!~",
-            Some("!~*") => "!~*",
-            Some("+") => "+",
-            Some("-") => "-",
-            _ => return Err(Error::unsupported(format!("operator {op}"))),
-        },
-        other => return Err(Error::unsupported(format!("operator {other}"))),
-    })
 }

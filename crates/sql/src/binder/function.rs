@@ -226,7 +226,7 @@ impl ExpressionBinder<'_> {
                 };
                 for item in items {
                     let typed = self.context.settle(self.bind(&item.expr)?)?;
-                    let (descending, nulls_first) = super::select::direction(&item.options)?;
+                    let (descending, nulls_first) = super::tail::direction(&item.options)?;
                     order_by.push((typed.expr, descending, nulls_first));
                 }
             }

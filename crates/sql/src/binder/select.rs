@@ -8,7 +8,7 @@ use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::json::Comparing;
 use super::labels::column_name;
 use super::scope::{Hidden, Scope, missing_relation};
-use super::tail::{Tail, refuse_query_parts};
+use super::tail::{Tail, direction, refuse_query_parts};
 use super::typed::Typed;
 use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
 use super::{Context, located, object_name};
@@ -686,18 +686,6 @@ fn no_position(clause: &str, position: i64) -> Error {
         SqlState::INVALID_COLUMN_REFERENCE,
         format!("{clause} position {position} is not in select list"),
     )
-}
-
-/// DESC and NULLS FIRST of a sort item.
-pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
-    let descending = match &options.sort {
-        None | Some(ast::OrderBySort::Asc) => false,
-        Some(ast::OrderBySort::Desc) => true,
-        Some(ast::OrderBySort::Using(operator)) => {
-            return Err(Error::unsupported(format!("ORDER BY ... USING {operator}")));
-        }
-    };
-    Ok((descending, options.nulls_first.unwrap_or(descending)))
 }
 
 /// Whether a query is VALUES alone, as INSERT reads it.

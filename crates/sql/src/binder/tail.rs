@@ -105,3 +105,15 @@ impl Context<'_> {
         Ok(limit)
     }
 }
+
+/// DESC and NULLS FIRST of a sort item.
+pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
+    let descending = match &options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(ast::OrderBySort::Using(operator)) => {
+            return Err(Error::unsupported(format!("ORDER BY ... USING {operator}")));
+        }
+    };
+    Ok((descending, options.nulls_first.unwrap_or(descending)))
+}

@@ -249,7 +249,7 @@ impl ExpressionBinder<'_> {
         }
         for item in &spec.order_by {
             let expr = self.context.settle(self.bind(&item.expr)?)?.expr;
-            let (descending, nulls_first) = super::select::direction(&item.options)?;
+            let (descending, nulls_first) = super::tail::direction(&item.options)?;
             call.order.push((expr, descending, nulls_first));
         }
         if let Some(frame) = &spec.window_frame {

@@ -4,8 +4,8 @@
 //! at the transaction's snapshot and with its own formulas, and what was read is protected as in any other statement. The operators' stream
 //! is polled by hand between two slices of reading, on the worker's own thread.
 //!
-//! Values keep PostgreSQL's meaning: each type has a form in which arrow's kernels compute and compare as SQL does ([`kinds`]), and
-//! where there is none, the evaluator and the accumulators of `rubato_formula` are called row by row ([`node`], [`aggregate`]).
+//! Values keep PostgreSQL's meaning: each type has a form in which arrow's kernels compute and compare as SQL does (`kinds`), and
+//! where there is none, the evaluator and the accumulators of `rubato_formula` are called row by row (`node`, `aggregate`).
 //!
 //! This room is the only one that knows DataFusion and arrow. It refuses to parse, to bind, to look at the catalog, and to read rows in
 //! any other way than through a leaf.

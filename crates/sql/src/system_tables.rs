@@ -1,8 +1,8 @@
 //! `pg_catalog` and `information_schema`, made from a catalog version, and the views of what happens now (schema `rubato`).
 //!
-//! Which tables there are, and their columns, is recorded from PostgreSQL ([`registry`]); a [`Source`] makes the rows of one, saying as
+//! Which tables there are, and their columns, is recorded from PostgreSQL (`registry`); a `Source` makes the rows of one, saying as
 //! many columns as it has something to say about. Others hold what they hold in PostgreSQL where there is nothing to tell, and a table
-//! without a source is empty. Rows are made when they are first asked for, in slices, and belong to the catalog's version ([`made`]).
+//! without a source is empty. Rows are made when they are first asked for, in slices, and belong to the catalog's version (`made`).
 
 mod classes;
 mod columns;

@@ -2,7 +2,7 @@
 //!
 //! The relay reads the rows of the leaves ([`LeafRun`]), so that they are protected and seen as in any other statement; what is
 //! done with them is the engine's, which this room knows only as a trait: it works between two slices of reading, holds no thread
-//! of its own, and gives rows to the same sink. Whether a statement goes this way is [decided](decide) when it begins, since plans are
+//! of its own, and gives rows to the same sink. Whether a statement goes this way is decided (`decide`) when it begins, since plans are
 //! kept by text and tables grow.
 
 mod build;

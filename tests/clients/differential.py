@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The same random schema, data, queries and changes on two servers: both must answer the same.
 
-    differential.py URL REFERENCE_URL [--seeds 20] [--from 1] [--statements 150]
+    differential.py URL REFERENCE_URL [--seeds 20] [--from 1] [--statements 150] [--seconds 300]
 
 Each seed prints `seed N ... ok` or what differs first, with the script that leads there. Errors must have the same SQLSTATE; 0A000 of the
-first server (a construct that it does not have) and what took one of them too long are left out; how many were refused is told at the end.
+first server (a construct that it does not have) and what took one of them too long (random joins may have millions of rows) are left out;
+how many were refused or left out is told at the end. No seed is begun after --seconds.
 """
 import argparse
 import random
 import sys
+import time
 
 import psycopg
 from psycopg import errors
@@ -258,6 +260,8 @@ def compare(seed, connections, statements, refused, answered):
                 continue
             if "error 57014" in (ours[0], theirs[0]):
                 # One of them took too long.
+                slow = "too long for " + ("both" if ours[0] == theirs[0] else "the first" if ours[0] == "error 57014" else "the second")
+                answered[slow] = answered.get(slow, 0) + 1
                 if not sql.startswith(("select", "with")):
                     return None
                 continue
@@ -276,13 +280,19 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--statements", type=int, default=150)
+    parser.add_argument("--timeout", type=int, default=1000, help="of a statement, in milliseconds")
+    parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--script", action="store_true", help="print what led to a difference")
     options = parser.parse_args()
     connections = [psycopg.connect(url, autocommit=True, connect_timeout=10) for url in (options.url, options.reference)]
     for connection in connections:
-        connection.execute("set statement_timeout = '20s'")
+        connection.execute(f"set statement_timeout = {options.timeout}")
+    end = time.monotonic() + options.seconds
     failed, refused, answered = 0, [], {}
     for seed in range(options.first, options.first + options.seeds):
+        if time.monotonic() > end:
+            print(f"ended after {seed - options.first} of {options.seeds} seeds, since {options.seconds} s are over", file=sys.stderr)
+            break
         outcome = compare(seed, connections, options.statements, refused, answered)
         if outcome is None:
             print(f"seed {seed} ... ok", flush=True)

@@ -31,6 +31,7 @@ mod node;
 mod plan;
 mod run;
 mod window;
+mod yielding;
 
 use rubato_base::Result;
 use rubato_sql::analytics::{Engine, Run, Setting, Tree};

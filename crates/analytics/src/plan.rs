@@ -9,6 +9,7 @@ use crate::feed::{Feed, leaf, schema_of};
 use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
 use crate::window::WindowExec;
+use crate::yielding::YieldExec;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::{DataFusionError, JoinSide, JoinType, NullEquality, Result};
@@ -20,7 +21,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion_physical_plan::filter::FilterExec;
 use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion_physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, PartitionMode};
+use datafusion_physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion_physical_plan::limit::GlobalLimitExec;
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::sorts::sort::SortExec;
@@ -150,6 +151,10 @@ impl Planner<'_> {
                 Err(error) => return Err(carried(error)),
             }
         }
+        if on.is_empty() {
+            // Every row would be compared with every other within one poll; the relay does so in slices.
+            return Err(carried(Error::unsupported("a join without an equality")));
+        }
         let filter = self.join_filter(&left.columns, &both, &terms)?;
         let (kind, given) = match join.kind {
             JoinMode::Inner => (JoinType::Inner, both),
@@ -161,20 +166,13 @@ impl Planner<'_> {
             JoinMode::RightAnti => (JoinType::RightAnti, right.columns.clone()),
         };
         let output = Some(join.output.clone());
-        let exec: Arc<dyn ExecutionPlan> = if on.is_empty() {
-            Arc::new(NestedLoopJoinExec::try_new(
-                left.exec, right.exec, filter, &kind, output,
-            )?)
-        } else {
-            let nulls = match join.null_equals_null {
-                true => NullEquality::NullEqualsNull,
-                false => NullEquality::NullEqualsNothing,
-            };
-            let mode = PartitionMode::CollectLeft;
-            Arc::new(HashJoinExec::try_new(
-                left.exec, right.exec, on, filter, &kind, output, mode, nulls, false,
-            )?)
+        let nulls = match join.null_equals_null {
+            true => NullEquality::NullEqualsNull,
+            false => NullEquality::NullEqualsNothing,
         };
+        let mode = PartitionMode::CollectLeft;
+        let exec = HashJoinExec::try_new(left.exec, right.exec, on, filter, &kind, output, mode, nulls, false)?;
+        let exec: Arc<dyn ExecutionPlan> = Arc::new(YieldExec::new(Arc::new(exec)));
         let columns = join
             .output
             .iter()

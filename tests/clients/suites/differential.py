@@ -6,7 +6,7 @@ import tempfile
 
 from harness import HERE, Postgres, free_port
 
-SEEDS, SEEDS_QUICK = 60, 8
+SEEDS, SEEDS_QUICK = 40, 8
 
 
 def run(context):
@@ -21,9 +21,9 @@ def run(context):
             reference.launch()
             seeds = SEEDS_QUICK if context.quick else SEEDS
             command = [
-                str(context.psycopg_python), "-u", "-B", str(HERE / "differential.py"), server.url, reference.url, "--seeds", str(seeds),
+                str(context.psycopg_python), "-u", "-B", str(HERE / "differential.py"), server.url, reference.url, "--seeds", str(seeds), "--seconds", "240",
             ]
-            context.program_checks("seeds", command, timeout=900)
+            context.program_checks("seeds", command, timeout=400)
             context.verdict("the server is still there", None if server.alive() else server.last_words())
     finally:
         reference.discard()

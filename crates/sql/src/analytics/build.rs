@@ -19,16 +19,27 @@ use std::sync::Arc;
 
 /// Makes the tree of a SELECT; `None` where the relay has to run it.
 pub(super) fn select_tree(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
-    Ok(Builder { context }.select(plan)?.map(|(tree, _)| tree))
+    let below = Below::Engine;
+    Ok(Builder { context, below }.select(plan)?.map(|(tree, _)| tree))
 }
 
 /// Makes the tree of a query.
-pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
-    Ok(Builder { context }.query(query)?.map(|(tree, _)| tree))
+pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>, below: Below) -> Result<Option<Tree>> {
+    Ok(Builder { context, below }.query(query)?.map(|(tree, _)| tree))
+}
+
+/// Who makes the rows that windows look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Below {
+    /// The engine, where it has the operators.
+    Engine,
+    /// The relay.
+    Relay,
 }
 
 pub(super) struct Builder<'a, 'c> {
     pub(super) context: &'a ExecutionContext<'c>,
+    pub(super) below: Below,
 }
 
 impl Builder<'_, '_> {
@@ -343,10 +354,11 @@ impl Builder<'_, '_> {
     }
 
     fn window(&self, window: &WindowPlan) -> Result<Option<(Tree, f64)>> {
-        let (input, rows) = match self.query(&window.input)? {
-            Some(known) => known,
-            None => (self.relay_leaf(&window.input), 1000.0),
+        let known = match self.below {
+            Below::Engine => self.query(&window.input)?,
+            Below::Relay => None,
         };
+        let (input, rows) = known.unwrap_or_else(|| (self.relay_leaf(&window.input), 1000.0));
         let mut calls = window.calls.clone();
         for bound in calls
             .iter_mut()

@@ -1,6 +1,6 @@
 //! Which way a statement goes.
 
-use super::build::{query_tree, select_tree};
+use super::build::{Below, query_tree, select_tree};
 use super::sizes::table_rows;
 use super::{Engine, Run, Setting};
 use crate::executor::ExecutionContext;
@@ -79,10 +79,17 @@ pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> 
             "a window function in a program built without analytics",
         ));
     };
-    let Some(tree) = query_tree(query, context)? else {
-        return Err(Error::unsupported("a window function over such a query"));
+    let start = |below: Below| {
+        let Some(tree) = query_tree(query, context, below)? else {
+            return Err(Error::unsupported("a window function over such a query"));
+        };
+        engine.start(tree, Setting::of(context))
     };
-    engine.start(tree, Setting::of(context))
+    match start(Below::Engine) {
+        // What it has no operator for may stand below the windows, where the relay can do it.
+        Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => start(Below::Relay),
+        started => started,
+    }
 }
 
 /// What EXPLAIN says: the way, and the operators where it is the engine's. Nothing where there is no engine.
@@ -109,33 +116,35 @@ pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Re
     }
 }
 
+/// The way. What costs least to know is asked first: short statements pass here too, and only what an engine is chosen for is looked through.
 fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
-    if let Some(why) = must_relay(plan, context) {
+    if let Some(why) = by_shape(plan) {
         return Choice::Relay(why);
     }
-    let set = context.evaluation.environment.setting(SETTING);
-    if has_windows(plan) {
-        return Choice::Engine("it has windows");
+    let chosen = match has_windows(plan) {
+        true => Choice::Engine("it has windows"),
+        false => by_setting(plan, context),
+    };
+    match chosen {
+        Choice::Engine(_) => by_expressions(plan, context).map_or(chosen, Choice::Relay),
+        relay => relay,
     }
-    match set.map_or(Mode::Auto, |value| Mode::of_setting(&value)) {
-        Mode::Off => return Choice::Relay("rubato.analytics is off"),
-        Mode::On => return Choice::Engine("rubato.analytics is on"),
-        Mode::Auto => {}
-    }
-    if !has_work(plan) {
-        return Choice::Relay("rows are given as they are read");
-    }
-    if rows_looked_at(plan, context) < ROWS_MIN {
-        return Choice::Relay("few rows, or rows by key");
-    }
-    Choice::Engine("many rows are joined, grouped or sorted")
 }
 
-/// Why only the relay can run it.
-fn must_relay(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<&'static str> {
-    if !context.evaluation.outer.is_empty() && refers_to_others(plan) {
-        return Some("it is run for each row of another query");
+/// What the session wants, and what suits the statement.
+fn by_setting(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
+    let set = context.evaluation.environment.setting(SETTING);
+    match set.map_or(Mode::Auto, |value| Mode::of_setting(&value)) {
+        Mode::Off => Choice::Relay("rubato.analytics is off"),
+        Mode::On => Choice::Engine("rubato.analytics is on"),
+        Mode::Auto if !has_work(plan) => Choice::Relay("rows are given as they are read"),
+        Mode::Auto if rows_looked_at(plan, context) < ROWS_MIN => Choice::Relay("few rows, or rows by key"),
+        Mode::Auto => Choice::Engine("many rows are joined, grouped or sorted"),
     }
+}
+
+/// Why only the relay can run a plan of such a shape.
+fn by_shape(plan: &SelectPlan) -> Option<&'static str> {
     if plan.lock.is_some() {
         return Some("rows are locked");
     }
@@ -145,13 +154,15 @@ fn must_relay(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<&'sta
     if plan.input_limit.is_some() {
         return Some("the first row of a key decides");
     }
-    if plan.order_is_served {
-        return Some("a key serves the order");
+    plan.order_is_served.then_some("a key serves the order")
+}
+
+/// Why only the relay can run a plan with such expressions.
+fn by_expressions(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<&'static str> {
+    if !context.evaluation.outer.is_empty() && refers_to_others(plan) {
+        return Some("it is run for each row of another query");
     }
-    if select_calls(plan, &|function| function.needs_session()) {
-        return Some("a function looks at the session");
-    }
-    None
+    select_calls(plan, &|function| function.needs_session()).then_some("a function looks at the session")
 }
 
 /// Whether it reads of the tuple of a query around it.

@@ -9,6 +9,7 @@ mod world;
 use rubato_analytics::DataFusion;
 use rubato_base::Result;
 use rubato_sql::analytics::{Engine, Run, Setting, Tree};
+use std::cell::Cell;
 
 const ENGINE: Option<&'static dyn Engine> = Some(&Insisting);
 
@@ -17,9 +18,15 @@ const ENGINE: Option<&'static dyn Engine> = Some(&Insisting);
 #[derive(Debug)]
 struct Insisting;
 
+thread_local! {
+    /// Trees with groups that were started.
+    static GROUPED: Cell<usize> = const { Cell::new(0) };
+}
+
 impl Engine for Insisting {
     fn start(&self, tree: Tree, setting: Setting) -> Result<Box<dyn Run>> {
         let shown = format!("{tree:#?}");
+        GROUPED.set(GROUPED.get() + usize::from(shown.contains("Aggregate {")));
         let started = DataFusion.start(tree, setting);
         if let Err(error) = &started
             && error.message() != "a join without an equality is not supported"
@@ -111,4 +118,39 @@ select a, b, q from ps where q > (select 0.5 * sum(quantity) from li where li.a 
 9|1|19
 ";
     scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+}
+
+/// A query that is asked before the statement begins, and itself asks an aggregate for each of its rows: one tree.
+#[test]
+fn correlated_within_what_is_asked_first() {
+    let script = "statement ok CREATE TABLE
+create table s (k int primary key)
+
+statement ok CREATE TABLE
+create table ps (a int, k int, q int not null, primary key (a, k))
+
+statement ok CREATE TABLE
+create table li (n int primary key, a int not null, k int not null)
+
+statement ok INSERT 0 5
+insert into s select generate_series(1, 5)
+
+statement ok INSERT 0 10
+insert into ps select g, 1 + g % 5, g from generate_series(0, 9) g
+
+statement ok INSERT 0 20
+insert into li select g, g % 10, 1 + g % 5 from generate_series(0, 19) g
+
+query
+select k from s where k in (select ps.k from ps where q > (select 2 * count(*) from li where li.a = ps.a and li.k = ps.k)) order by k
+----
+1
+2
+3
+4
+5
+";
+    let before = GROUPED.get();
+    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+    assert_eq!(GROUPED.get() - before, 1, "the relay asked for each row");
 }

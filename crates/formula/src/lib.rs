@@ -26,6 +26,7 @@ mod expr;
 mod failure;
 mod functions;
 mod lists;
+mod narrow;
 mod sets;
 mod step;
 mod types;

@@ -4,6 +4,7 @@ use crate::cast::cast_volatility;
 use crate::context::EvalContext;
 use crate::expr::{Expr, OUTER_BASE};
 use crate::functions::Volatility;
+use crate::narrow::narrow;
 use rubato_base::{ColumnSet, Value};
 use std::sync::Arc;
 
@@ -198,6 +199,7 @@ impl Expr {
             if foldable && let Ok(value) = node.evaluate(&(), &context) {
                 *node = Expr::Literal(value);
             }
+            narrow(node);
         });
         self
     }
@@ -214,6 +216,7 @@ impl Expr {
         }
         let mut bound = self.clone();
         bound.for_each_child_mut(&mut |child| *child = child.bind_stable(context));
+        narrow(&mut bound);
         bound
     }
 

@@ -5,6 +5,7 @@ use super::correlated::{Correlated, reads_outer};
 use super::order::{Joining, Mode, Part, Source, members_of};
 use super::sizes::{Sizes, selectivity, table_rows};
 use super::tree::{Leaf, Order, Tree};
+use super::types::{query_types, relation_types};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::sorting::Window;
@@ -13,19 +14,35 @@ use crate::plan::{
 };
 use crate::planner::{all_of, expressions, flatten, plan_target};
 use crate::window::{FrameBound, WindowPlan};
-use rubato_base::{ColumnSet, ColumnType, DataType, Result, Value};
-use rubato_formula::{Comparison, Expr, build_comparison};
+use rubato_base::{ColumnSet, DataType, Result, Value};
+use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
 use std::sync::Arc;
 
-/// Makes the tree of a SELECT; `None` where the relay has to run it.
+/// Makes the tree of a SELECT that refers to no row of a query around it; `None` where the relay has to run it.
 pub(super) fn select_tree(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Option<Tree>> {
+    // What is referred to are rows of this query: its own queries become joins, and have not been asked with values of one row.
+    let evaluation = &EvalContext {
+        outer: &[],
+        ..*context.evaluation
+    };
     let below = Below::Engine;
-    Ok(Builder { context, below }.select(plan)?.map(|(tree, _)| tree))
+    let builder = Builder {
+        context,
+        evaluation,
+        below,
+    };
+    Ok(builder.select(plan)?.map(|(tree, _)| tree))
 }
 
 /// Makes the tree of a query.
 pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>, below: Below) -> Result<Option<Tree>> {
-    Ok(Builder { context, below }.query(query)?.map(|(tree, _)| tree))
+    let evaluation = context.evaluation;
+    let builder = Builder {
+        context,
+        evaluation,
+        below,
+    };
+    Ok(builder.query(query)?.map(|(tree, _)| tree))
 }
 
 /// Who makes the rows that windows look at.
@@ -39,6 +56,8 @@ pub(super) enum Below {
 
 pub(super) struct Builder<'a, 'c> {
     pub(super) context: &'a ExecutionContext<'c>,
+    /// What constants are made with.
+    pub(super) evaluation: &'a EvalContext<'a>,
     pub(super) below: Below,
 }
 
@@ -64,7 +83,7 @@ impl Builder<'_, '_> {
         let place = |global: usize| places.get(&global).copied().unwrap_or(0);
         let to_global = self.slots(plan, 0);
         let bound = |expr: &Expr| {
-            let mut own = expr.bind_stable(self.context.evaluation).remap_columns(&to_global);
+            let mut own = expr.bind_stable(self.evaluation).remap_columns(&to_global);
             correlated.define(&mut own);
             own.remap_columns(&place)
         };
@@ -78,10 +97,10 @@ impl Builder<'_, '_> {
                 calls,
             };
             if let Some(having) = &aggregate.having {
-                tree = filtered(tree, flatten(vec![having.bind_stable(self.context.evaluation)]));
+                tree = filtered(tree, flatten(vec![having.bind_stable(self.evaluation)]));
             }
             let own = plan.projection.iter();
-            projection = own.map(|expr| expr.bind_stable(self.context.evaluation)).collect();
+            projection = own.map(|expr| expr.bind_stable(self.evaluation)).collect();
         } else {
             projection = plan.projection.iter().map(bound).collect();
             tree = part.tree;
@@ -157,7 +176,7 @@ impl Builder<'_, '_> {
         is_inner: bool,
     ) -> Result<Option<(Part, Vec<Expr>, Correlated)>> {
         let to_global = self.slots(plan, 0);
-        let globally = |expr: &Expr| expr.bind_stable(self.context.evaluation).remap_columns(&to_global);
+        let globally = |expr: &Expr| expr.bind_stable(self.evaluation).remap_columns(&to_global);
         let mut sources: Vec<Source> = Vec::with_capacity(plan.steps.len());
         let mut terms: Vec<Expr> = plan.filter.iter().map(globally).collect();
         let firsts = first_columns(plan);
@@ -365,7 +384,7 @@ impl Builder<'_, '_> {
             .flat_map(|call| [&mut call.frame.start, &mut call.frame.end])
         {
             if let FrameBound::Preceding(distance) | FrameBound::Following(distance) = bound {
-                *distance = distance.bind_stable(self.context.evaluation);
+                *distance = distance.bind_stable(self.evaluation);
             }
         }
         let tree = Tree::Window {
@@ -597,96 +616,6 @@ fn has_product(tree: &Tree) -> bool {
         Tree::Join(join) => join.equal.is_empty() || has_product(&join.left) || has_product(&join.right),
         Tree::Filter { input, .. } | Tree::Project { input, .. } => has_product(input),
         _ => false,
-    }
-}
-
-/// The types of a relation's columns.
-pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
-    let plain = |data_type: DataType| ColumnType::plain(data_type);
-    match relation {
-        Relation::Table(table) => table.columns.iter().map(|column| column.column_type).collect(),
-        Relation::Functions(functions) => {
-            let width: usize = functions.calls.iter().map(|call| call.width).sum();
-            vec![plain(DataType::Unknown); width + usize::from(functions.ordinality)]
-        }
-        Relation::System(name) => {
-            let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));
-            let found = crate::system_tables::find(Some(schema), short);
-            found.map_or_else(Vec::new, |table| {
-                let columns = table.scope_columns().into_iter();
-                columns.map(|column| column.column_type).collect()
-            })
-        }
-        Relation::Working(_, types) => types.clone(),
-        Relation::Values(rows) => values_types(rows),
-        Relation::Query(query) | Relation::Lateral { query, .. } => query_types(query),
-        Relation::Computed(expressions) => vec![plain(DataType::Unknown); expressions.len()],
-    }
-}
-
-fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
-    let width = rows.first().map_or(0, Vec::len);
-    let unknown = |_: usize| DataType::Unknown;
-    (0..width)
-        .map(|column| {
-            let types = rows.iter().filter_map(|row| row.get(column));
-            let mut types = types.map(|expr| expr.data_type(&unknown, &unknown));
-            let known = types.find(|data_type| *data_type != DataType::Unknown);
-            ColumnType::plain(known.unwrap_or(DataType::Unknown))
-        })
-        .collect()
-}
-
-fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
-    let select = match query {
-        QueryPlan::Recursive(recursive) => return query_types(&recursive.first),
-        QueryPlan::Set(set) => {
-            let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
-            return sides.map(|(left, right)| common_type(left, right)).collect();
-        }
-        QueryPlan::Window(window) => {
-            let mut types = query_types(&window.input);
-            types.extend(window.calls.iter().map(|call| ColumnType::plain(call.result_type)));
-            return types;
-        }
-        QueryPlan::Select(select) => select,
-    };
-    let slots: Vec<ColumnType> = select
-        .steps
-        .iter()
-        .flat_map(|step| {
-            let types = relation_types(&step.relation);
-            step.columns.iter().map(move |column| {
-                types
-                    .get(*column)
-                    .copied()
-                    .unwrap_or(ColumnType::plain(DataType::Unknown))
-            })
-        })
-        .collect();
-    let unknown = |_: usize| DataType::Unknown;
-    let of_slot = |slot: usize| slots.get(slot).map_or(DataType::Unknown, |slot| slot.data_type);
-    let upper: Option<Vec<DataType>> = select.aggregate.as_ref().map(|aggregate| {
-        let keys = aggregate.keys.iter().map(|key| key.data_type(&of_slot, &unknown));
-        let calls = aggregate.calls.iter().map(|call| call.aggregate.result_type);
-        keys.chain(calls).collect()
-    });
-    let of_column = |column: usize| match &upper {
-        Some(upper) => upper.get(column).copied().unwrap_or(DataType::Unknown),
-        None => of_slot(column),
-    };
-    select.projection[..select.visible]
-        .iter()
-        .map(|expr| ColumnType::plain(expr.data_type(&of_column, &unknown)))
-        .collect()
-}
-
-/// The type of a column that comes of two sides, which have the same one unless it is NULL everywhere on one.
-fn common_type(left: ColumnType, right: ColumnType) -> ColumnType {
-    match (left.data_type, left.modifier == right.modifier) {
-        (DataType::Unknown, _) => right,
-        (_, true) => left,
-        (data_type, false) => ColumnType::plain(data_type),
     }
 }
 

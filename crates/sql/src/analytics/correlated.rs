@@ -194,7 +194,7 @@ impl Builder<'_, '_> {
         let of_slots = self.slots(plan, base);
         let place = |column: usize| places.get(&column).copied().unwrap_or(0);
         let bound = |expr: &Expr| {
-            let own = expr.bind_stable(self.context.evaluation).remap_columns(&of_slots);
+            let own = expr.bind_stable(self.evaluation).remap_columns(&of_slots);
             own.remap_columns(&place)
         };
         let calls: Vec<AggregateCall> = aggregate
@@ -204,7 +204,7 @@ impl Builder<'_, '_> {
             .collect();
         let first_call = end + keys.len();
         let value = result
-            .bind_stable(self.context.evaluation)
+            .bind_stable(self.evaluation)
             .remap_columns(&|call| first_call + call);
         let value = with_counts(value, &aggregate.calls, first_call);
         let ids: Vec<usize> = (end..first_call + calls.len()).collect();
@@ -309,6 +309,6 @@ fn joined_source(on: Vec<Expr>, mode: Mode, first: usize) -> Source {
 fn width_of(plan: &SelectPlan) -> usize {
     plan.steps
         .iter()
-        .map(|step| super::build::relation_types(&step.relation).len())
+        .map(|step| super::types::relation_types(&step.relation).len())
         .sum()
 }

@@ -12,6 +12,7 @@ mod leaf;
 mod order;
 mod sizes;
 mod tree;
+mod types;
 
 pub use crate::executor::sorting::compare_values;
 pub use leaf::{LeafRun, LeafSink};

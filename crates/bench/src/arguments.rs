@@ -40,6 +40,9 @@ pub struct TpchArguments {
     /// Use the tables as they are
     #[arg(long)]
     pub no_load: bool,
+    /// Longest time of a query; what takes longer counts as this, and its answer is not compared
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds_max: u32,
     /// `name = value` to SET in every session; a server without the setting goes on without it
     #[arg(long = "set", value_name = "SETTING")]
     pub settings: Vec<String>,

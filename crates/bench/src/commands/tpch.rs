@@ -63,6 +63,12 @@ const TABLES: &[(&str, &str)] = &[
     ),
 ];
 
+/// SQLSTATE of a statement that took too long.
+const QUERY_CANCELED: &str = "57014";
+
+/// SQLSTATE of a setting that there is not.
+const UNDEFINED_OBJECT: &str = "42704";
+
 /// Bytes of a message of COPY.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -86,31 +92,26 @@ pub(crate) fn run(arguments: &TpchArguments, out: &mut dyn Write) -> Result<(), 
                 started.elapsed().as_secs_f64()
             )?;
         }
-        for setting in &arguments.settings {
-            // A server that has no such setting goes on without it.
-            let _ = session.simple(&format!("SET {setting}"));
-        }
+        prepare(&mut session, arguments).map_err(|error| BenchError::client("setting up a session", error))?;
         sessions.push(session);
     }
     let mut different = 0;
     let mut medians: Vec<Vec<f64>> = vec![Vec::new(); targets.len()];
-    for (place, (columns, query)) in queries().enumerate() {
+    for (place, query) in queries().enumerate() {
         write!(out, "Q{:<3}", place + 1)?;
-        let mut known: Option<(Vec<String>, f64)> = None;
+        let mut known: Option<Measured> = None;
         for (session, medians) in sessions.iter_mut().zip(&mut medians) {
-            let failed = |error| BenchError::client(format!("query {}", place + 1), error);
-            let answer = answer(session, columns, query).map_err(failed)?;
-            let median = time(session, query, arguments.runs).map_err(failed)?;
-            medians.push(median);
-            write!(out, " {median:>9.1} ms")?;
+            let measured = measure(session, query, arguments);
+            let measured = measured.map_err(|error| BenchError::client(format!("query {}", place + 1), error))?;
+            medians.push(measured.median_ms);
+            let sign = if measured.answer.is_none() { '>' } else { ' ' };
+            write!(out, " {sign}{:>8.1} ms", measured.median_ms)?;
             match &known {
-                None => known = Some((answer, median)),
-                Some((first, own)) if *first == answer => {
-                    write!(out, "  {:>6.2} times, {} rows agree", median / own, answer.len())?;
-                }
-                Some(_) => {
-                    different += 1;
-                    write!(out, "  answers differ")?;
+                None => known = Some(measured),
+                Some(first) => {
+                    let words = measured.beside(first);
+                    different += usize::from(words.is_none());
+                    write!(out, "  {}", words.unwrap_or_else(|| "answers differ".to_owned()))?;
                 }
             }
         }
@@ -146,7 +147,68 @@ fn queries() -> impl Iterator<Item = (&'static str, &'static str)> {
     QUERIES.split("-- ").filter_map(|part| part.split_once('\n'))
 }
 
-/// The rows as text, in the query's own order.
+/// The settings of a session. A server that has no such setting goes on without it.
+fn prepare(session: &mut Connection, arguments: &TpchArguments) -> Result<(), ClientError> {
+    session.simple(&format!("SET statement_timeout = '{}s'", arguments.seconds_max))?;
+    for setting in &arguments.settings {
+        match session.simple(&format!("SET {setting}")) {
+            Err(error) if error.sqlstate() != UNDEFINED_OBJECT => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What one server made of a query.
+struct Measured {
+    /// The rows as text, in the query's own order; `None` if it took too long.
+    answer: Option<Vec<String>>,
+    /// The median of its runs, or the longest time allowed.
+    median_ms: f64,
+}
+
+impl Measured {
+    /// In words how it compares with another server's; `None` if the answers differ.
+    fn beside(&self, first: &Measured) -> Option<String> {
+        let ratio = self.median_ms / first.median_ms;
+        match (&self.answer, &first.answer) {
+            (Some(own), Some(others)) => {
+                (own == others).then(|| format!("{ratio:>6.2} times, {} rows agree", own.len()))
+            }
+            _ => Some(format!("{ratio:>6.2} times, nothing to compare")),
+        }
+    }
+}
+
+/// Asks for the answer, then for the median of the runs in milliseconds, behind one that does not count.
+fn measure(
+    session: &mut Connection,
+    (columns, query): (&str, &str),
+    arguments: &TpchArguments,
+) -> Result<Measured, ClientError> {
+    let times = |session: &mut Connection| -> Result<Measured, ClientError> {
+        let answer = answer(session, columns, query)?;
+        session.simple(query)?;
+        let mut times = Vec::new();
+        for _ in 0..arguments.runs.max(1) {
+            let started = Instant::now();
+            session.simple(query)?;
+            times.push(started.elapsed().as_secs_f64() * 1000.0);
+        }
+        Ok(Measured {
+            answer: Some(answer),
+            median_ms: median(times),
+        })
+    };
+    match times(session) {
+        Err(error) if error.sqlstate() == QUERY_CANCELED => Ok(Measured {
+            answer: None,
+            median_ms: f64::from(arguments.seconds_max) * 1000.0,
+        }),
+        measured => measured,
+    }
+}
+
 fn answer(session: &mut Connection, columns: &str, query: &str) -> Result<Vec<String>, ClientError> {
     let lines = format!("select concat_ws('|', {columns}) from ({query}) as answered");
     let statement = session.prepare(&lines)?;
@@ -154,18 +216,6 @@ fn answer(session: &mut Connection, columns: &str, query: &str) -> Result<Vec<St
     (0..rows.len())
         .map(|row| rows.text(row, 0).map(str::to_owned))
         .collect()
-}
-
-/// The median of the runs in milliseconds, behind one that does not count.
-fn time(session: &mut Connection, query: &str, runs: u32) -> Result<f64, ClientError> {
-    session.simple(query)?;
-    let mut times = Vec::new();
-    for _ in 0..runs.max(1) {
-        let started = Instant::now();
-        session.simple(query)?;
-        times.push(started.elapsed().as_secs_f64() * 1000.0);
-    }
-    Ok(median(times))
 }
 
 fn load(session: &mut Connection, scale: f64) -> Result<(), ClientError> {

@@ -6,11 +6,13 @@
 //!
 //! Parameters: the user's `$1..` first, then the literals that the normaliser took out of the text.
 
+mod full_join;
 mod writing;
 
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::window::WindowPlan;
+pub use full_join::FullJoinPlan;
 pub use writing::{
     Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, OnConflict, RowChange, UpdatePlan,
 };
@@ -395,6 +397,8 @@ pub enum QueryPlan {
     Window(Box<WindowPlan>),
     /// A query of WITH RECURSIVE.
     Recursive(Box<RecursivePlan>),
+    /// `left FULL JOIN right`.
+    FullJoin(Box<FullJoinPlan>),
 }
 
 /// A set operation. Both sides have the same columns.
@@ -460,7 +464,23 @@ impl<Q> Clone for Relation<Q> {
 impl QueryPlan {
     /// Every expression in it, also in queries within FROM.
     pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
-        self.for_each_select(&mut |select| select.for_each_expression(&mut *visit));
+        match self {
+            QueryPlan::Select(plan) => plan.for_each_expression(visit),
+            QueryPlan::Set(set) => {
+                set.left.for_each_expression(visit);
+                set.right.for_each_expression(visit);
+            }
+            QueryPlan::Recursive(recursive) => {
+                recursive.first.for_each_expression(visit);
+                recursive.again.for_each_expression(visit);
+            }
+            QueryPlan::Window(window) => window.input.for_each_expression(visit),
+            QueryPlan::FullJoin(join) => {
+                join.left.for_each_expression(visit);
+                join.right.for_each_expression(visit);
+                join.condition.iter().for_each(visit);
+            }
+        }
     }
 
     /// Its SELECTs, from left to right.
@@ -476,6 +496,10 @@ impl QueryPlan {
                 recursive.again.for_each_select(visit);
             }
             QueryPlan::Window(window) => window.input.for_each_select(visit),
+            QueryPlan::FullJoin(join) => {
+                join.left.for_each_select(visit);
+                join.right.for_each_select(visit);
+            }
         }
     }
 }

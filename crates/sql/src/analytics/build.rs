@@ -336,7 +336,7 @@ impl Builder<'_, '_> {
     fn query(&self, query: &QueryPlan) -> Result<Option<(Tree, f64)>> {
         match query {
             QueryPlan::Select(select) => self.select(select),
-            QueryPlan::Recursive(_) => Ok(None),
+            QueryPlan::Recursive(_) | QueryPlan::FullJoin(_) => Ok(None),
             QueryPlan::Set(set) => self.set(set),
             QueryPlan::Window(window) => self.window(window),
         }
@@ -628,6 +628,7 @@ fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
 fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
     let select = match query {
         QueryPlan::Recursive(recursive) => return query_types(&recursive.first),
+        QueryPlan::FullJoin(join) => return [join.left_types.as_slice(), &join.right_types].concat(),
         QueryPlan::Set(set) => {
             let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
             return sides.map(|(left, right)| common_type(left, right)).collect();

@@ -13,6 +13,7 @@ mod from;
 mod function;
 mod grouping_sets;
 mod insert;
+mod joins;
 mod json;
 mod labels;
 mod nested;

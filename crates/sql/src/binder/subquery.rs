@@ -132,7 +132,7 @@ impl Context<'_> {
     }
 
     /// One more outer value.
-    fn new_outer(&self, data_type: DataType) -> usize {
+    pub(super) fn new_outer(&self, data_type: DataType) -> usize {
         let mut types = self.outer_types.borrow_mut();
         types.push(data_type);
         types.len() - 1

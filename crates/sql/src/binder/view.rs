@@ -209,23 +209,26 @@ impl Context<'_> {
 
 /// The columns that a wildcard stands for, by name.
 fn named_columns(scope: &Scope, alias: Option<&str>) -> Vec<ast::SelectItem> {
-    let wanted = |name: &str| alias.is_none_or(|alias| alias == name);
-    let mut items = Vec::new();
-    for relation in scope.relations.iter().filter(|relation| wanted(&relation.alias)) {
-        for column in &relation.columns {
-            let is_seen = match column.hidden {
-                Hidden::No => true,
-                Hidden::Merged => alias.is_some(),
-                Hidden::System | Hidden::Dropped => false,
-            };
-            if is_seen {
-                let quoted = |name: &str| ast::Ident::with_quote('"', name);
-                let parts = vec![quoted(&relation.alias), quoted(&column.name)];
-                items.push(ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts)));
-            }
+    let places = match alias.map(|alias| scope.relation_named(alias)) {
+        None => scope.visible_from(0),
+        Some(Err(_)) => Vec::new(),
+        Some(Ok(relation)) => {
+            let columns = scope.relations[relation].columns.iter().enumerate();
+            let seen = columns.filter(|(_, column)| matches!(column.hidden, Hidden::No | Hidden::Merged));
+            seen.map(|(column, _)| (relation, column)).collect()
         }
-    }
-    items
+    };
+    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+    let named = |place: (usize, usize)| {
+        let own = quoted(&scope.column_at(place).name);
+        let expr = match scope.relations[place.0].alias.as_str() {
+            // Of a FULL JOIN or the like: only its name finds it.
+            "" => ast::Expr::Identifier(own),
+            alias => ast::Expr::CompoundIdentifier(vec![quoted(alias), own]),
+        };
+        ast::SelectItem::UnnamedExpr(expr)
+    };
+    places.into_iter().map(named).collect()
 }
 
 /// Notes the columns of tables that a query reads, also in queries within FROM, but for those of views.

@@ -30,6 +30,7 @@ mod copy;
 mod cursor;
 mod deferred;
 mod delete;
+mod full_join;
 mod generated;
 mod hashed;
 mod insert;

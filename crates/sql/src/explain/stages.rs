@@ -203,6 +203,7 @@ fn query_name(plan: &QueryPlan) -> String {
     match plan {
         QueryPlan::Select(_) => "the rows of a query".to_owned(),
         QueryPlan::Recursive(_) => "the rows of a recursive query".to_owned(),
+        QueryPlan::FullJoin(_) => "the rows of a FULL JOIN".to_owned(),
         QueryPlan::Window(_) => "the rows of a query with windows".to_owned(),
         QueryPlan::Set(set) => {
             let operation = match set.operation {

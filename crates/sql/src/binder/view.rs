@@ -4,6 +4,7 @@
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
 use super::scope::{Hidden, Scope};
+use super::writing_with::writing_body;
 use super::{Context, located, object_name};
 use crate::catalog::{Dependency, View};
 use crate::client::OutputColumn;
@@ -30,6 +31,14 @@ impl Context<'_> {
                 "TEMPORARY"
             };
             return Err(Error::unsupported(format!("CREATE {kind} VIEW")).with_hint("Plain views are supported."));
+        }
+        let tables = statement.query.with.iter().flat_map(|with| &with.cte_tables);
+        if tables
+            .map(|table| &table.query)
+            .any(|query| writing_body(query).is_some())
+        {
+            let message = "views must not contain data-modifying statements in WITH";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         if let Some(number) = crate::parser::highest_parameter(self.source.text).filter(|number| *number > 0) {
             return Err(Error::new(

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    join_aliases(untyped_columns(table_as_select(tokens)))
+    plain_words(merged_defaults(join_aliases(untyped_columns(table_as_select(tokens)))))
 }
 
 /// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.
@@ -56,6 +56,64 @@ fn alias_behind(tokens: &[TokenWithSpan], using: usize) -> Option<(usize, usize)
     let is_as = matches!(&tokens[rest.next()?].token, Token::Word(word) if word.keyword == Keyword::AS);
     let alias = rest.next()?;
     (is_as && matches!(tokens[alias].token, Token::Word(_))).then_some((close, alias))
+}
+
+/// Words of other dialects are names like any other.
+fn plain_words(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for token in &mut tokens {
+        if let Token::Word(word) = &mut token.token
+            && OTHER_DIALECTS.contains(&word.keyword)
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+    tokens
+}
+
+/// Keywords of the library that PostgreSQL does not have.
+const OTHER_DIALECTS: [Keyword; 12] = [
+    Keyword::ANTI,
+    Keyword::ASOF,
+    Keyword::DISTRIBUTE,
+    Keyword::MINUS,
+    Keyword::PIVOT,
+    Keyword::PREWHERE,
+    Keyword::QUALIFY,
+    Keyword::SAMPLE,
+    Keyword::SEMI,
+    Keyword::SETTINGS,
+    Keyword::TOP,
+    Keyword::UNPIVOT,
+];
+
+/// `INSERT DEFAULT VALUES` of MERGE is `INSERT VALUES (DEFAULT)`, since what is not given takes its default.
+fn merged_defaults(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is_merge = tokens.iter().any(|token| word(token) == Keyword::MERGE);
+    let mut places: Vec<usize> = if is_merge {
+        (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect()
+    } else {
+        Vec::new()
+    };
+    places.reverse();
+    for window in places.windows(3) {
+        let [values, default, insert] = [0, 1, 2].map(|place| window[place]);
+        let keywords = [insert, default, values].map(|place| word(&tokens[place]));
+        if keywords == [Keyword::INSERT, Keyword::DEFAULT, Keyword::VALUES] {
+            let span = tokens[default].span;
+            let rest = [
+                Token::make_keyword("VALUES"),
+                Token::LParen,
+                Token::make_keyword("DEFAULT"),
+                Token::RParen,
+            ];
+            tokens.splice(default..=values, rest.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
 }
 
 /// The type that the columns of CREATE TABLE AS are given, which are written without one.

@@ -6,13 +6,16 @@
 //!
 //! Parameters: the user's `$1..` first, then the literals that the normaliser took out of the text.
 
+mod full_join;
 mod writing;
 
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::window::WindowPlan;
+pub use full_join::FullJoinPlan;
 pub use writing::{
-    Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, OnConflict, RowChange, UpdatePlan,
+    Assignment, ChangePlan, ConflictAction, DeletePlan, InsertPlan, InsertSource, MergeAction, MergeClause, MergePlan,
+    OnConflict, RowChange, UpdatePlan, WithPart, WithPlan,
 };
 
 use rubato_base::{ColumnSet, ColumnType, DataType};
@@ -41,16 +44,7 @@ pub struct Plan {
 impl Plan {
     /// The tables that it reads, also within queries that it reads or asks; for a writing statement beside the one that it writes.
     pub fn for_each_table_read<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
-        match &self.body {
-            PlanBody::Select(select) => select.for_each_table(visit),
-            PlanBody::Insert(insert) => {
-                if let Some(select) = insert.source.select() {
-                    select.for_each_table(visit);
-                }
-            }
-            PlanBody::Change(change) => change.source.for_each_table(visit),
-            PlanBody::Update(_) | PlanBody::Delete(_) => {}
-        }
+        self.body.for_each_table_read(visit);
         for subquery in &self.subqueries.queries {
             subquery
                 .plan
@@ -60,11 +54,33 @@ impl Plan {
 
     /// Whether there is a result: a SELECT may have one without columns.
     pub fn returns_rows(&self) -> bool {
-        matches!(self.body, PlanBody::Select(_)) || !self.output.is_empty()
+        let is_query = match &self.body {
+            PlanBody::With(with) => matches!(with.main(), PlanBody::Select(_)),
+            body => matches!(body, PlanBody::Select(_)),
+        };
+        is_query || !self.output.is_empty()
     }
 }
 
 impl PlanBody {
+    fn for_each_table_read<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
+        match self {
+            PlanBody::Select(select) => select.for_each_table(visit),
+            PlanBody::Insert(insert) => {
+                if let Some(select) = insert.source.select() {
+                    select.for_each_table(visit);
+                }
+            }
+            PlanBody::Change(change) => change.source.for_each_table(visit),
+            PlanBody::Merge(merge) => merge.source.for_each_table(visit),
+            PlanBody::With(with) => {
+                let bodies = with.parts.iter().map(|part| &part.body);
+                bodies.for_each(|body| body.for_each_table_read(visit));
+            }
+            PlanBody::Update(_) | PlanBody::Delete(_) => {}
+        }
+    }
+
     /// Every expression in it, also in queries within FROM.
     pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         match self {
@@ -91,6 +107,11 @@ impl PlanBody {
             PlanBody::Change(change) => {
                 change.source.for_each_expression(visit);
                 change.returning.iter().flatten().for_each(visit);
+            }
+            PlanBody::Merge(merge) => merge.for_each_expression(visit),
+            PlanBody::With(with) => {
+                let bodies = with.parts.iter().map(|part| &part.body);
+                bodies.for_each(|body| body.for_each_expression(visit));
             }
             PlanBody::Update(update) => {
                 crate::planner::step_expressions(&update.target, visit);
@@ -120,6 +141,10 @@ pub enum PlanBody {
     Delete(DeletePlan),
     /// UPDATE or DELETE whose rows a query finds.
     Change(ChangePlan),
+    /// MERGE.
+    Merge(MergePlan),
+    /// Statements that write within WITH, and what stands behind it.
+    With(WithPlan),
 }
 
 /// The queries within a statement's expressions.
@@ -395,6 +420,8 @@ pub enum QueryPlan {
     Window(Box<WindowPlan>),
     /// A query of WITH RECURSIVE.
     Recursive(Box<RecursivePlan>),
+    /// `left FULL JOIN right`.
+    FullJoin(Box<FullJoinPlan>),
 }
 
 /// A set operation. Both sides have the same columns.
@@ -460,7 +487,23 @@ impl<Q> Clone for Relation<Q> {
 impl QueryPlan {
     /// Every expression in it, also in queries within FROM.
     pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
-        self.for_each_select(&mut |select| select.for_each_expression(&mut *visit));
+        match self {
+            QueryPlan::Select(plan) => plan.for_each_expression(visit),
+            QueryPlan::Set(set) => {
+                set.left.for_each_expression(visit);
+                set.right.for_each_expression(visit);
+            }
+            QueryPlan::Recursive(recursive) => {
+                recursive.first.for_each_expression(visit);
+                recursive.again.for_each_expression(visit);
+            }
+            QueryPlan::Window(window) => window.input.for_each_expression(visit),
+            QueryPlan::FullJoin(join) => {
+                join.left.for_each_expression(visit);
+                join.right.for_each_expression(visit);
+                join.condition.iter().for_each(visit);
+            }
+        }
     }
 
     /// Its SELECTs, from left to right.
@@ -476,6 +519,10 @@ impl QueryPlan {
                 recursive.again.for_each_select(visit);
             }
             QueryPlan::Window(window) => window.input.for_each_select(visit),
+            QueryPlan::FullJoin(join) => {
+                join.left.for_each_select(visit);
+                join.right.for_each_select(visit);
+            }
         }
     }
 }

@@ -366,7 +366,7 @@ impl Builder<'_, '_> {
     fn query(&self, query: &QueryPlan) -> Result<Option<(Tree, f64)>> {
         match query {
             QueryPlan::Select(select) => self.select(select),
-            QueryPlan::Recursive(_) => Ok(None),
+            QueryPlan::Recursive(_) | QueryPlan::FullJoin(_) => Ok(None),
             QueryPlan::Set(set) => self.set(set),
             QueryPlan::Window(window) => self.window(window),
         }

@@ -199,13 +199,14 @@ fn query_has_windows(query: &QueryPlan) -> bool {
         QueryPlan::Recursive(recursive) => query_has_windows(&recursive.first) || query_has_windows(&recursive.again),
         QueryPlan::Select(select) => has_windows(select),
         QueryPlan::Set(set) => query_has_windows(&set.left) || query_has_windows(&set.right),
+        QueryPlan::FullJoin(join) => query_has_windows(&join.left) || query_has_windows(&join.right),
     }
 }
 
 fn query_has_work(query: &QueryPlan) -> bool {
     match query {
         QueryPlan::Select(select) => has_work(select),
-        QueryPlan::Recursive(_) => false,
+        QueryPlan::Recursive(_) | QueryPlan::FullJoin(_) => false,
         QueryPlan::Set(_) | QueryPlan::Window(_) => true,
     }
 }

@@ -45,6 +45,7 @@ fn values_types(rows: &[Vec<Expr>]) -> Vec<ColumnType> {
 pub(super) fn query_types(query: &QueryPlan) -> Vec<ColumnType> {
     let select = match query {
         QueryPlan::Recursive(recursive) => return query_types(&recursive.first),
+        QueryPlan::FullJoin(join) => return [join.left_types.as_slice(), &join.right_types].concat(),
         QueryPlan::Set(set) => {
             let sides = query_types(&set.left).into_iter().zip(query_types(&set.right));
             return sides.map(|(left, right)| common_type(left, right)).collect();

@@ -98,6 +98,7 @@ impl<'a> Grouping<'a> {
 
     fn name_of(&self, global: usize) -> String {
         match self.scope.column(global) {
+            Some((relation, column)) if relation.alias.is_empty() => relation.columns[column].name.clone(),
             Some((relation, column)) => format!("{}.{}", relation.alias, relation.columns[column].name),
             None => "?".to_owned(),
         }

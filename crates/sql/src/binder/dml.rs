@@ -11,14 +11,13 @@ use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{Assignment, ChangePlan, DeletePlan, PlanBody, RowChange, UpdatePlan};
 use crate::planner::{order_reason, plan_change, plan_target};
-use crate::statement::Statement;
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_formula::{Expr, analyse_assignment};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
 impl Context<'_> {
-    pub(super) fn update(self, statement: &ast::Update) -> Result<Statement> {
+    pub(super) fn update(&self, statement: &ast::Update) -> Result<(PlanBody, Vec<OutputColumn>)> {
         let (table, alias) = self.target(&statement.table)?;
         let from = match &statement.from {
             Some(ast::UpdateTableFromKind::AfterSet(from) | ast::UpdateTableFromKind::BeforeSet(from)) => from,
@@ -27,7 +26,7 @@ impl Context<'_> {
         let mut sources = self.sources_beside(&table, &alias, from)?;
         let scope = sources.scope.clone();
         let target = Scope::of_table(&table, &alias);
-        let binder = ExpressionBinder::new(&self, &scope, "UPDATE");
+        let binder = ExpressionBinder::new(self, &scope, "UPDATE");
         let mut assignments = self.assignments(&statement.assignments, &table, &target, &binder)?;
         sources
             .query
@@ -35,9 +34,11 @@ impl Context<'_> {
             .extend(self.where_terms(statement.selection.as_ref(), &scope)?);
         let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
         let values = assignments.iter_mut().map(|(_, value)| value);
-        if !from.is_empty() || self.asks_for_each_row(values.chain(&mut sources.query.terms)) {
+        let asks = self.asks_for_each_row(values.chain(&mut sources.query.terms));
+        if !from.is_empty() || self.writes_within.get() || asks {
             let (columns, values) = assignments.into_iter().unzip();
-            return self.joined_change(&table, sources, (RowChange::Update(columns), values), returning, output);
+            let change = (RowChange::Update(columns), values);
+            return Ok((self.joined_change(&table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
         let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
@@ -89,10 +90,10 @@ impl Context<'_> {
             changed_indexes,
             returning,
         };
-        self.finish(PlanBody::Update(plan), output)
+        Ok((PlanBody::Update(plan), output))
     }
 
-    pub(super) fn delete(self, statement: &ast::Delete) -> Result<Statement> {
+    pub(super) fn delete(&self, statement: &ast::Delete) -> Result<(PlanBody, Vec<OutputColumn>)> {
         let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &statement.from;
         let [target] = from.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "DELETE takes one table"));
@@ -106,22 +107,22 @@ impl Context<'_> {
             .terms
             .extend(self.where_terms(statement.selection.as_ref(), &scope)?);
         let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
-        if !using.is_empty() || self.asks_for_each_row(sources.query.terms.iter_mut()) {
-            return self.joined_change(&table, sources, (RowChange::Delete, Vec::new()), returning, output);
+        let asks = self.asks_for_each_row(sources.query.terms.iter_mut());
+        if !using.is_empty() || self.writes_within.get() || asks {
+            let change = (RowChange::Delete, Vec::new());
+            return Ok((self.joined_change(&table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
         let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
         for expr in returning.iter().flatten() {
             target.reads = target.reads.union(expr.columns());
         }
-        self.finish(
-            PlanBody::Delete(DeletePlan {
-                target,
-                filter,
-                returning,
-            }),
-            output,
-        )
+        let plan = DeletePlan {
+            target,
+            filter,
+            returning,
+        };
+        Ok((PlanBody::Delete(plan), output))
     }
 
     /// The table that a statement changes, and what stands beside it in FROM or USING.
@@ -140,22 +141,14 @@ impl Context<'_> {
 
     /// An UPDATE or DELETE whose rows a query finds.
     fn joined_change(
-        self,
+        &self,
         table: &Arc<Table>,
         sources: From,
         (change, mut projection): (RowChange, Vec<Expr>),
         mut returning: Option<Vec<Expr>>,
-        output: Vec<OutputColumn>,
-    ) -> Result<Statement> {
+    ) -> PlanBody {
         let width = table.columns.len();
-        let mut others: Vec<usize> = Vec::new();
-        for expr in returning.iter().flatten() {
-            expr.for_each_column(&mut |column| {
-                if column >= width && !others.contains(&column) {
-                    others.push(column);
-                }
-            });
-        }
+        let others = columns_read(returning.iter().flatten(), width);
         let place = |column: usize| match others.iter().position(|other| *other == column) {
             Some(place) => width + place,
             None => column,
@@ -165,17 +158,16 @@ impl Context<'_> {
         }
         projection.extend(others.iter().map(|column| Expr::Column(*column)));
         let source = plan_change(sources.query, projection, &|index| self.parameter_type(index));
-        let plan = ChangePlan {
+        PlanBody::Change(ChangePlan {
             table: Arc::clone(table),
             source,
             change,
             returning,
-        };
-        self.finish(PlanBody::Change(plan), output)
+        })
     }
 
     /// The table that a statement changes, and its alias.
-    fn target(&self, target: &ast::TableWithJoins) -> Result<(Arc<Table>, String)> {
+    pub(super) fn target(&self, target: &ast::TableWithJoins) -> Result<(Arc<Table>, String)> {
         let ast::TableFactor::Table {
             name,
             alias,
@@ -292,6 +284,19 @@ impl Context<'_> {
         };
         located(self, name.span(), find_column(table, column))
     }
+}
+
+/// The columns from `first` on that expressions read, each once.
+pub(super) fn columns_read<'e>(exprs: impl Iterator<Item = &'e Expr>, first: usize) -> Vec<usize> {
+    let mut columns = Vec::new();
+    for expr in exprs {
+        expr.for_each_column(&mut |column| {
+            if column >= first && !columns.contains(&column) {
+                columns.push(column);
+            }
+        });
+    }
+    columns
 }
 
 /// What a column is set to.

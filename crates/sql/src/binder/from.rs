@@ -1,16 +1,17 @@
 //! FROM: relations, joins and what they join on.
 
 use super::expression::ExpressionBinder;
+use super::joins::JOINED;
 use super::scope::{Hidden, Scope, ScopeColumn};
 use super::typed::Typed;
-use super::{Context, NamedRelation, located, object_name};
+use super::{Context, NamedRelation, located};
 use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
 use crate::plan::{JoinKind, Relation};
 use crate::planner::{BoundQuery, Query, QueryRelation};
 use rubato_base::{ColumnType, Error, Result, SqlState};
-use rubato_formula::{Comparison, Expr};
+use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -36,6 +37,26 @@ impl From {
     /// Adds a query as a relation.
     pub(super) fn push_query(&mut self, alias: &str, query: Arc<BoundQuery>, columns: &[OutputColumn]) {
         self.push_rows(alias, Relation::Query(query), columns);
+    }
+
+    /// The place of the table that a lock names. 42P01, or 0A000 where it is part of an optional side.
+    pub(super) fn lockable(&self, alias: &str) -> Result<usize> {
+        let named = self.scope.relation_named(alias).map_err(|_| {
+            Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{alias}\" in FOR UPDATE clause not found in FROM clause"),
+            )
+        });
+        let named = &self.scope.relations[named?];
+        if named.stands_for.is_some() {
+            let message = "FOR UPDATE cannot be applied to a join";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let place = self.query.relation_of(named.first);
+        match self.query.relations[place].alias == JOINED {
+            true => Err(nullable_side()),
+            false => Ok(place),
+        }
     }
 
     fn push_rows(&mut self, alias: &str, relation: Relation<BoundQuery>, columns: &[OutputColumn]) {
@@ -65,116 +86,7 @@ impl Context<'_> {
         Ok(state)
     }
 
-    pub(super) fn joined(&self, item: &ast::TableWithJoins, state: &mut From) -> Result<()> {
-        let start = state.scope.relations.len();
-        self.factor(&item.relation, state)?;
-        for join in &item.joins {
-            self.join(join, start, state)?;
-        }
-        Ok(())
-    }
-
-    fn join(&self, join: &ast::Join, start: usize, state: &mut From) -> Result<()> {
-        use ast::JoinOperator as Op;
-        let middle = state.scope.relations.len();
-        self.factor(&join.relation, state)?;
-        let (constraint, optional) = match &join.join_operator {
-            Op::Join(constraint) | Op::Inner(constraint) | Op::CrossJoin(constraint) => (constraint, None),
-            Op::Left(constraint) | Op::LeftOuter(constraint) => (constraint, Some(middle)),
-            Op::Right(_) | Op::RightOuter(_)
-                if state
-                    .query
-                    .relations
-                    .last()
-                    .is_some_and(|own| own.relation.is_lateral()) =>
-            {
-                return Err(join_error("RIGHT JOIN with functions of the other side's columns"));
-            }
-            Op::Right(constraint) | Op::RightOuter(constraint) => (constraint, Some(start)),
-            Op::FullOuter(_) => return Err(join_error("FULL JOIN")),
-            other => return Err(join_error(&format!("{other:?}"))),
-        };
-        let terms = self.join_terms(constraint, start, middle, state)?;
-        match optional {
-            None => state.query.terms.extend(terms),
-            Some(first) => {
-                let end = if first == start {
-                    middle
-                } else {
-                    state.scope.relations.len()
-                };
-                if end - first != 1 || state.query.relations[first].join == JoinKind::Left {
-                    return Err(join_error("an outer join whose optional side is itself a join"));
-                }
-                check_asked(&terms, first, &state.query)?;
-                state.query.relations[first].join = JoinKind::Left;
-                state.query.relations[first].on = terms;
-            }
-        }
-        Ok(())
-    }
-
-    fn join_terms(
-        &self,
-        constraint: &ast::JoinConstraint,
-        start: usize,
-        middle: usize,
-        state: &mut From,
-    ) -> Result<Vec<Expr>> {
-        let names: Vec<String> = match constraint {
-            ast::JoinConstraint::None => return Ok(Vec::new()),
-            ast::JoinConstraint::On(condition) => {
-                let binder = ExpressionBinder::new(self, &state.scope, "JOIN/ON");
-                return Ok(vec![binder.condition(condition)?]);
-            }
-            ast::JoinConstraint::Using(columns) => columns
-                .iter()
-                .map(|column| object_name(column).map(|mut path| path.pop().unwrap_or_default()))
-                .collect::<Result<_>>()?,
-            ast::JoinConstraint::Natural => {
-                let right = state.scope.relations[middle..]
-                    .iter()
-                    .flat_map(|relation| &relation.columns);
-                right
-                    .filter(|column| {
-                        (start..middle).any(|left| state.scope.find_in(left, &column.name, false).is_some())
-                    })
-                    .map(|column| column.name.clone())
-                    .collect()
-            }
-        };
-        names
-            .iter()
-            .map(|name| self.using(name, start, middle, state))
-            .collect()
-    }
-
-    /// `left.name = right.name`; the right column is merged into the left one.
-    fn using(&self, name: &str, start: usize, middle: usize, state: &mut From) -> Result<Expr> {
-        let end = state.scope.relations.len();
-        let find = |range: std::ops::Range<usize>, side: &str| {
-            let mut found = range.filter_map(|relation| state.scope.find_in(relation, name, false));
-            found.next().ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
-                )
-            })
-        };
-        let (left, right) = (find(start..middle, "left")?, find(middle..end, "right")?);
-        let typed = |global: usize, column_type: ColumnType| Typed::new(Expr::Column(global), column_type.data_type);
-        let binder = ExpressionBinder::new(self, &state.scope, "JOIN/USING");
-        let equal = binder.compare(
-            Comparison::Equal,
-            typed(left.global, left.column_type),
-            typed(right.global, right.column_type),
-        )?;
-        let relation = &mut state.scope.relations[right.relation];
-        relation.columns[right.global - relation.first].hidden = Hidden::Merged;
-        Ok(equal.expr)
-    }
-
-    fn factor(&self, factor: &ast::TableFactor, state: &mut From) -> Result<()> {
+    pub(super) fn factor(&self, factor: &ast::TableFactor, state: &mut From) -> Result<()> {
         match factor {
             ast::TableFactor::Table {
                 name,
@@ -292,15 +204,18 @@ impl Context<'_> {
             }
             ast::TableFactor::NestedJoin {
                 table_with_joins,
-                alias: None,
-            } => self.joined(table_with_joins, state),
+                alias,
+            } => match alias {
+                Some(alias) => self.joined_as(table_with_joins, alias, factor, state),
+                None => self.joined(table_with_joins, state),
+            },
             ast::TableFactor::Derived { .. } => located(self, factor.span(), Err(without_alias())),
             other => Err(Error::unsupported(format!("{other} in FROM"))),
         }
     }
 
     pub(super) fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
-        if scope.relations.iter().any(|relation| relation.alias == alias) {
+        if (scope.relations.iter()).any(|relation| relation.alias == alias && !relation.is_covered) {
             let error = Error::new(
                 SqlState::DUPLICATE_ALIAS,
                 format!("table name \"{alias}\" specified more than once"),
@@ -415,32 +330,15 @@ pub(super) fn plain_values(query: &ast::Query) -> Option<&ast::Values> {
     }
 }
 
-/// A query in the condition of an outer join is asked before the join: it must not refer to the optional side.
-fn check_asked(terms: &[Expr], optional: usize, query: &Query) -> Result<()> {
-    let mut refers = false;
-    for term in terms {
-        term.walk(&mut |node| {
-            if let Expr::Subquery { arguments, .. } = node {
-                let columns = arguments.iter();
-                columns.for_each(|argument| {
-                    argument.for_each_column(&mut |global| refers |= query.relation_of(global) == optional);
-                });
-            }
-        });
-    }
-    if refers {
-        return Err(join_error(
-            "a subquery in the condition of an outer join that refers to the optional side",
-        ));
-    }
-    Ok(())
-}
-
 fn without_alias() -> Error {
     Error::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
         .with_hint("For example, FROM (SELECT ...) [AS] foo.")
 }
 
-fn join_error(what: &str) -> Error {
-    Error::unsupported(what.to_owned()).with_hint("Inner joins and left joins of single tables are supported.")
+/// 0A000: rows that may be missing cannot be locked.
+pub(super) fn nullable_side() -> Error {
+    Error::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "FOR UPDATE cannot be applied to the nullable side of an outer join",
+    )
 }

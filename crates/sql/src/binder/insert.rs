@@ -7,9 +7,9 @@ use super::select::insert_values;
 use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::catalog::{Index, Table};
+use crate::client::OutputColumn;
 use crate::parser::syntax::{Overriding, fold};
 use crate::plan::{ConflictAction, InsertPlan, InsertSource, OnConflict, PlanBody};
-use crate::statement::Statement;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
@@ -18,7 +18,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Context<'_> {
-    pub(super) fn insert(self, statement: &ast::Insert, overriding: Option<Overriding>) -> Result<Statement> {
+    pub(super) fn insert(
+        &self,
+        statement: &ast::Insert,
+        overriding: Option<Overriding>,
+    ) -> Result<(PlanBody, Vec<OutputColumn>)> {
         let ast::TableObject::TableName(name) = &statement.table else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes a table"));
         };
@@ -42,19 +46,17 @@ impl Context<'_> {
         };
         let scope = Scope::of_table(&table, &alias);
         let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
-        self.finish(
-            PlanBody::Insert(InsertPlan {
-                table,
-                source,
-                on_conflict,
-                returning,
-            }),
-            output,
-        )
+        let plan = InsertPlan {
+            table,
+            source,
+            on_conflict,
+            returning,
+        };
+        Ok((PlanBody::Insert(plan), output))
     }
 
     /// The columns named, or all.
-    fn insert_columns(&self, names: &[ast::ObjectName], table: &Table) -> Result<Vec<usize>> {
+    pub(super) fn insert_columns(&self, names: &[ast::ObjectName], table: &Table) -> Result<Vec<usize>> {
         if names.is_empty() {
             return Ok((0..table.columns.len())
                 .filter(|column| !table.columns[*column].dropped)
@@ -90,6 +92,7 @@ impl Context<'_> {
             return Ok(InsertSource::Values(vec![target.row(Vec::new())]));
         };
         if let Some(values) = insert_values(query) {
+            let empty = Scope::default();
             let rows = values
                 .rows
                 .iter()
@@ -102,7 +105,7 @@ impl Context<'_> {
                     self.check_width(&statement.columns, columns.len(), row.content.len(), |index| {
                         row.content[index].span()
                     })?;
-                    self.insert_row(&row.content, &target)
+                    self.insert_row(&row.content, &target, &empty)
                 })
                 .collect::<Result<_>>()?;
             return Ok(InsertSource::Values(rows));
@@ -132,7 +135,7 @@ impl Context<'_> {
 
     /// 42601 unless as many expressions are `given` as columns are `wanted`; without `names`, fewer will do. The error stands at
     /// the first expression (whose place is `place`) or name that is too many.
-    fn check_width(
+    pub(super) fn check_width(
         &self,
         names: &[ast::ObjectName],
         wanted: usize,
@@ -149,9 +152,14 @@ impl Context<'_> {
         located(self, span, Err(Error::new(SqlState::SYNTAX_ERROR, message)))
     }
 
-    fn insert_row(&self, values: &[ast::Expr], target: &InsertTarget<'_>) -> Result<Vec<Expr>> {
-        let empty = Scope::default();
-        let binder = ExpressionBinder::new(self, &empty, "VALUES");
+    /// The row of these values over `scope`.
+    pub(super) fn insert_row(
+        &self,
+        values: &[ast::Expr],
+        target: &InsertTarget<'_>,
+        scope: &Scope,
+    ) -> Result<Vec<Expr>> {
+        let binder = ExpressionBinder::new(self, scope, "VALUES");
         let mut given = Vec::with_capacity(values.len());
         for (value, column) in values.iter().zip(target.columns) {
             if is_default(value) {
@@ -282,10 +290,10 @@ fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize
 }
 
 /// Where rows go.
-struct InsertTarget<'a> {
-    table: &'a Table,
-    columns: &'a [usize],
-    overriding: Option<Overriding>,
+pub(super) struct InsertTarget<'a> {
+    pub(super) table: &'a Table,
+    pub(super) columns: &'a [usize],
+    pub(super) overriding: Option<Overriding>,
 }
 
 impl InsertTarget<'_> {

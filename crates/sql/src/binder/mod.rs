@@ -13,8 +13,10 @@ mod from;
 mod function;
 mod grouping_sets;
 mod insert;
+mod joins;
 mod json;
 mod labels;
+mod merge;
 mod nested;
 mod parameters;
 mod schema;
@@ -28,9 +30,10 @@ mod types;
 mod utility;
 mod view;
 mod window;
+mod writing_with;
 
 use crate::catalog::{Catalog, Table, View};
-use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};
+use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
@@ -48,6 +51,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use typed::Typed;
+use writing_with::writing_body;
 
 #[cfg(test)]
 pub(crate) mod tests_support;
@@ -152,10 +156,13 @@ fn bind_grammar(
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
+            context.check_overriding(parsed.overriding, query)?;
+            context.may_write_within.set(query.with.is_some());
             // WITH in front of a statement that writes.
             if let Some(statement) = writing_body(query) {
                 context.push_names(query.with.as_ref())?;
-                return context.writing(statement, parsed.overriding);
+                let (body, output) = context.writing(statement, parsed.overriding)?;
+                return context.finish(body, output);
             }
             if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
                 return context.select_into(query);
@@ -165,8 +172,12 @@ fn bind_grammar(
             let plan = context.plan(select);
             context.finish(PlanBody::Select(plan), output)
         }
-        statement @ (ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)) => {
-            context.writing(statement, parsed.overriding)
+        statement @ (ast::Statement::Insert(_)
+        | ast::Statement::Update(_)
+        | ast::Statement::Delete(_)
+        | ast::Statement::Merge(_)) => {
+            let (body, output) = context.writing(statement, parsed.overriding)?;
+            context.finish(body, output)
         }
         ast::Statement::CreateTable(create) if create.query.is_some() => {
             refuse_parts(create)?;
@@ -176,16 +187,6 @@ fn bind_grammar(
             }
         }
         other => context.schema_statement(other),
-    }
-}
-
-/// The INSERT, UPDATE or DELETE that stands behind WITH.
-fn writing_body(query: &ast::Query) -> Option<&ast::Statement> {
-    match &*query.body {
-        ast::SetExpr::Insert(statement) | ast::SetExpr::Update(statement) | ast::SetExpr::Delete(statement) => {
-            Some(statement)
-        }
-        _ => None,
     }
 }
 
@@ -219,8 +220,14 @@ pub(crate) struct Context<'a> {
     outer_types: RefCell<Vec<DataType>>,
     /// How many views are being bound, one in the other.
     views_deep: Cell<usize>,
-    /// How many queries of WITH RECURSIVE there are.
-    recursive_queries: Cell<usize>,
+    /// How many queries of WITH RECURSIVE there are, and statements that write within WITH.
+    working_numbers: Cell<usize>,
+    /// Whether the next WITH is that of the statement itself, within which others may write.
+    may_write_within: Cell<bool>,
+    /// Whether some statement within WITH writes.
+    writes_within: Cell<bool>,
+    /// Those statements.
+    writing_parts: RefCell<Vec<crate::plan::WithPart>>,
     /// The tables and views that the statement itself names.
     named_relations: RefCell<BTreeSet<String>>,
     /// The queries of views that it names.
@@ -252,7 +259,10 @@ impl<'a> Context<'a> {
             outer_levels: RefCell::default(),
             outer_types: RefCell::default(),
             views_deep: Cell::default(),
-            recursive_queries: Cell::default(),
+            working_numbers: Cell::default(),
+            may_write_within: Cell::default(),
+            writes_within: Cell::default(),
+            writing_parts: RefCell::default(),
             named_relations: RefCell::default(),
             view_queries: RefCell::default(),
         }
@@ -268,15 +278,6 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    fn writing(self, statement: &ast::Statement, overriding: Option<Overriding>) -> Result<Statement> {
-        match statement {
-            ast::Statement::Insert(statement) => self.insert(statement, overriding),
-            ast::Statement::Update(statement) => self.update(statement),
-            ast::Statement::Delete(statement) => self.delete(statement),
-            other => self.schema_statement(other),
-        }
-    }
-
     fn note_column(&self, global: usize, span: Span) {
         self.noted.borrow_mut().insert(global, span);
     }
@@ -393,9 +394,10 @@ impl Context<'_> {
     }
 
     fn finished(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Arc<Plan>> {
+        let mut body = self.with_writing_parts(body);
         let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
-        let subqueries = self.plan_subqueries(&body)?;
+        let subqueries = self.plan_subqueries(&mut body)?;
         let parameter_types = self.parameters.into_inner().finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
         Ok(Arc::new(Plan {

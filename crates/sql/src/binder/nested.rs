@@ -3,6 +3,7 @@
 use super::json::{Comparing, check_comparable};
 use super::tail::Tail;
 use super::typed::Typed;
+use super::writing_with::writing_body;
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
@@ -31,6 +32,20 @@ enum Named {
     /// Its recursive part is being bound: the number by which it reads itself, and how many queries are around it.
     Recursive(usize, Vec<OutputColumn>, usize),
     Bound(Arc<BoundQuery>, Vec<OutputColumn>),
+    /// A statement that writes: the number by which what it returns is read.
+    Written(usize, Vec<OutputColumn>),
+}
+
+impl NamedQuery {
+    /// A statement that writes.
+    pub(super) fn written(name: String, number: usize, columns: Vec<OutputColumn>) -> NamedQuery {
+        NamedQuery {
+            name,
+            query: Named::Written(number, columns),
+            is_volatile: false,
+            references: 0,
+        }
+    }
 }
 
 /// What a name of WITH stands for.
@@ -64,6 +79,7 @@ impl Context<'_> {
     }
 
     pub(super) fn push_names(&self, with: Option<&ast::With>) -> Result<()> {
+        let may_write = self.may_write_within.replace(false);
         let Some(with) = with else { return Ok(()) };
         let first = self.names.borrow().len();
         for table in &with.cte_tables {
@@ -72,6 +88,11 @@ impl Context<'_> {
                 let message = format!("WITH query name \"{name}\" specified more than once");
                 let error = Error::new(SqlState::DUPLICATE_ALIAS, message);
                 return located(self, table.alias.name.span, Err(error));
+            }
+            if let Some(statement) = writing_body(&table.query) {
+                let named = self.writing_part(name, table, statement, may_write)?;
+                self.names.borrow_mut().push(named);
+                continue;
             }
             let mut named = NamedQuery {
                 name,
@@ -102,7 +123,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn rename_columns(&self, alias: &ast::TableAlias, columns: &mut [OutputColumn]) -> Result<()> {
+    pub(super) fn rename_columns(&self, alias: &ast::TableAlias, columns: &mut [OutputColumn]) -> Result<()> {
         if alias.columns.len() > columns.len() {
             let message = format!(
                 "WITH query \"{}\" has {} columns available but {} columns specified",
@@ -117,6 +138,13 @@ impl Context<'_> {
             column.name = fold(&given.name);
         }
         Ok(())
+    }
+
+    /// A number that no other query has by which its rows are read.
+    pub(super) fn next_working_number(&self) -> usize {
+        let number = self.working_numbers.get();
+        self.working_numbers.set(number + 1);
+        number
     }
 
     /// The query of WITH that a name in FROM stands for.
@@ -138,6 +166,12 @@ impl Context<'_> {
                 let error = Error::new(SqlState(*b"42P19"), message);
                 return located(self, name.span(), Err(error));
             }
+            Named::Written(_, columns) if columns.is_empty() => {
+                let message = format!("WITH query \"{bare}\" does not have a RETURNING clause");
+                let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                return located(self, name.span(), Err(error));
+            }
+            Named::Written(number, columns) => (Relation::Working(*number, types_of(columns)), columns),
             Named::Unknown => {
                 let message = format!(
                     "recursive query \"{bare}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
@@ -193,8 +227,7 @@ impl Context<'_> {
             .collect();
         self.rename_columns(&table.alias, &mut columns)?;
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
-        let number = self.recursive_queries.get();
-        self.recursive_queries.set(number + 1);
+        let number = self.next_working_number();
         self.names.borrow_mut().push(NamedQuery {
             query: Named::Recursive(number, columns.clone(), self.outer_levels.borrow().len()),
             ..named.clone()

@@ -7,8 +7,12 @@ use std::sync::Arc;
 /// The relations that an expression may name. Columns are numbered through: those of the first relation, then the second ...
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    /// The relations in order of FROM.
+    /// The relations in order of FROM, and behind each join what its aliases stand for.
     pub relations: Vec<ScopeRelation>,
+    /// What `*` stands for, but for columns that are hidden: relations and their columns.
+    pub star: Vec<(usize, usize)>,
+    /// The condition of a join sees only what it joins: the relations from here on.
+    pub first_in_reach: usize,
 }
 
 /// One relation.
@@ -26,6 +30,26 @@ pub(crate) struct ScopeRelation {
     pub columns_visible: bool,
     /// Whether its name stands for the value of its only column: that of a function.
     pub is_value: bool,
+    /// Part of a join with an alias: only that can be named.
+    pub is_covered: bool,
+    /// Of an alias of a join: the numbers of the columns that its columns are.
+    pub stands_for: Option<Vec<usize>>,
+}
+
+impl ScopeRelation {
+    /// The place of the column with this number.
+    pub fn index_of(&self, global: usize) -> usize {
+        match &self.stands_for {
+            Some(columns) => columns.iter().position(|column| *column == global).unwrap_or(0),
+            None => global - self.first,
+        }
+    }
+
+    /// The number of its column at `index`.
+    pub fn global(&self, index: usize) -> usize {
+        let other = self.stands_for.as_ref().and_then(|columns| columns.get(index));
+        other.copied().unwrap_or(self.first + index)
+    }
 }
 
 /// One column.
@@ -73,8 +97,9 @@ impl Scope {
 
     /// The number of columns of all relations.
     pub fn width(&self) -> usize {
-        self.relations
-            .last()
+        let mut relations = self.relations.iter().rev();
+        relations
+            .find(|relation| relation.stands_for.is_none())
             .map_or(0, |relation| relation.first + relation.columns.len())
     }
 
@@ -95,6 +120,8 @@ impl Scope {
     /// Adds a relation.
     pub fn push(&mut self, alias: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let first = self.width();
+        let own = self.relations.len();
+        self.star.extend((0..columns.len()).map(|column| (own, column)));
         self.relations.push(ScopeRelation {
             alias: alias.to_owned(),
             columns,
@@ -102,7 +129,59 @@ impl Scope {
             table,
             columns_visible: true,
             is_value: false,
+            is_covered: false,
+            stands_for: None,
         });
+    }
+
+    /// Adds an alias of columns that are there; `*` does not stand for them once more.
+    pub fn push_alias(&mut self, alias: &str, columns: &[(usize, usize)]) {
+        let globals = columns
+            .iter()
+            .map(|(relation, column)| self.relations[*relation].global(*column));
+        let globals = globals.collect();
+        let own = columns.iter().map(|(relation, column)| ScopeColumn {
+            hidden: Hidden::No,
+            ..self.relations[*relation].columns[*column].clone()
+        });
+        let relation = ScopeRelation {
+            alias: alias.to_owned(),
+            columns: own.collect(),
+            first: self.width(),
+            table: None,
+            columns_visible: false,
+            is_value: false,
+            is_covered: false,
+            stands_for: Some(globals),
+        };
+        self.relations.push(relation);
+    }
+
+    /// The columns that `*` stands for, of those from place `first` on.
+    pub fn visible_from(&self, first: usize) -> Vec<(usize, usize)> {
+        let listed = self.star[first..].iter().copied();
+        listed
+            .filter(|place| self.column_at(*place).hidden == Hidden::No)
+            .collect()
+    }
+
+    /// The column at a place of `star`.
+    pub fn column_at(&self, (relation, column): (usize, usize)) -> &ScopeColumn {
+        &self.relations[relation].columns[column]
+    }
+
+    fn is_in_reach(&self, relation: usize) -> bool {
+        relation >= self.first_in_reach && !self.relations[relation].is_covered
+    }
+
+    /// The relation that an alias names. 42P01 if there is none, or none in reach.
+    pub fn relation_named(&self, alias: &str) -> Result<usize> {
+        let mut named = (0..self.relations.len()).filter(|relation| self.relations[*relation].alias == alias);
+        match named.clone().find(|relation| self.is_in_reach(*relation)) {
+            Some(relation) => Ok(relation),
+            None if named.next().is_some() => Err(out_of_reach(alias)),
+            None => Err(missing_relation(alias)),
+        }
     }
 
     /// The column that `qualifier.name` or `name` stands for.
@@ -114,9 +193,7 @@ impl Scope {
     }
 
     fn find_qualified(&self, alias: &str, name: &str) -> Result<Found> {
-        let Some(relation) = self.relations.iter().position(|relation| relation.alias == alias) else {
-            return Err(missing_relation(alias));
-        };
+        let relation = self.relation_named(alias)?;
         if self.is_repeated(relation, name) {
             return Err(ambiguous(name));
         }
@@ -131,7 +208,7 @@ impl Scope {
 
     fn find_plain(&self, name: &str) -> Result<Found> {
         let mut found = (0..self.relations.len())
-            .filter(|relation| self.relations[*relation].columns_visible)
+            .filter(|relation| self.relations[*relation].columns_visible && self.is_in_reach(*relation))
             .filter_map(|relation| self.find_in(relation, name, false));
         match (found.next(), found.next()) {
             (Some(only), None) if self.is_repeated(only.relation, name) => Err(ambiguous(name)),
@@ -180,7 +257,7 @@ impl Scope {
             .position(|column| column.name == name && seen(&column))?;
         Some(Found {
             relation,
-            global: source.first + index,
+            global: source.global(index),
             column_type: source.columns[index].column_type,
         })
     }
@@ -189,6 +266,7 @@ impl Scope {
     pub fn column(&self, global: usize) -> Option<(&ScopeRelation, usize)> {
         self.relations
             .iter()
+            .filter(|relation| relation.stands_for.is_none())
             .find(|relation| (relation.first..relation.first + relation.columns.len()).contains(&global))
             .map(|relation| (relation, global - relation.first))
     }
@@ -229,6 +307,17 @@ pub(crate) fn missing_relation(alias: &str) -> Error {
         SqlState::UNDEFINED_TABLE,
         format!("missing FROM-clause entry for table \"{alias}\""),
     )
+}
+
+/// 42P01: an alias of FROM that this part of the query does not see.
+fn out_of_reach(alias: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_TABLE,
+        format!("invalid reference to FROM-clause entry for table \"{alias}\""),
+    )
+    .with_hint(format!(
+        "There is an entry for table \"{alias}\", but it cannot be referenced from this part of the query."
+    ))
 }
 
 /// Levenshtein's distance between two names, which are at most 63 bytes long.

@@ -3,11 +3,12 @@
 use super::aggregate::Grouping;
 use super::expand::expanded;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
-use super::from::{From, plain_values};
+use super::from::{From, nullable_side, plain_values};
 use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
+use super::joins::JOINED;
 use super::json::Comparing;
 use super::labels::column_name;
-use super::scope::{Hidden, Scope, missing_relation};
+use super::scope::{Hidden, Scope};
 use super::tail::{Tail, direction, refuse_query_parts};
 use super::typed::Typed;
 use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
@@ -208,10 +209,8 @@ impl Context<'_> {
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     let path = object_name(name)?;
                     let alias = path.last().map_or("", String::as_str);
-                    let relation = scope.relations.iter().position(|relation| relation.alias == alias);
-                    let relation = relation.ok_or_else(|| missing_relation(alias));
-                    let relation = located(self, name.span(), relation)?;
-                    items.extend(expand(scope, relation, true));
+                    let relation = located(self, name.span(), scope.relation_named(alias))?;
+                    items.extend(expand(scope, relation));
                 }
                 other => return Err(Error::unsupported(format!("{other} in a select list"))),
             }
@@ -527,16 +526,15 @@ impl Context<'_> {
         let mut wait = LockWait::Queue;
         for lock in tail.locks {
             match &lock.of {
-                None => relations.extend(0..from.scope.relations.len()),
+                None => {
+                    if from.query.relations.iter().any(|relation| relation.alias == JOINED) {
+                        return Err(nullable_side());
+                    }
+                    relations.extend(0..from.query.relations.len());
+                }
                 Some(name) => {
                     let alias = object_name(name)?.pop().unwrap_or_default();
-                    let found = from.scope.relations.iter().position(|relation| relation.alias == alias);
-                    relations.push(found.ok_or_else(|| {
-                        Error::new(
-                            SqlState::UNDEFINED_TABLE,
-                            format!("relation \"{alias}\" in FOR UPDATE clause not found in FROM clause"),
-                        )
-                    })?);
+                    relations.push(located(self, name.span(), from.lockable(&alias))?);
                 }
             }
             wait = match lock.nonblock {
@@ -638,35 +636,32 @@ fn origin_of(scope: &Scope, global: usize) -> Option<(TableId, i16)> {
 }
 
 fn expand_all(scope: &Scope) -> Vec<Item> {
-    (0..scope.relations.len())
-        .flat_map(|relation| expand(scope, relation, false))
+    let places = scope.visible_from(0);
+    places.into_iter().map(|place| item_of_column(scope, place)).collect()
+}
+
+/// The columns that `alias.*` stands for.
+fn expand(scope: &Scope, relation: usize) -> Vec<Item> {
+    let columns = scope.relations[relation].columns.iter().enumerate();
+    columns
+        .filter(|(_, column)| matches!(column.hidden, Hidden::No | Hidden::Merged))
+        .map(|(index, _)| item_of_column(scope, (relation, index)))
         .collect()
 }
 
-/// The columns that `*` (`with_merged`: `alias.*`) stands for.
-fn expand(scope: &Scope, relation: usize, with_merged: bool) -> Vec<Item> {
+fn item_of_column(scope: &Scope, (relation, index): (usize, usize)) -> Item {
     let source = &scope.relations[relation];
-    let visible = source
-        .columns
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| match column.hidden {
-            Hidden::No => true,
-            Hidden::Merged => with_merged,
-            Hidden::System | Hidden::Dropped => false,
-        });
-    visible
-        .map(|(index, column)| Item {
-            typed: Typed {
-                expr: Expr::Column(source.first + index),
-                data_type: column.column_type.data_type,
-                modifier: column.column_type.modifier,
-                span: sqlparser::tokenizer::Span::empty(),
-            },
-            name: column.name.clone(),
-            origin: origin_of(scope, source.first + index),
-        })
-        .collect()
+    let column = &source.columns[index];
+    Item {
+        typed: Typed {
+            expr: Expr::Column(source.global(index)),
+            data_type: column.column_type.data_type,
+            modifier: column.column_type.modifier,
+            span: sqlparser::tokenizer::Span::empty(),
+        },
+        name: column.name.clone(),
+        origin: origin_of(scope, source.global(index)),
+    }
 }
 
 /// The number in `ORDER BY 2` and `GROUP BY 2`.

@@ -132,7 +132,7 @@ impl Context<'_> {
     }
 
     /// One more outer value.
-    fn new_outer(&self, data_type: DataType) -> usize {
+    pub(super) fn new_outer(&self, data_type: DataType) -> usize {
         let mut types = self.outer_types.borrow_mut();
         types.push(data_type);
         types.len() - 1
@@ -172,7 +172,7 @@ impl Context<'_> {
 
     /// The queries within the statement, planned; `body` is what refers to them. 0A000 if one is asked for each tuple where no step
     /// could do that.
-    pub(super) fn plan_subqueries(&self, body: &PlanBody) -> Result<Subqueries> {
+    pub(super) fn plan_subqueries(&self, body: &mut PlanBody) -> Result<Subqueries> {
         let bound = std::mem::take(&mut *self.subqueries.borrow_mut());
         let types: Vec<DataType> = bound.iter().map(|subquery| subquery.data_type).collect();
         let outer_types = self.outer_types.borrow();
@@ -196,23 +196,11 @@ impl Context<'_> {
                 outer: subquery.outer,
             })
             .collect();
-        let mut asked = BTreeSet::new();
-        let mut reached = BTreeSet::new();
-        let mut waiting = Vec::new();
-        let mut look = |expr: &Expr, waiting: &mut Vec<usize>| {
-            expr.walk(&mut |node| match node {
-                Expr::Parameter(index) if (ANSWER_BASE..OUTER_BASE).contains(index) => {
-                    asked.insert(index - ANSWER_BASE);
-                    waiting.push(index - ANSWER_BASE);
-                }
-                Expr::Subquery { number, .. } => waiting.push(*number),
-                _ => {}
-            });
-        };
-        body.for_each_expression(&mut |expr| look(expr, &mut waiting));
-        while let Some(number) = waiting.pop() {
-            if let Some(subquery) = queries.get(number).filter(|_| reached.insert(number)) {
-                subquery.plan.for_each_expression(&mut |expr| look(expr, &mut waiting));
+        let mut asked = asked_by(body, &queries);
+        if let PlanBody::With(with) = body {
+            for part in &mut with.parts {
+                part.asked_first = asked_by(&part.body, &queries).into_iter().collect();
+                asked.extend(&part.asked_first);
             }
         }
         Ok(Subqueries {
@@ -271,6 +259,30 @@ impl Context<'_> {
             Expr::Subquery { number, arguments }
         }
     }
+}
+
+/// The queries that have to be asked before a statement begins: those whose answers it reads, also within others.
+fn asked_by(body: &PlanBody, queries: &[Subquery]) -> BTreeSet<usize> {
+    let mut asked = BTreeSet::new();
+    let mut reached = BTreeSet::new();
+    let mut waiting = Vec::new();
+    let mut look = |expr: &Expr, waiting: &mut Vec<usize>| {
+        expr.walk(&mut |node| match node {
+            Expr::Parameter(index) if (ANSWER_BASE..OUTER_BASE).contains(index) => {
+                asked.insert(index - ANSWER_BASE);
+                waiting.push(index - ANSWER_BASE);
+            }
+            Expr::Subquery { number, .. } => waiting.push(*number),
+            _ => {}
+        });
+    };
+    body.for_each_expression(&mut |expr| look(expr, &mut waiting));
+    while let Some(number) = waiting.pop() {
+        if let Some(subquery) = queries.get(number).filter(|_| reached.insert(number)) {
+            subquery.plan.for_each_expression(&mut |expr| look(expr, &mut waiting));
+        }
+    }
+    asked
 }
 
 /// What is known of a query besides itself.

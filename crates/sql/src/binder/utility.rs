@@ -76,6 +76,10 @@ pub(super) fn bind_utility(
             match &query {
                 Statement::Planned(plan) => match &plan.body {
                     PlanBody::Select(select) => may_be_locked(select, options)?,
+                    PlanBody::With(_) => {
+                        let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                    }
                     _ => return Err(source.syntax_error(statement.0)),
                 },
                 _ => return Err(source.syntax_error(statement.0)),

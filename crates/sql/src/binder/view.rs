@@ -4,6 +4,7 @@
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
 use super::scope::{Hidden, Scope};
+use super::writing_with::writing_body;
 use super::{Context, located, object_name};
 use crate::catalog::{Dependency, View};
 use crate::client::OutputColumn;
@@ -30,6 +31,14 @@ impl Context<'_> {
                 "TEMPORARY"
             };
             return Err(Error::unsupported(format!("CREATE {kind} VIEW")).with_hint("Plain views are supported."));
+        }
+        let tables = statement.query.with.iter().flat_map(|with| &with.cte_tables);
+        if tables
+            .map(|table| &table.query)
+            .any(|query| writing_body(query).is_some())
+        {
+            let message = "views must not contain data-modifying statements in WITH";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         if let Some(number) = crate::parser::highest_parameter(self.source.text).filter(|number| *number > 0) {
             return Err(Error::new(
@@ -209,23 +218,26 @@ impl Context<'_> {
 
 /// The columns that a wildcard stands for, by name.
 fn named_columns(scope: &Scope, alias: Option<&str>) -> Vec<ast::SelectItem> {
-    let wanted = |name: &str| alias.is_none_or(|alias| alias == name);
-    let mut items = Vec::new();
-    for relation in scope.relations.iter().filter(|relation| wanted(&relation.alias)) {
-        for column in &relation.columns {
-            let is_seen = match column.hidden {
-                Hidden::No => true,
-                Hidden::Merged => alias.is_some(),
-                Hidden::System | Hidden::Dropped => false,
-            };
-            if is_seen {
-                let quoted = |name: &str| ast::Ident::with_quote('"', name);
-                let parts = vec![quoted(&relation.alias), quoted(&column.name)];
-                items.push(ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts)));
-            }
+    let places = match alias.map(|alias| scope.relation_named(alias)) {
+        None => scope.visible_from(0),
+        Some(Err(_)) => Vec::new(),
+        Some(Ok(relation)) => {
+            let columns = scope.relations[relation].columns.iter().enumerate();
+            let seen = columns.filter(|(_, column)| matches!(column.hidden, Hidden::No | Hidden::Merged));
+            seen.map(|(column, _)| (relation, column)).collect()
         }
-    }
-    items
+    };
+    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+    let named = |place: (usize, usize)| {
+        let own = quoted(&scope.column_at(place).name);
+        let expr = match scope.relations[place.0].alias.as_str() {
+            // Of a FULL JOIN or the like: only its name finds it.
+            "" => ast::Expr::Identifier(own),
+            alias => ast::Expr::CompoundIdentifier(vec![quoted(alias), own]),
+        };
+        ast::SelectItem::UnnamedExpr(expr)
+    };
+    places.into_iter().map(named).collect()
 }
 
 /// Notes the columns of tables that a query reads, also in queries within FROM, but for those of views.

@@ -93,7 +93,8 @@ fn take_row(
 pub(crate) struct AskedFirst {
     /// By number; NULL for those that are not asked first.
     answers: Vec<Value>,
-    next: usize,
+    /// Which of them are answered.
+    answered: Vec<bool>,
     question: Option<Question>,
 }
 
@@ -102,10 +103,19 @@ impl AskedFirst {
         &self.answers
     }
 
-    /// Asks on: whether all are answered.
-    pub(crate) fn ask(&mut self, subqueries: &Subqueries, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+    /// Asks on: whether all of these are answered.
+    pub(crate) fn ask(
+        &mut self,
+        subqueries: &Subqueries,
+        numbers: &[usize],
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
         self.answers.resize(subqueries.queries.len(), Value::Null);
-        while let Some(number) = subqueries.asked_first.get(self.next) {
+        self.answered.resize(subqueries.queries.len(), false);
+        for number in numbers {
+            if self.answered.get(*number).copied().unwrap_or(true) {
+                continue;
+            }
             let Some(subquery) = subqueries.queries.get(*number) else {
                 break;
             };
@@ -122,7 +132,7 @@ impl AskedFirst {
                 return Ok(false);
             };
             self.answers[*number] = answer;
-            self.next += 1;
+            self.answered[*number] = true;
         }
         Ok(true)
     }

@@ -2,31 +2,39 @@
 //!
 //! The query gives each row's key and what becomes of it, with the row locked; then the rows are changed.
 
+use super::ExecutionContext;
+use super::found::FoundRows;
 use super::insert::Written;
 use super::referential::Effects;
 use super::rows::{ChangedRow, change_row, columns_to_remove, remove_row};
 use super::seen::SeenKeys;
-use super::select::SelectRun;
 use super::update::columns_to_change;
-use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::plan::{ChangePlan, RowChange};
-use rubato_base::{ColumnSet, Error, Key, Value};
+use rubato_base::{ColumnSet, Key, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome};
-use std::collections::VecDeque;
 
 /// Such a statement under way. It borrows nothing between two calls.
 #[derive(Debug, Default)]
 pub(crate) struct JoinedChangeRun {
-    source: SelectRun,
-    is_found: bool,
-    /// The rows' keys, and what the query gave beside them.
-    found: VecDeque<(Key, Vec<Value>)>,
+    found: FoundRows,
     seen: SeenKeys,
-    held: Held,
-    count_found: u64,
+    /// Of how many rows the statements around were told what becomes of them.
+    told: usize,
     written: Written,
     effects: Effects,
+}
+
+/// What a run does: a statement within WITH sees nothing of what the others change, so that all of them find out first what they
+/// will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Everything.
+    Whole,
+    /// Finds out what is to be done, and evaluates RETURNING.
+    Collect,
+    /// Does that.
+    Apply,
 }
 
 /// A changed row, then what the query gave of the other relations.
@@ -47,83 +55,57 @@ impl Tuple for JoinedRow<'_> {
 
 impl JoinedChangeRun {
     /// Goes on; false when the context's rows are spent before it has done everything.
-    pub(crate) fn run(&mut self, plan: &ChangePlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        if !self.is_found && !self.find(plan, context)? {
+    pub(crate) fn run(&mut self, plan: &ChangePlan, pass: Pass, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        if !self.find(plan, context)? {
             return Ok(false);
         }
         let columns = columns_concerned(plan);
+        if pass == Pass::Collect {
+            return self.tell(plan, columns, context);
+        }
         while let Some((key, values)) = self.found.front() {
             if context.is_spent() {
                 return Ok(false);
             }
-            let (effects, written) = (&mut self.effects, &mut self.written);
+            let effects = Some(&mut self.effects);
+            let written = (pass == Pass::Whole).then_some(&mut self.written);
             context.whole_row(|context| change(plan, (key, values), columns, (effects, written), context))?;
             self.found.pop_front();
         }
         self.effects.settle(context)
     }
 
+    /// Evaluates RETURNING, and changes nothing yet.
+    fn tell(&mut self, plan: &ChangePlan, columns: ColumnSet, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        while let Some((key, values)) = self.found.get(self.told) {
+            if context.is_spent() {
+                return Ok(false);
+            }
+            let written = Some(&mut self.written);
+            context.whole_row(|context| change(plan, (key, values), columns, (None, written), context))?;
+            self.told += 1;
+        }
+        Ok(true)
+    }
+
     /// What the statement did.
     pub(crate) fn take_written(&mut self) -> Written {
         let mut written = std::mem::take(&mut self.written);
-        written.found = self.count_found;
+        written.found = self.found.count();
         written
     }
 
-    /// Finds and locks the rows: whether all are found. If it has to wait, it starts over.
+    /// Finds and locks the rows: whether all are found. A row that several others were joined with is changed once, by the first of
+    /// them.
     fn find(&mut self, plan: &ChangePlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let outcome = self.find_more(plan, context);
-        if outcome.is_err() {
-            *self = JoinedChangeRun::default();
+        let JoinedChangeRun { found, seen, .. } = self;
+        if found.is_fresh() {
+            *seen = SeenKeys::default();
         }
-        self.is_found = outcome?;
-        Ok(self.is_found)
-    }
-
-    fn find_more(&mut self, plan: &ChangePlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let limits = context.limits;
-        loop {
-            let JoinedChangeRun {
-                source,
-                found,
-                seen,
-                held,
-                ..
-            } = self;
-            let mut failure = None;
-            let is_over = source.run(&plan.source, context, BATCH_TUPLES, &mut |row| {
-                let taken = take(row, found, seen, |values| held.add(values, &limits), &limits);
-                failure = taken.err();
-                failure.is_none()
-            })?;
-            if let Some(error) = failure {
-                return Err(error.into());
-            }
-            self.count_found = self.found.len() as u64;
-            if is_over || context.is_spent() {
-                return Ok(is_over);
-            }
-        }
+        let mut wanted = |key: Option<&Key>| key.map_or(Ok(false), |key| seen.insert(key.clone(), &limits));
+        found.find(&plan.source, context, &mut wanted)
     }
-}
-
-/// Takes what the query gave of a row; a row that several others were joined with is changed once, by the first of them.
-fn take(
-    row: &[Value],
-    found: &mut VecDeque<(Key, Vec<Value>)>,
-    seen: &mut SeenKeys,
-    hold: impl FnOnce(&[Value]) -> rubato_base::Result<()>,
-    limits: &super::Limits,
-) -> rubato_base::Result<()> {
-    let Some((Value::Bytea(key), values)) = row.split_last() else {
-        return Err(Error::internal("a row to be changed without a key"));
-    };
-    let key = Key::from_bytes(key);
-    if seen.insert(key.clone(), limits)? {
-        hold(values)?;
-        found.push_back((key, values.to_vec()));
-    }
-    Ok(())
 }
 
 fn columns_concerned(plan: &ChangePlan) -> ColumnSet {
@@ -144,13 +126,15 @@ fn columns_concerned(plan: &ChangePlan) -> ColumnSet {
     own.union(read)
 }
 
+/// Changes a row that was found, with `effects`, and evaluates RETURNING, with `written`.
 fn change(
     plan: &ChangePlan,
-    (key, values): (&Key, &[Value]),
+    (key, values): (&Option<Key>, &[Value]),
     columns: ColumnSet,
-    (effects, written): (&mut Effects, &mut Written),
+    (effects, written): (Option<&mut Effects>, Option<&mut Written>),
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
+    let Some(key) = key else { return Ok(()) };
     let table = &plan.table;
     let database = &mut *context.database;
     let read = database.read_for_update(context.transaction, table.id, key.as_bytes(), columns, OnBusy::Queue)?;
@@ -164,12 +148,14 @@ fn change(
             (columns.iter().copied().zip(own.iter().cloned()).collect(), others)
         }
     };
-    match &plan.change {
-        RowChange::Delete => remove_row(table, key, row.as_ref(), effects, context)?,
-        RowChange::Update(_) => {
+    match (&plan.change, effects) {
+        (_, None) => {}
+        (RowChange::Delete, Some(effects)) => remove_row(table, key, row.as_ref(), effects, context)?,
+        (RowChange::Update(_), Some(effects)) => {
             change_row(table, key, row.as_ref(), &changes, effects, context)?;
         }
     }
+    let Some(written) = written else { return Ok(()) };
     let joined = JoinedRow {
         row: ChangedRow {
             old: row.as_ref(),

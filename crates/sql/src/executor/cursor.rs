@@ -2,15 +2,17 @@
 
 use super::ExecutionContext;
 use super::asking::AskedFirst;
-use super::change::JoinedChangeRun;
+use super::change::{JoinedChangeRun, Pass};
 use super::delete::run_delete;
 use super::insert::{InsertRun, Written};
 use super::kept::{Given, Kept, KeptEnd};
+use super::merge::MergeRun;
 use super::point::{packed_places, read_packed};
 use super::select::{SelectRun, StepCounters};
 use super::sizes::StorageSizes;
 use super::targets::ChangeRun;
 use super::update::run_update;
+use super::with::{Known, WithRun};
 use crate::plan::{InsertSource, Plan, PlanBody, RowChange};
 use rubato_base::{Error, Row, RowRef, Value};
 use rubato_formula::ListSets;
@@ -42,6 +44,9 @@ enum State {
     Changing(ChangeRun),
     /// An UPDATE or DELETE whose rows a query finds.
     ChangingJoined(Box<JoinedChangeRun>),
+    Merging(Box<MergeRun>),
+    /// Statements that write within WITH.
+    Within(Box<WithRun>),
     /// A writing statement that has done everything; rows of RETURNING may be left.
     Written {
         written: Written,
@@ -80,6 +85,29 @@ pub enum StatementKind {
     Update,
     /// DELETE.
     Delete,
+    /// MERGE.
+    Merge,
+}
+
+impl StatementKind {
+    /// The kind of a plan; of WITH, that of what stands behind it.
+    pub(crate) fn of(body: &PlanBody) -> StatementKind {
+        match body {
+            PlanBody::Select(_) => StatementKind::Select,
+            PlanBody::Insert(insert) => match insert.source {
+                InsertSource::Rows(_) => StatementKind::CreateAs,
+                _ => StatementKind::Insert,
+            },
+            PlanBody::Update(_) => StatementKind::Update,
+            PlanBody::Delete(_) => StatementKind::Delete,
+            PlanBody::Change(change) => match change.change {
+                RowChange::Update(_) => StatementKind::Update,
+                RowChange::Delete => StatementKind::Delete,
+            },
+            PlanBody::Merge(_) => StatementKind::Merge,
+            PlanBody::With(with) => StatementKind::of(with.main()),
+        }
+    }
 }
 
 impl fmt::Display for Completion {
@@ -90,6 +118,7 @@ impl fmt::Display for Completion {
             StatementKind::Insert => write!(f, "INSERT 0 {}", self.rows),
             StatementKind::Update => write!(f, "UPDATE {}", self.rows),
             StatementKind::Delete => write!(f, "DELETE {}", self.rows),
+            StatementKind::Merge => write!(f, "MERGE {}", self.rows),
         }
     }
 }
@@ -102,6 +131,8 @@ impl Cursor {
             PlanBody::Insert(ref insert) => State::Inserting(Box::new(InsertRun::new(insert))),
             PlanBody::Update(_) | PlanBody::Delete(_) => State::Changing(ChangeRun::default()),
             PlanBody::Change(_) => State::ChangingJoined(Box::default()),
+            PlanBody::Merge(_) => State::Merging(Box::default()),
+            PlanBody::With(ref with) => State::Within(Box::new(WithRun::new(with))),
         };
         Cursor {
             plan,
@@ -157,7 +188,11 @@ impl Cursor {
         match &self.state {
             State::Select(run) => !run.is_fresh(),
             State::Written { .. } => true,
-            State::Inserting(_) | State::Changing(_) | State::ChangingJoined(_) => false,
+            State::Inserting(_)
+            | State::Changing(_)
+            | State::ChangingJoined(_)
+            | State::Merging(_)
+            | State::Within(_) => false,
         }
     }
 
@@ -264,6 +299,19 @@ impl Cursor {
         }
         let (state, body) = (&mut self.state, &self.plan.body);
         look_at_sizes(&mut self.sizes, &self.plan, context);
+        if let (State::Within(run), PlanBody::With(with)) = (&mut *state, body) {
+            let mut known = Known {
+                asked: &mut self.asked,
+                subqueries: &self.plan.subqueries,
+                lists: &self.lists,
+                sizes: self.sizes.as_deref(),
+            };
+            if !run.run(with, &mut known, context)? {
+                return Ok(Progress::Suspended);
+            }
+            let written = run.take_written();
+            *state = State::Written { written, next: 0 };
+        }
         if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
             return Ok(Progress::Suspended);
         }
@@ -308,19 +356,7 @@ impl Cursor {
     }
 
     fn completion(&self) -> Completion {
-        let kind = match self.plan.body {
-            PlanBody::Select(_) => StatementKind::Select,
-            PlanBody::Insert(ref insert) => match insert.source {
-                InsertSource::Rows(_) => StatementKind::CreateAs,
-                _ => StatementKind::Insert,
-            },
-            PlanBody::Update(_) => StatementKind::Update,
-            PlanBody::Delete(_) => StatementKind::Delete,
-            PlanBody::Change(ref change) => match change.change {
-                RowChange::Update(_) => StatementKind::Update,
-                RowChange::Delete => StatementKind::Delete,
-            },
-        };
+        let kind = StatementKind::of(&self.plan.body);
         let rows = match &self.state {
             State::Written { written, .. } => written.count,
             _ => self.given,
@@ -343,11 +379,11 @@ fn ask_first(
     sizes: Option<&StorageSizes>,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<bool> {
-    if plan.subqueries.asked_first.is_empty() {
+    if plan.subqueries.asked_first.is_empty() || matches!(plan.body, PlanBody::With(_)) {
         return Ok(true);
     }
     context.with_known(lists, sizes, (&plan.subqueries, &[]), |context| {
-        asked.ask(&plan.subqueries, context)
+        asked.ask(&plan.subqueries, &plan.subqueries.asked_first, context)
     })
 }
 
@@ -372,10 +408,17 @@ fn run_on(
 /// Goes on with a writing statement: whether it has done everything.
 fn run_writing(state: &mut State, body: &PlanBody, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     let done = match (&mut *state, body) {
-        (State::Inserting(run), PlanBody::Insert(plan)) => run.run(plan, context)?.then(|| run.take_written()),
+        (State::Inserting(run), PlanBody::Insert(plan)) => {
+            run.run(plan, Pass::Whole, context)?.then(|| run.take_written())
+        }
         (State::Changing(run), PlanBody::Update(plan)) => run_update(plan, run, context)?.then(|| run.take_written()),
         (State::Changing(run), PlanBody::Delete(plan)) => run_delete(plan, run, context)?.then(|| run.take_written()),
-        (State::ChangingJoined(run), PlanBody::Change(plan)) => run.run(plan, context)?.then(|| run.take_written()),
+        (State::ChangingJoined(run), PlanBody::Change(plan)) => {
+            run.run(plan, Pass::Whole, context)?.then(|| run.take_written())
+        }
+        (State::Merging(run), PlanBody::Merge(plan)) => {
+            run.run(plan, Pass::Whole, context)?.then(|| run.take_written())
+        }
         _ => return Ok(true),
     };
     let is_done = done.is_some();

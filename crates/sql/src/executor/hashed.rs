@@ -148,18 +148,28 @@ impl HashedRows {
         outer: &[Value],
         evaluation: &EvalContext<'_>,
     ) -> Result<Option<impl Iterator<Item = &(Key, Row)>>> {
+        let places = self.candidate_places(step, outer, evaluation)?;
+        Ok(places.map(|places| places.iter().map(|place| &self.rows[*place as usize])))
+    }
+
+    /// The places of these rows among all.
+    pub(crate) fn candidate_places(
+        &self,
+        step: &Step,
+        outer: &[Value],
+        evaluation: &EvalContext<'_>,
+    ) -> Result<Option<&[u32]>> {
         if self.terms.is_empty() {
             return Ok(None);
         }
         let mut writer = KeyWriter::default();
-        let places = match push_sides(&mut writer, step, &self.terms, false, outer, evaluation)? {
-            Hashable::No => return Ok(None),
-            Hashable::Never => None,
-            Hashable::Yes => self.places.get(&writer.finish()),
-        };
-        Ok(Some(
-            places.into_iter().flatten().map(|place| &self.rows[*place as usize]),
-        ))
+        Ok(
+            match push_sides(&mut writer, step, &self.terms, false, outer, evaluation)? {
+                Hashable::No => None,
+                Hashable::Never => Some(&[]),
+                Hashable::Yes => Some(self.places.get(&writer.finish()).map_or(&[], SmallVec::as_slice)),
+            },
+        )
     }
 }
 

@@ -1,5 +1,6 @@
 //! INSERT.
 
+use super::change::Pass;
 use super::conflict::{Resolution, Resolver};
 use super::keys::new_row_key;
 use super::referential::Effects;
@@ -8,8 +9,8 @@ use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
 use rubato_base::{Result, TableId, Value};
-use rubato_formula::Expr;
-use rubato_protocol::{Outcome, Stop};
+use rubato_formula::{Expr, Tuple};
+use rubato_protocol::{Outcome, Savepoint, Stop};
 use std::collections::VecDeque;
 
 /// What a writing statement did.
@@ -60,6 +61,11 @@ pub(crate) struct InsertRun {
     written: Written,
     effects: Effects,
     resolver: Option<Resolver>,
+    /// Of a statement within WITH: the rows to be inserted when all others have found out what they will do.
+    collected: VecDeque<Vec<Value>>,
+    collected_held: Held,
+    /// Where ON CONFLICT began to try what becomes of them.
+    tried_from: Option<Savepoint>,
 }
 
 /// The SELECT that an INSERT takes its rows from.
@@ -80,24 +86,62 @@ impl InsertRun {
             waiting: None,
             written: Written::default(),
             effects: Effects::default(),
-            resolver: plan
-                .on_conflict
-                .as_ref()
-                .map(|on_conflict| Resolver::new(on_conflict, &plan.table)),
+            resolver: resolver(plan),
+            collected: VecDeque::new(),
+            collected_held: Held::default(),
+            tried_from: None,
         }
     }
 
     /// Goes on with the statement; false when the context's rows are spent before it has done everything.
-    pub(crate) fn run(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let inserted = match &plan.source {
-            InsertSource::Values(rows) => self.rows_given(plan, rows, context)?,
-            InsertSource::Select(select, row) => self.rows_of(plan, select, Some(row), context)?,
+    pub(crate) fn run(&mut self, plan: &InsertPlan, pass: Pass, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        match pass {
+            Pass::Whole => Ok(self.all_rows(plan, pass, context)? && self.effects.settle(context)?),
+            Pass::Collect => self.collect(plan, context),
+            Pass::Apply => self.apply(plan, context),
+        }
+    }
+
+    /// Finds out what is to be inserted. Which rows are left out by ON CONFLICT is known when it was tried.
+    fn collect(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let now = context.database.savepoint(context.transaction);
+        let before = *self.tried_from.get_or_insert(now);
+        if !self.all_rows(plan, Pass::Collect, context)? {
+            return Ok(false);
+        }
+        if self.resolver.is_some() {
+            context.database.undo_statement(context.transaction, before);
+            self.effects = Effects::default();
+            self.resolver = resolver(plan);
+        }
+        Ok(true)
+    }
+
+    /// Inserts what was collected.
+    fn apply(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        while let Some(values) = self.collected.pop_front() {
+            if context.is_spent() {
+                self.collected.push_front(values);
+                return Ok(false);
+            }
+            let outcome = context.whole_row(|context| self.place(plan, &values, false, context));
+            if outcome.is_err() {
+                self.collected.push_front(values);
+            }
+            outcome?;
+        }
+        self.effects.settle(context)
+    }
+
+    fn all_rows(&mut self, plan: &InsertPlan, pass: Pass, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        match &plan.source {
+            InsertSource::Values(rows) => self.rows_given(plan, rows, pass, context),
+            InsertSource::Select(select, row) => self.rows_of(plan, select, (Some(row), pass), context),
             InsertSource::Rows(_) => match plan.source.select() {
-                Some(select) => self.rows_of(plan, select, None, context)?,
-                None => true,
+                Some(select) => self.rows_of(plan, select, (None, pass), context),
+                None => Ok(true),
             },
-        };
-        Ok(inserted && self.effects.settle(context)?)
+        }
     }
 
     /// What the statement did.
@@ -109,13 +153,14 @@ impl InsertRun {
         &mut self,
         plan: &InsertPlan,
         rows: &[Vec<Expr>],
+        pass: Pass,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<bool> {
         while let Some(row) = rows.get(self.next) {
             if context.is_spent() {
                 return Ok(false);
             }
-            self.row(plan, row, &[], context)?;
+            self.row(plan, (row, &[]), pass, context)?;
             self.next += 1;
         }
         Ok(true)
@@ -125,7 +170,7 @@ impl InsertRun {
         &mut self,
         plan: &InsertPlan,
         select: &SelectPlan,
-        row: Option<&Vec<Expr>>,
+        (row, pass): (Option<&Vec<Expr>>, Pass),
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<bool> {
         // The statement must not read what it has inserted itself.
@@ -142,8 +187,8 @@ impl InsertRun {
                 }
                 let tuple = tuple.clone();
                 match row {
-                    Some(row) => self.row(plan, row, &tuple, context)?,
-                    None => context.whole_row(|context| self.place(plan, &tuple, context))?,
+                    Some(row) => self.row(plan, (row, &tuple), pass, context)?,
+                    None => context.whole_row(|context| self.place(plan, &tuple, true, context))?,
                 }
                 self.source.tuples.pop_front();
             }
@@ -161,31 +206,49 @@ impl InsertRun {
     fn row(
         &mut self,
         plan: &InsertPlan,
-        row: &[Expr],
-        source: &[Value],
+        (row, source): (&[Expr], &[Value]),
+        pass: Pass,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
         let values = match self.waiting.take() {
             Some(values) => values,
             None => evaluate_row(row, source, context)?,
         };
-        let outcome = context.whole_row(|context| self.place(plan, &values, context));
+        let outcome = if pass == Pass::Collect && self.resolver.is_none() {
+            Ok(self.written.add(plan.returning.as_ref(), &*values, context)?)
+        } else {
+            context.whole_row(|context| self.place(plan, &values, true, context))
+        };
         if matches!(outcome, Err(Stop::Wait(_))) {
             self.waiting = Some(values);
+        } else if pass == Pass::Collect {
+            self.collected_held.add(&values, &context.limits)?;
+            self.collected.push_back(values);
         }
         outcome
     }
 
-    fn place(&mut self, plan: &InsertPlan, values: &[Value], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    /// Inserts a row, and evaluates RETURNING if it `tells`.
+    fn place(
+        &mut self,
+        plan: &InsertPlan,
+        values: &[Value],
+        tells: bool,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
         let (table, returning) = (&plan.table, plan.returning.as_ref());
+        let mut tell = |row: &dyn Tuple, context: &ExecutionContext<'_>| match tells {
+            true => self.written.add(returning, row, context),
+            false => Ok(()),
+        };
         let (Some(resolver), Some(on_conflict)) = (&mut self.resolver, &plan.on_conflict) else {
             add_row(table, values, &mut self.effects, context)?;
-            return Ok(self.written.add(returning, values, context)?);
+            return Ok(tell(&values, context)?);
         };
         let key = new_row_key(table, values, context)?;
         match resolver.insert((table, on_conflict), &key, values, &mut self.effects, context)? {
-            Resolution::Inserted => self.written.add(returning, values, context)?,
-            Resolution::Updated(row) => self.written.add(returning, &row, context)?,
+            Resolution::Inserted => tell(&values, context)?,
+            Resolution::Updated(row) => tell(&row, context)?,
             Resolution::LeftOut => {}
         }
         Ok(())
@@ -210,7 +273,12 @@ impl Source {
     }
 }
 
-fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
+fn resolver(plan: &InsertPlan) -> Option<Resolver> {
+    let on_conflict = plan.on_conflict.as_ref();
+    on_conflict.map(|on_conflict| Resolver::new(on_conflict, &plan.table))
+}
+
+pub(super) fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(row.len());
     for expr in row {
         values.push(expr.evaluate(source, context.evaluation)?);

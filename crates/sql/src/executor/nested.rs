@@ -1,5 +1,6 @@
 //! Queries whose rows another query reads: those in FROM, names of WITH, and the sides of set operations.
 
+use super::full_join::FullJoinRun;
 use super::keys::group_key;
 use super::recursive::RecursiveRun;
 use super::seen::SeenKeys;
@@ -19,6 +20,7 @@ pub(crate) enum QueryRun {
     Select(Box<SelectRun>),
     Set(Box<SetRun>),
     Recursive(Box<RecursiveRun>),
+    FullJoin(Box<FullJoinRun>),
     /// Only an engine has windows.
     Window(Option<Box<dyn Run>>),
 }
@@ -30,6 +32,7 @@ impl QueryRun {
             QueryPlan::Set(set) => QueryRun::Set(Box::new(SetRun::new(set))),
             QueryPlan::Recursive(plan) => QueryRun::Recursive(Box::new(RecursiveRun::new(plan))),
             QueryPlan::Window(_) => QueryRun::Window(None),
+            QueryPlan::FullJoin(plan) => QueryRun::FullJoin(Box::new(FullJoinRun::new(plan))),
         }
     }
 
@@ -44,6 +47,7 @@ impl QueryRun {
             (QueryRun::Select(run), QueryPlan::Select(plan)) => run.run(plan, context, usize::MAX, sink),
             (QueryRun::Set(run), QueryPlan::Set(plan)) => run.run(plan, context, sink),
             (QueryRun::Recursive(run), QueryPlan::Recursive(plan)) => run.run(plan, context, sink),
+            (QueryRun::FullJoin(run), QueryPlan::FullJoin(plan)) => run.run(plan, context, sink),
             (QueryRun::Window(run), plan) => {
                 let run = match run {
                     Some(run) => run,

@@ -10,7 +10,7 @@ use rubato_base::Value;
 use rubato_protocol::Outcome;
 use std::cell::Cell;
 
-/// The rows that a query of WITH RECURSIVE reads of itself, and those of queries around it.
+/// The rows that a query of WITH RECURSIVE reads of itself, or that a statement within WITH has told, and those of queries around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Working<'a> {
     number: usize,
@@ -19,6 +19,11 @@ pub struct Working<'a> {
 }
 
 impl<'a> Working<'a> {
+    /// Rows beside those that are there.
+    pub(crate) fn new(number: usize, rows: &'a [Vec<Value>], outer: Option<&'a Working<'a>>) -> Working<'a> {
+        Working { number, rows, outer }
+    }
+
     /// The rows that the query with this number gave last.
     pub(crate) fn find(&self, number: usize) -> &'a [Vec<Value>] {
         match self.outer {
@@ -135,11 +140,7 @@ impl RecursiveRun {
         let is_over = match again {
             None => first.run(&plan.first, context, &mut offer)?,
             Some(run) => {
-                let working = Working {
-                    number: plan.number,
-                    rows,
-                    outer: context.working,
-                };
+                let working = Working::new(plan.number, rows, context.working);
                 context.with_working(&working, |context| run.run(&plan.again, context, &mut offer))?
             }
         };

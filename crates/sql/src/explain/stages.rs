@@ -5,8 +5,8 @@ use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
 use crate::plan::{
     Access, AggregateCall, AggregatePlan, Alternative, Bounds, ChangePlan, ConflictAction, DeletePlan, InsertPlan,
-    InsertSource, JoinKind, KeyPart, LockWait, Plan, PlanBody, QueryPlan, RangesAccess, Relation, RowChange,
-    SelectPlan, SetOperation, Step, UpdatePlan,
+    InsertSource, JoinKind, KeyPart, LockWait, MergeAction, MergePlan, Plan, PlanBody, QueryPlan, RangesAccess,
+    Relation, RowChange, SelectPlan, SetOperation, Step, UpdatePlan,
 };
 use rubato_formula::{AggregateKind, Expr};
 
@@ -15,13 +15,7 @@ const KEYS_SHOWN_MAX: usize = 4;
 
 pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
     let steps: &[StepFigures] = figures.map_or(&[], |figures| &figures.steps);
-    let mut nodes = match &plan.body {
-        PlanBody::Select(select) => select_nodes(select, steps),
-        PlanBody::Insert(insert) => insert_nodes(insert, steps),
-        PlanBody::Update(update) => update_nodes(update, steps, figures.and_then(|figures| figures.placed)),
-        PlanBody::Delete(delete) => delete_nodes(delete, steps),
-        PlanBody::Change(change) => change_nodes(change, steps),
-    };
+    let mut nodes = body_nodes(&plan.body, steps, figures.and_then(|figures| figures.placed));
     let queries = plan.subqueries.queries.iter().enumerate();
     nodes.extend(queries.map(|(number, query)| {
         let when = if plan.subqueries.asked_first.contains(&number) {
@@ -33,6 +27,44 @@ pub(super) fn nodes(plan: &Plan, figures: Option<&Figures>) -> Vec<Node> {
         add_query(&mut node, &query.plan);
         node
     }));
+    nodes
+}
+
+fn body_nodes(body: &PlanBody, steps: &[StepFigures], placed: Option<(u64, u64)>) -> Vec<Node> {
+    match body {
+        PlanBody::Select(select) => select_nodes(select, steps),
+        PlanBody::Insert(insert) => insert_nodes(insert, steps),
+        PlanBody::Update(update) => update_nodes(update, steps, placed),
+        PlanBody::Delete(delete) => delete_nodes(delete, steps),
+        PlanBody::Change(change) => change_nodes(change, steps),
+        PlanBody::Merge(merge) => merge_nodes(merge, steps),
+        PlanBody::With(with) => with
+            .parts
+            .iter()
+            .flat_map(|part| body_nodes(&part.body, &[], None))
+            .collect(),
+    }
+}
+
+/// What MERGE does with a row.
+fn merge_nodes(merge: &MergePlan, figures: &[StepFigures]) -> Vec<Node> {
+    let mut nodes = select_nodes(&merge.source, figures);
+    let actions: Vec<&str> = merge
+        .clauses
+        .iter()
+        .map(|clause| match clause.action {
+            MergeAction::Insert(_) => "inserts",
+            MergeAction::Update(_) => "updates",
+            MergeAction::Delete => "deletes",
+            MergeAction::Nothing => "does nothing",
+        })
+        .collect();
+    let title = format!(
+        "Update stage on {}: {} for each row found",
+        merge.table.name,
+        actions.join(" or ")
+    );
+    nodes.push(node("update", title));
     nodes
 }
 
@@ -203,6 +235,7 @@ fn query_name(plan: &QueryPlan) -> String {
     match plan {
         QueryPlan::Select(_) => "the rows of a query".to_owned(),
         QueryPlan::Recursive(_) => "the rows of a recursive query".to_owned(),
+        QueryPlan::FullJoin(_) => "the rows of a FULL JOIN".to_owned(),
         QueryPlan::Window(_) => "the rows of a query with windows".to_owned(),
         QueryPlan::Set(set) => {
             let operation = match set.operation {

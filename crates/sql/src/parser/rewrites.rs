@@ -1,10 +1,119 @@
 //! Forms of statements that the library reads only when they are written otherwise: their tokens are replaced, and keep their places.
 
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    untyped_columns(table_as_select(tokens))
+    plain_words(merged_defaults(join_aliases(untyped_columns(table_as_select(tokens)))))
+}
+
+/// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.
+pub(crate) const JOIN_ALIAS_QUOTE: char = '\'';
+
+/// `USING (a, b) AS alias`: the alias goes into the list, since the library knows none.
+fn join_aliases(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut place = 0;
+    while let Some(using) = next_using(&tokens, place) {
+        place = using + 1;
+        let Some((close, alias)) = alias_behind(&tokens, using) else {
+            continue;
+        };
+        let span = tokens[alias].span;
+        let Token::Word(mut word) = tokens[alias].token.clone() else {
+            continue;
+        };
+        if word.quote_style.is_none() {
+            word.value.make_ascii_lowercase();
+        }
+        word.quote_style = Some(JOIN_ALIAS_QUOTE);
+        tokens.drain(close + 1..=alias);
+        let added = [Token::Comma, Token::Word(word)];
+        tokens.splice(close..close, added.map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
+}
+
+fn next_using(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
+    let is_using = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::USING);
+    tokens[from..].iter().position(is_using).map(|place| from + place)
+}
+
+/// The places of the bracket that ends the columns of USING, and of the alias behind it.
+fn alias_behind(tokens: &[TokenWithSpan], using: usize) -> Option<(usize, usize)> {
+    let mut rest = (using + 1..tokens.len()).filter(|place| !is_blank(&tokens[*place]));
+    if tokens[rest.next()?].token != Token::LParen {
+        return None;
+    }
+    let close = loop {
+        let place = rest.next()?;
+        match &tokens[place].token {
+            Token::Word(_) | Token::Comma => {}
+            Token::RParen => break place,
+            _ => return None,
+        }
+    };
+    let is_as = matches!(&tokens[rest.next()?].token, Token::Word(word) if word.keyword == Keyword::AS);
+    let alias = rest.next()?;
+    (is_as && matches!(tokens[alias].token, Token::Word(_))).then_some((close, alias))
+}
+
+/// Words of other dialects are names like any other.
+fn plain_words(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for token in &mut tokens {
+        if let Token::Word(word) = &mut token.token
+            && OTHER_DIALECTS.contains(&word.keyword)
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+    tokens
+}
+
+/// Keywords of the library that PostgreSQL does not have.
+const OTHER_DIALECTS: [Keyword; 12] = [
+    Keyword::ANTI,
+    Keyword::ASOF,
+    Keyword::DISTRIBUTE,
+    Keyword::MINUS,
+    Keyword::PIVOT,
+    Keyword::PREWHERE,
+    Keyword::QUALIFY,
+    Keyword::SAMPLE,
+    Keyword::SEMI,
+    Keyword::SETTINGS,
+    Keyword::TOP,
+    Keyword::UNPIVOT,
+];
+
+/// `INSERT DEFAULT VALUES` of MERGE is `INSERT VALUES (DEFAULT)`, since what is not given takes its default.
+fn merged_defaults(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is_merge = tokens.iter().any(|token| word(token) == Keyword::MERGE);
+    let mut places: Vec<usize> = if is_merge {
+        (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect()
+    } else {
+        Vec::new()
+    };
+    places.reverse();
+    for window in places.windows(3) {
+        let [values, default, insert] = [0, 1, 2].map(|place| window[place]);
+        let keywords = [insert, default, values].map(|place| word(&tokens[place]));
+        if keywords == [Keyword::INSERT, Keyword::DEFAULT, Keyword::VALUES] {
+            let span = tokens[default].span;
+            let rest = [
+                Token::make_keyword("VALUES"),
+                Token::LParen,
+                Token::make_keyword("DEFAULT"),
+                Token::RParen,
+            ];
+            tokens.splice(default..=values, rest.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
 }
 
 /// The type that the columns of CREATE TABLE AS are given, which are written without one.

@@ -132,3 +132,79 @@ pub enum RowChange {
     /// It is deleted.
     Delete,
 }
+
+/// MERGE.
+#[derive(Debug)]
+pub struct MergePlan {
+    /// The table whose rows are changed.
+    pub table: Arc<Table>,
+    /// Gives what the clauses read, for each row of the source with what it matches, and last the key of the target's row, which is
+    /// locked; NULL where there is none.
+    pub source: SelectPlan,
+    /// In order: the first one that fits says what is done.
+    pub clauses: Vec<MergeClause>,
+}
+
+/// `WHEN [NOT] MATCHED [AND condition] THEN action`, over the columns that the source gives.
+#[derive(Debug)]
+pub struct MergeClause {
+    /// Whether it is for rows that match one of the target.
+    pub is_matched: bool,
+    /// What else must hold.
+    pub condition: Option<Expr>,
+    /// What is done.
+    pub action: MergeAction,
+}
+
+/// What a clause of MERGE does.
+#[derive(Debug)]
+pub enum MergeAction {
+    /// Inserts a row of all columns of the table.
+    Insert(Vec<Expr>),
+    /// Sets these columns.
+    Update(Vec<(usize, Expr)>),
+    /// Deletes the row.
+    Delete,
+    /// DO NOTHING.
+    Nothing,
+}
+
+impl MergePlan {
+    /// Every expression in it.
+    pub(crate) fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.source.for_each_expression(visit);
+        for clause in &self.clauses {
+            clause.condition.iter().for_each(&mut *visit);
+            match &clause.action {
+                MergeAction::Insert(row) => row.iter().for_each(&mut *visit),
+                MergeAction::Update(assignments) => assignments.iter().for_each(|(_, value)| visit(value)),
+                MergeAction::Delete | MergeAction::Nothing => {}
+            }
+        }
+    }
+}
+
+/// Statements that write within WITH, in order, and last what stands behind WITH.
+#[derive(Debug)]
+pub struct WithPlan {
+    /// The parts.
+    pub parts: Vec<WithPart>,
+}
+
+/// One statement of WITH.
+#[derive(Debug)]
+pub struct WithPart {
+    /// By which others read what its RETURNING gave ([`super::Relation::Working`]); none for what stands behind WITH.
+    pub number: Option<usize>,
+    /// What it does.
+    pub body: PlanBody,
+    /// The numbers of the queries that are asked before it begins, in ascending order.
+    pub asked_first: Vec<usize>,
+}
+
+impl WithPlan {
+    /// What stands behind WITH.
+    pub fn main(&self) -> &PlanBody {
+        &self.parts[self.parts.len() - 1].body
+    }
+}

@@ -4,7 +4,8 @@ use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
 use crate::plan::{
-    AggregatePlan, JoinKind, QueryPlan, RecursivePlan, Relation, RowLock, SelectPlan, SetOperation, SetPlan, SortKey,
+    AggregatePlan, FullJoinPlan, JoinKind, QueryPlan, RecursivePlan, Relation, RowLock, SelectPlan, SetOperation,
+    SetPlan, SortKey,
 };
 use crate::window::WindowPlan;
 use rubato_base::ColumnType;
@@ -22,6 +23,8 @@ pub(crate) enum BoundQuery {
     Window(Box<WindowPlan<BoundQuery>>),
     /// A query of WITH RECURSIVE.
     Recursive(Box<BoundRecursive>),
+    /// `left FULL JOIN right`.
+    FullJoin(Box<FullJoinPlan<BoundQuery>>),
 }
 
 /// A query of WITH RECURSIVE; both parts have the same columns.
@@ -146,6 +149,13 @@ impl BoundQuery {
                 input: window.input.plan(parameters),
                 calls: window.calls,
             })),
+            BoundQuery::FullJoin(join) => QueryPlan::FullJoin(Box::new(FullJoinPlan {
+                left: join.left.plan(parameters),
+                left_types: join.left_types,
+                right: join.right.plan(parameters),
+                right_types: join.right_types,
+                condition: join.condition.map(Expr::fold_constants),
+            })),
         }
     }
 
@@ -162,6 +172,10 @@ impl BoundQuery {
                 recursive.again.for_each_select(visit);
             }
             BoundQuery::Window(window) => window.input.for_each_select(visit),
+            BoundQuery::FullJoin(join) => {
+                join.left.for_each_select(visit);
+                join.right.for_each_select(visit);
+            }
         }
     }
 }

@@ -169,7 +169,7 @@ fn push_down(query: &mut Query, term: &Expr) -> bool {
 /// Whether a query gives the same rows if a condition on its columns is asked within it.
 fn takes(query: &BoundQuery, term: &Expr) -> bool {
     match query {
-        BoundQuery::Recursive(_) => false,
+        BoundQuery::Recursive(_) | BoundQuery::FullJoin(_) => false,
         BoundQuery::Set(set) => takes(&set.left, term) && takes(&set.right, term),
         BoundQuery::Select(select) => within(&select.parts, term).is_some(),
         // A row that is left out is missing in the partitions of others.
@@ -179,7 +179,7 @@ fn takes(query: &BoundQuery, term: &Expr) -> bool {
 
 fn take(query: &mut BoundQuery, term: &Expr) {
     match query {
-        BoundQuery::Recursive(_) => {}
+        BoundQuery::Recursive(_) | BoundQuery::FullJoin(_) => {}
         BoundQuery::Set(set) => {
             take(&mut set.left, term);
             take(&mut set.right, term);

@@ -35,6 +35,9 @@ pub(crate) fn is_read_only(body: &PlanBody) -> bool {
 
 /// Whether a query asks how large relations are.
 pub(crate) fn asks_sizes(body: &PlanBody) -> bool {
+    if let PlanBody::With(with) = body {
+        return with.parts.iter().any(|part| asks_sizes(&part.body));
+    }
     let is_size =
         |function: &Function| function.volatility() == Volatility::Volatile && function.name().ends_with("_size");
     match body {

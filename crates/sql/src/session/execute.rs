@@ -9,9 +9,9 @@ use crate::advisory::AdvisoryLocks;
 use crate::binder::{BindSettings, SearchPath};
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
-use crate::executor::{Completion, Cursor, Progress};
+use crate::executor::{Completion, Cursor, Progress, StatementKind};
 use crate::partition::{Partition, SequenceValues};
-use crate::plan::{Plan, PlanBody, RowChange};
+use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, SqlState, TransactionId, Value};
@@ -489,15 +489,12 @@ impl Session {
 
 /// The verb of a planned statement, as its tag has it.
 pub(super) fn verb(plan: &Plan) -> &'static str {
-    match plan.body {
-        PlanBody::Select(_) => "SELECT",
-        PlanBody::Insert(_) => "INSERT",
-        PlanBody::Update(_) => "UPDATE",
-        PlanBody::Delete(_) => "DELETE",
-        PlanBody::Change(ref change) => match change.change {
-            RowChange::Update(_) => "UPDATE",
-            RowChange::Delete => "DELETE",
-        },
+    match StatementKind::of(&plan.body) {
+        StatementKind::Select => "SELECT",
+        StatementKind::Insert | StatementKind::CreateAs => "INSERT",
+        StatementKind::Update => "UPDATE",
+        StatementKind::Delete => "DELETE",
+        StatementKind::Merge => "MERGE",
     }
 }
 

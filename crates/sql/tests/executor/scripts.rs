@@ -24,8 +24,32 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, arrays, catalog, changes, delete, floats, grouping, index, insert, join, json, jsonb,
-    lists, merged, nested, recursive, select, sets, subqueries, update, views
+    aggregate,
+    alter,
+    array,
+    arrays,
+    catalog,
+    changes,
+    delete,
+    floats,
+    grouping,
+    index,
+    insert,
+    join,
+    joins,
+    json,
+    jsonb,
+    lists,
+    merge,
+    merged,
+    nested,
+    recursive,
+    select,
+    sets,
+    subqueries,
+    update,
+    views,
+    writing_with
 );
 
 /// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.

@@ -284,6 +284,7 @@ class Context:
         self.postgres_bin = pathlib.Path(options.postgres_bin)
         self.psycopg_python, self.jdbc_jar = options.psycopg_python, options.jdbc_jar
         self.mappers_python = options.mappers_python
+        self.hibernate_jars, self.node_modules, self.go_clients = options.hibernate_jars, options.node_modules, options.go_clients
         self.rust_clients = options.rust_clients
         self.record, self.reference_settings = options.record, options.reference_setting
         self.user = "rubato"

@@ -33,6 +33,11 @@ pub trait Environment {
         Err(no_session(&format!("setval({sequence})")))
     }
 
+    /// A sequence as SELECT reads it: a number, and whether `nextval` gives the one after it.
+    fn sequence_state(&self, sequence: &str) -> Result<(i64, bool)> {
+        Err(no_session(&format!("the sequence {sequence}")))
+    }
+
     /// A random number, at least 0 and below 1.
     fn random(&self) -> Result<f64> {
         Err(no_session("random()"))

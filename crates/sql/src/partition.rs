@@ -318,6 +318,18 @@ impl SequenceValues {
         Ok(value)
     }
 
+    /// A number, and whether `nextval` gives the one after it; else it gives the number itself.
+    pub fn state(&self, sequence: &Sequence) -> (i64, bool) {
+        match self.values.get(&sequence.id).and_then(|value| value.last) {
+            None => (sequence.start, false),
+            // As `set` and `restart` leave it: one step in front of the first.
+            Some(last) if last < sequence.minimum || last > sequence.maximum => {
+                (last.saturating_add(sequence.increment), false)
+            }
+            Some(last) => (last, true),
+        }
+    }
+
     /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY).
     pub fn restart(&mut self, sequence: &Sequence) {
         let before = sequence.start.saturating_sub(sequence.increment);

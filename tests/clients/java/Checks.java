@@ -20,6 +20,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 import java.util.UUID;
 import org.postgresql.PGConnection;
 import org.postgresql.copy.CopyManager;
@@ -27,7 +28,7 @@ import org.postgresql.copy.CopyManager;
 /** What a Java application does through pgjdbc. Prints "name ... ok" or "name ... FAILED (reason)". */
 public final class Checks {
     /** A check: it throws if a promise is broken. */
-    private interface Check {
+    interface Check {
         void run(String url) throws Exception;
     }
 
@@ -57,6 +58,7 @@ public final class Checks {
         checks.put("SQLState of errors", Checks::states);
         checks.put("isolation and read only settings", Checks::settings);
         checks.put("query timeout", Checks::queryTimeout);
+        checks.putAll(new TreeMap<>(Metadata.checks()));
         boolean failed = false;
         for (Map.Entry<String, Check> check : checks.entrySet()) {
             try {
@@ -72,11 +74,11 @@ public final class Checks {
         System.exit(failed ? 1 : 0);
     }
 
-    private static Connection connect(String url) throws SQLException {
+    static Connection connect(String url) throws SQLException {
         return DriverManager.getConnection(url + "&connectTimeout=10&socketTimeout=60");
     }
 
-    private static void run(Connection connection, String... statements) throws SQLException {
+    static void run(Connection connection, String... statements) throws SQLException {
         try (Statement statement = connection.createStatement()) {
             for (String sql : statements) {
                 statement.execute(sql);
@@ -84,14 +86,14 @@ public final class Checks {
         }
     }
 
-    private static long number(Connection connection, String sql) throws SQLException {
+    static long number(Connection connection, String sql) throws SQLException {
         try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
             rows.next();
             return rows.getLong(1);
         }
     }
 
-    private static void expect(Object found, Object wanted) {
+    static void expect(Object found, Object wanted) {
         if (!Objects.deepEquals(found, wanted)) {
             throw new AssertionError(found + " in place of " + wanted);
         }

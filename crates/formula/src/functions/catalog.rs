@@ -119,6 +119,7 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     always!("has_column_privilege" (Text, Text, Text) -> Bool, Value::Bool(true)),
     catalog!("pg_table_is_visible" (Oid) -> Bool),
     catalog!("pg_get_userbyid" (Oid) -> Name),
+    catalog!("acldefault" (Text, Oid) -> TextArray),
     catalog!("current_schemas" (Bool) -> NameArray),
     catalog!("obj_description" (Oid) -> Text),
     catalog!("obj_description" (Oid, Name) -> Text),

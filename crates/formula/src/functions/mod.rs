@@ -191,7 +191,13 @@ impl Function {
 
     /// Whether a call may look at the session or the catalog, and not only at its arguments, at times and at text formats.
     pub fn needs_session(self) -> bool {
-        let families = [system::SYSTEM, system::TYPES, advisory::ADVISORY, advisory::PAUSES];
+        let families = [
+            system::SYSTEM,
+            system::TYPES,
+            catalog::CATALOG,
+            advisory::ADVISORY,
+            advisory::PAUSES,
+        ];
         let is_of_session = families
             .iter()
             .any(|family| family.iter().any(|entry| std::ptr::eq(entry, self.0)));

@@ -38,6 +38,10 @@ pub enum SetFunction {
     Keys,
     /// `pg_partition_ancestors`: there are no partitions
     Ancestors,
+    /// `pg_options_to_table`
+    Options,
+    /// `pg_get_sequence_data`: what SELECT reads of a sequence
+    Sequence,
 }
 
 /// A function of rows, resolved to one overload.
@@ -66,6 +70,10 @@ enum Columns {
     Value,
     /// A key, and a value of the type of its result.
     Pair,
+    /// The name of an option and its value.
+    Option,
+    /// The columns of a sequence.
+    Sequence,
 }
 
 macro_rules! set {
@@ -105,6 +113,8 @@ static SETS: &[SetEntry] = &[
     set!(EachText, Pair, "json_each_text" (Json) -> Text),
     set!(EachText, Pair, "jsonb_each_text" (Jsonb) -> Text),
     set!(Ancestors, Result, "pg_partition_ancestors" (Oid) -> Oid),
+    set!(Options, Option, "pg_options_to_table" (TextArray) -> Text),
+    set!(Sequence, Sequence, "pg_get_sequence_data" (Text) -> Int8),
     set!(Keys, Result, "json_object_keys" (Json) -> Text),
     set!(Keys, Result, "jsonb_object_keys" (Jsonb) -> Text),
 ];
@@ -131,6 +141,12 @@ pub fn resolve_set_function(name: &str, types: &[DataType]) -> Result<ResolvedSe
             Columns::Result => vec![(None, result)],
             Columns::Value => vec![(Some("value"), result)],
             Columns::Pair => vec![(Some("key"), DataType::Text), (Some("value"), result)],
+            Columns::Option => vec![(Some("option_name"), result), (Some("option_value"), result)],
+            Columns::Sequence => vec![
+                (Some("last_value"), result),
+                (Some("log_cnt"), result),
+                (Some("is_called"), DataType::Bool),
+            ],
         },
     })
 }
@@ -146,6 +162,21 @@ enum Rows {
     /// Rows that are known, and how many columns they have; their values one behind the other.
     Known(Arc<Vec<Value>>, usize, usize),
     Nothing,
+}
+
+/// The names and values of a list of `name=value`.
+fn options(list: &Value) -> Vec<Value> {
+    let Value::Array(list) = list else {
+        return Vec::new();
+    };
+    let pair = |item: &Value| {
+        let (name, value) = match item.as_str()?.split_once('=') {
+            Some((name, value)) => (name, Value::text(value)),
+            None => (item.as_str()?, Value::Null),
+        };
+        Some([Value::text(name), value])
+    };
+    list.items.iter().filter_map(pair).flatten().collect()
 }
 
 impl SetRows {
@@ -181,6 +212,12 @@ impl SetRows {
             SetFunction::DocumentElements => known(documents::elements(first, false)?),
             SetFunction::DocumentElementTexts => known(documents::elements(first, true)?),
             SetFunction::Ancestors => Rows::Nothing,
+            SetFunction::Options => Rows::Known(Arc::new(options(first)), 0, 2),
+            SetFunction::Sequence => {
+                let (last, is_called) = context.environment.sequence_state(text(0).unwrap_or(""))?;
+                let row = vec![Value::Int8(last), Value::Int8(0), Value::Bool(is_called)];
+                Rows::Known(Arc::new(row), 0, 3)
+            }
             SetFunction::Keys => known(documents::keys(first)?),
             SetFunction::Each => Rows::Known(Arc::new(documents::pairs(first, false)?), 0, 2),
             SetFunction::EachText => Rows::Known(Arc::new(documents::pairs(first, true)?), 0, 2),

@@ -12,7 +12,7 @@ use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
-use crate::planner::{all_of, expressions, flatten, plan_target};
+use crate::planner::{all_of, expressions, flatten, plan_target, select_calls};
 use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, DataType, Result, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
@@ -68,7 +68,9 @@ impl Builder<'_, '_> {
         let by_order = plan.order_is_served || plan.input_limit.is_some();
         // What a recursive query reads of itself is another thing each time.
         let is_working = |step: &Step| matches!(step.relation, Relation::Working(..));
-        if plan.steps.is_empty() || plan.lock.is_some() || by_order || plan.steps.iter().any(is_working) {
+        // An engine knows no session and no catalog.
+        let of_session = select_calls(plan, &|function| function.needs_session());
+        if plan.steps.is_empty() || plan.lock.is_some() || by_order || of_session || plan.steps.iter().any(is_working) {
             return Ok(None);
         }
         let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;

@@ -109,6 +109,9 @@ impl Context<'_> {
                     state.push_rows(&alias_name, named.relation, &named.columns);
                     return self.rename(alias.as_ref(), state);
                 }
+                if self.sequence(name, alias.as_ref(), state, factor)? {
+                    return Ok(());
+                }
                 let relation = self.relation(name)?;
                 let own = match &relation {
                     NamedRelation::Table(table) => table.name.as_str(),

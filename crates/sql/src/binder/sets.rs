@@ -5,11 +5,11 @@ use super::from::{From, push};
 use super::scope::{Hidden, ScopeColumn};
 use super::select::Item;
 use super::typed::Typed;
-use super::{Context, located, object_name};
+use super::{Context, located, object_name, split_path};
 use crate::parser::syntax::fold;
 use crate::plan::{Relation, RowsCall, RowsFrom};
 use crate::system_tables;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, is_set_function, resolve_set_function};
 use sqlparser::ast::{self, Spanned};
 
@@ -58,7 +58,8 @@ impl Context<'_> {
             binder.rows_call(name, arguments)
         });
         let bound = bound.collect::<Result<Vec<_>>>()?;
-        self.push_functions(bound, ordinality, alias, state, factor)
+        let own = bound.first().map_or_else(String::new, |first| first.call.name.clone());
+        self.push_functions(bound, (&own, alias), ordinality, state, factor)
     }
 
     /// `FROM unnest(array, ...)`
@@ -76,18 +77,40 @@ impl Context<'_> {
             located(self, array.span(), binder.set_call("unnest", vec![typed]))
         };
         let bound = arrays.iter().map(bind).collect::<Result<Vec<_>>>()?;
-        self.push_functions(bound, ordinality, alias, state, factor)
+        let own = bound.first().map_or_else(String::new, |first| first.call.name.clone());
+        self.push_functions(bound, (&own, alias), ordinality, state, factor)
+    }
+
+    /// `FROM sequence`: its last number and whether that was given; false if the name is not that of a sequence.
+    pub(super) fn sequence(
+        &self,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<bool> {
+        let path = object_name(name)?;
+        let (schema, own) = split_path(&path)?;
+        let is_seen = schema.map_or(self.search_path.sees_public, |schema| schema == "public");
+        let Some(sequence) = self.catalog.sequences.get(own).filter(|_| is_seen) else {
+            return Ok(false);
+        };
+        let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+        let quoted = system_tables::quoted(&sequence.name);
+        let literal = Typed::new(Expr::Literal(Value::text(&quoted)), DataType::Text);
+        let bound = binder.set_call("pg_get_sequence_data", vec![literal])?;
+        self.push_functions(vec![bound], (&sequence.name, alias), false, state, factor)?;
+        Ok(true)
     }
 
     fn push_functions(
         &self,
         bound: Vec<BoundSet>,
+        (own, alias): (&str, Option<&ast::TableAlias>),
         ordinality: bool,
-        alias: Option<&ast::TableAlias>,
         state: &mut From,
         factor: &ast::TableFactor,
     ) -> Result<()> {
-        let own = bound.first().map_or("", |first| first.call.name.as_str());
         let alias_name = alias.map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
         self.check_alias(&alias_name, &state.scope, factor)?;
         let is_single = bound.len() == 1;

@@ -130,6 +130,11 @@ impl Environment for SessionEnvironment<'_> {
         Ok(value)
     }
 
+    fn sequence_state(&self, sequence: &str) -> Result<(i64, bool)> {
+        let sequence = self.sequence(sequence)?;
+        Ok(self.sequences.borrow().state(sequence))
+    }
+
     fn random(&self) -> Result<f64> {
         Ok((self.next_random() >> 11) as f64 / (1u64 << 53) as f64)
     }

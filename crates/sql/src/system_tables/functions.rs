@@ -6,7 +6,8 @@ use super::names::{ObjectKind, function_arguments, function_result, name_of, num
 use super::objects::Object;
 use super::{OWNER, View, made, registry, text};
 use crate::binder::name_of_text;
-use rubato_base::{Error, Result, SqlState, Value};
+use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
+use std::sync::Arc;
 
 /// The value of a catalog function for arguments of which none is NULL. An unknown name has none. Errors are those of PostgreSQL for
 /// names of nothing.
@@ -52,8 +53,8 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("pg_get_function_arguments" | "pg_get_function_identity_arguments", _) => {
             shown(function_arguments(number(0), view))
         }
-        ("pg_get_userbyid", _) if number(0) == i64::from(OWNER) => text(view.user),
-        ("pg_get_userbyid", _) => text(&format!("unknown (OID={})", number(0))),
+        ("acldefault", [Value::Text(kind), _]) => default_privileges(kind, &owner_name(number(1), view))?,
+        ("pg_get_userbyid", _) => text(&owner_name(number(0), view)),
         ("obj_description", _) => description(view, number(0), 0),
         ("col_description", _) => description(view, number(0), number(1)),
         ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
@@ -64,6 +65,39 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         },
         _ => Value::Null,
     })
+}
+
+fn owner_name(number: i64, view: &View<'_>) -> String {
+    match number == i64::from(OWNER) {
+        true => view.user.to_owned(),
+        false => format!("unknown (OID={number})"),
+    }
+}
+
+/// What everybody and the owner may do with an object of this kind where nothing else was granted.
+fn default_privileges(kind: &str, owner: &str) -> Result<Value> {
+    let (everybody, owners) = match kind {
+        "c" => ("", ""),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "p" => ("", "sA"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        other => {
+            let message = format!("unrecognized objtype abbreviation: {other}");
+            return Err(Error::new(SqlState::INTERNAL_ERROR, message));
+        }
+    };
+    let owner = super::quoted(owner);
+    let granted = [("", everybody), (owner.as_str(), owners)];
+    let granted = granted.iter().filter(|(_, rights)| !rights.is_empty());
+    let items = granted.map(|(role, rights)| text(&format!("{role}={rights}/{owner}")));
+    Ok(Value::Array(Arc::new(Array::new(DataType::Text, items.collect()))))
 }
 
 fn missing_entry(what: &str, number: i64) -> Error {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::steps::Steps;
-use super::tools::{self, Tools};
+use super::tools::{self, Place, Tools};
 
 /// Checks that printed `name ... ok` and `name ... FAILED (reason)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,18 +36,36 @@ pub fn build_and_run(steps: &mut Steps, arguments: &[String]) -> Counts {
     let reference = arguments.iter().any(|argument| argument == "--reference");
     let mut tools = None;
     let target = steps.target();
-    let installed = steps.step("client tools", || {
-        tools = Some(tools::find_or_install(&target)?);
-        Ok(())
+    let root = steps.root().to_path_buf();
+    steps.step("client tools", || {
+        let place = Place {
+            root: &root,
+            target: &target,
+        };
+        let found = tools.insert(tools::find_or_install(&place, suites(arguments).as_deref())?);
+        match found.missing.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "{} (without the suites {})",
+                found.missing.join("; "),
+                found.left_out.join(", ")
+            )),
+        }
     });
     let built = reference || steps.cargo("release build", &["build", "--release", "--package", "rubato-server"]);
     let clients = built_rust_clients(steps, &target);
-    let (true, true, true, Some(tools)) = (installed, built, clients, tools) else {
+    let (true, true, Some(tools)) = (built, clients, tools) else {
         return counts;
     };
     let mut command = runner(steps.root(), &target, &tools, arguments);
     steps.step("client suites", || stream(&mut command, &mut counts));
     counts
+}
+
+/// The suites that `--suites` names; None is all of them.
+fn suites(arguments: &[String]) -> Option<Vec<&str>> {
+    let after = arguments.iter().position(|argument| argument == "--suites")? + 1;
+    Some(arguments.get(after)?.split(',').collect())
 }
 
 /// The Rust clients are a workspace of their own, built into the same target folder.
@@ -88,10 +106,10 @@ fn runner(root: &Path, target: &Path, tools: &Tools, arguments: &[String]) -> Co
         .current_dir(root);
     command.arg("--program").arg(release("rubato"));
     command.arg("--rust-clients").arg(release("rubato-clients"));
-    command.arg("--postgres-bin").arg(&tools.postgres_bin);
-    command.arg("--psycopg-python").arg(&tools.psycopg_python);
-    command.arg("--mappers-python").arg(&tools.mappers_python);
-    command.arg("--jdbc-jar").arg(&tools.jdbc_jar);
+    for (option, path) in &tools.options {
+        command.arg(option).arg(path);
+    }
+    command.arg("--left-out").arg(tools.left_out.join(","));
     command.arg("--work").arg(target.join("client-suites"));
     command.args(arguments);
     command
@@ -118,6 +136,13 @@ fn stream(command: &mut Command, counts: &mut Counts) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_suites_asked_for_are_known() {
+        let arguments = ["--quick", "--suites", "psql,node"].map(String::from);
+        assert_eq!(suites(&arguments), Some(vec!["psql", "node"]));
+        assert_eq!(suites(&arguments[..1]), None);
+    }
 
     #[test]
     fn verdict_lines_are_counted_and_others_are_not() {

@@ -1,69 +1,115 @@
 //! Finds the clients that the suites drive; installs what is missing, or says what is missing and why it could not be had.
 
+mod languages;
+mod python;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// psycopg with its own libpq, so that no compiler is needed.
-const PSYCOPG: &str = "psycopg[binary]==3.2.13";
-/// What maps objects to tables, with their drivers.
-const MAPPERS: &[&str] = &[
-    "SQLAlchemy==2.0.58",
-    "alembic==1.20.1",
-    "Django==5.2.19",
-    "asyncpg==0.32.0",
-    PSYCOPG,
-];
-/// The JDBC driver's version on Maven Central.
-const PGJDBC: &str = "42.7.4";
 /// Debian packages of each tool.
 const POSTGRES_PACKAGES: &[&str] = &["postgresql-15"];
-const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv"];
-const JAVA_PACKAGES: &[&str] = &["default-jdk-headless", "maven"];
 
-/// Where each tool is.
+/// What some suites need: the option that tells the runner where it is, and what finds or installs it.
+struct Tool {
+    option: &'static str,
+    /// None: every suite.
+    suites: Option<&'static [&'static str]>,
+    find: fn(&Place) -> Result<PathBuf, String>,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        option: "--psycopg-python",
+        suites: Some(&["psycopg", "differential"]),
+        find: python::psycopg,
+    },
+    Tool {
+        option: "--mappers-python",
+        suites: Some(&["sqlalchemy", "django", "asyncpg"]),
+        find: python::mappers,
+    },
+    Tool {
+        option: "--jdbc-jar",
+        suites: Some(&["jdbc"]),
+        find: languages::jdbc,
+    },
+    Tool {
+        option: "--hibernate-jars",
+        suites: Some(&["hibernate"]),
+        find: languages::hibernate,
+    },
+    Tool {
+        option: "--node-modules",
+        suites: Some(&["node"]),
+        find: languages::node_modules,
+    },
+    Tool {
+        option: "--go-clients",
+        suites: Some(&["go"]),
+        find: languages::go_clients,
+    },
+    Tool {
+        option: "--postgres-bin",
+        suites: None,
+        find: postgres_bin,
+    },
+];
+
+/// Where tools are looked for and installed.
+pub struct Place<'a> {
+    /// The checkout.
+    pub root: &'a Path,
+    /// Cargo's target folder; tools go below its `client-tools`.
+    pub target: &'a Path,
+}
+
+impl Place<'_> {
+    fn tools(&self, name: &str) -> PathBuf {
+        self.target.join("client-tools").join(name)
+    }
+}
+
+/// The tools that the suites of a run need.
+#[derive(Default)]
 pub struct Tools {
     /// Python 3 for the runner.
     pub python: PathBuf,
-    /// Folder with psql, pgbench, initdb and pg_ctl of PostgreSQL 15.
-    pub postgres_bin: PathBuf,
-    /// Python of the environment that has psycopg.
-    pub psycopg_python: PathBuf,
-    /// Python of the environment that has SQLAlchemy, Alembic, Django and asyncpg.
-    pub mappers_python: PathBuf,
-    /// The JDBC driver.
-    pub jdbc_jar: PathBuf,
+    /// What the runner is told: options and where the tools are.
+    pub options: Vec<(&'static str, PathBuf)>,
+    /// Suites that cannot run here.
+    pub left_out: Vec<&'static str>,
+    /// Why, one sentence for each tool that is missing.
+    pub missing: Vec<String>,
 }
 
-/// Finds every tool, installing below `target` or by apt-get what is missing.
-pub fn find_or_install(target: &Path) -> Result<Tools, String> {
-    let python = python()?;
-    Ok(Tools {
-        postgres_bin: postgres_bin()?,
-        psycopg_python: psycopg(&python, target)?,
-        mappers_python: mappers(&python, target)?,
-        jdbc_jar: jdbc(target)?,
-        python,
-    })
-}
-
-fn python() -> Result<PathBuf, String> {
-    let usable = || {
-        works(
-            "python3",
-            &["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))"],
-        )
+/// Finds the tools of these suites (of all, without a list), installing below the target folder or by apt-get what is missing. What is missing all the
+/// same is told, and the suites that need it are left out, so that the others show what they have to show.
+pub fn find_or_install(place: &Place, suites: Option<&[&str]>) -> Result<Tools, String> {
+    let mut tools = Tools {
+        python: python::python()?,
+        ..Tools::default()
     };
-    if !usable() {
-        install(PYTHON_PACKAGES).map_err(|why| format!("Python 3.9 or later with venv is missing: {why}"))?;
+    for tool in TOOLS {
+        let asked = |suite: &&str| suites.is_none_or(|asked| asked.contains(suite));
+        let Some(needing) = tool.suites else {
+            tools.options.push((tool.option, (tool.find)(place)?));
+            continue;
+        };
+        if !needing.iter().any(asked) {
+            continue;
+        }
+        match (tool.find)(place) {
+            Ok(path) => tools.options.push((tool.option, path)),
+            Err(why) => {
+                tools.missing.push(why);
+                tools.left_out.extend(needing.iter().filter(|suite| asked(suite)));
+            }
+        }
     }
-    if usable() {
-        Ok("python3".into())
-    } else {
-        Err("python3 is older than 3.9, or has no venv".into())
-    }
+    Ok(tools)
 }
 
-fn postgres_bin() -> Result<PathBuf, String> {
+fn postgres_bin(_: &Place) -> Result<PathBuf, String> {
     if let Some(found) = find_postgres() {
         return Ok(found);
     }
@@ -83,62 +129,12 @@ fn find_postgres() -> Option<PathBuf> {
     let fits = |folder: &PathBuf| {
         let psql = Command::new(folder.join("psql")).arg("--version").output();
         let version_15 = psql.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).contains(" 15."));
-        version_15 && folder.join("pgbench").exists() && folder.join("initdb").exists()
+        version_15
+            && ["pgbench", "pg_dump", "initdb"]
+                .iter()
+                .all(|name| folder.join(name).exists())
     };
     candidates.into_iter().find(fits)
-}
-
-fn psycopg(python: &Path, target: &Path) -> Result<PathBuf, String> {
-    let probe = "import psycopg; psycopg.pq.version()";
-    python_with(python, &target.join("client-tools/psycopg"), &[PSYCOPG], probe)
-}
-
-fn mappers(python: &Path, target: &Path) -> Result<PathBuf, String> {
-    let probe = "import sqlalchemy, alembic, django, asyncpg, psycopg";
-    python_with(python, &target.join("client-tools/mappers"), MAPPERS, probe)
-}
-
-/// A Python environment of its own with these packages.
-fn python_with(python: &Path, environment: &Path, packages: &[&str], probe: &str) -> Result<PathBuf, String> {
-    let own = environment.join("bin/python");
-    if works(&own, &["-c", probe]) {
-        return Ok(own);
-    }
-    let missing = |why: String| format!("{} is missing: {why}", packages.join(", "));
-    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(environment)).map_err(missing)?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    run(Command::new(&own).args(install).args(packages)).map_err(missing)?;
-    Ok(own)
-}
-
-fn jdbc(target: &Path) -> Result<PathBuf, String> {
-    let java = || works("javac", &["-version"]) && works("java", &["-version"]);
-    if !java() {
-        install(JAVA_PACKAGES).map_err(|why| format!("a Java development kit is missing: {why}"))?;
-    }
-    if !java() {
-        return Err("a Java development kit is missing: java or javac does not run".into());
-    }
-    let folder = target.join("client-tools/jdbc");
-    let jar = folder.join(format!("postgresql-{PGJDBC}.jar"));
-    if jar.exists() {
-        return Ok(jar);
-    }
-    if !works("mvn", &["--version"]) {
-        install(JAVA_PACKAGES).map_err(|why| format!("Maven is missing: {why}"))?;
-    }
-    let mut maven = Command::new("mvn");
-    maven.args(["--quiet", "--batch-mode", "dependency:copy"]);
-    maven.arg(format!("-Dartifact=org.postgresql:postgresql:{PGJDBC}"));
-    maven.arg(format!("-DoutputDirectory={}", folder.display()));
-    // Outside the checkout's folders, so that no pom.xml of another project is picked up.
-    run(maven.current_dir(std::env::temp_dir()))
-        .map_err(|why| format!("the JDBC driver {PGJDBC} is missing: {why}"))?;
-    if jar.exists() {
-        Ok(jar)
-    } else {
-        Err(format!("Maven did not deliver {}", jar.display()))
-    }
 }
 
 /// Installs Debian packages; only root can, and only where there is apt-get.
@@ -179,7 +175,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     if answer.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&answer.stderr);
+    let said = [answer.stderr, answer.stdout].concat();
+    let said = String::from_utf8_lossy(&said);
     let last = said
         .lines()
         .rev()

@@ -1,4 +1,4 @@
-//! Clients that speak to a running server: `tokio`, `isolation`, `hermitage`, `insight`, `outcome`, `load` and `verify`.
+//! Clients that speak to a running server: `tokio`, `sqlx`, `isolation`, `hermitage`, `insight`, `outcome`, `load` and `verify`.
 //!
 //! Every check prints `name ... ok` or `name ... FAILED (reason)`. The runner is `tests/clients/run.py`.
 
@@ -9,6 +9,7 @@ mod isolation;
 mod outcome;
 mod report;
 mod session;
+mod sqlx_checks;
 mod tokio_checks;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use report::Failure;
 
 const HELP: &str = "\
 rubato-clients tokio     --url URL
+rubato-clients sqlx      --url URL
 rubato-clients isolation --url URL --clients 2,16,64 --milliseconds N --blind-aborts-allowed yes|no --kill yes|no [--histories PART]
 rubato-clients hermitage --url URL --levels default,serializable,...
 rubato-clients insight   --url URL
@@ -81,6 +83,7 @@ async fn run(arguments: &[String]) -> Result<bool, Failure> {
     let options = Options::parse(rest)?;
     match task.as_str() {
         "tokio" => tokio_checks::run(options.text("url")?).await,
+        "sqlx" => sqlx_checks::run(options.text("url")?).await,
         "isolation" => isolation::run(&options).await,
         "hermitage" => hermitage::run(&options).await,
         "insight" => insight::run(&options).await,

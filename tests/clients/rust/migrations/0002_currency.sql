@@ -1,0 +1,1 @@
+alter table accounts add column currency char(3) not null default 'EUR';

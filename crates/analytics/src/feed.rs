@@ -1,6 +1,7 @@
 //! The leaves: batches that the relay fills between two polls.
 
 use crate::kinds::{Builder, Column, Refused};
+use crate::sieve::Sieve;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::Result;
@@ -62,6 +63,8 @@ pub(crate) struct Feed {
 /// Rows that are being put together.
 #[derive(Debug)]
 struct Rows {
+    /// What they must satisfy.
+    sieve: Sieve,
     schema: SchemaRef,
     builders: Vec<Builder>,
     count: usize,
@@ -70,7 +73,10 @@ struct Rows {
 }
 
 impl LeafSink for Rows {
-    fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> rubato_base::Result<()> {
+    fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> rubato_base::Result<bool> {
+        if !self.sieve.passes(row, columns)? {
+            return Ok(false);
+        }
         for (builder, column) in self.builders.iter_mut().zip(columns) {
             taken(
                 builder.push_encoded(row.encoded(*column)),
@@ -79,15 +85,18 @@ impl LeafSink for Rows {
             )?;
         }
         self.count += 1;
-        Ok(())
+        Ok(true)
     }
 
-    fn values(&mut self, row: &[Value]) -> rubato_base::Result<()> {
+    fn values(&mut self, row: &[Value]) -> rubato_base::Result<bool> {
+        if !self.sieve.passes_values(row) {
+            return Ok(false);
+        }
         for (builder, value) in self.builders.iter_mut().zip(row) {
             taken(builder.push(value), builder, &mut self.is_inexact)?;
         }
         self.count += 1;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -172,11 +181,11 @@ pub(crate) struct FeedExec {
     properties: Arc<PlanProperties>,
 }
 
-/// Both ends of a leaf with these columns.
+/// Both ends of a leaf with these columns, of the rows that pass the sieve.
 pub(crate) fn leaf(
     run: LeafRun,
     name: String,
-    columns: &[Column],
+    (columns, sieve): (&[Column], Sieve),
     batch_rows: usize,
 ) -> (Feed, Arc<dyn ExecutionPlan>) {
     let schema = schema_of(columns);
@@ -186,6 +195,7 @@ pub(crate) fn leaf(
         channel: Arc::clone(&channel),
         run,
         rows: Rows {
+            sieve,
             schema: Arc::clone(&schema),
             builders: builders.collect(),
             count: 0,

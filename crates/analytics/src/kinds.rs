@@ -282,7 +282,7 @@ impl Builder {
 }
 
 /// The mantissa of a numeric in a row, if it is short and of this scale.
-fn small_decimal(payload: &[u8], scale: u8) -> Option<i128> {
+pub(crate) fn small_decimal(payload: &[u8], scale: u8) -> Option<i128> {
     let bytes: &[u8; Numeric::ENCODED_LENGTH] = payload.try_into().ok()?;
     let [0, mantissa @ .., low, high] = bytes else {
         return None;

@@ -30,6 +30,7 @@ mod kinds;
 mod node;
 mod plan;
 mod run;
+mod sieve;
 mod window;
 mod yielding;
 

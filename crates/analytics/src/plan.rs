@@ -8,6 +8,7 @@ use crate::failure::carried;
 use crate::feed::{Feed, leaf, schema_of};
 use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
+use crate::sieve::Sieve;
 use crate::window::WindowExec;
 use crate::yielding::YieldExec;
 use arrow::compute::SortOptions;
@@ -53,8 +54,11 @@ impl Planner<'_> {
     /// The operators of a tree. 0A000 for what there is no operator for.
     pub(crate) fn plan(&mut self, tree: &Tree) -> Result<Planned> {
         match tree {
-            Tree::Leaf(own) => Ok(self.leaf(own)),
+            Tree::Leaf(own) => self.leaf(own, &[]),
             Tree::Filter { input, terms } => {
+                if let Tree::Leaf(own) = &**input {
+                    return self.leaf(own, terms);
+                }
                 let input = self.plan(input)?;
                 self.filter(input, terms)
             }
@@ -90,13 +94,28 @@ impl Planner<'_> {
         }
     }
 
-    fn leaf(&mut self, own: &Leaf) -> Planned {
+    /// The rows of a leaf of which all terms are true.
+    fn leaf(&mut self, own: &Leaf, terms: &[Expr]) -> Result<Planned> {
         let columns = own.types.iter().map(|own| Column::of(*own, self.around.decimals));
         let columns: Vec<Column> = columns.collect();
+        let (sieve, rest) = Sieve::take(terms, &columns);
+        let taken: Vec<String> = terms
+            .iter()
+            .filter(|term| !rest.contains(term))
+            .map(|term| show_expr(term, &|place: usize| format!("c{place}")))
+            .collect();
+        let mut title = relation_title(&own.select);
+        if !taken.is_empty() {
+            title = format!("{title}, where {}", taken.join(" AND "));
+        }
         let run = LeafRun::new(Arc::clone(&own.select));
-        let (feed, exec) = leaf(run, relation_title(&own.select), &columns, self.batch_rows);
+        let (feed, exec) = leaf(run, title, (&columns, sieve), self.batch_rows);
         self.feeds.push(feed);
-        Planned { exec, columns }
+        let planned = Planned { exec, columns };
+        match rest.is_empty() {
+            true => Ok(planned),
+            false => self.filter(planned, &rest),
+        }
     }
 
     fn compiler<'c>(&'c self, columns: &'c [Column]) -> Compiler<'c> {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// Takes the rows of a leaf.
 pub trait LeafSink {
-    /// A row as it is kept; `columns` are the places of the leaf's columns in it.
-    fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> Result<()>;
+    /// A row as it is kept; `columns` are the places of the leaf's columns in it. Whether it was taken.
+    fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> Result<bool>;
 
-    /// A row of values, one for each column of the leaf.
-    fn values(&mut self, row: &[Value]) -> Result<()>;
+    /// A row of values, one for each column of the leaf. Whether it was taken.
+    fn values(&mut self, row: &[Value]) -> Result<bool>;
 }
 
 /// A leaf that is being read. It borrows nothing between two calls.
@@ -44,7 +44,7 @@ impl LeafRun {
         }
     }
 
-    /// Gives at most `want` rows, as far as the context's rows allow for: whether there are no more.
+    /// Gives rows until `want` were taken, as far as the context's rows allow for: whether there are no more.
     pub fn read(&mut self, context: &mut ExecutionContext<'_>, want: usize, sink: &mut dyn LeafSink) -> Outcome<bool> {
         if matches!(self.state, State::Fresh) {
             self.state = begin(&self.select, context)?;
@@ -110,17 +110,20 @@ fn scan(
     let Some(step) = select.steps.first() else {
         return Ok(None);
     };
-    let mut left = want.min(context.rows_left).max(1);
-    let most = left;
+    let (mut looked_at, mut taken) = (0, 0);
+    let most = context.rows_left;
     let mut failure = None;
     let mut visit = |_: &[u8], row: RowRef<'_>| {
-        failure = sink.packed(row, &step.columns).err();
-        left -= 1;
-        failure.is_none() && left > 0
+        looked_at += 1;
+        match sink.packed(row, &step.columns) {
+            Ok(is_taken) => taken += usize::from(is_taken),
+            Err(error) => failure = Some(error),
+        }
+        failure.is_none() && taken < want && looked_at < most
     };
     let (database, transaction) = (&mut *context.database, context.transaction);
     let end = database.scan(transaction, table, range, reverse, step.reads, &mut visit)?;
-    context.spend((most - left) as u64 + 1);
+    context.spend(looked_at as u64 + 1);
     match (failure, end) {
         (Some(error), _) => Err(Stop::Fail(error)),
         (None, ScanEnd::Exhausted) => Ok(None),

@@ -11,7 +11,7 @@ use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
-use crate::planner::{all_of, expressions, flatten, plan_target};
+use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target};
 use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, ColumnType, DataType, Result, Value};
 use rubato_formula::{Comparison, Expr, build_comparison};
@@ -315,7 +315,7 @@ impl Builder<'_, '_> {
         let (access, local) = match (&source.access, &source.relation) {
             (Some(access), _) if !matches!(access, Access::Full { .. }) => (access.clone(), local),
             (_, Relation::Table(table)) => {
-                let (step, rest) = plan_target(table, &source.alias, local, &|_| DataType::Unknown);
+                let (step, rest) = plan_target(table, &source.alias, local, &NoParameters);
                 (step.access, flatten(rest.into_iter().collect()))
             }
             _ => (Access::Full { reverse: false }, local),

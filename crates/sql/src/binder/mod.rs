@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod arbiter;
 mod array;
 mod column_type;
 mod comparison;
@@ -17,6 +18,7 @@ mod json;
 mod labels;
 mod nested;
 mod parameters;
+mod row_expression;
 mod schema;
 mod scope;
 mod select;
@@ -30,11 +32,11 @@ mod view;
 mod window;
 
 use crate::catalog::{Catalog, Table, View};
-use crate::parser::syntax::{Overriding, Source, cut, fold, parse_statement, with_stack_for};
+use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
-use crate::parser::{Literal, text_of_key};
+use crate::parser::{InsertClauses, Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
-use crate::planner::{BoundQuery, BoundSelect};
+use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
 use crate::statement::Statement;
 use crate::system_tables;
 use create::refuse_parts;
@@ -155,7 +157,7 @@ fn bind_grammar(
             // WITH in front of a statement that writes.
             if let Some(statement) = writing_body(query) {
                 context.push_names(query.with.as_ref())?;
-                return context.writing(statement, parsed.overriding);
+                return context.writing(statement, &parsed.insert);
             }
             if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
                 return context.select_into(query);
@@ -166,7 +168,7 @@ fn bind_grammar(
             context.finish(PlanBody::Select(plan), output)
         }
         statement @ (ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)) => {
-            context.writing(statement, parsed.overriding)
+            context.writing(statement, &parsed.insert)
         }
         ast::Statement::CreateTable(create) if create.query.is_some() => {
             refuse_parts(create)?;
@@ -268,9 +270,9 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    fn writing(self, statement: &ast::Statement, overriding: Option<Overriding>) -> Result<Statement> {
+    fn writing(self, statement: &ast::Statement, clauses: &InsertClauses) -> Result<Statement> {
         match statement {
-            ast::Statement::Insert(statement) => self.insert(statement, overriding),
+            ast::Statement::Insert(statement) => self.insert(statement, clauses),
             ast::Statement::Update(statement) => self.update(statement),
             ast::Statement::Delete(statement) => self.delete(statement),
             other => self.schema_statement(other),
@@ -384,7 +386,7 @@ impl Context<'_> {
 
     /// Plans a query with the parameters' types as they are by now.
     pub(super) fn plan(&self, select: BoundSelect) -> SelectPlan {
-        select.plan(&|index| self.parameter_type(index))
+        select.plan(self)
     }
 
     /// The finished plan. 42P18 if a parameter is left without a type.
@@ -396,7 +398,9 @@ impl Context<'_> {
         let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
         let subqueries = self.plan_subqueries(&body)?;
-        let parameter_types = self.parameters.into_inner().finish()?;
+        let parameters = self.parameters.into_inner();
+        let pinned = parameters.pinned();
+        let parameter_types = parameters.finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
         Ok(Arc::new(Plan {
             body,
@@ -405,8 +409,19 @@ impl Context<'_> {
             table_versions,
             read_only,
             asks_sizes,
+            pinned,
             subqueries: Arc::new(subqueries),
         }))
+    }
+}
+
+impl KnownParameters for Context<'_> {
+    fn data_type(&self, index: usize) -> DataType {
+        self.parameter_type(index)
+    }
+
+    fn known_value(&self, index: usize) -> Option<Value> {
+        self.known_literal(index)
     }
 }
 

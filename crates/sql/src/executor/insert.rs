@@ -3,9 +3,10 @@
 use super::conflict::{Resolution, Resolver};
 use super::keys::new_row_key;
 use super::referential::Effects;
-use super::rows::add_row;
+use super::rows::{add_row, complete_row};
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
+use crate::catalog::Table;
 use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::Expr;
@@ -167,7 +168,7 @@ impl InsertRun {
     ) -> Outcome<()> {
         let values = match self.waiting.take() {
             Some(values) => values,
-            None => evaluate_row(row, source, context)?,
+            None => evaluate_row(&plan.table, row, source, context)?,
         };
         let outcome = context.whole_row(|context| self.place(plan, &values, context));
         if matches!(outcome, Err(Stop::Wait(_))) {
@@ -210,11 +211,12 @@ impl Source {
     }
 }
 
-fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
+fn evaluate_row(table: &Table, row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(row.len());
     for expr in row {
         values.push(expr.evaluate(source, context.evaluation)?);
     }
+    complete_row(table, &mut values, context.evaluation)?;
     Ok(values)
 }
 

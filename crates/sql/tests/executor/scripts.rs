@@ -24,8 +24,32 @@ macro_rules! scripts {
 }
 
 scripts!(
-    aggregate, alter, array, arrays, catalog, changes, delete, floats, grouping, index, insert, join, json, jsonb,
-    lists, merged, nested, recursive, select, sets, subqueries, update, views
+    aggregate,
+    alter,
+    array,
+    arrays,
+    catalog,
+    changes,
+    delete,
+    expression_indexes,
+    floats,
+    generated,
+    grouping,
+    index,
+    insert,
+    join,
+    json,
+    jsonb,
+    lists,
+    merged,
+    nested,
+    partial_indexes,
+    recursive,
+    select,
+    sets,
+    subqueries,
+    update,
+    views
 );
 
 /// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.

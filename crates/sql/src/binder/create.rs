@@ -239,26 +239,6 @@ impl<'a, 'c> Definition<'a, 'c> {
         }
     }
 
-    /// 42601 for a column that is generated and has a default, or a sequence.
-    fn refuse_two_values(&self, column: &Column) -> Result<()> {
-        let other = match column {
-            Column { generated: None, .. } => return Ok(()),
-            Column {
-                identity_always: Some(_),
-                ..
-            } => "identity",
-            Column {
-                default_text: Some(_), ..
-            } => "default",
-            _ => return Ok(()),
-        };
-        let message = format!(
-            "both {other} and generation expression specified for column \"{}\" of table \"{}\"",
-            column.name, self.table.name
-        );
-        Err(Error::new(SqlState::SYNTAX_ERROR, message))
-    }
-
     /// A sequence of the column's own, as its default.
     fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
         let name = self.free_name(&[&self.table.name.clone(), &column.name, "seq"]);

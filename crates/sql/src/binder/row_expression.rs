@@ -92,6 +92,26 @@ impl Definition<'_, '_> {
         Ok(())
     }
 
+    /// 42601 for a column that is generated and has a default, or a sequence.
+    pub fn refuse_two_values(&self, column: &Column) -> Result<()> {
+        let other = match column {
+            Column { generated: None, .. } => return Ok(()),
+            Column {
+                identity_always: Some(_),
+                ..
+            } => "identity",
+            Column {
+                default_text: Some(_), ..
+            } => "default",
+            _ => return Ok(()),
+        };
+        let message = format!(
+            "both {other} and generation expression specified for column \"{}\" of table \"{}\"",
+            column.name, self.table.name
+        );
+        Err(Error::new(SqlState::SYNTAX_ERROR, message))
+    }
+
     /// The number by which a key names an expression; a column in brackets is just that column.
     pub fn key_of_expression(&mut self, expr: &ast::Expr) -> Result<usize> {
         let own = self.context.key_expression(expr, &self.table)?;

@@ -225,6 +225,10 @@ impl Packer {
         if generated.peek().is_none() {
             return Ok(());
         }
+        // What they were in the row before is not to be looked at.
+        for (column, _) in table.generated_columns() {
+            self.ranges[column] = 0..0;
+        }
         let mut given = Vec::new();
         pack_columns(self.ranges.iter().map(|range| &self.encoded[range.clone()]), &mut given);
         for (column, own) in generated {

@@ -105,6 +105,8 @@ pub struct Table {
     pub primary_key_name: String,
     /// Secondary indexes, unique constraints included.
     pub indexes: Vec<Index>,
+    /// What indexes hold of a row beside its columns; [`KeyExpression::FIRST`] says how keys name them.
+    pub expressions: Vec<KeyExpression>,
     /// CHECK constraints.
     pub checks: Vec<Check>,
     /// Foreign keys of this table.
@@ -129,6 +131,72 @@ impl Table {
         });
         RowBounds::new(bounds.collect())
     }
+
+    /// The expression that a number in a key stands for, if it is not a column's.
+    pub fn key_expression(&self, number: usize) -> Option<&KeyExpression> {
+        self.expressions.get(number.checked_sub(KeyExpression::FIRST)?)
+    }
+
+    /// The number by which keys name the expression that is the one wanted.
+    pub fn number_of_expression(&self, is_wanted: impl Fn(&RowExpression) -> bool) -> Option<usize> {
+        let place = self.expressions.iter().position(|own| is_wanted(&own.value))?;
+        Some(KeyExpression::FIRST + place)
+    }
+
+    /// The type of what a number in a key stands for.
+    pub fn key_type(&self, number: usize) -> ColumnType {
+        match self.key_expression(number) {
+            Some(expression) => expression.column_type,
+            None => self.columns[number].column_type,
+        }
+    }
+
+    /// What must be known of a row to make its entry in an index.
+    pub fn read_by_index(&self, index: &Index) -> ColumnSet {
+        let keys = index.columns.iter().map(|number| match self.key_expression(*number) {
+            Some(expression) => expression.value.columns,
+            None => ColumnSet::column(*number),
+        });
+        let predicate = index.predicate.iter().map(|predicate| predicate.columns);
+        keys.chain(predicate).fold(ColumnSet::EMPTY, ColumnSet::union)
+    }
+
+    /// Whether an index holds something that is made of a column.
+    pub fn index_reads(&self, index: &Index, column: usize) -> bool {
+        let is_read = |number: &usize| match self.key_expression(*number) {
+            Some(expression) => expression.value.reads(column),
+            None => *number == column,
+        };
+        index.columns.iter().any(is_read) || index.predicate.as_ref().is_some_and(|it| it.reads(column))
+    }
+
+    /// The columns that are generated, with what they are made of.
+    pub fn generated_columns(&self) -> impl Iterator<Item = (usize, &RowExpression)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(number, column)| Some((number, column.generated.as_ref()?)))
+    }
+
+    /// The columns that change where these do: with them, those that are generated of them.
+    pub fn changed_with(&self, changed: ColumnSet) -> ColumnSet {
+        let follow = self
+            .generated_columns()
+            .filter(|(_, own)| own.columns.intersects(changed));
+        follow.fold(changed, |all, (number, _)| all.union(ColumnSet::column(number)))
+    }
+
+    /// Forgets expressions that no index holds any more.
+    pub(crate) fn drop_unused_expressions(&mut self) {
+        let mut number = KeyExpression::FIRST;
+        while self.key_expression(number).is_some() {
+            if self.indexes.iter().any(|index| index.columns.contains(&number)) {
+                number += 1;
+                continue;
+            }
+            self.expressions.remove(number - KeyExpression::FIRST);
+            let later = self.indexes.iter_mut().flat_map(|index| &mut index.columns);
+            later.filter(|own| **own > number).for_each(|own| *own -= 1);
+        }
+    }
 }
 
 /// A column.
@@ -146,8 +214,50 @@ pub struct Column {
     pub default_text: Option<String>,
     /// GENERATED ... AS IDENTITY: `Some(true)` is ALWAYS.
     pub identity_always: Option<bool>,
+    /// GENERATED ALWAYS AS (expression) STORED.
+    pub generated: Option<RowExpression>,
     /// Whether the column was dropped.
     pub dropped: bool,
+}
+
+/// What is made of a row: the value of a generated column, the predicate of a partial index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowExpression {
+    /// Over the table's columns; immutable.
+    pub expr: Expr,
+    /// The columns that it reads.
+    pub columns: ColumnSet,
+}
+
+impl RowExpression {
+    /// An expression and what it reads.
+    pub fn new(expr: Expr) -> RowExpression {
+        RowExpression {
+            columns: expr.columns(),
+            expr,
+        }
+    }
+
+    /// Whether it reads a column.
+    pub fn reads(&self, column: usize) -> bool {
+        let mut reads = false;
+        self.expr.for_each_column(&mut |own| reads |= own == column);
+        reads
+    }
+}
+
+/// What an index holds of a row beside its columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyExpression {
+    /// The expression.
+    pub value: RowExpression,
+    /// Its type.
+    pub column_type: ColumnType,
+}
+
+impl KeyExpression {
+    /// Numbers in keys from this one on stand for the table's expressions, not for its columns: far more than a table may have of these.
+    pub const FIRST: usize = 1 << 15;
 }
 
 /// A secondary index.
@@ -157,8 +267,10 @@ pub struct Index {
     pub id: TableId,
     /// The name; for a unique constraint also the constraint's.
     pub name: String,
-    /// Indexed columns in order.
+    /// Indexed columns in order; [`KeyExpression::FIRST`] and above are expressions.
     pub columns: Vec<usize>,
+    /// Which rows have an entry; all without it.
+    pub predicate: Option<RowExpression>,
     /// Whether two rows may not share a key without NULL.
     pub unique: bool,
     /// Whether it came from a UNIQUE constraint.
@@ -172,6 +284,11 @@ impl Index {
     /// Whether rows may not share a key in the end.
     pub fn is_to_be_unique(&self) -> bool {
         self.unique || self.deferral.is_deferrable()
+    }
+
+    /// Whether every row has an entry, whose key is columns of it.
+    pub fn is_plain(&self) -> bool {
+        self.predicate.is_none() && self.columns.iter().all(|column| *column < KeyExpression::FIRST)
     }
 }
 

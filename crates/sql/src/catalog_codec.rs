@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Comments as u8;
+const VERSION: u8 = Format::Types as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,10 @@ enum Format {
     Views = 3,
     /// There are comments.
     Comments = 4,
+    /// Read like the one before.
+    Schemas = 5,
+    /// Columns may be generated; indexes may hold expressions, and some rows only.
+    Types = 6,
 }
 
 /// Appends a whole catalog.
@@ -56,6 +60,8 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         2 => Format::Deferrals,
         3 => Format::Views,
         4 => Format::Comments,
+        5 => Format::Schemas,
+        6 => Format::Types,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -93,6 +99,8 @@ mod tests {
             "create sequence s start 5 increment -2 minvalue -100 maxvalue 10 cycle",
             "comment on table plain is 'all of it'",
             "comment on column child.b is 'an amount'",
+            "create table made (a int, name text, twice int generated always as (a * 2) stored, x int)",
+            "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }
 
@@ -123,11 +131,38 @@ mod tests {
         6172656e745f6e616d655f6b6579010103000001056368696c640c6368696c645f705f666b657901034000000d706172656e745f69645f7365710100\
         00000000000001000000000000000100000000000000ffffffffffffff7f000106706172656e7400";
 
+    /// What the version before generated columns wrote of the statements below.
+    const COMMENTS_FORMAT: &str = "04040000000000000005400000010040000001400000020000000000000001740302696403ffffffff010000046e616d65090e00000000000001\
+        6e03ffffffff000000010006745f706b657902024000000a745f6e616d655f6b6579010103000340000003745f6e010200000109745f6e5f6368\
+        65636b056e203e20300b08040202010503000000000000000104400000010000000000000001760102696403ffffffff1053454c454354206964\
+        2046524f4d2074010174010001004000000000000003616c6c";
+
+    fn bytes_of_digits(digits: &str) -> Vec<u8> {
+        let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_was_written_before_generated_columns_is_read() {
+        let mut bytes = bytes_of_digits(COMMENTS_FORMAT);
+        let expected = catalog_of(&[
+            "create table t (id int primary key, name varchar(10) unique, n int check (n > 0))",
+            "create index t_n on t (n)",
+            "create view v as select id from t",
+            "comment on table t is 'all'",
+        ]);
+        for format in [Format::Comments, Format::Schemas] {
+            bytes[0] = format as u8;
+            let decoded = decode_catalog(&bytes).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{expected:?}"));
+        }
+        assert_eq!(bytes_of(&expected)[0], 6);
+    }
+
     #[test]
     fn what_earlier_versions_wrote_is_read() {
-        let digits: Vec<u8> = FIRST_FORMAT.bytes().filter(u8::is_ascii_hexdigit).collect();
-        let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-        let bytes: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+        let bytes = bytes_of_digits(FIRST_FORMAT);
         assert_eq!(bytes[0], 1);
         let expected = catalog_of(&[
             "create table parent (id bigserial primary key, name varchar(10) not null unique default 'x')",

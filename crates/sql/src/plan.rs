@@ -37,6 +37,8 @@ pub struct Plan {
     pub read_only: bool,
     /// Whether it asks how large relations are.
     pub asks_sizes: bool,
+    /// Literals that it was made for, by their places among those that were taken out of the text: with others, plan again.
+    pub pinned: Vec<usize>,
     /// The queries within its expressions.
     pub subqueries: Arc<Subqueries>,
 }

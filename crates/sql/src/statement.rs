@@ -291,6 +291,8 @@ pub enum SchemaChange {
         table: String,
         /// The index (id 0: given when it runs).
         index: crate::catalog::Index,
+        /// All expressions that indexes of the table hold, those of this one included.
+        expressions: Vec<crate::catalog::KeyExpression>,
         /// IF NOT EXISTS.
         if_not_exists: bool,
     },
@@ -403,6 +405,13 @@ pub enum AlterAction {
         /// The new default and its text.
         default: Option<(rubato_formula::Expr, String)>,
     },
+    /// ALTER COLUMN DROP EXPRESSION.
+    DropExpression {
+        /// The column.
+        column: usize,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
     /// ALTER COLUMN TYPE.
     AlterType {
         /// The column.
@@ -416,6 +425,13 @@ pub enum AlterAction {
     },
     /// The checks that read columns of another type, for the types that these have in the end.
     ReplaceChecks(Vec<crate::catalog::Check>),
+    /// What indexes hold of columns of another type, for the types that these have in the end.
+    ReplaceExpressions {
+        /// All expressions of the table.
+        expressions: Vec<crate::catalog::KeyExpression>,
+        /// Predicates of indexes, by their names.
+        predicates: Vec<(String, crate::catalog::RowExpression)>,
+    },
     /// ALTER COLUMN SET/DROP NOT NULL.
     SetNotNull {
         /// The column.

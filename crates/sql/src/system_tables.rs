@@ -28,7 +28,7 @@ pub(crate) use registry::{by_full_name, find, function, has_number};
 pub(crate) use values::DATABASES;
 
 use crate::binder::{Hidden, ScopeColumn};
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, KeyExpression, Table};
 use crate::insight::{Insight, SessionFacts};
 use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
 use rubato_formula::Environment;
@@ -207,7 +207,9 @@ fn vector(element: DataType, items: Vec<Value>) -> Value {
 
 /// The numbers of columns, which count from 1.
 fn column_numbers(columns: &[usize]) -> Vec<Value> {
-    columns.iter().map(|column| int2(column + 1)).collect()
+    // What is no column of the table has the number 0.
+    let number = |column: usize| if column < KeyExpression::FIRST { column + 1 } else { 0 };
+    columns.iter().map(|column| int2(number(*column))).collect()
 }
 
 /// The number of a type's collation, 0 if it has none.

@@ -186,6 +186,11 @@ fn schema_changes() {
 }
 
 #[test]
+fn indexes_of_some_rows_and_of_expressions() {
+    check("indexes.txt");
+}
+
+#[test]
 fn utilities() {
     check("utilities.txt");
 }
@@ -305,6 +310,7 @@ fn mutilated_statements_never_panic() {
         "formulas.txt",
         "errors.txt",
         "schema_changes.txt",
+        "indexes.txt",
         "utilities.txt",
         "normalised.txt",
     ] {

@@ -129,7 +129,7 @@ pub fn resolve_set_function(name: &str, types: &[DataType]) -> Result<ResolvedSe
     let of_name = || SETS.iter().filter(|set| set.entry.name == name);
     let entries: Vec<&'static FunctionEntry> = of_name().map(|set| &set.entry).collect();
     let resolved = resolve_among(name, &entries, types)?;
-    let chosen = of_name().find(|set| std::ptr::eq(&raw const set.entry, resolved.function.entry()));
+    let chosen = of_name().find(|set| set.entry.arguments == resolved.function.entry().arguments);
     let (function, columns) = chosen.map_or((SetFunction::Series, &Columns::Result), |set| {
         (set.function, &set.columns)
     });

@@ -12,6 +12,7 @@ mod deferrable;
 mod drivers;
 mod foreign_keys;
 mod lists;
+mod made_of_rows;
 mod portals;
 mod prepared;
 mod queue;

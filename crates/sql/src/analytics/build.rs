@@ -12,7 +12,7 @@ use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
-use crate::planner::{all_of, expressions, flatten, plan_target, select_calls};
+use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target, select_calls};
 use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, DataType, Result, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
@@ -347,7 +347,7 @@ impl Builder<'_, '_> {
         let (access, local) = match (&source.access, &source.relation) {
             (Some(access), _) if !matches!(access, Access::Full { .. }) => (access.clone(), local),
             (_, Relation::Table(table)) => {
-                let (step, rest) = plan_target(table, &source.alias, local, &|_| DataType::Unknown);
+                let (step, rest) = plan_target(table, &source.alias, local, &NoParameters);
                 (step.access, flatten(rest.into_iter().collect()))
             }
             _ => (Access::Full { reverse: false }, local),

@@ -361,7 +361,7 @@ fn key_rows(exprs: &[&Expr], sources: &[Source], sizes: &Sizes) -> Option<f64> {
         };
         let has =
             |own: &[usize]| !own.is_empty() && own.iter().all(|column| columns.contains(&(source.first + column)));
-        let unique = table.indexes.iter().filter(|index| index.unique);
+        let unique = table.indexes.iter().filter(|index| index.unique && index.is_plain());
         if has(&table.primary_key) || unique.map(|index| &index.columns).any(|own| has(own)) {
             most = Some(most.unwrap_or(0.0).max(source.base_rows));
         }

@@ -5,7 +5,7 @@ use super::scope::Scope;
 use super::typed::Typed;
 use super::types::bind_type;
 use super::{Context, located};
-use crate::catalog::{Check, Table};
+use crate::catalog::{Check, RowExpression, Table};
 use crate::parser::syntax::{Source, parse_expressions};
 use crate::statement::AlterAction;
 use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
@@ -149,6 +149,44 @@ impl Context<'_> {
             })
         });
         bound.collect()
+    }
+
+    /// What indexes hold of columns to which the actions have given another type, bound again for the table as it is in the end.
+    pub(super) fn expressions_again(
+        &self,
+        before: &Table,
+        table: &Table,
+        actions: &[AlterAction],
+    ) -> Result<Option<AlterAction>> {
+        let retyped: Vec<usize> = actions
+            .iter()
+            .filter_map(|action| match action {
+                AlterAction::AlterType { column, .. } => Some(*column),
+                _ => None,
+            })
+            .collect();
+        let is_concerned = |own: &RowExpression| retyped.iter().any(|column| own.reads(*column));
+        let mut expressions = before.expressions.clone();
+        let mut is_changed = false;
+        for own in expressions.iter_mut().filter(|own| is_concerned(&own.value)) {
+            let text = crate::deparse::shown(before, &own.value);
+            *own = self.stored(&text, |context, expr| context.key_expression(expr, table))?;
+            is_changed = true;
+        }
+        let mut predicates = Vec::new();
+        for index in &before.indexes {
+            if let Some(own) = index.predicate.as_ref().filter(|own| is_concerned(own)) {
+                let text = crate::deparse::shown(before, own);
+                let own = self.stored(&text, |context, expr| context.index_predicate(expr, table))?;
+                predicates.push((index.name.clone(), own));
+            }
+        }
+        Ok(
+            (is_changed || !predicates.is_empty()).then_some(AlterAction::ReplaceExpressions {
+                expressions,
+                predicates,
+            }),
+        )
     }
 
     fn stored_condition(&self, table: &Arc<Table>, check: &Check) -> Result<Expr> {

@@ -5,7 +5,7 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
-use crate::catalog::{Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table};
+use crate::catalog::{Check, Column, Deferral, ForeignKey, Index, ReferentialAction, RowExpression, Sequence, Table};
 use crate::parser::syntax::{cut, fold};
 use crate::parser::utility::SequenceOptions;
 use crate::statement::SchemaChange;
@@ -35,6 +35,9 @@ impl Context<'_> {
         let mut definition = Definition::new(self, &name);
         for column in &statement.columns {
             definition.column(column)?;
+        }
+        for column in &statement.columns {
+            definition.generated_column(column)?;
         }
         for column in &statement.columns {
             definition.column_constraints(column)?;
@@ -81,6 +84,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             primary_key: Vec::new(),
             primary_key_name: String::new(),
             indexes: Vec::new(),
+            expressions: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
@@ -148,6 +152,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             default: None,
             default_text: None,
             identity_always: None,
+            generated: None,
             dropped: false,
         };
         if serial {
@@ -156,6 +161,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         for option in &definition.options {
             self.column_option(&mut column, place, &option.option)?;
         }
+        self.refuse_two_values(&column)?;
         self.table.columns.push(column);
         Ok(())
     }
@@ -204,7 +210,17 @@ impl<'a, 'c> Definition<'a, 'c> {
                 column.identity_always = Some(*generated_as == ast::GeneratedAs::Always);
                 self.own_sequence(column, place, sequence_options.as_deref().unwrap_or_default())
             }
-            ast::ColumnOption::Generated { .. } => Err(Error::unsupported("a generated column")),
+            ast::ColumnOption::Generated {
+                generation_expr_mode: Some(ast::GeneratedExpressionMode::Stored),
+                ..
+            } => {
+                // What it is follows when all columns are known.
+                column.generated = Some(RowExpression::new(Expr::Literal(Value::Null)));
+                Ok(())
+            }
+            ast::ColumnOption::Generated { .. } => {
+                Err(Error::unsupported("a generated column that is not STORED").with_hint("Say STORED."))
+            }
             ast::ColumnOption::Collation(name) => {
                 let name = super::object_name(name)?.pop().unwrap_or_default().to_ascii_lowercase();
                 match name.as_str() {
@@ -298,14 +314,14 @@ impl<'a, 'c> Definition<'a, 'c> {
         match constraint {
             ast::TableConstraint::PrimaryKey(key) => {
                 refuse_deferrable_key(key.characteristics)?;
-                let columns = self.index_columns(&key.columns)?;
+                let columns = self.key_columns(&key.columns)?;
                 self.primary_key(key.name.as_ref(), columns)
             }
             ast::TableConstraint::Unique(unique) => {
                 if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                     return Err(Error::unsupported("UNIQUE NULLS NOT DISTINCT"));
                 }
-                let columns = self.index_columns(&unique.columns)?;
+                let columns = self.key_columns(&unique.columns)?;
                 self.unique(unique.name.as_ref(), columns, deferral(unique.characteristics)?)
             }
             ast::TableConstraint::Check(check) => self.check(check.name.as_ref(), &check.expr),
@@ -328,33 +344,43 @@ impl<'a, 'c> Definition<'a, 'c> {
         })
     }
 
-    /// The plain columns of an index or key.
-    pub fn index_columns(&self, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
+    /// The plain columns of a key.
+    fn key_columns(&mut self, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
+        for column in columns {
+            if !matches!(column.column.expr, ast::Expr::Identifier(_)) {
+                let error = Error::new(SqlState::SYNTAX_ERROR, "syntax error: a constraint takes plain columns");
+                return located(self.context, column.column.expr.span(), Err(error));
+            }
+        }
+        let found = self.index_columns(columns)?;
+        let mut seen = BTreeSet::new();
+        match found.iter().find(|column| !seen.insert(**column)) {
+            Some(twice) => {
+                let name = &self.table.columns[*twice].name;
+                let message = format!("column \"{name}\" appears twice in a key or index");
+                Err(Error::new(SqlState::DUPLICATE_COLUMN, message))
+            }
+            None => Ok(found),
+        }
+    }
+
+    /// What an index holds, in order: columns and expressions.
+    pub fn index_columns(&mut self, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
         let mut found = Vec::with_capacity(columns.len());
         for column in columns {
-            let ast::Expr::Identifier(ident) = &column.column.expr else {
-                return Err(Error::unsupported("an index over an expression").with_hint("Index plain columns."));
-            };
-            if column
-                .column
-                .options
-                .sort
-                .as_ref()
-                .is_some_and(|sort| *sort == ast::OrderBySort::Desc)
-                || column.column.options.nulls_first == Some(true)
+            let order = &column.column.options;
+            if order.sort.as_ref().is_some_and(|sort| *sort == ast::OrderBySort::Desc)
+                || order.nulls_first == Some(true)
             {
                 return Err(Error::unsupported("an index in descending order")
                     .with_hint("An ascending index also serves ORDER BY ... DESC."));
             }
+            let ast::Expr::Identifier(ident) = &column.column.expr else {
+                found.push(self.key_of_expression(&column.column.expr)?);
+                continue;
+            };
             let index = located(self.context, ident.span, self.find_for_key(&fold(ident)))?;
             super::json::check_indexable(self.table.columns[index].column_type.data_type)?;
-            if found.contains(&index) {
-                let name = &self.table.columns[index].name;
-                return Err(Error::new(
-                    SqlState::DUPLICATE_COLUMN,
-                    format!("column \"{name}\" appears twice in a key or index"),
-                ));
-            }
             found.push(index);
         }
         if found.len() > KEY_COLUMNS_MAX {
@@ -407,7 +433,7 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn check_key_types(&self, columns: &[usize]) -> Result<()> {
         match columns
             .iter()
-            .map(|column| &self.table.columns[*column])
+            .filter_map(|column| self.table.columns.get(*column))
             .find(|c| c.column_type.data_type == DataType::Interval)
         {
             Some(column) => Err(Error::unsupported(format!(
@@ -425,6 +451,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             id: TableId(0),
             name,
             columns,
+            predicate: None,
             unique: !deferral.is_deferrable(),
             constraint: true,
             deferral,
@@ -532,20 +559,7 @@ impl Context<'_> {
                 .with_position(error.fields().position),
                 _ => error,
             })?;
-        let from = self.type_of(&typed);
-        let assigned = self
-            .assign(typed, column, column_type)
-            .map_err(|error| match error.code() {
-                SqlState::DATATYPE_MISMATCH => Error::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "column \"{column}\" is of type {} but default expression is of type {from}",
-                        column_type.data_type
-                    ),
-                )
-                .with_hint("You will need to rewrite or cast the expression."),
-                _ => error,
-            });
+        let assigned = self.assign_default(typed, column, column_type);
         let default = located(self, expr.span(), assigned)?.fold_constants();
         let is_null = matches!(default, Expr::Literal(Value::Null));
         Ok(((!is_null).then_some(default), expr.to_string()))

@@ -112,6 +112,7 @@ fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<T
             default: None,
             default_text: None,
             identity_always: None,
+            generated: None,
             dropped: false,
         });
     }
@@ -123,6 +124,7 @@ fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<T
         primary_key: Vec::new(),
         primary_key_name: String::new(),
         indexes: Vec::new(),
+        expressions: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),

@@ -41,7 +41,7 @@ impl Context<'_> {
             return Ok((self.joined_change(&table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
-        let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
+        let (mut target, filter) = plan_target(&table, &alias, terms, self);
         let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
         let assignments: Vec<Assignment> = assignments
             .into_iter()
@@ -56,14 +56,10 @@ impl Context<'_> {
                 }
             })
             .collect();
-        let assigned = |columns: &[usize]| {
-            columns
-                .iter()
-                .any(|column| assignments.iter().any(|a| a.column == *column))
-        };
-        let changes_key = assigned(&table.primary_key);
+        let changed = table.changed_with(assignments.iter().map(|assignment| assignment.column).collect());
+        let changes_key = table.primary_key.iter().any(|column| changed.contains_column(*column));
         let changed_indexes: Vec<usize> = (0..table.indexes.len())
-            .filter(|index| assigned(&table.indexes[*index].columns))
+            .filter(|index| table.read_by_index(&table.indexes[*index]).intersects(changed))
             .collect();
         let ordered_because = order_reason(
             &table,
@@ -113,7 +109,7 @@ impl Context<'_> {
             return Ok((self.joined_change(&table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
-        let (mut target, filter) = plan_target(&table, &alias, terms, &|index| self.parameter_type(index));
+        let (mut target, filter) = plan_target(&table, &alias, terms, self);
         for expr in returning.iter().flatten() {
             target.reads = target.reads.union(expr.columns());
         }
@@ -157,7 +153,7 @@ impl Context<'_> {
             *expr = expr.remap_columns(&place);
         }
         projection.extend(others.iter().map(|column| Expr::Column(*column)));
-        let source = plan_change(sources.query, projection, &|index| self.parameter_type(index));
+        let source = plan_change(sources.query, projection, self);
         PlanBody::Change(ChangePlan {
             table: Arc::clone(table),
             source,
@@ -259,6 +255,14 @@ impl Context<'_> {
                 "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
                 definition.name
             )));
+        }
+        if let Some(own) = &definition.generated {
+            if is_default {
+                return Ok(own.expr.clone());
+            }
+            let message = format!("column \"{}\" can only be updated to DEFAULT", definition.name);
+            return Err(Error::new(SqlState(*b"428C9"), message)
+                .with_detail(format!("Column \"{}\" is a generated column.", definition.name)));
         }
         if is_default {
             return Ok(definition.default.clone().unwrap_or(Expr::Literal(Value::Null)));

@@ -6,22 +6,22 @@ use super::scope::Scope;
 use super::select::insert_values;
 use super::typed::Typed;
 use super::{Context, located, object_name};
-use crate::catalog::{Index, Table};
+use crate::catalog::Table;
 use crate::client::OutputColumn;
 use crate::parser::syntax::{Overriding, fold};
+use crate::parser::{ConflictTarget, InsertClauses};
 use crate::plan::{ConflictAction, InsertPlan, InsertSource, OnConflict, PlanBody};
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn insert(
         &self,
         statement: &ast::Insert,
-        overriding: Option<Overriding>,
+        clauses: &InsertClauses,
     ) -> Result<(PlanBody, Vec<OutputColumn>)> {
         let ast::TableObject::TableName(name) = &statement.table else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "INSERT takes a table"));
@@ -38,10 +38,13 @@ impl Context<'_> {
             .as_ref()
             .map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
         let columns = self.insert_columns(&statement.columns, &table)?;
-        let source = self.insert_source(statement, &table, &columns, overriding)?;
+        let source = self.insert_source(statement, &table, &columns, clauses.overriding)?;
         let on_conflict = match &statement.on {
             None => None,
-            Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(clause, &table, &alias)?),
+            Some(ast::OnInsert::OnConflict(clause)) => {
+                let target = clauses.conflict_target.as_ref();
+                Some(self.on_conflict(clause, target, (&table, &alias))?)
+            }
             Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "use ON CONFLICT ... DO UPDATE")),
         };
         let scope = Scope::of_table(&table, &alias);
@@ -182,15 +185,13 @@ impl Context<'_> {
         Ok(target.row(given))
     }
 
-    fn on_conflict(&self, clause: &ast::OnConflict, table: &Arc<Table>, alias: &str) -> Result<OnConflict> {
-        let arbiter = match &clause.conflict_target {
-            None => {
-                let put_off = table.indexes.iter().find(|index| index.deferral.is_deferrable());
-                put_off.map_or(Ok(None), |index| Err(no_arbiter(table, index)))?
-            }
-            Some(ast::ConflictTarget::Columns(names)) => Some(self.arbiter_by_columns(names, table)?),
-            Some(ast::ConflictTarget::OnConstraint(name)) => Some(arbiter_by_name(name, table)?),
-        };
+    fn on_conflict(
+        &self,
+        clause: &ast::OnConflict,
+        target: Option<&ConflictTarget>,
+        (table, alias): (&Arc<Table>, &str),
+    ) -> Result<OnConflict> {
+        let arbiter = self.arbiter(clause, target, table)?;
         let action = match &clause.action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
@@ -220,33 +221,6 @@ impl Context<'_> {
         };
         Ok(OnConflict { arbiter, action })
     }
-
-    fn arbiter_by_columns(&self, names: &[ast::Ident], table: &Table) -> Result<Option<usize>> {
-        let mut wanted = BTreeSet::new();
-        for name in names {
-            wanted.insert(located(self, name.span, find_column(table, &fold(name)))?);
-        }
-        let is_wanted = |columns: &[usize]| columns.iter().copied().collect::<BTreeSet<_>>() == wanted;
-        if !table.primary_key.is_empty() && is_wanted(&table.primary_key) {
-            return Ok(None);
-        }
-        let index = table
-            .indexes
-            .iter()
-            .position(|index| index.unique && is_wanted(&index.columns));
-        let mut put_off = table.indexes.iter().filter(|index| index.deferral.is_deferrable());
-        if index.is_none()
-            && let Some(index) = put_off.find(|index| is_wanted(&index.columns))
-        {
-            return Err(no_arbiter(table, index));
-        }
-        index.map(Some).ok_or_else(|| {
-            Error::new(
-                SqlState::INVALID_COLUMN_REFERENCE,
-                "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-            )
-        })
-    }
 }
 
 /// Where the `index`-th expression of a plain SELECT stands.
@@ -257,38 +231,6 @@ fn selected_span(query: &ast::Query, index: usize) -> Option<Span> {
     }
 }
 
-/// 55000: whether there is a conflict is known only later.
-fn no_arbiter(table: &Table, index: &Index) -> Error {
-    let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
-    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_names(
-        Some(&table.name),
-        None,
-        Some(&index.name),
-    )
-}
-
-fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize>> {
-    let name = object_name(name)?.pop().unwrap_or_default();
-    if !table.primary_key.is_empty() && table.primary_key_name == name {
-        return Ok(None);
-    }
-    let index = table
-        .indexes
-        .iter()
-        .position(|index| index.constraint && index.name == name);
-    if let Some(index) = index.map(|index| &table.indexes[index])
-        && index.deferral.is_deferrable()
-    {
-        return Err(no_arbiter(table, index));
-    }
-    index.map(Some).ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
-        )
-    })
-}
-
 /// Where rows go.
 pub(super) struct InsertTarget<'a> {
     pub(super) table: &'a Table,
@@ -297,9 +239,14 @@ pub(super) struct InsertTarget<'a> {
 }
 
 impl InsertTarget<'_> {
-    /// 428C9: a value for a GENERATED ALWAYS column.
+    /// 428C9: a value for a column that is generated, or for an identity that is GENERATED ALWAYS.
     fn check_identity(&self, column: usize) -> Result<()> {
         let definition = &self.table.columns[column];
+        if definition.generated.is_some() {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
+            return Err(Error::new(SqlState(*b"428C9"), message)
+                .with_detail(format!("Column \"{}\" is a generated column.", definition.name)));
+        }
         if definition.identity_always != Some(true) || self.overriding.is_some() {
             return Ok(());
         }

@@ -1,7 +1,6 @@
 //! What columns are called that have no alias.
 
 use crate::parser::syntax::fold;
-use rubato_base::DataType;
 use sqlparser::ast;
 
 /// The name that PostgreSQL gives to a column without an alias.
@@ -80,19 +79,5 @@ fn first_column_name(query: &ast::Query) -> Option<String> {
 /// PostgreSQL's internal name of a type.
 fn type_label(data_type: &ast::DataType) -> Option<String> {
     let column_type = super::types::bind_type(data_type).ok()?;
-    let name = match column_type.data_type {
-        DataType::Bool => "bool",
-        DataType::Int2 => "int2",
-        DataType::Int4 => "int4",
-        DataType::Int8 => "int8",
-        DataType::Float4 => "float4",
-        DataType::Float8 => "float8",
-        DataType::Varchar => "varchar",
-        DataType::Char => "bpchar",
-        DataType::Time => "time",
-        DataType::Timestamp => "timestamp",
-        DataType::TimestampTz => "timestamptz",
-        other => other.name(),
-    };
-    Some(name.to_owned())
+    Some(crate::deparse::internal_name(column_type.data_type).to_owned())
 }

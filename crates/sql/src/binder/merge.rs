@@ -51,7 +51,7 @@ impl Context<'_> {
             expressions_mut(clause).for_each(|expr| *expr = expr.remap_columns(&place));
         }
         let projection = others.iter().map(|column| Expr::Column(*column)).collect();
-        let source = plan_change(from.query, projection, &|index| self.parameter_type(index));
+        let source = plan_change(from.query, projection, self);
         Ok(PlanBody::Merge(MergePlan { table, source, clauses }))
     }
 

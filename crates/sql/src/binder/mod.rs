@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod arbiter;
 mod array;
 mod column_type;
 mod comparison;
@@ -19,6 +20,7 @@ mod labels;
 mod merge;
 mod nested;
 mod parameters;
+mod row_expression;
 mod schema;
 mod scope;
 mod select;
@@ -37,7 +39,7 @@ use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
-use crate::planner::{BoundQuery, BoundSelect};
+use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
 use crate::statement::Statement;
 use crate::system_tables;
 use create::refuse_parts;
@@ -156,12 +158,12 @@ fn bind_grammar(
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
-            context.check_overriding(parsed.overriding, query)?;
+            context.check_clauses(&parsed.insert, query)?;
             context.may_write_within.set(query.with.is_some());
             // WITH in front of a statement that writes.
             if let Some(statement) = writing_body(query) {
                 context.push_names(query.with.as_ref())?;
-                let (body, output) = context.writing(statement, parsed.overriding)?;
+                let (body, output) = context.writing(statement, &parsed.insert)?;
                 return context.finish(body, output);
             }
             if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
@@ -176,7 +178,7 @@ fn bind_grammar(
         | ast::Statement::Update(_)
         | ast::Statement::Delete(_)
         | ast::Statement::Merge(_)) => {
-            let (body, output) = context.writing(statement, parsed.overriding)?;
+            let (body, output) = context.writing(statement, &parsed.insert)?;
             context.finish(body, output)
         }
         ast::Statement::CreateTable(create) if create.query.is_some() => {
@@ -385,7 +387,7 @@ impl Context<'_> {
 
     /// Plans a query with the parameters' types as they are by now.
     pub(super) fn plan(&self, select: BoundSelect) -> SelectPlan {
-        select.plan(&|index| self.parameter_type(index))
+        select.plan(self)
     }
 
     /// The finished plan. 42P18 if a parameter is left without a type.
@@ -398,7 +400,9 @@ impl Context<'_> {
         let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
         let subqueries = self.plan_subqueries(&mut body)?;
-        let parameter_types = self.parameters.into_inner().finish()?;
+        let parameters = self.parameters.into_inner();
+        let pinned = parameters.pinned();
+        let parameter_types = parameters.finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
         Ok(Arc::new(Plan {
             body,
@@ -407,8 +411,19 @@ impl Context<'_> {
             table_versions,
             read_only,
             asks_sizes,
+            pinned,
             subqueries: Arc::new(subqueries),
         }))
+    }
+}
+
+impl KnownParameters for Context<'_> {
+    fn data_type(&self, index: usize) -> DataType {
+        self.parameter_type(index)
+    }
+
+    fn known_value(&self, index: usize) -> Option<Value> {
+        self.known_literal(index)
     }
 }
 

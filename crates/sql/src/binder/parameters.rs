@@ -1,7 +1,9 @@
 //! The types of parameters, inferred while binding.
 
 use crate::parser::Literal;
-use rubato_base::{DataType, Error, Result, SqlState};
+use rubato_base::text_format::{TextContext, parse_text};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use std::collections::BTreeSet;
 
 /// PostgreSQL's largest parameter number.
 const PARAMETERS_MAX: usize = 65_535;
@@ -11,7 +13,9 @@ const PARAMETERS_MAX: usize = 65_535;
 pub(crate) struct Parameters {
     types: Vec<DataType>,
     referenced: Vec<bool>,
-    literals: Vec<DataType>,
+    literals: Vec<Literal>,
+    /// Places of literals whose values the plan depends on.
+    pinned: BTreeSet<usize>,
     /// Whether the user may name parameters at all: a simple query comes without values.
     open: bool,
 }
@@ -29,7 +33,8 @@ impl Parameters {
         Parameters {
             types,
             referenced,
-            literals: literal_types,
+            literals: literals.to_vec(),
+            pinned: BTreeSet::new(),
             open,
         }
     }
@@ -57,6 +62,29 @@ impl Parameters {
         self.types.get(index).copied().unwrap_or(DataType::Unknown)
     }
 
+    /// The value of a parameter that was a literal, if its type reads it the same at any time and place: from now on the statement
+    /// depends on it.
+    pub fn known_value(&mut self, index: usize) -> Option<Value> {
+        let users = self.types.len() - self.literals.len();
+        let place = index.checked_sub(users)?;
+        let literal = self.literals.get(place)?;
+        let value = match (literal.value(), self.types[index]) {
+            (Value::Text(text), DataType::Text | DataType::Varchar | DataType::Unknown) => Value::Text(text),
+            (Value::Text(text), data_type) if is_plain(data_type) => {
+                parse_text(data_type, -1, &text, &TextContext::default()).ok()?
+            }
+            (Value::Text(_), _) => return None,
+            (value, _) => value,
+        };
+        self.pinned.insert(place);
+        Some(value)
+    }
+
+    /// The literals that the statement depends on.
+    pub fn pinned(&self) -> Vec<usize> {
+        self.pinned.iter().copied().collect()
+    }
+
     /// Gives a parameter of unknown type its type.
     pub fn infer(&mut self, index: usize, data_type: DataType) {
         if let Some(slot) = self.types.get_mut(index) {
@@ -76,6 +104,15 @@ impl Parameters {
             _ => Ok(self.types.into_iter().map(settled).collect()),
         }
     }
+}
+
+/// Whether a text of this type has one meaning, whatever the session's settings are.
+fn is_plain(data_type: DataType) -> bool {
+    use DataType::{Bool, Float4, Float8, Int2, Int4, Int8, Jsonb, Numeric, Uuid};
+    matches!(
+        data_type,
+        Bool | Float4 | Float8 | Int2 | Int4 | Int8 | Jsonb | Numeric | Uuid
+    )
 }
 
 fn settled(data_type: DataType) -> DataType {

@@ -5,8 +5,11 @@ use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
 use super::{Context, NamedRelation, located, object_name, split_path, user_name, user_path};
 use crate::catalog::{Deferral, Index, Table};
+use crate::deparse::key_label;
 use crate::parser::syntax::fold;
-use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::parser::utility::{
+    AlterConstraintSyntax, AlterSequenceSyntax, DropExpressionSyntax, SequenceOptions, SequenceSyntax,
+};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
@@ -129,9 +132,6 @@ impl Context<'_> {
     }
 
     fn create_index(&self, statement: &ast::CreateIndex) -> Result<SchemaChange> {
-        if statement.predicate.is_some() {
-            return Err(Error::unsupported("a partial index (WHERE)").with_hint("Index all rows."));
-        }
         if !statement.include.is_empty() {
             return Err(Error::unsupported("INCLUDE columns in an index"));
         }
@@ -151,10 +151,12 @@ impl Context<'_> {
         let name = match &statement.name {
             Some(name) => user_name(name)?,
             None => {
-                let names: Vec<&str> = columns
-                    .iter()
-                    .map(|column| table.columns[*column].name.as_str())
-                    .collect();
+                let label = |number: &usize| match definition.table.key_expression(*number) {
+                    Some(expression) => key_label(expression).to_owned(),
+                    None => table.columns[*number].name.clone(),
+                };
+                let labels: Vec<String> = columns.iter().map(label).collect();
+                let names = labels.iter().map(String::as_str);
                 let parts: Vec<&str> = std::iter::once(table.name.as_str())
                     .chain(names)
                     .chain(["idx"])
@@ -162,16 +164,22 @@ impl Context<'_> {
                 definition.free_name(&parts)
             }
         };
+        let predicate = statement.predicate.as_ref();
+        let predicate = predicate
+            .map(|predicate| self.index_predicate(predicate, &table))
+            .transpose()?;
         let index = Index {
             id: TableId(0),
             name,
             columns,
+            predicate,
             unique: statement.unique,
             constraint: false,
             deferral: Deferral::Never,
         };
         Ok(SchemaChange::CreateIndex {
             table: table.name.clone(),
+            expressions: definition.table.expressions,
             index,
             if_not_exists: statement.if_not_exists,
         })
@@ -266,6 +274,25 @@ impl Context<'_> {
         })
     }
 
+    pub(super) fn drop_expression(&self, syntax: DropExpressionSyntax) -> Result<SchemaChange> {
+        let table = user_path(&syntax.table)?;
+        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
+        let known = self.catalog.tables.get(&table).filter(|_| is_seen);
+        let actions = match known {
+            Some(known) => vec![AlterAction::DropExpression {
+                column: find_column(known, &syntax.column)?,
+                if_exists: syntax.if_generated,
+            }],
+            None if syntax.if_exists => Vec::new(),
+            None => return Err(super::no_relation(&table)),
+        };
+        Ok(SchemaChange::AlterTable {
+            table,
+            if_exists: syntax.if_exists,
+            actions,
+        })
+    }
+
     fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(String, usize)>> {
         let Some([.., table, column]) = owner else {
             return Ok(None);
@@ -294,6 +321,7 @@ impl Context<'_> {
         for operation in in_order(&statement.operations) {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
+        actions.extend(self.expressions_again(table, &current, &actions)?);
         let checks = self.checks_again(table, current, &actions)?;
         if !checks.is_empty() {
             actions.push(AlterAction::ReplaceChecks(checks));
@@ -331,6 +359,7 @@ impl Context<'_> {
                 }
                 let mut definition = Definition::of_existing(self, table);
                 definition.column(column_def)?;
+                definition.generated_column(column_def)?;
                 definition.column_constraints(column_def)?;
                 let (added, sequences) = (definition.table, definition.sequences);
                 actions.extend(sequences.into_iter().map(AlterAction::AddSequence));
@@ -430,6 +459,23 @@ impl Context<'_> {
             return self.alter_type((data_type, using.as_ref()), table, column, before);
         }
         let definition = &mut table.columns[column];
+        let sets_value = matches!(
+            op,
+            ast::AlterColumnOperation::SetDefault { .. } | ast::AlterColumnOperation::DropDefault
+        );
+        if sets_value && definition.generated.is_some() {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" is a generated column",
+                definition.name, table.name
+            );
+            let error = Error::new(SqlState::SYNTAX_ERROR, message);
+            return Err(match op {
+                ast::AlterColumnOperation::DropDefault => {
+                    error.with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+                }
+                _ => error,
+            });
+        }
         Ok(match op {
             ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
             ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {

@@ -9,7 +9,7 @@ use super::typed::Typed;
 use super::{Context, located};
 use crate::client::OutputColumn;
 use crate::plan::{JoinKind, PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
-use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
+use crate::planner::{BoundQuery, BoundSelect, KnownParameters, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 use sqlparser::ast::{self, BinaryOperator, Spanned};
@@ -138,6 +138,11 @@ impl Context<'_> {
         types.len() - 1
     }
 
+    /// The value of a parameter that was a literal of the text.
+    pub(super) fn known_literal(&self, index: usize) -> Option<Value> {
+        (index < ANSWER_BASE).then(|| self.parameters.borrow_mut().known_value(index))?
+    }
+
     /// The type of a parameter, by the number that it has in expressions.
     pub(super) fn parameter_type(&self, index: usize) -> DataType {
         if index >= OUTER_BASE {
@@ -175,23 +180,12 @@ impl Context<'_> {
     pub(super) fn plan_subqueries(&self, body: &mut PlanBody) -> Result<Subqueries> {
         let bound = std::mem::take(&mut *self.subqueries.borrow_mut());
         let types: Vec<DataType> = bound.iter().map(|subquery| subquery.data_type).collect();
-        let outer_types = self.outer_types.borrow();
-        let parameters = self.parameters.borrow();
-        let type_of = |index: usize| {
-            if index >= OUTER_BASE {
-                outer_types.get(index - OUTER_BASE).copied()
-            } else if index >= ANSWER_BASE {
-                types.get(index - ANSWER_BASE).copied()
-            } else {
-                Some(parameters.get(index))
-            }
-            .unwrap_or(DataType::Unknown)
-        };
+        let parameters = WithAnswers { context: self, types };
         let queries: Vec<Subquery> = bound
             .into_iter()
             .map(|subquery| Subquery {
                 is_stable: !subquery.is_volatile,
-                plan: subquery.query.plan(&type_of),
+                plan: subquery.query.plan(&parameters),
                 kind: subquery.kind,
                 outer: subquery.outer,
             })
@@ -206,7 +200,7 @@ impl Context<'_> {
         Ok(Subqueries {
             queries,
             asked_first: asked.into_iter().collect(),
-            outer_count: outer_types.len(),
+            outer_count: self.outer_types.borrow().len(),
         })
     }
 
@@ -285,6 +279,26 @@ fn asked_by(body: &PlanBody, queries: &[Subquery]) -> BTreeSet<usize> {
     asked
 }
 
+/// Parameters of a statement whose queries are being planned: the types of their answers are known.
+struct WithAnswers<'a, 'c> {
+    context: &'a Context<'c>,
+    types: Vec<DataType>,
+}
+
+impl KnownParameters for WithAnswers<'_, '_> {
+    fn data_type(&self, index: usize) -> DataType {
+        if (ANSWER_BASE..OUTER_BASE).contains(&index) {
+            let found = self.types.get(index - ANSWER_BASE);
+            return found.copied().unwrap_or(DataType::Unknown);
+        }
+        self.context.parameter_type(index)
+    }
+
+    fn known_value(&self, index: usize) -> Option<Value> {
+        self.context.known_literal(index)
+    }
+}
+
 /// What is known of a query besides itself.
 struct Asked {
     references: References,
@@ -299,12 +313,15 @@ pub(super) fn refused_in(clause: &str) -> Option<&'static str> {
 }
 
 /// Clauses whose expressions are kept, or evaluated where there is no statement; and what PostgreSQL calls them.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 8] = [
     ("CHECK", "check constraint"),
     ("DEFAULT expressions", "DEFAULT expression"),
     ("EXECUTE parameter", "EXECUTE parameter"),
     ("COPY FROM WHERE conditions", "COPY FROM WHERE condition"),
     ("transform expressions", "transform expression"),
+    ("column generation expressions", "column generation expression"),
+    ("index expressions", "index expression"),
+    ("index predicates", "index predicate"),
 ];
 
 impl ExpressionBinder<'_> {

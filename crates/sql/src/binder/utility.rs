@@ -110,6 +110,10 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.alter_constraint(alter)?)
         }
+        Syntax::DropExpression(drop) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.drop_expression(drop)?)
+        }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.create_sequence(&sequence)?)
@@ -279,7 +283,7 @@ impl<'a> Context<'a> {
         };
         statement.columns = if names.is_empty() {
             (0..table.columns.len())
-                .filter(|column| !table.columns[*column].dropped)
+                .filter(|column| !table.columns[*column].dropped && table.columns[*column].generated.is_none())
                 .collect()
         } else {
             names
@@ -287,6 +291,12 @@ impl<'a> Context<'a> {
                 .map(|name| find_column(&table, name))
                 .collect::<Result<_>>()?
         };
+        let generated = statement.columns.iter().map(|column| &table.columns[*column]);
+        if let Some(column) = generated.into_iter().find(|column| column.generated.is_some()) {
+            let message = format!("column \"{}\" is a generated column", column.name);
+            return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                .with_detail("Generated columns cannot be used in COPY."));
+        }
         let mut seen = statement.columns.clone();
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {

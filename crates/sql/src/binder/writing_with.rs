@@ -3,7 +3,8 @@
 use super::nested::NamedQuery;
 use super::{Context, located};
 use crate::client::OutputColumn;
-use crate::parser::syntax::{Overriding, fold};
+use crate::parser::InsertClauses;
+use crate::parser::syntax::fold;
 use crate::plan::{PlanBody, WithPart, WithPlan};
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -24,13 +25,13 @@ impl Context<'_> {
     pub(super) fn writing(
         &self,
         statement: &ast::Statement,
-        overriding: Option<Overriding>,
+        clauses: &InsertClauses,
     ) -> Result<(PlanBody, Vec<OutputColumn>)> {
         match statement {
-            ast::Statement::Insert(statement) => self.insert(statement, overriding),
+            ast::Statement::Insert(statement) => self.insert(statement, clauses),
             ast::Statement::Update(statement) => self.update(statement),
             ast::Statement::Delete(statement) => self.delete(statement),
-            ast::Statement::Merge(statement) => Ok((self.merge(statement, overriding)?, Vec::new())),
+            ast::Statement::Merge(statement) => Ok((self.merge(statement, clauses.overriding)?, Vec::new())),
             _ => Err(Error::internal("no statement that writes")),
         }
     }
@@ -55,7 +56,7 @@ impl Context<'_> {
         }
         self.writes_within.set(true);
         let with = table.query.with.as_ref();
-        let (body, mut columns) = self.within_names(with, || self.writing(statement, None))?;
+        let (body, mut columns) = self.within_names(with, || self.writing(statement, &InsertClauses::default()))?;
         for column in &mut columns {
             column.table = None;
             column.column_number = 0;
@@ -84,19 +85,24 @@ impl Context<'_> {
         PlanBody::With(WithPlan { parts })
     }
 
-    /// 0A000 where OVERRIDING could belong to several statements.
-    pub(super) fn check_overriding(&self, overriding: Option<Overriding>, query: &ast::Query) -> Result<()> {
+    /// 0A000 where a clause that was taken out of the text could belong to several statements.
+    pub(super) fn check_clauses(&self, clauses: &InsertClauses, query: &ast::Query) -> Result<()> {
+        let clause = match (&clauses.overriding, &clauses.conflict_target) {
+            (Some(_), _) => "OVERRIDING",
+            (_, Some(_)) => "ON CONFLICT with expressions or a condition",
+            _ => return Ok(()),
+        };
         let is_insert = |table: &ast::Cte| matches!(writing_body(&table.query), Some(ast::Statement::Insert(_)));
         let within = query
             .with
             .as_ref()
             .and_then(|with| with.cte_tables.iter().find(|table| is_insert(table)));
-        match (overriding, within) {
-            (Some(_), Some(table)) => Err(Error::unsupported(format!(
-                "OVERRIDING beside the INSERT of WITH query \"{}\"",
+        match within {
+            Some(table) => Err(Error::unsupported(format!(
+                "{clause} beside the INSERT of WITH query \"{}\"",
                 fold(&table.alias.name)
             ))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, ForeignKey, Index, ReferentialAction, Sequence, Table, View,
+    Catalog, Check, Column, Deferral, Dependency, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression,
+    Sequence, Table, View,
 };
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
@@ -140,20 +141,21 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         id,
         version,
         name: text(reader)?,
-        columns: list(reader, column)?,
+        columns: list(reader, |reader| column(reader, format))?,
         primary_key: numbers(reader)?,
         primary_key_name: text(reader)?,
         indexes: list(reader, |reader| index(reader, format))?,
+        expressions: match format >= Format::Types {
+            true => list(reader, key_expression)?,
+            false => Vec::new(),
+        },
         checks: list(reader, check)?,
         foreign_keys: list(reader, |reader| foreign_key(reader, format))?,
         referenced_by: list(reader, |reader| Ok((text(reader)?, text(reader)?)))?,
     };
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
-    table
-        .indexes
-        .iter()
-        .try_for_each(|index| within(&index.columns, columns))?;
+    check_keys(&table)?;
     table
         .checks
         .iter()
@@ -170,7 +172,38 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         .iter()
         .filter_map(|column| column.default.as_ref())
         .try_for_each(|default| expr_within(default, 0))?;
+    table
+        .generated_columns()
+        .try_for_each(|(_, own)| expr_within(&own.expr, columns))?;
     Ok(table)
+}
+
+fn check_keys(table: &Table) -> Result<()> {
+    let columns = table.columns.len();
+    for index in &table.indexes {
+        let is_known = |number: &usize| *number < columns || table.key_expression(*number).is_some();
+        if !index.columns.iter().all(is_known) {
+            return Err(damaged("an index holds a column that is not there"));
+        }
+        if let Some(predicate) = &index.predicate {
+            expr_within(&predicate.expr, columns)?;
+        }
+    }
+    let expressions = table.expressions.iter();
+    expressions
+        .into_iter()
+        .try_for_each(|own| expr_within(&own.value.expr, columns))
+}
+
+fn row_expression(reader: &mut ByteReader<'_>) -> Result<RowExpression> {
+    expr(reader).map(RowExpression::new)
+}
+
+fn key_expression(reader: &mut ByteReader<'_>) -> Result<KeyExpression> {
+    Ok(KeyExpression {
+        column_type: column_type(reader)?,
+        value: row_expression(reader)?,
+    })
 }
 
 fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
@@ -180,7 +213,7 @@ fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
     })
 }
 
-fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
+fn column(reader: &mut ByteReader<'_>, format: Format) -> Result<Column> {
     let name = text(reader)?;
     let column_type = column_type(reader)?;
     let flags = reader.u8()?;
@@ -198,6 +231,10 @@ fn column(reader: &mut ByteReader<'_>) -> Result<Column> {
         identity_always,
         default: option(reader, expr)?,
         default_text: option(reader, text)?,
+        generated: match format >= Format::Types {
+            true => option(reader, row_expression)?,
+            false => None,
+        },
     })
 }
 
@@ -211,7 +248,11 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     }
     let deferral = match format {
         Format::First => Deferral::Never,
-        Format::Deferrals | Format::Views | Format::Comments => deferral(reader)?,
+        _ => deferral(reader)?,
+    };
+    let predicate = match format >= Format::Types {
+        true => option(reader, row_expression)?,
+        false => None,
     };
     if deferral.is_deferrable() && flags != 2 {
         return Err(damaged("an index is unique and deferrable at once"));
@@ -220,6 +261,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
         id,
         name,
         columns,
+        predicate,
         unique: flags & 1 != 0,
         constraint: flags & 2 != 0,
         deferral,
@@ -267,7 +309,7 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
         on_update: action(reader)?,
         deferral: match format {
             Format::First => Deferral::Never,
-            Format::Deferrals | Format::Views | Format::Comments => deferral(reader)?,
+            _ => deferral(reader)?,
         },
     })
 }

@@ -1,6 +1,10 @@
 //! Writing.
 
-use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table, View};
+use crate::catalog::{
+    Catalog, Check, Column, Deferral, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression, Sequence,
+    Table, View,
+};
+use rubato_base::ColumnType;
 use rubato_base::codec::{put_bytes, put_length};
 use rubato_formula::Expr;
 
@@ -23,8 +27,7 @@ fn view(view: &View, out: &mut Vec<u8>) {
     text(out, &view.name);
     list(out, view.columns.iter(), |out, (name, column_type)| {
         text(out, name);
-        out.push(column_type.data_type as u8);
-        out.extend_from_slice(&column_type.modifier.to_le_bytes());
+        type_and_modifier(out, *column_type);
     });
     text(out, &view.query);
     list(out, view.depends.iter(), |out, dependency| {
@@ -70,6 +73,7 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     numbers(out, &table.primary_key);
     text(out, &table.primary_key_name);
     list(out, table.indexes.iter(), index);
+    list(out, table.expressions.iter(), key_expression);
     list(out, table.checks.iter(), check);
     list(out, table.foreign_keys.iter(), foreign_key);
     list(out, table.referenced_by.iter(), |out, (table, key)| {
@@ -78,10 +82,23 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     });
 }
 
+fn type_and_modifier(out: &mut Vec<u8>, column_type: ColumnType) {
+    out.push(column_type.data_type as u8);
+    out.extend_from_slice(&column_type.modifier.to_le_bytes());
+}
+
+fn row_expression(out: &mut Vec<u8>, own: &RowExpression) {
+    expr(out, &own.expr);
+}
+
+fn key_expression(out: &mut Vec<u8>, own: &KeyExpression) {
+    type_and_modifier(out, own.column_type);
+    row_expression(out, &own.value);
+}
+
 fn column(out: &mut Vec<u8>, column: &Column) {
     text(out, &column.name);
-    out.push(column.column_type.data_type as u8);
-    out.extend_from_slice(&column.column_type.modifier.to_le_bytes());
+    type_and_modifier(out, column.column_type);
     let identity = match column.identity_always {
         None => 0,
         Some(false) => 4,
@@ -90,6 +107,7 @@ fn column(out: &mut Vec<u8>, column: &Column) {
     out.push(u8::from(column.not_null) | u8::from(column.dropped) << 1 | identity);
     option(out, column.default.as_ref(), expr);
     option(out, column.default_text.as_ref(), |out, default| text(out, default));
+    option(out, column.generated.as_ref(), row_expression);
 }
 
 fn index(out: &mut Vec<u8>, index: &Index) {
@@ -98,6 +116,7 @@ fn index(out: &mut Vec<u8>, index: &Index) {
     numbers(out, &index.columns);
     out.push(u8::from(index.unique) | u8::from(index.constraint) << 1);
     deferral(out, index.deferral);
+    option(out, index.predicate.as_ref(), row_expression);
 }
 
 fn check(out: &mut Vec<u8>, check: &Check) {

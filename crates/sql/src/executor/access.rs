@@ -479,7 +479,7 @@ fn read_unless_busy(
     };
     *reader.lookups += 1;
     if let Some((index, within)) = index
-        && !in_ranges(within, &entry_key(table, index, &row, key.as_bytes())?)
+        && !is_within(table, index, within, key, &row)?
     {
         return Ok(());
     }
@@ -492,12 +492,18 @@ fn read_unless_busy(
     if !reader.accepts(&view)? || !reader.is_new(key.as_bytes())? {
         return Ok(());
     }
-    let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| index.columns.iter().copied().collect());
+    let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| table.read_by_index(index));
     if lock.at_once && read_locked(table, key, step.reads.union(indexed), lock.wait, context)?.is_none() {
         return Ok(());
     }
     reader.take(key.as_bytes(), row.as_ref());
     Ok(())
+}
+
+/// Whether a row has an entry within the ranges.
+fn is_within(table: &Table, index: &Index, within: &[KeyRange], key: &Key, row: &Row) -> Result<bool> {
+    let entry = entry_key(table, index, row, key.as_bytes())?;
+    Ok(entry.is_some_and(|entry| in_ranges(within, &entry)))
 }
 
 fn scan_rows(
@@ -574,12 +580,12 @@ fn scan_index(
             let columns = reader.step.reads;
             match reader.lock.filter(|lock| lock.at_once) {
                 Some(lock) => {
-                    let columns = columns.union(index.columns.iter().copied().collect());
+                    let columns = columns.union(table.read_by_index(index));
                     let Some(row) = read_locked(table, key, columns, lock.wait, context)? else {
                         continue;
                     };
                     // The row may have moved within the index since the snapshot.
-                    if in_ranges(found.within, &entry_key(table, index, &row, key.as_bytes())?) {
+                    if is_within(table, index, found.within, key, &row)? {
                         reader.offer(key.as_bytes(), row.as_ref())?;
                     }
                 }

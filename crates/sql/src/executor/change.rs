@@ -141,7 +141,7 @@ fn change(
     let OrderedRead::Row(Some(row)) = read else {
         return Ok(());
     };
-    let (changes, others) = match &plan.change {
+    let (mut changes, others) = match &plan.change {
         RowChange::Delete => (Vec::new(), values),
         RowChange::Update(columns) => {
             let (own, others) = values.split_at(columns.len().min(values.len()));
@@ -152,7 +152,7 @@ fn change(
         (_, None) => {}
         (RowChange::Delete, Some(effects)) => remove_row(table, key, row.as_ref(), effects, context)?,
         (RowChange::Update(_), Some(effects)) => {
-            change_row(table, key, row.as_ref(), &changes, effects, context)?;
+            change_row(table, key, row.as_ref(), &mut changes, effects, context)?;
         }
     }
     let Some(written) = written else { return Ok(()) };

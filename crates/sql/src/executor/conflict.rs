@@ -124,7 +124,7 @@ impl Resolver {
         for (column, expr) in assignments {
             changes.push((*column, expr.evaluate(&tuple, context.evaluation)?));
         }
-        let new_key = change_row(table, &conflict.key, old.as_ref(), &changes, effects, context)?;
+        let new_key = change_row(table, &conflict.key, old.as_ref(), &mut changes, effects, context)?;
         self.touched.insert(new_key);
         tuple.truncate(table.columns.len());
         for (column, value) in changes {

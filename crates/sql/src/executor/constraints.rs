@@ -1,6 +1,8 @@
 //! NOT NULL, CHECK and unique constraints, with PostgreSQL's words.
 
+use super::keys::key_part;
 use crate::catalog::Table;
+use crate::deparse::shown_in_message;
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{ColumnSet, Error, Result, SqlState, Value};
 use rubato_formula::{EvalContext, Tuple};
@@ -107,17 +109,18 @@ pub(crate) fn shown_key<T: Tuple + ?Sized>(
 ) -> String {
     let names: Vec<String> = columns
         .iter()
-        .map(|&column| {
-            if quoted {
-                quote(&table.columns[column].name)
-            } else {
-                table.columns[column].name.clone()
-            }
+        .map(|&column| match table.columns.get(column) {
+            Some(column) if quoted => quote(&column.name),
+            Some(column) => column.name.clone(),
+            None => shown_in_message(table, column),
         })
         .collect();
     let values: Vec<String> = columns
         .iter()
-        .map(|&column| shown_value(&row.column(column), table.columns[column].column_type.data_type, text))
+        .map(|&column| {
+            let value = key_part(table, column, row).unwrap_or_default();
+            shown_value(&value, table.key_type(column).data_type, text)
+        })
         .collect();
     format!("({})=({})", names.join(", "), values.join(", "))
 }

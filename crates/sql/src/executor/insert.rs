@@ -4,9 +4,10 @@ use super::change::Pass;
 use super::conflict::{Resolution, Resolver};
 use super::keys::new_row_key;
 use super::referential::Effects;
-use super::rows::add_row;
+use super::rows::{add_row, complete_row};
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
+use crate::catalog::Table;
 use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::{Expr, Tuple};
@@ -212,7 +213,7 @@ impl InsertRun {
     ) -> Outcome<()> {
         let values = match self.waiting.take() {
             Some(values) => values,
-            None => evaluate_row(row, source, context)?,
+            None => evaluate_row(&plan.table, row, source, context)?,
         };
         let outcome = if pass == Pass::Collect && self.resolver.is_none() {
             Ok(self.written.add(plan.returning.as_ref(), &*values, context)?)
@@ -278,11 +279,17 @@ fn resolver(plan: &InsertPlan) -> Option<Resolver> {
     on_conflict.map(|on_conflict| Resolver::new(on_conflict, &plan.table))
 }
 
-pub(super) fn evaluate_row(row: &[Expr], source: &[Value], context: &ExecutionContext<'_>) -> Result<Vec<Value>> {
+pub(super) fn evaluate_row(
+    table: &Table,
+    row: &[Expr],
+    source: &[Value],
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(row.len());
     for expr in row {
         values.push(expr.evaluate(source, context.evaluation)?);
     }
+    complete_row(table, &mut values, context.evaluation)?;
     Ok(values)
 }
 

@@ -116,21 +116,50 @@ pub(crate) fn key_types(table: &Table, index: Option<usize>) -> impl Iterator<It
         Some(index) => &table.indexes[index].columns,
         None => &table.primary_key,
     };
-    columns.iter().map(|&column| table.columns[column].column_type)
+    columns.iter().map(|&column| table.key_type(column))
 }
 
-/// The key of a row's entry in an index.
-pub(crate) fn entry_key<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T, row_key: &[u8]) -> Result<Key> {
+/// The key of a row's entry in an index; `None` if the index has none for it.
+pub(crate) fn entry_key<T: Tuple + ?Sized>(
+    table: &Table,
+    index: &Index,
+    row: &T,
+    row_key: &[u8],
+) -> Result<Option<Key>> {
+    if let Some(predicate) = &index.predicate
+        && !predicate.expr.is_true(row, &EvalContext::constant())?
+    {
+        return Ok(None);
+    }
     let mut writer = KeyWriter::default();
     let mut has_null = false;
-    for &column in &index.columns {
-        has_null |= row.column(column).is_null();
-        push_column(&mut writer, table, column, row)?;
+    for &number in &index.columns {
+        let Some(own) = table.key_expression(number) else {
+            has_null |= row.column(number).is_null();
+            push_column(&mut writer, table, number, row)?;
+            continue;
+        };
+        let value = key_part(table, number, row)?;
+        has_null |= value.is_null();
+        if !push_key_value(&mut writer, own.column_type, &value) {
+            return Err(Error::internal(format!(
+                "index {} has a value of another type",
+                index.name
+            )));
+        }
     }
     if !index.unique || has_null {
         writer.push_raw(row_key);
     }
-    checked(writer, &index.name)
+    checked(writer, &index.name).map(Some)
+}
+
+/// What a number in a key stands for in a row: what is indexed is immutable, and depends on the row alone.
+pub(crate) fn key_part<T: Tuple + ?Sized>(table: &Table, number: usize, row: &T) -> Result<Value> {
+    match table.key_expression(number) {
+        Some(own) => own.value.expr.evaluate(row, &EvalContext::constant()),
+        None => Ok(row.column(number)),
+    }
 }
 
 /// What the entries begin with of all rows that have these values in the indexed columns.
@@ -168,7 +197,7 @@ pub(crate) fn entry_target(table: &Table, index: &Index, entry: &[u8], row: RowR
     }
     let mut reader = KeyReader::new(entry);
     for &column in &index.columns {
-        reader.next(table.columns[column].column_type.data_type)?;
+        reader.next(table.key_type(column).data_type)?;
     }
     Ok(Key::from_bytes(reader.rest()))
 }

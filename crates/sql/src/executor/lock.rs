@@ -129,9 +129,7 @@ pub(crate) fn indexed_columns(step: &Step, table: &Table) -> ColumnSet {
         Access::Ranges(access) => access.index,
         Access::Point(_) | Access::Points(_) | Access::Elements(_) | Access::Union(_) | Access::Full { .. } => None,
     };
-    index.map_or(ColumnSet::EMPTY, |index| {
-        table.indexes[index].columns.iter().copied().collect()
-    })
+    index.map_or(ColumnSet::EMPTY, |index| table.read_by_index(&table.indexes[index]))
 }
 
 /// Whether the access would still find the row: a primary key never changes, the place in an index may. `reach` keeps the ranges of
@@ -155,15 +153,15 @@ pub(crate) fn still_reached(
             let Some(index) = access.index else { return Ok(true) };
             let range = access_range(table, access, &view, context.evaluation)?;
             let entry = entry(index)?;
-            Ok(range.is_some_and(|range| in_range(&range, &entry)))
+            Ok(range.is_some_and(|range| entry.is_some_and(|entry| in_range(&range, &entry))))
         }
         Access::Ranges(access) => {
             let Some(index) = access.index else { return Ok(true) };
             if let Some(ranges) = reach.get() {
-                return Ok(in_ranges(ranges, &entry(index)?));
+                return Ok(entry(index)?.is_some_and(|entry| in_ranges(ranges, &entry)));
             }
             let ranges = access_ranges(table, access, &view, context)?;
-            let found = in_ranges(&ranges, &entry(index)?);
+            let found = entry(index)?.is_some_and(|entry| in_ranges(&ranges, &entry));
             let mut is_constant = true;
             expressions(&step.access, &mut |expr| is_constant &= expr.is_constant());
             if is_constant {

@@ -86,7 +86,7 @@ fn step_of(
             continue;
         }
         let step = match (&clause.action, key) {
-            (MergeAction::Insert(row), _) => Step::Insert(evaluate_row(row, values, context)?),
+            (MergeAction::Insert(row), _) => Step::Insert(evaluate_row(&plan.table, row, values, context)?),
             (MergeAction::Update(assignments), Some(key)) => {
                 Step::Update(key.clone(), evaluate_changes(assignments, values, context)?)
             }
@@ -134,7 +134,10 @@ fn carry_out(plan: &MergePlan, step: &Step, effects: &mut Effects, context: &mut
         return Ok(());
     };
     match step {
-        Step::Update(_, changes) => change_row(table, key, row.as_ref(), changes, effects, context).map(drop),
+        Step::Update(_, changes) => {
+            let mut changes = changes.clone();
+            change_row(table, key, row.as_ref(), &mut changes, effects, context).map(drop)
+        }
         _ => remove_row(table, key, row.as_ref(), effects, context),
     }
 }

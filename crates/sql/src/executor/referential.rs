@@ -374,8 +374,8 @@ impl Effects {
         match (action, &gone.new) {
             (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
             (_, new) => {
-                let changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
-                change_row(child, key, row.as_ref(), &changes, self, context).map(drop)
+                let mut changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
+                change_row(child, key, row.as_ref(), &mut changes, self, context).map(drop)
             }
         }
     }
@@ -543,7 +543,7 @@ fn has_row(table: &Table, columns: &[usize], values: &[Value], context: &mut Exe
         _ => table
             .indexes
             .iter()
-            .filter(|index| index.unique && index.columns.len() == columns.len())
+            .filter(|index| index.unique && index.is_plain() && index.columns.len() == columns.len())
             .find_map(|index| prefix_order(&index.columns, columns).map(|order| (index.id, &index.columns, order))),
     };
     let Some((storage, key_columns, order)) = storage else {

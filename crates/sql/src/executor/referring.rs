@@ -117,13 +117,17 @@ fn path_of<'a>(child: &'a Table, foreign_key: &ForeignKey) -> Option<Path<'a>> {
         order,
     });
     own.or_else(|| {
-        child.indexes.iter().find_map(|index| {
-            prefix_order(&index.columns, &foreign_key.columns).map(|order| Path {
-                storage: index.id,
-                index: Some(index),
-                order,
+        child
+            .indexes
+            .iter()
+            .filter(|index| index.predicate.is_none())
+            .find_map(|index| {
+                prefix_order(&index.columns, &foreign_key.columns).map(|order| Path {
+                    storage: index.id,
+                    index: Some(index),
+                    order,
+                })
             })
-        })
     })
 }
 

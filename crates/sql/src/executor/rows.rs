@@ -5,8 +5,8 @@ use super::constraints::{check_row, unique_violation};
 use super::keys::{entry_key, entry_row, entry_target, new_row_key, row_key};
 use super::referential::Effects;
 use crate::catalog::Table;
-use rubato_base::{ColumnSet, Error, Key, Row, RowRef, SqlState, Value};
-use rubato_formula::{Change, Formula, Tuple};
+use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef, SqlState, Value};
+use rubato_formula::{Change, EvalContext, Formula, Tuple};
 use rubato_protocol::{Insertion, OnBusy, OrderedRead, Outcome, Stop};
 use std::sync::Arc;
 
@@ -27,6 +27,36 @@ impl Tuple for ChangedRow<'_> {
             .find(|change| change.0 == index)
             .map(|change| &change.1)
     }
+}
+
+/// Gives the generated columns of a new row their values.
+pub(crate) fn complete_row(table: &Table, values: &mut [Value], evaluation: &EvalContext<'_>) -> Result<()> {
+    for (number, own) in table.generated_columns() {
+        values[number] = own.expr.evaluate(values, evaluation)?;
+    }
+    Ok(())
+}
+
+/// Adds what is generated of changed columns to the changes of a row.
+fn complete_changes(
+    table: &Table,
+    old: RowRef<'_>,
+    changes: &mut Vec<(usize, Value)>,
+    evaluation: &EvalContext<'_>,
+) -> Result<()> {
+    let changed: ColumnSet = changes.iter().map(|change| change.0).collect();
+    for (number, own) in table
+        .generated_columns()
+        .filter(|(_, own)| own.columns.intersects(changed))
+    {
+        let new = ChangedRow { old, changes };
+        let value = own.expr.evaluate(&new, evaluation)?;
+        match changes.iter_mut().find(|change| change.0 == number) {
+            Some(change) => change.1 = value,
+            None => changes.push((number, value)),
+        }
+    }
+    Ok(())
 }
 
 /// Another row that holds a key which may be held once.
@@ -88,7 +118,9 @@ pub(crate) fn lay_row(
         }));
     }
     for (number, index) in table.indexes.iter().enumerate() {
-        let entry = entry_key(table, index, row, key.as_bytes())?;
+        let Some(entry) = entry_key(table, index, row, key.as_bytes())? else {
+            continue;
+        };
         let content = entry_row(index, key.as_bytes());
         if !context.database.lay_row(transaction, index.id, entry, content)? {
             return Ok(Some(Conflict {
@@ -123,7 +155,7 @@ pub(crate) fn add_row(
     Ok(key)
 }
 
-/// Writes the entry of a row in one index.
+/// Writes the entry of a row in one index, if the index has one for it.
 pub(crate) fn insert_entry<T: Tuple + ?Sized>(
     table: &Table,
     index_number: usize,
@@ -132,7 +164,9 @@ pub(crate) fn insert_entry<T: Tuple + ?Sized>(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Conflict>> {
     let index = &table.indexes[index_number];
-    let entry = entry_key(table, index, values, key.as_bytes())?;
+    let Some(entry) = entry_key(table, index, values, key.as_bytes())? else {
+        return Ok(None);
+    };
     let row = entry_row(index, key.as_bytes());
     match context
         .database
@@ -168,16 +202,18 @@ fn remove_entry(table: &Table, index_number: usize, entry: &Key, context: &mut E
     }
 }
 
-/// Changes a row that was read to write; `changes` are of the columns' types. Checks constraints, keeps the indexes, notes what
-/// foreign keys have to say. Returns the row's key, which may have changed.
+/// Changes a row that was read to write; `changes` are of the columns' types, and what is generated of them is added. Checks
+/// constraints, keeps the indexes, notes what foreign keys have to say. Returns the row's key, which may have changed.
 pub(crate) fn change_row(
     table: &Arc<Table>,
     key: &Key,
     old: RowRef<'_>,
-    changes: &[(usize, Value)],
+    changes: &mut Vec<(usize, Value)>,
     effects: &mut Effects,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Key> {
+    complete_changes(table, old, changes, context.evaluation)?;
+    let changes = &**changes;
     let new = ChangedRow { old, changes };
     let changed: ColumnSet = changes.iter().map(|change| change.0).collect();
     check_row(table, &new, changed, context.evaluation)?;
@@ -202,11 +238,13 @@ pub(crate) fn change_row(
             .indexes
             .iter()
             .enumerate()
-            .filter(|(_, index)| touches(&index.columns))
+            .filter(|(_, index)| table.read_by_index(index).intersects(changed))
         {
             let before = entry_key(table, index, &old, key.as_bytes())?;
             if before != entry_key(table, index, &new, key.as_bytes())? {
-                remove_entry(table, number, &before, context)?;
+                if let Some(before) = before {
+                    remove_entry(table, number, &before, context)?;
+                }
                 let conflict = insert_entry(table, number, &new, key, context)?;
                 refuse(table, conflict, &new, context)?;
             }
@@ -241,7 +279,9 @@ fn refuse<T: Tuple + ?Sized>(
 fn delete_row(table: &Table, key: &Key, old: RowRef<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     context.database.delete(context.transaction, table.id, key.as_bytes())?;
     for (number, index) in table.indexes.iter().enumerate() {
-        remove_entry(table, number, &entry_key(table, index, &old, key.as_bytes())?, context)?;
+        if let Some(entry) = entry_key(table, index, &old, key.as_bytes())? {
+            remove_entry(table, number, &entry, context)?;
+        }
     }
     Ok(())
 }
@@ -264,6 +304,6 @@ pub(crate) fn columns_to_remove(table: &Table) -> ColumnSet {
     if !table.referenced_by.is_empty() {
         return ColumnSet::ALL;
     }
-    let indexed = table.indexes.iter().flat_map(|index| index.columns.iter().copied());
-    ColumnSet::EXISTENCE.union(indexed.collect())
+    let indexed = table.indexes.iter().map(|index| table.read_by_index(index));
+    indexed.fold(ColumnSet::EXISTENCE, ColumnSet::union)
 }

@@ -145,13 +145,16 @@ impl Task {
     fn reads(&self) -> ColumnSet {
         let columns = match self.doing {
             Doing::FillIndex(index) | Doing::VerifyUnique(index) => {
-                self.table.indexes[index].columns.iter().copied().collect()
+                self.table.read_by_index(&self.table.indexes[index])
             }
             Doing::Rewrite => ColumnSet::ALL,
             Doing::VerifyNotNull(column) => ColumnSet::column(column),
             Doing::VerifyCheck(check) => self.table.checks[check].columns,
             Doing::VerifyForeignKey(key) => self.table.foreign_keys[key].columns.iter().copied().collect(),
-            Doing::FillColumn(_) => ColumnSet::EXISTENCE,
+            Doing::FillColumn(column) => {
+                let generated = self.table.columns[column].generated.as_ref();
+                generated.map_or(ColumnSet::EXISTENCE, |own| own.columns)
+            }
         };
         columns.union(ColumnSet::EXISTENCE)
     }
@@ -197,7 +200,7 @@ impl Task {
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
             Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
             Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
-            Doing::FillColumn(column) => fill_column(table, self.storage, column, key, value, context),
+            Doing::FillColumn(column) => fill_column(table, self.storage, column, (key, row), value, context),
         }
     }
 
@@ -228,7 +231,7 @@ pub fn derived_row(
         }
         if let Some(index) = table.indexes.iter().find(|index| index.id == derived.to) {
             let entry = entry_key(table, index, row, key.as_bytes())?;
-            return Ok(Some((entry, entry_row(index, key.as_bytes()))));
+            return Ok(entry.map(|entry| (entry, entry_row(index, key.as_bytes()))));
         }
     }
     Ok(None)
@@ -242,7 +245,10 @@ fn table_of(name: &str, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
 fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     let own = &table.indexes[index];
     let is_new = if context.database.is_laid_out(own.id) {
-        let entry = entry_key(table, own, row, key.as_bytes())?;
+        let Some(entry) = entry_key(table, own, row, key.as_bytes())? else {
+            context.spend(1);
+            return Ok(());
+        };
         let entry_row = entry_row(own, key.as_bytes());
         context.spend(1);
         context
@@ -360,14 +366,15 @@ fn fill_column(
     table: &Table,
     storage: TableId,
     column: usize,
-    key: &Key,
+    (key, row): (&Key, &Row),
     value: &mut Option<Value>,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
-    let Some(default) = &table.columns[column].default else {
-        return Ok(());
-    };
-    if value.is_none() || default.volatility() == Volatility::Volatile {
+    if let Some(own) = &table.columns[column].generated {
+        *value = Some(own.expr.evaluate(row, context.evaluation)?);
+    } else if let Some(default) = &table.columns[column].default
+        && (value.is_none() || default.volatility() == Volatility::Volatile)
+    {
         *value = Some(default.evaluate(&(), context.evaluation)?);
     }
     let column_type = table.columns[column].column_type;

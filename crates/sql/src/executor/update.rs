@@ -164,16 +164,19 @@ fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
 
 /// What is read of a row in order to change these columns of it.
 pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet {
-    let mut columns = ColumnSet::EXISTENCE;
+    let generated = table
+        .generated_columns()
+        .filter(|(_, own)| own.columns.intersects(changed));
+    let mut columns = generated.fold(ColumnSet::EXISTENCE, |columns, (_, own)| columns.union(own.columns));
+    let changed = table.changed_with(changed);
     for check in table.checks.iter().filter(|check| check.columns.intersects(changed)) {
         columns = columns.union(check.columns);
     }
-    for index in table
-        .indexes
-        .iter()
-        .filter(|index| index.columns.iter().any(|it| changed.contains_column(*it)))
-    {
-        columns = columns.union(index.columns.iter().copied().collect());
+    for index in &table.indexes {
+        let read = table.read_by_index(index);
+        if read.intersects(changed) {
+            columns = columns.union(read);
+        }
     }
     for key in table
         .foreign_keys
@@ -214,8 +217,8 @@ fn update_ordered(
             ))
         })
         .collect();
-    let changes = changes?;
-    change_row(target.table, key, row.as_ref(), &changes, &mut run.effects, context)?;
+    let mut changes = changes?;
+    change_row(target.table, key, row.as_ref(), &mut changes, &mut run.effects, context)?;
     let new = ChangedRow {
         old: row.as_ref(),
         changes: &changes,

@@ -3,6 +3,7 @@
 use super::show::show_expr;
 use super::{Figures, Node, StepFigures, escrow};
 use crate::catalog::Table;
+use crate::deparse::shown_in_message;
 use crate::plan::{
     Access, AggregateCall, AggregatePlan, Alternative, Bounds, ChangePlan, ConflictAction, DeletePlan, InsertPlan,
     InsertSource, JoinKind, KeyPart, LockWait, MergeAction, MergePlan, Plan, PlanBody, QueryPlan, RangesAccess,
@@ -154,7 +155,7 @@ fn table_column(table: &Table, column: usize) -> String {
     table
         .columns
         .get(column)
-        .map_or_else(|| format!("column{}", column + 1), |column| column.name.clone())
+        .map_or_else(|| shown_in_message(table, column), |column| column.name.clone())
 }
 
 fn namer(names: &[String]) -> impl Fn(usize) -> String {

@@ -18,7 +18,7 @@ pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
 pub(crate) use normalise::{highest_parameter, number_literal};
 pub(crate) use rewrites::{JOIN_ALIAS_QUOTE, UNTYPED};
 pub use script::{Piece, split_script};
-pub(crate) use syntax::at_semicolon;
+pub(crate) use syntax::{ConflictTarget, InsertClauses, at_semicolon};
 
 /// 42601 if the text is no statement at all. What is found out later, by names and types, is no matter of this.
 pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {

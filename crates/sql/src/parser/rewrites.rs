@@ -180,6 +180,52 @@ fn untyped_places(tokens: &[TokenWithSpan], places: &[usize]) -> Option<Vec<usiz
     (word(next + 1)? == "as").then_some(columns)
 }
 
+/// What was cut out of `ON CONFLICT (...) [WHERE ...] DO`.
+pub(super) struct CutTarget {
+    pub keys: Vec<TokenWithSpan>,
+    /// Empty without WHERE.
+    pub predicate: Vec<TokenWithSpan>,
+}
+
+/// Cuts the target out of ON CONFLICT where it is more than a list of columns, which is all that the library reads.
+pub(super) fn cut_conflict_target(tokens: &mut Vec<TokenWithSpan>) -> Option<CutTarget> {
+    let is = |place: usize, word: &str| matches!(&tokens[place].token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word));
+    let next = |place: usize| (place + 1..tokens.len()).find(|place| !is_blank(&tokens[*place]));
+    let is_clause = |on: &usize| is(*on, "on") && next(*on).is_some_and(|conflict| is(conflict, "conflict"));
+    let on = (0..tokens.len()).find(is_clause)?;
+    let open = next(next(on)?).filter(|open| tokens[*open].token == Token::LParen)?;
+    let mut depth = 0usize;
+    let mut close = None;
+    let mut end = None;
+    for (place, token) in tokens.iter().enumerate().skip(open) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => {
+                depth = depth.saturating_sub(1);
+                close = close.or((depth == 0).then_some(place));
+            }
+            _ if depth == 0 && is(place, "do") => {
+                end = Some(place);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let (close, end) = (close?, end?);
+    let behind = next(close).filter(|place| *place < end);
+    if behind.is_some_and(|place| !is(place, "where")) {
+        return None;
+    }
+    let is_column = |token: &TokenWithSpan| matches!(token.token, Token::Word(_) | Token::Comma | Token::Whitespace(_));
+    if behind.is_none() && tokens[open + 1..close].iter().all(is_column) {
+        return None;
+    }
+    let predicate = behind.map_or_else(Vec::new, |place| tokens[place + 1..end].to_vec());
+    let keys = tokens[open + 1..close].to_vec();
+    tokens.drain(open..end);
+    Some(CutTarget { keys, predicate })
+}
+
 fn is_blank(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_))
 }

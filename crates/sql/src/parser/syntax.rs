@@ -1,7 +1,7 @@
 //! The library's grammar behind our errors and limits.
 
 use super::lexer::{Lexer, TokenKind, character_position};
-use super::rewrites::rewritten;
+use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
@@ -153,10 +153,26 @@ fn too_complex() -> Error {
 pub(crate) struct Parsed {
     /// The syntax tree.
     pub statement: ast::Statement,
-    /// INSERT's OVERRIDING clause.
-    pub overriding: Option<Overriding>,
+    /// What INSERT says.
+    pub insert: InsertClauses,
     /// Whether CREATE TABLE AS says WITH NO DATA.
     pub with_no_data: bool,
+}
+
+/// What INSERT says that the syntax tree has no room for.
+#[derive(Debug, Default)]
+pub(crate) struct InsertClauses {
+    /// The OVERRIDING clause.
+    pub overriding: Option<Overriding>,
+    /// What ON CONFLICT lists, if that is more than columns.
+    pub conflict_target: Option<ConflictTarget>,
+}
+
+/// `ON CONFLICT (keys) WHERE predicate`
+#[derive(Debug)]
+pub(crate) struct ConflictTarget {
+    pub keys: Vec<ast::Expr>,
+    pub predicate: Option<ast::Expr>,
 }
 
 /// INSERT ... OVERRIDING {SYSTEM | USER} VALUE
@@ -174,7 +190,10 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let blanked = blank_unknown_clauses(source, &mut clauses)?;
     let text = blanked.as_deref().unwrap_or(source.text);
     let source = Source { text, ..source };
-    let tokens = assigned_parts(rewritten(tokens_of(source)?))?;
+    let mut tokens = assigned_parts(rewritten(tokens_of(source)?))?;
+    let conflict_target = cut_conflict_target(&mut tokens)
+        .map(|cut| conflict_target(source, cut))
+        .transpose()?;
     let statement = parse_tokens(source, tokens, |parser| parser.parse_statement());
     // The library knows only part of what this version does not have.
     let statement = statement.map_err(|error| match error.code() {
@@ -183,8 +202,23 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     })?;
     Ok(Parsed {
         statement,
-        overriding: clauses.overriding,
+        insert: InsertClauses {
+            overriding: clauses.overriding,
+            conflict_target,
+        },
         with_no_data: clauses.with_no_data,
+    })
+}
+
+fn conflict_target(source: Source<'_>, cut: CutTarget) -> Result<ConflictTarget> {
+    Ok(ConflictTarget {
+        keys: parse_tokens(source, cut.keys, |parser| {
+            parser.parse_comma_separated(Parser::parse_expr)
+        })?,
+        predicate: match cut.predicate.is_empty() {
+            true => None,
+            false => Some(parse_tokens(source, cut.predicate, |parser| parser.parse_expr())?),
+        },
     })
 }
 

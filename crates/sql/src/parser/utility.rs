@@ -9,12 +9,12 @@ use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
 use crate::statement::{CursorOptions, TransactionModes, Utility};
-use constraints::{alter_constraint, set_constraints};
+use constraints::{alter_constraint, drop_expression, set_constraints};
 use copy::copy;
 use cursors::{close, declare, fetch};
 use sequence::{alter_sequence, create_sequence};
 
-pub(crate) use constraints::AlterConstraintSyntax;
+pub(crate) use constraints::{AlterConstraintSyntax, DropExpressionSyntax};
 pub(crate) use copy::CopySyntax;
 use rubato_base::{Error, Result, SqlState};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
@@ -56,6 +56,8 @@ pub(crate) enum Syntax {
     AlterSequence(AlterSequenceSyntax),
     /// ALTER TABLE ... ALTER CONSTRAINT.
     AlterConstraint(AlterConstraintSyntax),
+    /// ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.
+    DropExpression(DropExpressionSyntax),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -75,7 +77,10 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     }
     if first.is(source.text, "alter") {
         return match alter_sequence(Cursor::new(source)?)? {
-            None => alter_constraint(Cursor::new(source)?),
+            None => match alter_constraint(Cursor::new(source)?)? {
+                None => drop_expression(Cursor::new(source)?),
+                syntax => Ok(syntax),
+            },
             syntax => Ok(syntax),
         };
     }

@@ -1,9 +1,9 @@
 //! How the rows of one relation may be reached, and what that costs.
 
-use super::ParameterTypes;
 use super::Query;
 use super::facts::{Branch, Branches, Fact, FactReader, Says};
 use super::ranges;
+use super::{ParameterTypes, implies};
 use crate::catalog::Table;
 use crate::plan::{Access, Bounds, ElementsAccess, JoinKind, KeyPart, Relation};
 use rubato_base::Value;
@@ -99,16 +99,33 @@ impl Terms<'_> {
         }];
         candidates.extend(key_candidates(table, &facts, &branches));
         candidates.extend(elements_candidate(table, &facts));
-        let indexes = (0..table.indexes.len()).map(Some);
-        for index in std::iter::once(None).chain(indexes) {
+        let usable = self.usable_indexes(table, relation, terms);
+        for index in std::iter::once(None).chain(usable.iter().copied().map(Some)) {
             candidates.extend(ranges::candidates(table, index, &facts, &branches));
         }
-        candidates.extend(branches.iter().filter_map(|or| union_candidate(table, &facts, or)));
+        candidates.extend(
+            branches
+                .iter()
+                .filter_map(|or| union_candidate(table, &usable, &facts, or)),
+        );
         candidates
     }
 }
 
 impl Terms<'_> {
+    /// The indexes that have an entry for every row that the terms ask for.
+    fn usable_indexes(&self, table: &Table, relation: usize, terms: &[Expr]) -> Vec<usize> {
+        let first = self.query.relations[relation].first;
+        let is_usable = |place: &usize| match &table.indexes[*place].predicate {
+            None => true,
+            Some(own) => {
+                let wanted = own.expr.remap_columns(&|column| first + column);
+                implies(terms, &wanted, self.parameters)
+            }
+        };
+        (0..table.indexes.len()).filter(is_usable).collect()
+    }
+
     /// Whether a column of a relation is compared with what is known when `placed` are bound.
     fn is_compared(&self, relation: usize, placed: &[usize]) -> bool {
         let own = &self.query.relations[relation];
@@ -133,7 +150,7 @@ impl Terms<'_> {
 }
 
 /// The ways of the branches of an OR together, if each of them has one. What they find is checked against the OR once more.
-fn union_candidate(table: &Table, facts: &[Fact], or: &Branches) -> Option<Candidate> {
+fn union_candidate(table: &Table, usable: &[usize], facts: &[Fact], or: &Branches) -> Option<Candidate> {
     if or.branches.len() > UNION_MAX {
         return None;
     }
@@ -142,7 +159,7 @@ fn union_candidate(table: &Table, facts: &[Fact], or: &Branches) -> Option<Candi
         let all: Vec<Fact> = branch.facts.iter().chain(facts).cloned().collect();
         let mut own = key_candidates(table, &all, &[]);
         own.extend(elements_candidate(table, &all));
-        for index in std::iter::once(None).chain((0..table.indexes.len()).map(Some)) {
+        for index in std::iter::once(None).chain(usable.iter().copied().map(Some)) {
             own.extend(ranges::candidates(table, index, &all, &[]));
         }
         let best = own

@@ -30,7 +30,8 @@ pub(crate) fn order_reason(
     if !changed_indexes.is_empty() {
         return Some("changes an indexed column".to_owned());
     }
-    filter_reason(table, filter)
+    generated_reason(table, assignments)
+        .or_else(|| filter_reason(table, filter))
         .or_else(|| check_reason(table, assignments))
         .or_else(|| foreign_key_reason(table, assignments))
         .or_else(|| {
@@ -38,6 +39,17 @@ pub(crate) fn order_reason(
                 .iter()
                 .find_map(|assignment| failure_reason(table, assignment))
         })
+}
+
+/// What is generated is computed from the whole row.
+fn generated_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
+    let changed = assignments.iter().map(|assignment| assignment.column).collect();
+    let mut generated = table.generated_columns();
+    let (number, _) = generated.find(|(_, own)| own.columns.intersects(changed))?;
+    Some(format!(
+        "{} is generated of a changed column",
+        table.columns[number].name
+    ))
 }
 
 fn filter_reason(table: &Table, filter: Option<&Expr>) -> Option<String> {

@@ -1,6 +1,9 @@
 //! What a term says about the columns of one relation: equal to this, one of these, above that.
 
+use super::pipeline::own_expression;
 use super::{ParameterTypes, Query, flatten};
+use crate::catalog::KeyExpression;
+use crate::plan::Relation;
 use rubato_base::{ColumnType, DataType, Value};
 use rubato_formula::{CastContext, Comparison, Expr, Volatility, cast_expr, like_prefix};
 
@@ -128,7 +131,7 @@ impl FactReader<'_> {
 
     fn elements(&self, operand: &Expr, array: &Expr) -> Option<Fact> {
         let column = self.own_column(operand)?;
-        let column_type = self.query.relations[self.relation].types[column].data_type;
+        let column_type = self.key_type(column).data_type;
         let element = self.type_of(array)?.element()?;
         // Whole numbers of any size find their key; so does text.
         let fits = column_type == element
@@ -147,7 +150,7 @@ impl FactReader<'_> {
     fn like(&self, arguments: &[Expr]) -> Option<Fact> {
         let [operand, pattern] = arguments else { return None };
         let column = self.own_column(operand)?;
-        let is_text = self.query.relations[self.relation].types[column].data_type.is_text();
+        let is_text = self.key_type(column).data_type.is_text();
         if !is_text || !self.is_bound(pattern) {
             return None;
         }
@@ -213,6 +216,9 @@ impl FactReader<'_> {
     /// blanks off `char(n)`, and those that make a later time of a date.
     fn own_column(&self, expr: &Expr) -> Option<usize> {
         use DataType::{Char, Date, Text, Timestamp, TimestampTz};
+        if let Some(number) = self.own_expression(expr) {
+            return Some(number);
+        }
         let expr = match expr {
             Expr::Cast { operand, from, to, .. } if to.modifier < 0 => match (from, to.data_type) {
                 (Char, Text) | (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => operand,
@@ -220,10 +226,26 @@ impl FactReader<'_> {
             },
             other => other,
         };
-        let Expr::Column(global) = expr else { return None };
+        let Expr::Column(global) = expr else {
+            return self.own_expression(expr);
+        };
         let own = &self.query.relations[self.relation];
         let column = global.checked_sub(own.first)?;
         (column < own.types.len()).then_some(column)
+    }
+
+    /// The number in keys of the expression of this relation's indexes that an expression is.
+    fn own_expression(&self, expr: &Expr) -> Option<usize> {
+        own_expression(&self.query.relations[self.relation], expr, self.parameters)
+    }
+
+    /// The type of a column of this relation, or of an expression of its indexes.
+    fn key_type(&self, number: usize) -> ColumnType {
+        let own = &self.query.relations[self.relation];
+        match &own.relation {
+            Relation::Table(table) if number >= KeyExpression::FIRST => table.key_type(number),
+            _ => own.types[number],
+        }
     }
 
     /// `expr` as a value of exactly the column's type, and whether comparing with it is as good as the term. `None` if it reads
@@ -232,7 +254,7 @@ impl FactReader<'_> {
         if !self.is_bound(expr) {
             return None;
         }
-        let column_type = self.query.relations[self.relation].types[column];
+        let column_type = self.key_type(column);
         let from = self.type_of(expr)?;
         convert(expr, from, column_type, is_equality)
     }
@@ -242,7 +264,7 @@ impl FactReader<'_> {
         match expr {
             Expr::Literal(Value::Null) => None,
             Expr::Literal(value) => Some(value.data_type()),
-            Expr::Parameter(index) => Some((self.parameters)(*index)),
+            Expr::Parameter(index) => Some(self.parameters.data_type(*index)),
             Expr::Column(global) => {
                 let relation = &self.query.relations[self.query.relation_of(*global)];
                 relation

@@ -7,6 +7,8 @@ mod access;
 mod blind;
 mod bound;
 mod facts;
+mod implication;
+mod known;
 mod merge;
 mod order;
 mod pipeline;
@@ -14,16 +16,14 @@ mod ranges;
 mod subqueries;
 
 use crate::plan::{PlanBody, SelectPlan, Step};
-use rubato_base::DataType;
 use rubato_formula::{Expr, Function, Volatility};
 
 pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
 pub(crate) use bound::{BoundQuery, BoundRecursive, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
+pub(crate) use implication::{implies, is_same};
+pub(crate) use known::{KnownParameters, NoParameters, ParameterTypes};
 pub(crate) use pipeline::{plan_change, plan_select, plan_table_scan, plan_target};
-
-/// The type of each parameter.
-pub(crate) type ParameterTypes<'a> = &'a dyn Fn(usize) -> DataType;
 
 /// Whether running the plan cannot write.
 pub(crate) fn is_read_only(body: &PlanBody) -> bool {

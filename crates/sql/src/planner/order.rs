@@ -30,7 +30,7 @@ pub(super) fn served_by(access: &Access, table: &Table, order: &[OrderColumn]) -
         }
         match key.get(next) {
             Some(column) if *column == wanted.column => {
-                let natural = wanted.nulls_first == wanted.descending || table.columns[*column].not_null;
+                let natural = wanted.nulls_first == wanted.descending || is_never_null(table, *column);
                 if !natural || reverse.is_some_and(|reverse| reverse != wanted.descending) {
                     return None;
                 }
@@ -51,7 +51,7 @@ fn in_key_order(table: &Table, index: Option<usize>, fixed: usize) -> (Vec<usize
     let Some(index) = index.map(|index| &table.indexes[index]) else {
         return (table.primary_key.clone(), fixed, true);
     };
-    let never_null = index.columns.iter().all(|column| table.columns[*column].not_null);
+    let never_null = index.columns.iter().all(|column| is_never_null(table, *column));
     let mut key = index.columns.clone();
     // Entries of equal columns are ordered by the key of their row.
     if !index.unique {
@@ -64,6 +64,11 @@ fn in_key_order(table: &Table, index: Option<usize>, fixed: usize) -> (Vec<usize
         !table.primary_key.is_empty()
     };
     (key, fixed, unique)
+}
+
+/// Whether what a number in a key stands for is never NULL; of expressions that is not known.
+fn is_never_null(table: &Table, number: usize) -> bool {
+    table.columns.get(number).is_some_and(|column| column.not_null)
 }
 
 /// How many of the first key columns have one value in all ranges.

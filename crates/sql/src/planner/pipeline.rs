@@ -2,7 +2,7 @@
 
 use super::access::{Candidate, Terms, expressions, expressions_mut};
 use super::order::{OrderColumn, served_by, set_reverse};
-use super::{BoundSelect, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten};
+use super::{BoundSelect, NoParameters, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten, is_same};
 use crate::catalog::Table;
 use crate::plan::{Access, AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
 use rubato_base::{ColumnSet, Value};
@@ -30,7 +30,7 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
     };
     let mut served = false;
     let mut input_limit = None;
-    if let Some(wanted) = wanted_order(&query, &parts, &planned) {
+    if let Some(wanted) = wanted_order(&query, &parts, &planned, parameters) {
         // max looks at no NULL, and those would be the first.
         query.terms.extend(wanted.not_null.clone());
         served = serve(&query, &derived, parameters, &mut planned, &wanted);
@@ -145,7 +145,7 @@ pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPl
             terms: Vec::new(),
         },
         parts,
-        &|_| rubato_base::DataType::Unknown,
+        &NoParameters,
     )
 }
 
@@ -284,7 +284,12 @@ struct WantedOrder {
 }
 
 /// The order in which the driving relation should give its rows.
-fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option<WantedOrder> {
+fn wanted_order(
+    query: &Query,
+    parts: &SelectParts,
+    planned: &Planned,
+    parameters: ParameterTypes<'_>,
+) -> Option<WantedOrder> {
     let driver = &query.relations[planned.first()?.0];
     let own = |expr: &Expr| match expr {
         Expr::Column(global) => global
@@ -320,7 +325,8 @@ fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option
         .order_by
         .iter()
         .map(|key| {
-            let column = own(&parts.projection[key.column])?;
+            let expr = &parts.projection[key.column];
+            let column = own(expr).or_else(|| own_expression(driver, expr, parameters))?;
             Some(OrderColumn {
                 column,
                 descending: key.descending,
@@ -333,6 +339,17 @@ fn wanted_order(query: &Query, parts: &SelectParts, planned: &Planned) -> Option
         has_limit: parts.limit.is_some(),
         is_extreme: false,
         not_null: None,
+    })
+}
+
+/// The number in keys of an expression that indexes of a relation hold.
+pub(super) fn own_expression(relation: &QueryRelation, expr: &Expr, parameters: ParameterTypes<'_>) -> Option<usize> {
+    let Relation::Table(table) = &relation.relation else {
+        return None;
+    };
+    table.number_of_expression(|own| {
+        let wanted = own.expr.remap_columns(&|column| relation.first + column);
+        is_same(expr, &wanted, parameters)
     })
 }
 

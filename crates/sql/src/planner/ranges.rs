@@ -2,7 +2,7 @@
 
 use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
 use super::facts::{Branches, Fact, Says};
-use crate::catalog::Table;
+use crate::catalog::{RowExpression, Table};
 use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
 use rubato_formula::Expr;
 
@@ -13,6 +13,14 @@ const RANGES_MAX: usize = 100_000;
 const RANGES_PER_ELEMENT_MAX: usize = 100;
 /// A secondary index is no way to more of the table than this.
 const INDEX_SHARE_MAX: f64 = 0.5;
+
+/// The share of rows that a partial index is taken to have.
+const PARTIAL_SHARE: f64 = 0.2;
+
+/// Whether a predicate says more than that something is not NULL.
+fn is_selective(predicate: &RowExpression) -> bool {
+    !matches!(&predicate.expr, Expr::Not(inner) if matches!(**inner, Expr::IsNull(_)))
+}
 
 /// What facts say about the columns of one key, as far as its ranges can hold it.
 struct Reach {
@@ -172,7 +180,10 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
             bounds: Bounds::All,
         },
         satisfied: Vec::new(),
-        share: 1.0,
+        share: match index {
+            Some(index) if table.indexes[index].predicate.as_ref().is_some_and(is_selective) => PARTIAL_SHARE,
+            _ => 1.0,
+        },
         ranges: 1,
         single: false,
     };

@@ -73,6 +73,7 @@ impl Change {
                 column.default_text = default.as_ref().map(|(_, text)| text.clone());
                 Ok(())
             }
+            AlterAction::DropExpression { column, if_exists } => self.drop_expression(table, *column, *if_exists),
             AlterAction::AlterType {
                 column,
                 column_type,
@@ -83,6 +84,10 @@ impl Change {
                 self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref())
             }
             AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
+            AlterAction::ReplaceExpressions {
+                expressions,
+                predicates,
+            } => self.replace_expressions(table, expressions, predicates),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
                 self.refuse_under_views(table, None, "rename a table")?;
@@ -260,6 +265,7 @@ impl Change {
         let own = self.table_mut(table)?;
         if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
             let index = own.indexes.remove(place);
+            own.drop_unused_expressions();
             self.work.push(StorageWork::Drop { storage: index.id });
         }
         Ok(())
@@ -307,7 +313,7 @@ impl Change {
         let own = self.table_mut(table)?;
         own.columns.push(column.clone());
         let place = own.columns.len() - 1;
-        if column.default.is_some() {
+        if column.default.is_some() || column.generated.is_some() {
             self.work.push(StorageWork::FillColumn {
                 table: table.to_owned(),
                 column: place,
@@ -340,6 +346,14 @@ impl Change {
             return Err(Error::unsupported("dropping a column of the primary key")
                 .with_hint("Drop the primary key constraint first."));
         }
+        let generated: Vec<String> = own
+            .generated_columns()
+            .filter(|(_, value)| value.reads(place))
+            .map(|(number, _)| own.columns[number].name.clone())
+            .collect();
+        self.drop_generated(table, name, &generated, cascade)?;
+        let own = self.table_mut(table)?;
+        let table_before = own.clone();
         let reads = |expr: &Expr| {
             let mut found = false;
             expr.for_each_column(&mut |column| found |= column == place);
@@ -349,7 +363,7 @@ impl Change {
         let indexes: Vec<(String, Vec<usize>)> = own
             .indexes
             .iter()
-            .filter(|index| index.columns.contains(&place))
+            .filter(|index| table_before.index_reads(index, place))
             .map(|index| (index.name.clone(), index.columns.clone()))
             .collect();
         let keys: Vec<String> = own
@@ -377,7 +391,43 @@ impl Change {
         column.default = None;
         column.default_text = None;
         column.identity_always = None;
+        column.generated = None;
         Ok(())
+    }
+
+    /// Columns that are generated of one that goes: they go with CASCADE, and refuse it without.
+    fn drop_generated(&mut self, table: &str, name: &str, generated: &[String], cascade: bool) -> Result<()> {
+        if !generated.is_empty() && !cascade {
+            let lines = generated
+                .iter()
+                .map(|own| format!("column {own} of table {table} depends on column {name} of table {table}"));
+            let message = format!("cannot drop column {name} of table {table} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .with_detail(lines.collect::<Vec<_>>().join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for own in generated {
+            let message = format!("drop cascades to column {own} of table {table}");
+            self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+            self.drop_column(table, own, false, true)?;
+        }
+        Ok(())
+    }
+
+    fn drop_expression(&mut self, table: &str, column: usize, if_exists: bool) -> Result<()> {
+        let own = self.column_mut(table, column)?;
+        if own.generated.take().is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "column \"{}\" of relation \"{table}\" is not a stored generated column",
+            own.name
+        );
+        if if_exists {
+            self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
+            return Ok(());
+        }
+        Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
     }
 
     fn set_not_null(&mut self, table: &str, column: usize, not_null: bool) -> Result<()> {

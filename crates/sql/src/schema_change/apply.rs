@@ -2,7 +2,7 @@
 
 use super::{Applied, StorageWork};
 use crate::binder::no_relation;
-use crate::catalog::{Catalog, Index, Sequence, Table};
+use crate::catalog::{Catalog, Index, KeyExpression, Sequence, Table};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
 use std::collections::BTreeSet;
@@ -77,9 +77,10 @@ impl Change {
             SchemaChange::CreateIndex {
                 table,
                 index,
+                expressions,
                 if_not_exists,
             } => {
-                self.create_index(table, index, *if_not_exists)?;
+                self.create_index(table, index, expressions, *if_not_exists)?;
                 "CREATE INDEX"
             }
             SchemaChange::DropIndex { names, if_exists } => {
@@ -364,12 +365,19 @@ impl Change {
             .collect()
     }
 
-    fn create_index(&mut self, table: &str, index: &Index, if_not_exists: bool) -> Result<()> {
+    fn create_index(
+        &mut self,
+        table: &str,
+        index: &Index,
+        expressions: &[KeyExpression],
+        if_not_exists: bool,
+    ) -> Result<()> {
         if if_not_exists && self.name_is_taken(&index.name) {
             self.skip_existing(&index.name);
             return Ok(());
         }
         self.check_name(&index.name)?;
+        self.table_mut(table)?.expressions = expressions.to_vec();
         self.add_index(table, index)
     }
 
@@ -429,6 +437,7 @@ impl Change {
             .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
         };
         let index = definition.indexes.remove(place);
+        definition.drop_unused_expressions();
         self.work.push(StorageWork::Drop { storage: index.id });
         Ok(())
     }

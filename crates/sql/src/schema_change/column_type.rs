@@ -3,8 +3,8 @@
 use super::apply::Change;
 use super::constraints::check_key;
 use super::{Conversion, StorageWork};
-use crate::catalog::Check;
-use rubato_base::{ColumnType, DataType, Error, Result};
+use crate::catalog::{Check, KeyExpression, RowExpression, Table};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::Expr;
 
 impl Change {
@@ -25,6 +25,7 @@ impl Change {
         let own = self.table_mut(table)?;
         let is_key =
             own.primary_key.contains(&column) || own.indexes.iter().any(|index| index.columns.contains(&column));
+        refuse_under_generated(own, column)?;
         if is_key && column_type.data_type == DataType::Interval {
             let name = &own.columns[column].name;
             return Err(Error::unsupported(format!(
@@ -45,6 +46,23 @@ impl Change {
         for check in checks {
             if let Some(place) = own.checks.iter().position(|known| known.name == check.name) {
                 own.checks[place] = check.clone();
+            }
+        }
+        Ok(())
+    }
+
+    /// What indexes hold of columns that have another type by now.
+    pub fn replace_expressions(
+        &mut self,
+        table: &str,
+        expressions: &[KeyExpression],
+        predicates: &[(String, RowExpression)],
+    ) -> Result<()> {
+        let own = self.table_mut(table)?;
+        own.expressions = expressions.to_vec();
+        for (name, predicate) in predicates {
+            if let Some(index) = own.indexes.iter_mut().find(|index| index.name == *name) {
+                index.predicate = Some(predicate.clone());
             }
         }
         Ok(())
@@ -147,5 +165,26 @@ impl Change {
             };
             self.work.sort_by_key(is_verification);
         }
+    }
+}
+
+/// 0A000 for a column that is generated, or that another one is generated of.
+fn refuse_under_generated(table: &Table, column: usize) -> Result<()> {
+    let name = &table.columns[column].name;
+    if table.columns[column].generated.is_some() {
+        return Err(Error::unsupported("changing the type of a generated column")
+            .with_hint("Drop the column, and add it again with another type."));
+    }
+    let mut generated = table.generated_columns();
+    match generated.find(|(_, value)| value.reads(column)) {
+        Some((other, _)) => Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "cannot alter type of a column used by a generated column",
+        )
+        .with_detail(format!(
+            "Column \"{name}\" is used by generated column \"{}\".",
+            table.columns[other].name
+        ))),
+        None => Ok(()),
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn check_key(own: &Table, referred: &Table, key: &ForeignKey) -> Resu
     let by_index = referred
         .indexes
         .iter()
-        .any(|index| index.unique && is_wanted(&index.columns));
+        .any(|index| index.unique && index.is_plain() && is_wanted(&index.columns));
     let is_put_off = |index: &Index| index.deferral.is_deferrable() && is_wanted(&index.columns);
     if !by_key && !by_index && referred.indexes.iter().any(is_put_off) {
         return Err(Error::new(

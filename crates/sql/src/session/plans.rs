@@ -1,5 +1,6 @@
 //! The plan cache: statements by their text without literals.
 
+use crate::parser::{Literal, Literals};
 use crate::statement::Statement;
 use rubato_base::DataType;
 use std::collections::{HashMap, VecDeque};
@@ -17,6 +18,25 @@ pub struct CachedPlan {
     pub catalog_version: u64,
     /// The types of the user's parameters and the literals', in order.
     pub parameter_types: Arc<[DataType]>,
+    /// Literals for which alone the plan is good, by their places.
+    pub pinned: Arc<[(usize, Literal)]>,
+}
+
+impl CachedPlan {
+    /// Whether the plan is good for these literals.
+    pub(crate) fn is_for(&self, literals: &Literals) -> bool {
+        let is_same = |(place, literal): &(usize, Literal)| literals.get(*place) == Some(literal);
+        self.pinned.iter().all(is_same)
+    }
+}
+
+/// The literals that a statement was planned for.
+pub(crate) fn pinned_literals(statement: &Statement, literals: &Literals) -> Arc<[(usize, Literal)]> {
+    let Statement::Planned(plan) = statement else {
+        return Arc::from([]);
+    };
+    let own = |place: &usize| Some((*place, literals.get(*place)?.clone()));
+    plan.pinned.iter().filter_map(own).collect()
 }
 
 /// Plans by text; the oldest leaves when it is full.

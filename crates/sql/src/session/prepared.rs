@@ -46,6 +46,7 @@ impl Session {
                 statement: statement.clone(),
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types.as_slice()),
+                pinned: Arc::from([]),
             };
             context.plans.lock().put(&prepared_key(sql, declared), plan);
         }

@@ -100,6 +100,7 @@ impl Session {
             table_versions,
             read_only: false,
             asks_sizes: create.source.asks_sizes,
+            pinned: Vec::new(),
             subqueries: Arc::clone(&create.source.subqueries),
         }));
         current.catalog_version = catalog.version;

@@ -1,6 +1,6 @@
 //! Simple queries: a script of statements, one after the other.
 
-use super::plans::CachedPlan;
+use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings, SearchPath};
@@ -67,7 +67,7 @@ impl Session {
         }
         let normalised = normalise(&piece.text, 0);
         let cached = context.plans.lock().get(&normalised.key).cloned();
-        if let Some(cached) = cached
+        if let Some(cached) = cached.filter(|cached| cached.is_for(&normalised.literals))
             && let Ok(parameters) = self.literal_values(&normalised.literals, &cached.parameter_types)
         {
             let (statement, version) = (cached.statement, cached.catalog_version);
@@ -158,6 +158,7 @@ impl Session {
                 statement: statement.clone(),
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types),
+                pinned: pinned_literals(&statement, &literals),
             };
             context.plans.lock().put(key, plan);
         }

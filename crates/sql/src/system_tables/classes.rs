@@ -7,6 +7,7 @@ use super::{
     OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text,
 };
 use crate::catalog::{Column, Table};
+use crate::deparse::{key_label, shown};
 use rubato_base::{ColumnType, DataType, Value};
 
 pub(super) static SOURCES: &[Source] = &[
@@ -51,6 +52,7 @@ pub(super) static SOURCES: &[Source] = &[
             "attnotnull",
             "atthasdef",
             "attidentity",
+            "attgenerated",
             "attisdropped",
             "attislocal",
             "attcollation",
@@ -82,6 +84,8 @@ pub(super) static SOURCES: &[Source] = &[
             "indcollation",
             "indclass",
             "indoption",
+            "indexprs",
+            "indpred",
         ],
         of_table: indexes,
         others: no_others,
@@ -234,6 +238,7 @@ struct Attribute<'a> {
     not_null: bool,
     has_default: bool,
     identity: &'a str,
+    generated: &'a str,
     dropped: bool,
 }
 
@@ -259,6 +264,7 @@ impl Attribute<'_> {
             Value::Bool(self.not_null),
             Value::Bool(self.has_default),
             text(self.identity),
+            text(self.generated),
             Value::Bool(self.dropped),
             YES,
             oid(if told.is_some() { 0 } else { collation(data_type) }),
@@ -288,22 +294,25 @@ fn attributes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         .map(|(place, column)| attribute(table, place, column).row())
         .collect();
     for index in table_indexes(table) {
+        let mut labels = Vec::new();
         for (place, column) in index.columns.iter().enumerate() {
-            let column = &table.columns[*column];
-            let attribute = Attribute {
-                relation: index.oid,
-                name: &column.name,
-                column_type: column.column_type,
-                number: place + 1,
-                not_null: false,
-                has_default: false,
-                identity: "",
-                dropped: false,
+            let name = match table.key_expression(*column) {
+                Some(own) => free_label(&labels, key_label(own)),
+                None => table.columns[*column].name.clone(),
             };
-            rows.push(attribute.row());
+            rows.push(plain_attribute(index.oid, &name, table.key_type(*column), place, false));
+            labels.push(name);
         }
     }
     rows
+}
+
+/// A name for a column of an index that no other one has.
+fn free_label(taken: &[String], label: &str) -> String {
+    let is_free = |name: &String| !taken.contains(name);
+    let mut numbered = (1..).map(|number| format!("{label}{number}"));
+    let own = Some(label.to_owned()).filter(is_free);
+    own.or_else(|| numbered.find(is_free)).unwrap_or_default()
 }
 
 fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'a> {
@@ -319,13 +328,14 @@ fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'
             Some(false) => "d",
             None => "",
         },
+        generated: if column.generated.is_some() { "s" } else { "" },
         dropped: column.dropped,
     }
 }
 
-/// Whether a column has a default that is shown: an identity column's is not.
-fn has_default(column: &Column) -> bool {
-    column.default_text.is_some() && column.identity_always.is_none()
+/// Whether a column has a default that is shown, which an identity column's is not, or is generated.
+pub(super) fn has_default(column: &Column) -> bool {
+    column.generated.is_some() || (column.default_text.is_some() && column.identity_always.is_none())
 }
 
 fn other_attributes(view: &View<'_>) -> Vec<Vec<Value>> {
@@ -375,6 +385,7 @@ fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: us
         not_null,
         has_default: false,
         identity: "",
+        generated: "",
         dropped: false,
     }
     .row()
@@ -391,7 +402,10 @@ fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             oid(default_number(table, place)),
             oid(table.oid),
             int2(place + 1),
-            shown_default(column).map_or(Value::Null, |default| text(&default)),
+            match &column.generated {
+                Some(own) => text(&shown(table, own)),
+                None => shown_default(column).map_or(Value::Null, |default| text(&default)),
+            },
         ]
     };
     columns.map(row).collect()
@@ -401,7 +415,7 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let of_columns = |columns: &[usize], number: fn(DataType) -> u32| {
         let numbers = columns
             .iter()
-            .map(|column| oid(number(table.columns[*column].column_type.data_type)));
+            .map(|column| oid(number(table.key_type(*column).data_type)));
         vector(DataType::Oid, numbers.collect())
     };
     let rows = table_indexes(table).map(|index| {
@@ -420,9 +434,22 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             of_columns(index.columns, collation),
             of_columns(index.columns, default_operator_class),
             vector(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
+            shown_expressions(table, index.columns),
+            index.predicate.map_or(Value::Null, |own| text(&shown(table, own))),
         ]
     });
     rows.collect()
+}
+
+/// The expressions of an index, as the catalog has them.
+fn shown_expressions(table: &Table, columns: &[usize]) -> Value {
+    let own = columns.iter().filter_map(|number| table.key_expression(*number));
+    let shown: Vec<String> = own.map(|own| shown(table, &own.value)).collect();
+    if shown.is_empty() {
+        Value::Null
+    } else {
+        text(&shown.join(", "))
+    }
 }
 
 /// The number of btree's default operator class of a type.

@@ -45,6 +45,7 @@ const COLUMN_COLUMNS: &[&str] = &[
     "identity_minimum",
     "identity_cycle",
     "is_generated",
+    "generation_expression",
     "is_updatable",
 ];
 
@@ -115,6 +116,7 @@ struct ColumnRow<'a> {
     column_type: ColumnType,
     not_null: bool,
     default: Option<&'a str>,
+    generated: Option<&'a str>,
     identity: Option<(bool, Option<&'a Sequence>)>,
     updatable: bool,
 }
@@ -171,7 +173,8 @@ impl ColumnRow<'_> {
             of_sequence(|sequence| sequence.maximum),
             of_sequence(|sequence| sequence.minimum),
             yes_or_no(sequence.is_some_and(|sequence| sequence.cycle)),
-            text("NEVER"),
+            text(if self.generated.is_some() { "ALWAYS" } else { "NEVER" }),
+            self.generated.map_or(Value::Null, text),
             yes_or_no(self.updatable),
         ]
     }
@@ -184,6 +187,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             .identity_always
             .map(|always| (always, owned_sequence(view, &table.name, place)));
         let default = shown_default(column);
+        let generated = column.generated.as_ref().map(|own| crate::deparse::shown(table, own));
         ColumnRow {
             schema: "public",
             table: &table.name,
@@ -192,6 +196,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             column_type: column.column_type,
             not_null: column.not_null,
             default: default.as_deref(),
+            generated: generated.as_deref(),
             identity,
             updatable: true,
         }
@@ -225,6 +230,7 @@ fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
                 column_type: *column_type,
                 not_null: false,
                 default: None,
+                generated: None,
                 identity: None,
                 updatable: false,
             };
@@ -246,6 +252,7 @@ fn system_columns(view: &View<'_>) -> Vec<Vec<Value>> {
                 column_type: ColumnType::plain(column.column_type.data_type),
                 not_null: !table.is_view && !column.default.is_null(),
                 default: None,
+                generated: None,
                 identity: None,
                 updatable: false,
             };

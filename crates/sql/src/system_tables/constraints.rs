@@ -1,5 +1,6 @@
 //! `pg_constraint`, `pg_depend`.
 
+use super::classes::has_default;
 use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
 use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
@@ -208,13 +209,13 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
                 rows.push(dependency((CONSTRAINTS, index.oid), own, column + 1, "a"));
             }
         } else {
-            for column in index.columns {
+            for column in (0..table.columns.len()).filter(|column| index.reads(table, *column)) {
                 rows.push(dependency((CLASSES, index.oid), own, column + 1, "a"));
             }
         }
     }
     for (place, column) in table.columns.iter().enumerate() {
-        if column.default_text.is_some() && column.identity_always.is_none() {
+        if has_default(column) {
             rows.push(dependency(
                 (DEFAULTS, default_number(table, place)),
                 own,

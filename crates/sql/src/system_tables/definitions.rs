@@ -3,22 +3,26 @@
 use super::View;
 use super::objects::{IndexView, Object, index_at, primary_key};
 use crate::catalog::{Column, Deferral, ForeignKey, ReferentialAction, Table};
+use crate::deparse::{shown, shown_in_message, shown_key};
 use rubato_base::DataType;
 
 /// The CREATE INDEX statement that would make an index.
 pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, with_schema: bool) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}{} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(index.name),
         if with_schema { "public." } else { "" },
         quoted(&table.name),
-        column_list(table, index.columns)
+        column_list(table, index.columns),
+        index
+            .predicate
+            .map_or_else(String::new, |own| format!(" WHERE {}", shown(table, own)))
     )
 }
 
 fn column_list(table: &Table, columns: &[usize]) -> String {
-    let names = columns.iter().map(|column| quoted(&table.columns[*column].name));
+    let names = columns.iter().map(|column| shown_key(table, *column));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -34,7 +38,7 @@ pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_sc
     }
     let place = usize::try_from(column - 1).ok();
     let place = place.and_then(|place| index.columns.get(place));
-    Some(place.map_or(String::new(), |column| quoted(&table.columns[*column].name)))
+    Some(place.map_or(String::new(), |column| shown_in_message(table, *column)))
 }
 
 /// The definition of a constraint by its number, as it stands in CREATE TABLE.

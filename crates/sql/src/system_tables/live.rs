@@ -151,7 +151,7 @@ fn named(catalog: &Catalog, (storage, key): &Place) -> [Value; 3] {
             return [text(&table.name), Value::Null, shown(&own_key)];
         }
         if let Some(index) = table.indexes.iter().find(|index| index.id == *storage) {
-            let columns: Vec<ColumnType> = index.columns.iter().map(type_of).collect();
+            let columns: Vec<ColumnType> = index.columns.iter().map(|number| table.key_type(*number)).collect();
             return [text(&table.name), text(&index.name), shown(&columns)];
         }
     }

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::made::MadeRows;
-use crate::catalog::{self, Catalog, Deferral, Sequence, Table};
+use crate::catalog::{self, Catalog, Deferral, RowExpression, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -90,6 +90,7 @@ pub(super) struct IndexView<'a> {
     pub oid: u32,
     pub name: &'a str,
     pub columns: &'a [usize],
+    pub predicate: Option<&'a RowExpression>,
     pub unique: bool,
     /// Its place among the table's indexes; `None` for the primary key.
     pub place: Option<usize>,
@@ -98,6 +99,14 @@ pub(super) struct IndexView<'a> {
 }
 
 impl IndexView<'_> {
+    /// Whether it holds something that is made of a column.
+    pub(super) fn reads(&self, table: &Table, column: usize) -> bool {
+        match self.place.and_then(|place| table.indexes.get(place)) {
+            Some(index) => table.index_reads(index, column),
+            None => self.columns.contains(&column),
+        }
+    }
+
     pub(super) fn is_primary(&self) -> bool {
         self.place.is_none()
     }
@@ -109,6 +118,7 @@ pub(super) fn primary_key(table: &Table) -> Option<IndexView<'_>> {
         oid: table.id.0,
         name: &table.primary_key_name,
         columns: &table.primary_key,
+        predicate: None,
         unique: true,
         place: None,
         deferral: Deferral::Never,
@@ -122,6 +132,7 @@ pub(super) fn index_at(table: &Table, place: usize) -> Option<IndexView<'_>> {
         oid: index.id.0,
         name: &index.name,
         columns: &index.columns,
+        predicate: index.predicate.as_ref(),
         unique: index.is_to_be_unique(),
         place: Some(place),
         deferral: index.deferral,
@@ -138,7 +149,10 @@ pub(super) fn table_indexes(table: &Table) -> impl Iterator<Item = IndexView<'_>
 /// The index by whose key a foreign key finds the rows that it refers to.
 pub(super) fn referred_index(referred: &Table, columns: &[usize]) -> u32 {
     let is_meant = |index: &IndexView<'_>| {
-        index.unique && index.columns.len() == columns.len() && columns.iter().all(|own| index.columns.contains(own))
+        index.unique
+            && index.predicate.is_none()
+            && index.columns.len() == columns.len()
+            && columns.iter().all(|own| index.columns.contains(own))
     };
     table_indexes(referred).find(is_meant).map_or(0, |index| index.oid)
 }

@@ -279,6 +279,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         table_versions: Vec::new(),
         read_only: false,
         asks_sizes: false,
+        pinned: Vec::new(),
         subqueries: Arc::default(),
     })
 }
@@ -291,6 +292,7 @@ pub fn column(name: &str, data_type: DataType) -> Column {
         default: None,
         default_text: None,
         identity_always: None,
+        generated: None,
         dropped: false,
     }
 }
@@ -311,6 +313,7 @@ pub fn table(name: &str, id: u32) -> Table {
         primary_key: vec![0],
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
+        expressions: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
@@ -326,6 +329,7 @@ pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
         unique,
         constraint: unique,
         deferral: Deferral::Never,
+        predicate: None,
     }
 }
 

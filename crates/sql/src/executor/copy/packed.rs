@@ -78,8 +78,9 @@ impl Packer {
         let columns = &statement.columns;
         let live = |number: &usize| !table.columns[*number].dropped;
         let all = 0..table.columns.len();
+        let is_given = |number: &usize| live(number) && table.columns[*number].generated.is_none();
         let columns: Vec<usize> = if columns.is_empty() {
-            all.clone().filter(live).collect()
+            all.clone().filter(is_given).collect()
         } else {
             columns.clone()
         };
@@ -212,6 +213,29 @@ impl Packer {
             let start = self.encoded.len();
             encode_value(&default.evaluate(&(), evaluation)?, &mut self.encoded);
             self.ranges[*column] = start..self.encoded.len();
+        }
+        self.generate(evaluation)
+            .map_err(|error| error.with_context(self.place_of_record(record, line)))
+    }
+
+    /// Encodes the generated columns, which are made of the others.
+    fn generate(&mut self, evaluation: &EvalContext<'_>) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let mut generated = table.generated_columns().peekable();
+        if generated.peek().is_none() {
+            return Ok(());
+        }
+        // What they were in the row before is not to be looked at.
+        for (column, _) in table.generated_columns() {
+            self.ranges[column] = 0..0;
+        }
+        let mut given = Vec::new();
+        pack_columns(self.ranges.iter().map(|range| &self.encoded[range.clone()]), &mut given);
+        for (column, own) in generated {
+            let value = own.expr.evaluate(&RowRef::trusted(&given), evaluation)?;
+            let start = self.encoded.len();
+            encode_value(&value, &mut self.encoded);
+            self.ranges[column] = start..self.encoded.len();
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ pub struct Catalog {
     pub sequences: BTreeMap<String, Arc<Sequence>>,
     /// Views by name.
     pub views: BTreeMap<String, Arc<View>>,
+    /// Domains by name.
+    pub domains: BTreeMap<String, Arc<Domain>>,
     /// What COMMENT says of relations and columns: by the relation's oid, and the column counted from 1, 0 for the whole.
     pub comments: BTreeMap<(u32, u32), String>,
     /// The next id for a table, an index, a sequence or a view; never reused.
@@ -55,10 +57,93 @@ impl Catalog {
         self.comments = comments;
     }
 
-    /// The version of a table or view; `None` if there is none of this name.
+    /// The version of a table, view or domain; `None` if there is none of this name.
     pub fn relation_version(&self, name: &str) -> Option<u64> {
         let table = self.tables.get(name).map(|table| table.version);
-        table.or_else(|| self.views.get(name).map(|view| view.version))
+        let view = || self.views.get(name).map(|view| view.version);
+        let domain = || self.domains.get(name).map(|domain| domain.version);
+        table.or_else(view).or_else(domain)
+    }
+}
+
+/// A domain: a type with constraints of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Domain {
+    /// Its number among the types.
+    pub oid: u32,
+    /// Another one for each definition.
+    pub version: u64,
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub column_type: ColumnType,
+    /// NOT NULL.
+    pub not_null: bool,
+    /// The default of columns that say nothing themselves.
+    pub default: Option<Expr>,
+    /// Its text.
+    pub default_text: Option<String>,
+    /// CHECK constraints.
+    pub checks: Vec<DomainCheck>,
+}
+
+/// A CHECK of a domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainCheck {
+    /// The constraint's name.
+    pub name: String,
+    /// Over the value, which is column 0.
+    pub condition: Expr,
+}
+
+impl Domain {
+    /// What its values satisfy, over column 0: NOT NULL, without a name, before the constraints.
+    pub fn rules(&self) -> impl Iterator<Item = (Option<String>, Expr)> + '_ {
+        let is_there = || Expr::Not(Box::new(Expr::IsNull(Box::new(Expr::Column(0)))));
+        let not_null = self.not_null.then(|| (None, is_there()));
+        let checks = self.checks.iter();
+        not_null
+            .into_iter()
+            .chain(checks.map(|check| (Some(check.name.clone()), check.condition.clone())))
+    }
+
+    /// Constraints are asked in the order of their names.
+    pub(crate) fn sort_checks(&mut self) {
+        self.checks.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
+    /// What a table checks of a column of this domain.
+    pub(crate) fn checks_of(&self, column: usize) -> impl Iterator<Item = Check> + '_ {
+        self.rules().map(move |(constraint, condition)| {
+            let condition = condition.remap_columns(&|_| column);
+            let shown = constraint.as_deref().unwrap_or("not null");
+            Check {
+                name: format!("{}.{shown}.{column}", self.name),
+                columns: condition.columns(),
+                condition,
+                text: String::new(),
+                domain: Some(DomainRule {
+                    domain: self.name.clone(),
+                    constraint,
+                }),
+            }
+        })
+    }
+}
+
+/// That a check of a table is what the domain of a column says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainRule {
+    /// The domain.
+    pub domain: String,
+    /// Its constraint; `None` is NOT NULL.
+    pub constraint: Option<String>,
+}
+
+impl DomainRule {
+    /// What is said of a value that violates it.
+    pub(crate) fn violation(&self) -> Error {
+        rubato_formula::domain_violation(&self.domain, self.constraint.as_deref())
     }
 }
 
@@ -206,6 +291,8 @@ pub struct Column {
     pub name: String,
     /// Type and modifier.
     pub column_type: ColumnType,
+    /// The domain that it belongs to.
+    pub domain: Option<String>,
     /// NOT NULL (also for primary key columns).
     pub not_null: bool,
     /// The default, already cast to the column's type; `None` is NULL.
@@ -340,6 +427,8 @@ pub struct Check {
     pub columns: ColumnSet,
     /// Its text.
     pub text: String,
+    /// The domain's rule that it stands for: then it is none of the table's constraints.
+    pub domain: Option<DomainRule>,
 }
 
 impl Check {

@@ -26,7 +26,7 @@ enum Format {
     Comments = 4,
     /// Read like the one before.
     Schemas = 5,
-    /// Columns may be generated; indexes may hold expressions, and some rows only.
+    /// There are domains; columns may be generated; indexes may hold expressions, and some rows only.
     Types = 6,
 }
 
@@ -100,6 +100,8 @@ mod tests {
             "comment on table plain is 'all of it'",
             "comment on column child.b is 'an amount'",
             "create table made (a int, name text, twice int generated always as (a * 2) stored, x int)",
+            "create domain amount as numeric(8,2) default 1.5 not null constraint positive check (value > 0) check (value < 1000)",
+            "create table spent (id int, a amount)",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }

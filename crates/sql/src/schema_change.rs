@@ -7,6 +7,7 @@ mod alter;
 mod apply;
 mod column_type;
 mod constraints;
+mod domains;
 mod merge;
 mod views;
 

@@ -285,6 +285,27 @@ pub enum SchemaChange {
         /// What is said; `None` takes it back.
         comment: Option<String>,
     },
+    /// CREATE DOMAIN.
+    CreateDomain {
+        /// The domain (oid 0).
+        domain: crate::catalog::Domain,
+    },
+    /// ALTER DOMAIN.
+    AlterDomain {
+        /// Its name.
+        name: String,
+        /// What changes.
+        change: DomainChange,
+    },
+    /// DROP DOMAIN.
+    DropDomains {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: columns of it go too.
+        cascade: bool,
+    },
     /// CREATE INDEX; the executor fills it.
     CreateIndex {
         /// The table.
@@ -343,6 +364,24 @@ pub enum SchemaChange {
     DropSequence {
         /// Names.
         names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+}
+
+/// What ALTER DOMAIN changes.
+#[derive(Debug)]
+pub enum DomainChange {
+    /// SET and DROP DEFAULT: the default and its text.
+    SetDefault(Option<rubato_formula::Expr>, Option<String>),
+    /// SET and DROP NOT NULL.
+    SetNotNull(bool),
+    /// ADD CHECK: existing rows are checked.
+    AddCheck(crate::catalog::DomainCheck),
+    /// DROP CONSTRAINT.
+    DropConstraint {
+        /// Its name.
+        name: String,
         /// IF EXISTS.
         if_exists: bool,
     },

@@ -8,6 +8,7 @@ mod classes;
 mod columns;
 mod constraints;
 mod definitions;
+mod domains;
 mod functions;
 mod information;
 mod keywords;

@@ -3,7 +3,7 @@
 use super::FunctionEntry;
 use super::Implementation;
 use super::argument::entry;
-use rubato_base::Value;
+use rubato_base::{Error, Result, SqlState, Value};
 use std::cmp::Ordering;
 
 /// The outermost of the arguments that are not NULL.
@@ -15,6 +15,32 @@ fn outermost(arguments: &[Value], wanted: Ordering) -> Value {
         }
     }
     best
+}
+
+/// The value, if it satisfies what a domain says.
+fn check_domain(arguments: &[Value]) -> Result<Value> {
+    let [value, holds, Value::Text(domain), constraint] = arguments else {
+        return Ok(Value::Null);
+    };
+    match (holds, constraint) {
+        (Value::Bool(false), Value::Text(constraint)) => Err(domain_violation(domain, Some(constraint))),
+        (Value::Bool(false), _) => Err(domain_violation(domain, None)),
+        _ => Ok(value.clone()),
+    }
+}
+
+/// 23514, or 23502 where it is no constraint but NOT NULL that is violated.
+pub fn domain_violation(domain: &str, constraint: Option<&str>) -> Error {
+    match constraint {
+        Some(constraint) => {
+            let message = format!("value for domain {domain} violates check constraint \"{constraint}\"");
+            Error::new(SqlState::CHECK_VIOLATION, message).with_names(None, None, Some(constraint))
+        }
+        None => {
+            let message = format!("domain {domain} does not allow null values");
+            Error::new(SqlState::NOT_NULL_VIOLATION, message)
+        }
+    }
 }
 
 pub(super) static CONDITIONAL: &[FunctionEntry] = &[
@@ -29,4 +55,6 @@ pub(super) static CONDITIONAL: &[FunctionEntry] = &[
         Ok(if equal { Value::Null } else { a.clone() })
     }))
     .lenient(),
+    // The value, whether the rule holds, the domain, its constraint.
+    entry!("rubato_check_domain" (Element, Bool, Text, Text) -> Element, Implementation::Many(check_domain)).lenient(),
 ];

@@ -13,6 +13,7 @@ mod bytes;
 mod catalog;
 mod clock;
 mod conditional;
+pub use conditional::domain_violation;
 mod datetime;
 mod encoding;
 mod float_math;

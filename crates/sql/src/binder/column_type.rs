@@ -29,6 +29,9 @@ impl Context<'_> {
             let message = format!("cannot alter type of column \"{}\" twice", table.columns[column].name);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
+        if self.domain(data_type)?.is_some() {
+            return Err(Error::unsupported("changing the type of a column to a domain"));
+        }
         let column_type = bind_type(data_type)?;
         let conversion = self.conversion(using, table, column, column_type)?;
         let default = self.converted_default(table, column, column_type)?;
@@ -129,7 +132,10 @@ impl Context<'_> {
         });
         let retyped: ColumnSet = retyped.collect();
         let table = Arc::new(table);
-        let reading = table.checks.iter().filter(|check| check.columns.intersects(retyped));
+        let reading = table.checks.iter().filter(|check| {
+            // What a domain says goes with the type.
+            check.domain.is_none() && check.columns.intersects(retyped)
+        });
         let bound = reading.map(|check| {
             let known = before.checks.iter().find(|known| known.name == check.name);
             // The text names columns as they were called when it was written.
@@ -146,6 +152,7 @@ impl Context<'_> {
                 columns: condition.columns(),
                 condition,
                 text: check.text.clone(),
+                domain: None,
             })
         });
         bound.collect()

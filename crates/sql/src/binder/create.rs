@@ -129,11 +129,12 @@ impl<'a, 'c> Definition<'a, 'c> {
             );
             return located(self.context, definition.name.span, Err(error));
         }
-        let type_name = located(
-            self.context,
-            definition.name.span,
-            bind_type_name(&definition.data_type),
-        )?;
+        let domain = self.context.domain(&definition.data_type)?;
+        let type_name = match &domain {
+            Some(domain) => Ok(TypeName::Plain(domain.column_type)),
+            None => bind_type_name(&definition.data_type),
+        };
+        let type_name = located(self.context, definition.name.span, type_name)?;
         let (column_type, serial) = match type_name {
             TypeName::Plain(column_type) => (column_type, false),
             TypeName::Serial(data_type) => (ColumnType::plain(data_type), true),
@@ -153,6 +154,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             default_text: None,
             identity_always: None,
             generated: None,
+            domain: domain.as_ref().map(|domain| domain.name.clone()),
             dropped: false,
         };
         if serial {
@@ -162,6 +164,9 @@ impl<'a, 'c> Definition<'a, 'c> {
             self.column_option(&mut column, place, &option.option)?;
         }
         self.refuse_two_values(&column)?;
+        if let Some(domain) = &domain {
+            self.follow_domain(&mut column, place, domain);
+        }
         self.table.columns.push(column);
         Ok(())
     }
@@ -487,6 +492,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             condition,
             columns: set,
             text: expr.to_string(),
+            domain: None,
         });
         Ok(())
     }

@@ -113,6 +113,7 @@ fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<T
             default_text: None,
             identity_always: None,
             generated: None,
+            domain: None,
             dropped: false,
         });
     }

@@ -455,6 +455,9 @@ impl<'a> ExpressionBinder<'a> {
 
     fn cast(&self, operand: &ast::Expr, data_type: &ast::DataType) -> Result<Typed> {
         let span = operand.span();
+        if let Some(domain) = self.context.domain(data_type)? {
+            return located(self.context, span, self.cast_to_domain(operand, &domain));
+        }
         let to = located(self.context, span, bind_type(data_type))?;
         // PostgreSQL's catalogs use 'name'::regclass; the number of the relation is looked up here.
         if let ast::DataType::Regclass = data_type

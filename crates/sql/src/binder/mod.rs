@@ -8,6 +8,7 @@ mod comparison;
 mod create;
 mod create_as;
 mod dml;
+mod domain;
 mod expand;
 mod expression;
 mod from;
@@ -59,7 +60,7 @@ use writing_with::writing_body;
 pub(crate) mod tests_support;
 
 pub(crate) use scope::{Hidden, ScopeColumn};
-pub(crate) use types::type_of_text;
+pub(crate) use types::{no_type, type_of_text};
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
 /// used to check literals and to give their errors.

@@ -95,6 +95,18 @@ impl Scope {
         scope
     }
 
+    /// One value under a name.
+    pub fn of_value(name: &str, column_type: ColumnType) -> Scope {
+        let mut scope = Scope::default();
+        let column = ScopeColumn {
+            name: name.to_owned(),
+            column_type,
+            hidden: Hidden::No,
+        };
+        scope.push("", vec![column], None);
+        scope
+    }
+
     /// The number of columns of all relations.
     pub fn width(&self) -> usize {
         let mut relations = self.relations.iter().rev();

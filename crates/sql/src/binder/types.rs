@@ -179,7 +179,8 @@ fn custom(name: &ast::ObjectName, modifiers: &[String]) -> Result<TypeName> {
     }
 }
 
-fn no_type(name: &str) -> Error {
+/// 42704.
+pub(crate) fn no_type(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 

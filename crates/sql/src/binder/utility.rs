@@ -110,6 +110,10 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.alter_constraint(alter)?)
         }
+        Syntax::Domain(statement) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.domain_statement(statement)?)
+        }
         Syntax::DropExpression(drop) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.drop_expression(drop)?)
@@ -248,7 +252,7 @@ impl<'a> Context<'a> {
     }
 
     /// The context of a part of the text.
-    fn part(&self, (start, end): (usize, usize)) -> Context<'a> {
+    pub(super) fn part(&self, (start, end): (usize, usize)) -> Context<'a> {
         self.over(Source {
             text: &self.source.text[start..end],
             ..self.source.tail(start)

@@ -2,8 +2,8 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression,
-    Sequence, Table, View,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, ForeignKey, Index, KeyExpression,
+    ReferentialAction, RowExpression, Sequence, Table, View,
 };
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
@@ -34,8 +34,44 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
         let comment = |reader: &mut ByteReader<'_>| Ok(((reader.u32()?, reader.u32()?), text(reader)?));
         catalog.comments.extend(list(reader, comment)?);
     }
+    if format >= Format::Types {
+        for domain in list(reader, domain)? {
+            catalog.domains.insert(domain.name.clone(), Arc::new(domain));
+        }
+    }
     check_references(&catalog)?;
     Ok(catalog)
+}
+
+fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
+    let domain = Domain {
+        oid: reader.u32()?,
+        version: reader.u64()?,
+        name: text(reader)?,
+        column_type: column_type(reader)?,
+        not_null: flag(reader)?,
+        default: option(reader, expr)?,
+        default_text: option(reader, text)?,
+        checks: list(reader, |reader| {
+            Ok(DomainCheck {
+                name: text(reader)?,
+                condition: expr(reader)?,
+            })
+        })?,
+    };
+    let checks = domain.checks.iter();
+    checks
+        .into_iter()
+        .try_for_each(|check| expr_within(&check.condition, 1))?;
+    Ok(domain)
+}
+
+fn flag(reader: &mut ByteReader<'_>) -> Result<bool> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(damaged("a flag is neither 0 nor 1")),
+    }
 }
 
 fn view(reader: &mut ByteReader<'_>) -> Result<View> {
@@ -108,10 +144,9 @@ fn expr(reader: &mut ByteReader<'_>) -> Result<Expr> {
 }
 
 fn option<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
-    match reader.u8()? {
-        0 => Ok(None),
-        1 => read(reader).map(Some),
-        _ => Err(damaged("a flag is neither 0 nor 1")),
+    match flag(reader)? {
+        false => Ok(None),
+        true => read(reader).map(Some),
     }
 }
 
@@ -149,7 +184,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
             true => list(reader, key_expression)?,
             false => Vec::new(),
         },
-        checks: list(reader, check)?,
+        checks: list(reader, |reader| check(reader, format))?,
         foreign_keys: list(reader, |reader| foreign_key(reader, format))?,
         referenced_by: list(reader, |reader| Ok((text(reader)?, text(reader)?)))?,
     };
@@ -235,6 +270,10 @@ fn column(reader: &mut ByteReader<'_>, format: Format) -> Result<Column> {
             true => option(reader, row_expression)?,
             false => None,
         },
+        domain: match format >= Format::Types {
+            true => option(reader, text)?,
+            false => None,
+        },
     })
 }
 
@@ -268,7 +307,14 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     })
 }
 
-fn check(reader: &mut ByteReader<'_>) -> Result<Check> {
+fn domain_rule(reader: &mut ByteReader<'_>) -> Result<DomainRule> {
+    Ok(DomainRule {
+        domain: text(reader)?,
+        constraint: option(reader, text)?,
+    })
+}
+
+fn check(reader: &mut ByteReader<'_>, format: Format) -> Result<Check> {
     let (name, text) = (text(reader)?, text(reader)?);
     let condition = expr(reader)?;
     Ok(Check {
@@ -276,6 +322,10 @@ fn check(reader: &mut ByteReader<'_>) -> Result<Check> {
         text,
         columns: condition.columns(),
         condition,
+        domain: match format >= Format::Types {
+            true => option(reader, domain_rule)?,
+            false => None,
+        },
     })
 }
 
@@ -321,11 +371,7 @@ fn sequence(reader: &mut ByteReader<'_>) -> Result<Sequence> {
     for number in &mut numbers {
         *number = reader.u64()? as i64;
     }
-    let cycle = match reader.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(damaged("a flag is neither 0 nor 1")),
-    };
+    let cycle = flag(reader)?;
     let owned_by = option(reader, |reader| Ok((text(reader)?, reader.length()?)))?;
     let [start, increment, minimum, maximum] = numbers;
     Ok(Sequence {

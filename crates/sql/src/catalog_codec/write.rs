@@ -1,8 +1,8 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression, Sequence,
-    Table, View,
+    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression,
+    Sequence, Table, View,
 };
 use rubato_base::ColumnType;
 use rubato_base::codec::{put_bytes, put_length};
@@ -18,6 +18,21 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
         out.extend_from_slice(&relation.to_le_bytes());
         out.extend_from_slice(&column.to_le_bytes());
         text(out, comment);
+    });
+    list(out, catalog.domains.values(), |out, own| domain(own, out));
+}
+
+fn domain(domain: &Domain, out: &mut Vec<u8>) {
+    out.extend_from_slice(&domain.oid.to_le_bytes());
+    out.extend_from_slice(&domain.version.to_le_bytes());
+    text(out, &domain.name);
+    type_and_modifier(out, domain.column_type);
+    out.push(u8::from(domain.not_null));
+    option(out, domain.default.as_ref(), expr);
+    option(out, domain.default_text.as_ref(), |out, default| text(out, default));
+    list(out, domain.checks.iter(), |out, check| {
+        text(out, &check.name);
+        expr(out, &check.condition);
     });
 }
 
@@ -108,6 +123,7 @@ fn column(out: &mut Vec<u8>, column: &Column) {
     option(out, column.default.as_ref(), expr);
     option(out, column.default_text.as_ref(), |out, default| text(out, default));
     option(out, column.generated.as_ref(), row_expression);
+    option(out, column.domain.as_ref(), |out, domain| text(out, domain));
 }
 
 fn index(out: &mut Vec<u8>, index: &Index) {
@@ -123,6 +139,10 @@ fn check(out: &mut Vec<u8>, check: &Check) {
     text(out, &check.name);
     text(out, &check.text);
     expr(out, &check.condition);
+    option(out, check.domain.as_ref(), |out, rule| {
+        text(out, &rule.domain);
+        option(out, rule.constraint.as_ref(), |out, constraint| text(out, constraint));
+    });
 }
 
 fn action(out: &mut Vec<u8>, action: ReferentialAction) {

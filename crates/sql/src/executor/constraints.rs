@@ -34,6 +34,9 @@ pub(crate) fn check_conditions<T: Tuple + ?Sized>(
         .filter(|check| check.columns.intersects(changed) || check.columns.is_empty())
     {
         if !check.condition.is_not_false(row, evaluation)? {
+            if let Some(rule) = &check.domain {
+                return Err(rule.violation());
+            }
             let message = format!(
                 "new row for relation \"{}\" violates check constraint \"{}\"",
                 table.name, check.name

@@ -11,7 +11,7 @@ use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, row
 use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Check, Table};
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
@@ -311,12 +311,31 @@ fn verify_check(table: &Table, check: usize, row: &Row, context: &mut ExecutionC
     if check.condition.is_not_false(row, context.evaluation)? {
         return Ok(());
     }
+    if let Some(rule) = &check.domain {
+        return Err(Stop::Fail(domain_violation(table, check, rule.constraint.is_none())));
+    }
     let message = format!(
         "check constraint \"{}\" of relation \"{}\" is violated by some row",
         check.name, table.name
     );
     let error = Error::new(SqlState::CHECK_VIOLATION, message);
     Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
+}
+
+/// What is said of a column whose values are not what its domain says by now.
+fn domain_violation(table: &Table, check: &Check, is_null: bool) -> Error {
+    let mut column = 0;
+    check.condition.for_each_column(&mut |own| column = own);
+    let name = &table.columns[column].name;
+    let (code, what) = match is_null {
+        true => (SqlState::NOT_NULL_VIOLATION, "contains null values"),
+        false => (
+            SqlState::CHECK_VIOLATION,
+            "contains values that violate the new constraint",
+        ),
+    };
+    let message = format!("column \"{name}\" of table \"{}\" {what}", table.name);
+    Error::new(code, message).with_names(Some(&table.name), Some(name), None)
 }
 
 fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {

@@ -3,6 +3,7 @@
 mod constraints;
 mod copy;
 mod cursors;
+mod domain;
 mod sequence;
 
 use super::cursor::Cursor;
@@ -16,6 +17,7 @@ use sequence::{alter_sequence, create_sequence};
 
 pub(crate) use constraints::{AlterConstraintSyntax, DropExpressionSyntax};
 pub(crate) use copy::CopySyntax;
+pub(crate) use domain::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use rubato_base::{Error, Result, SqlState};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 
@@ -58,6 +60,8 @@ pub(crate) enum Syntax {
     AlterConstraint(AlterConstraintSyntax),
     /// ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.
     DropExpression(DropExpressionSyntax),
+    /// CREATE, ALTER and DROP DOMAIN.
+    Domain(DomainStatement),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -71,6 +75,13 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     }
     if first.kind != TokenKind::Word {
         return Ok(None);
+    }
+    if ["create", "alter", "drop"]
+        .iter()
+        .any(|verb| first.is(source.text, verb))
+        && let Some(syntax) = domain::domain(Cursor::new(source)?)?
+    {
+        return Ok(Some(syntax));
     }
     if first.is(source.text, "create") {
         return create_sequence(Cursor::new(source)?);

@@ -328,7 +328,7 @@ impl Change {
         Ok(())
     }
 
-    fn drop_column(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    pub(super) fn drop_column(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let own = self.table_mut(table)?;
         let Some(place) = own
             .columns
@@ -392,6 +392,7 @@ impl Change {
         column.default_text = None;
         column.identity_always = None;
         column.generated = None;
+        column.domain = None;
         Ok(())
     }
 
@@ -532,6 +533,9 @@ fn has_constraint(table: &Table, name: &str) -> bool {
     let is_named = |index: &Index| index.constraint && index.name == name;
     (!table.primary_key.is_empty() && table.primary_key_name == name)
         || table.indexes.iter().any(is_named)
-        || table.checks.iter().any(|check| check.name == name)
+        || table
+            .checks
+            .iter()
+            .any(|check| check.domain.is_none() && check.name == name)
         || table.foreign_keys.iter().any(|key| key.name == name)
 }

@@ -18,8 +18,8 @@ pub(super) struct Change {
     pub notices: Vec<Error>,
     /// Tables whose definition changed.
     pub touched: BTreeSet<String>,
-    /// Whether comments changed.
-    pub commented: bool,
+    /// Whether comments or domains changed.
+    pub changed: bool,
     /// Columns that have another type, and whether their values have changed.
     pub retyped: Vec<(usize, bool)>,
 }
@@ -32,7 +32,7 @@ impl Change {
             notices: Vec::new(),
             touched: BTreeSet::new(),
             retyped: Vec::new(),
-            commented: false,
+            changed: false,
         }
     }
 
@@ -65,6 +65,22 @@ impl Change {
             } => {
                 self.drop_views(names, *if_exists, *cascade)?;
                 "DROP VIEW"
+            }
+            SchemaChange::CreateDomain { domain } => {
+                self.create_domain(domain)?;
+                "CREATE DOMAIN"
+            }
+            SchemaChange::AlterDomain { name, change } => {
+                self.alter_domain(name, change)?;
+                "ALTER DOMAIN"
+            }
+            SchemaChange::DropDomains {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_domains(names, *if_exists, *cascade)?;
+                "DROP DOMAIN"
             }
             SchemaChange::Comment {
                 relation,
@@ -136,7 +152,7 @@ impl Change {
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
         self.verify_converted_rows();
-        let changed = !self.work.is_empty() || !self.touched.is_empty() || self.commented;
+        let changed = !self.work.is_empty() || !self.touched.is_empty() || self.changed;
         self.catalog.drop_comments();
         for name in std::mem::take(&mut self.touched) {
             if let Some(table) = self.catalog.tables.get_mut(&name) {
@@ -164,7 +180,7 @@ impl Change {
             Some(comment) => drop(self.catalog.comments.insert((number, column), comment.to_owned())),
             None => drop(self.catalog.comments.remove(&(number, column))),
         }
-        self.commented = true;
+        self.changed = true;
         Ok(())
     }
 
@@ -200,6 +216,7 @@ impl Change {
                 || (!table.primary_key.is_empty() && table.primary_key_name == name)
         };
         self.catalog.tables.contains_key(name)
+            || self.catalog.domains.contains_key(name)
             || self.catalog.views.contains_key(name)
             || self.catalog.sequences.contains_key(name)
             || self.catalog.tables.values().any(is_index)

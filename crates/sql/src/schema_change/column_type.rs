@@ -22,7 +22,11 @@ impl Change {
         if definition.default.is_some() {
             definition.default = default.cloned();
         }
+        definition.domain = None;
         let own = self.table_mut(table)?;
+        // What its domain said of it, it says no more.
+        own.checks
+            .retain(|check| check.domain.is_none() || !check.columns.contains_column(column));
         let is_key =
             own.primary_key.contains(&column) || own.indexes.iter().any(|index| index.columns.contains(&column));
         refuse_under_generated(own, column)?;

@@ -18,6 +18,9 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     take_over(&sequences, (&base.sequences, &own.sequences), &mut merged.sequences)?;
     let views = changed(&base.views, &own.views);
     take_over(&views, (&base.views, &own.views), &mut merged.views)?;
+    let domains = changed(&base.domains, &own.domains);
+    take_over(&domains, (&base.domains, &own.domains), &mut merged.domains)?;
+    check_domains(base, newest, &merged, (&tables, &domains))?;
     check_views(base, &tables, &views, newest, &merged)?;
     for table in tables.iter().filter_map(|name| own.tables.get(name)) {
         for name in names_of(table) {
@@ -35,6 +38,31 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     merged.table_names = names.collect();
     merged.next_id = merged.next_id.max(own.next_id);
     Ok(merged)
+}
+
+/// Columns keep what their domain says: an error names a domain that one transaction changed while another changed a table of it.
+fn check_domains(
+    base: &Catalog,
+    newest: &Catalog,
+    merged: &Catalog,
+    (tables, domains): (&[String], &[String]),
+) -> Result<(), String> {
+    let (other_tables, other_domains) = (
+        changed(&base.tables, &newest.tables),
+        changed(&base.domains, &newest.domains),
+    );
+    for table in merged.tables.values() {
+        let used = table.columns.iter().filter_map(|column| column.domain.as_ref());
+        for domain in used {
+            let is_there = merged.domains.contains_key(domain);
+            let own_against_other = tables.contains(&table.name) && other_domains.contains(domain);
+            let other_against_own = other_tables.contains(&table.name) && domains.contains(domain);
+            if !is_there || own_against_other || other_against_own {
+                return Err(domain.clone());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What views read is as they were made for: an error names a relation that one transaction changed while another made a view of it.

@@ -193,7 +193,10 @@ fn deferral_of(table: &Table, name: &str) -> Option<Deferral> {
         .iter()
         .find(|index| index.constraint && index.name == name);
     let is_other = (!table.primary_key.is_empty() && table.primary_key_name == name)
-        || table.checks.iter().any(|check| check.name == name);
+        || table
+            .checks
+            .iter()
+            .any(|check| check.domain.is_none() && check.name == name);
     key.map(|key| key.deferral)
         .or(index.map(|index| index.deferral))
         .or(is_other.then_some(Deferral::Never))

@@ -354,6 +354,9 @@ pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalo
         // The storage of an index goes when the transaction has ended, and its portals with it.
         SchemaChange::DropIndex { .. }
         | SchemaChange::CreateTable { .. }
+        | SchemaChange::CreateDomain { .. }
+        | SchemaChange::AlterDomain { .. }
+        | SchemaChange::DropDomains { .. }
         | SchemaChange::CreateView { .. }
         | SchemaChange::Comment { .. }
         | SchemaChange::DropView { .. }

@@ -1,6 +1,7 @@
 //! `pg_class` and what hangs on it: attributes, defaults, indexes, sequences.
 
 use super::definitions::shown_default;
+use super::domains::type_number;
 use super::objects::{default_number, table_indexes};
 use super::vector;
 use super::{
@@ -173,7 +174,7 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         name: &table.name,
         access_method: HEAP,
         columns: table.columns.len(),
-        checks: table.checks.len(),
+        checks: table.checks.iter().filter(|check| check.domain.is_none()).count(),
         indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
         triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
         ..PLAIN
@@ -234,6 +235,8 @@ struct Attribute<'a> {
     relation: u32,
     name: &'a str,
     column_type: ColumnType,
+    /// The number of its type, if that is not known by itself.
+    type_number: Option<u32>,
     number: usize,
     not_null: bool,
     has_default: bool,
@@ -246,7 +249,7 @@ impl Attribute<'_> {
     fn row(&self) -> Vec<Value> {
         let data_type = self.column_type.data_type;
         let told = super::told_type(data_type, self.column_type.modifier);
-        let number = told.unwrap_or(data_type.oid());
+        let number = told.or(self.type_number).unwrap_or(data_type.oid());
         let is_character = told.is_some() && data_type == DataType::Text;
         let (by_value, align, storage) = layout(if is_character { DataType::Bool } else { data_type });
         vec![
@@ -288,10 +291,17 @@ pub(super) fn layout(data_type: DataType) -> (bool, &'static str, &'static str) 
     }
 }
 
-fn attributes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+fn attributes_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let own = table.columns.iter().enumerate();
     let mut rows: Vec<Vec<Value>> = own
-        .map(|(place, column)| attribute(table, place, column).row())
+        .map(|(place, column)| {
+            let type_number = type_number(view, column.domain.as_ref(), column.column_type.data_type);
+            Attribute {
+                type_number: Some(type_number),
+                ..attribute(table, place, column)
+            }
+            .row()
+        })
         .collect();
     for index in table_indexes(table) {
         let mut labels = Vec::new();
@@ -320,6 +330,7 @@ fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'
         relation: table.oid,
         name: &column.name,
         column_type: column.column_type,
+        type_number: None,
         number: place + 1,
         not_null: column.not_null,
         has_default: has_default(column),
@@ -381,6 +392,7 @@ fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: us
         relation,
         name,
         column_type,
+        type_number: None,
         number: place + 1,
         not_null,
         has_default: false,

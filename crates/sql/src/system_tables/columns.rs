@@ -32,6 +32,9 @@ const COLUMN_COLUMNS: &[&str] = &[
     "collation_catalog",
     "collation_schema",
     "collation_name",
+    "domain_catalog",
+    "domain_schema",
+    "domain_name",
     "udt_catalog",
     "udt_schema",
     "udt_name",
@@ -99,7 +102,7 @@ pub(super) fn type_facts(ColumnType { data_type, modifier }: ColumnType) -> Type
 }
 
 /// PostgreSQL's own name of a type.
-fn internal_name(data_type: DataType) -> &'static str {
+pub(super) fn internal_name(data_type: DataType) -> &'static str {
     let wanted = i64::from(data_type.oid());
     type_names()
         .iter()
@@ -117,6 +120,7 @@ struct ColumnRow<'a> {
     not_null: bool,
     default: Option<&'a str>,
     generated: Option<&'a str>,
+    domain: Option<&'a str>,
     identity: Option<(bool, Option<&'a Sequence>)>,
     updatable: bool,
 }
@@ -161,6 +165,9 @@ impl ColumnRow<'_> {
             collation(view.database),
             collation("pg_catalog"),
             collation("C"),
+            self.domain.map_or(Value::Null, |_| text(view.database)),
+            self.domain.map_or(Value::Null, |_| text("public")),
+            self.domain.map_or(Value::Null, text),
             text(view.database),
             text("pg_catalog"),
             text(internal_name(data_type)),
@@ -197,6 +204,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             not_null: column.not_null,
             default: default.as_deref(),
             generated: generated.as_deref(),
+            domain: column.domain.as_deref(),
             identity,
             updatable: true,
         }
@@ -231,6 +239,7 @@ fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
                 not_null: false,
                 default: None,
                 generated: None,
+                domain: None,
                 identity: None,
                 updatable: false,
             };
@@ -253,6 +262,7 @@ fn system_columns(view: &View<'_>) -> Vec<Vec<Value>> {
                 not_null: !table.is_view && !column.default.is_null(),
                 default: None,
                 generated: None,
+                domain: None,
                 identity: None,
                 updatable: false,
             };

@@ -4,7 +4,7 @@ use super::classes::has_default;
 use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
 use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
-use crate::catalog::{Deferral, ReferentialAction, Table};
+use crate::catalog::{Check, Deferral, ReferentialAction, Table};
 use rubato_base::{Array, DataType, Value};
 use std::sync::Arc;
 
@@ -129,6 +129,12 @@ fn numbers_array(columns: &[usize]) -> Value {
     Value::Array(Arc::new(Array::new(DataType::Int2, column_numbers(columns))))
 }
 
+/// The CHECK constraints of a table, with their places: what domains say is none of them.
+fn own_checks(table: &Table) -> impl Iterator<Item = (usize, &Check)> {
+    let checks = table.checks.iter().enumerate();
+    checks.filter(|(_, check)| check.domain.is_none())
+}
+
 /// The columns that a check reads, in order.
 pub(super) fn check_columns(check: &crate::catalog::Check) -> Vec<usize> {
     let mut columns = Vec::new();
@@ -153,7 +159,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             referred_columns: Value::Null,
             condition: Value::Null,
         });
-    let checks = table.checks.iter().enumerate().map(|(place, check)| Constraint {
+    let checks = own_checks(table).map(|(place, check)| Constraint {
         oid: check_number(table, place),
         name: &check.name,
         kind: "c",
@@ -224,7 +230,7 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             ));
         }
     }
-    for (place, check) in table.checks.iter().enumerate() {
+    for (place, check) in own_checks(table) {
         for column in check_columns(check) {
             rows.push(dependency(
                 (CONSTRAINTS, check_number(table, place)),

@@ -2,6 +2,7 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
+use super::domains::name_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::{OWNER, View, made, registry, text};
@@ -36,7 +37,10 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
         ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
         ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
-        ("format_type", _) => text(&type_name(number(0), -1)),
+        ("format_type", _) => match name_by_number(view, number(0)) {
+            Some(domain) => text(&super::quoted(domain)),
+            None => text(&type_name(number(0), -1)),
+        },
         ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2)),
         ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, true)),
         ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), !is_pretty(2))),

@@ -274,7 +274,8 @@ struct CheckView {
 }
 
 fn checks(table: &Table) -> Vec<CheckView> {
-    let own = table.checks.iter().map(|check| CheckView {
+    let own = table.checks.iter().filter(|check| check.domain.is_none());
+    let own = own.map(|check| CheckView {
         name: check.name.clone(),
         clause: format!("(({}))", check.text),
         columns: check_columns(check),

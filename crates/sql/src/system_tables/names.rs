@@ -3,6 +3,7 @@
 //! A value of such a type is the number, an `oid`; the modifier of its type says of what. Its text is made where it becomes text.
 
 use super::definitions::quoted;
+use super::domains::name_by_number;
 use super::objects::{Object, index_at};
 use super::values::type_names;
 use super::{View, made, registry};
@@ -127,7 +128,10 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
     }
     match kind {
         ObjectKind::Relation => relation_number(name, view),
-        ObjectKind::Type => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
+        ObjectKind::Type => match view.catalog.domains.get(&plain_name(name).unwrap_or_default()) {
+            Some(domain) => Ok(i64::from(domain.oid)),
+            None => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
+        },
         ObjectKind::Function => function_number(name, view),
         ObjectKind::FunctionWithArguments => procedure_number(name, view),
         ObjectKind::Schema => {
@@ -248,7 +252,10 @@ pub(super) fn name_of(kind: ObjectKind, number: i64, view: &View<'_>) -> String 
     }
     let name = match kind {
         ObjectKind::Relation => relation_name(number, view),
-        ObjectKind::Type => Some(type_name(number, -1)).filter(|name| name != "???"),
+        ObjectKind::Type => match name_by_number(view, number) {
+            Some(domain) => Some(quoted(domain)),
+            None => Some(type_name(number, -1)).filter(|name| name != "???"),
+        },
         ObjectKind::Function => function_row(number, view).map(|row| quoted(&text_at(&row, FUNCTION_NAME))),
         ObjectKind::FunctionWithArguments => function_row(number, view).map(|row| {
             let arguments = arguments_of(&row);

@@ -29,44 +29,46 @@ macro_rules! recorded {
     };
 }
 
+/// What is known of a type.
+const TYPE_COLUMNS: [&str; 29] = [
+    "oid",
+    "typname",
+    "typnamespace",
+    "typowner",
+    "typlen",
+    "typbyval",
+    "typtype",
+    "typcategory",
+    "typispreferred",
+    "typisdefined",
+    "typdelim",
+    "typrelid",
+    "typsubscript",
+    "typelem",
+    "typarray",
+    "typinput",
+    "typoutput",
+    "typreceive",
+    "typsend",
+    "typmodin",
+    "typmodout",
+    "typanalyze",
+    "typalign",
+    "typstorage",
+    "typnotnull",
+    "typbasetype",
+    "typtypmod",
+    "typndims",
+    "typcollation",
+];
+
 pub(super) static SOURCES: &[Source] = &[
-    recorded!(
-        "pg_catalog.pg_type",
-        "pg_type",
-        TYPES,
-        [
-            "oid",
-            "typname",
-            "typnamespace",
-            "typowner",
-            "typlen",
-            "typbyval",
-            "typtype",
-            "typcategory",
-            "typispreferred",
-            "typisdefined",
-            "typdelim",
-            "typrelid",
-            "typsubscript",
-            "typelem",
-            "typarray",
-            "typinput",
-            "typoutput",
-            "typreceive",
-            "typsend",
-            "typmodin",
-            "typmodout",
-            "typanalyze",
-            "typalign",
-            "typstorage",
-            "typnotnull",
-            "typbasetype",
-            "typtypmod",
-            "typndims",
-            "typcollation",
-        ],
-        |fields| is_known_type(fields[0]) || fields[6] == "p" || CATALOG_TYPES.contains(&fields[1])
-    ),
+    Source {
+        name: "pg_catalog.pg_type",
+        columns: &TYPE_COLUMNS,
+        of_table: none_of_table,
+        others: types,
+    },
     recorded!(
         "pg_catalog.pg_proc",
         "pg_proc",
@@ -431,5 +433,14 @@ pub(super) fn settings(environment: &dyn Environment) -> Vec<Vec<Value>> {
         }
         rows.push(row);
     }
+    rows
+}
+
+fn types(view: &View<'_>) -> Vec<Vec<Value>> {
+    let is_wanted =
+        |fields: &[&str]| is_known_type(fields[0]) || fields[6] == "p" || CATALOG_TYPES.contains(&fields[1]);
+    let mut rows = recorded_rows("pg_type", TYPES, &TYPE_COLUMNS, is_wanted);
+    let domains = super::domains::types(view, &TYPE_COLUMNS, &rows);
+    rows.extend(domains);
     rows
 }

@@ -31,6 +31,7 @@ scripts!(
     catalog,
     changes,
     delete,
+    domains,
     expression_indexes,
     floats,
     generated,

@@ -293,6 +293,7 @@ pub fn column(name: &str, data_type: DataType) -> Column {
         default_text: None,
         identity_always: None,
         generated: None,
+        domain: None,
         dropped: false,
     }
 }
@@ -340,6 +341,7 @@ pub fn check(name: &str, condition: Expr) -> Check {
         condition,
         columns,
         text: String::new(),
+        domain: None,
     }
 }
 

@@ -1,0 +1,195 @@
+//! Domains: their definitions, and casts to them.
+
+use super::create::Definition;
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::typed::Typed;
+use super::types::{TypeName, bind_type, no_type, type_by_name};
+use super::{Context, object_name, split_path, user_path};
+use crate::catalog::{Column, Domain, DomainCheck};
+use crate::parser::syntax::{parse_expression, parse_type};
+use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
+use crate::statement::{DomainChange, SchemaChange};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_formula::{Expr, Volatility, resolve_function};
+use sqlparser::ast;
+use std::sync::Arc;
+
+impl Context<'_> {
+    pub(super) fn domain_statement(&self, statement: DomainStatement) -> Result<SchemaChange> {
+        match statement {
+            DomainStatement::Create(syntax) => self.create_domain(&syntax),
+            DomainStatement::Alter(path, action) => self.alter_domain(&path, action),
+            DomainStatement::Drop {
+                names,
+                if_exists,
+                cascade,
+            } => Ok(SchemaChange::DropDomains {
+                names: names.iter().map(|name| user_path(name)).collect::<Result<_>>()?,
+                if_exists,
+                cascade,
+            }),
+        }
+    }
+
+    /// The domain that a type's name stands for, if it is one.
+    pub(super) fn domain(&self, name: &ast::DataType) -> Result<Option<Arc<Domain>>> {
+        let ast::DataType::Custom(name, modifiers) = name else {
+            return Ok(None);
+        };
+        let path = object_name(name)?;
+        let (schema, own) = split_path(&path)?;
+        let is_seen = schema.map_or(self.search_path.sees_public, |schema| schema == "public");
+        if !is_seen || !modifiers.is_empty() || (schema.is_none() && type_by_name(own).is_some()) {
+            return Ok(None);
+        }
+        let found = self.catalog.domains.get(own).cloned();
+        if let Some(domain) = &found {
+            self.tables.borrow_mut().insert(domain.name.clone(), domain.version);
+        }
+        Ok(found)
+    }
+
+    /// A value of a domain's type, once it satisfies what the domain says. 23502, 23514.
+    pub(super) fn checked_by_domain(&self, typed: Typed, domain: &Domain) -> Result<Typed> {
+        if domain.rules().next().is_some() && typed.expr.volatility() == Volatility::Volatile {
+            return Err(Error::unsupported(
+                "a cast of a volatile expression to a domain with constraints",
+            ));
+        }
+        let data_type = typed.data_type;
+        let value = typed.expr;
+        let mut checked = value.clone();
+        for (constraint, condition) in domain.rules() {
+            let mut holds = condition;
+            holds.transform(&mut |node| {
+                if matches!(node, Expr::Column(_)) {
+                    *node = value.clone();
+                }
+            });
+            let name = |name: &str| Expr::Literal(Value::text(name));
+            let resolved = resolve_function(
+                "rubato_check_domain",
+                &[data_type, DataType::Bool, DataType::Text, DataType::Text],
+            )?;
+            checked = Expr::Call {
+                function: resolved.function,
+                arguments: vec![
+                    checked,
+                    holds,
+                    name(&domain.name),
+                    constraint.map_or(Expr::Literal(Value::Null), |own| name(&own)),
+                ],
+            };
+        }
+        Ok(Typed { expr: checked, ..typed })
+    }
+
+    fn create_domain(&self, syntax: &DomainSyntax) -> Result<SchemaChange> {
+        let name = self.new_name(&syntax.name)?;
+        if let Some(TypeName::Plain(_)) = type_by_name(&name) {
+            return Err(Error::unsupported("a domain with the name of a built-in type"));
+        }
+        let base_name = parse_type(self.part(syntax.base).source)?;
+        let base = self.domain(&base_name)?;
+        let mut domain = match base {
+            // What the other one says holds for this one too.
+            Some(base) => Domain {
+                oid: 0,
+                version: 0,
+                name,
+                ..(*base).clone()
+            },
+            None => Domain {
+                oid: 0,
+                version: 0,
+                name,
+                column_type: bind_type(&base_name)?,
+                not_null: false,
+                default: None,
+                default_text: None,
+                checks: Vec::new(),
+            },
+        };
+        domain.not_null |= syntax.not_null;
+        if let Some(part) = syntax.default {
+            (domain.default, domain.default_text) = self.domain_default(part, &domain)?;
+        }
+        for (constraint, part) in &syntax.checks {
+            let check = self.domain_check(constraint.as_deref(), *part, &domain)?;
+            domain.checks.push(check);
+        }
+        domain.sort_checks();
+        Ok(SchemaChange::CreateDomain { domain })
+    }
+
+    fn domain_default(&self, part: Part, domain: &Domain) -> Result<(Option<Expr>, Option<String>)> {
+        let context = self.part(part);
+        let expr = parse_expression(context.source)?;
+        let (default, text) = context.column_default(&expr, &domain.name, domain.column_type)?;
+        let text = default.is_some().then_some(text);
+        Ok((default, text))
+    }
+
+    /// A CHECK of a domain, whose column 0 is VALUE.
+    fn domain_check(&self, name: Option<&str>, part: Part, domain: &Domain) -> Result<DomainCheck> {
+        let context = self.part(part);
+        let scope = Scope::of_value("value", domain.column_type);
+        let binder = ExpressionBinder::new(&context, &scope, "CHECK");
+        let condition = binder.condition(&parse_expression(context.source)?)?.fold_constants();
+        let is_taken = |name: &str| domain.checks.iter().any(|check| check.name == name);
+        let numbered = (0..).map(|number: usize| match number {
+            0 => format!("{}_check", domain.name),
+            number => format!("{}_check{number}", domain.name),
+        });
+        let name = match name {
+            Some(name) if is_taken(name) => {
+                let message = format!("constraint \"{name}\" for domain \"{}\" already exists", domain.name);
+                return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+            Some(name) => name.to_owned(),
+            None => numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default(),
+        };
+        Ok(DomainCheck { name, condition })
+    }
+
+    fn alter_domain(&self, path: &[String], action: AlterDomainAction) -> Result<SchemaChange> {
+        let name = user_path(path)?;
+        let is_seen = path.len() > 1 || self.search_path.sees_public;
+        let Some(domain) = self.catalog.domains.get(&name).filter(|_| is_seen) else {
+            return Err(no_type(&name));
+        };
+        let change = match action {
+            AlterDomainAction::SetDefault(None) => DomainChange::SetDefault(None, None),
+            AlterDomainAction::SetDefault(Some(part)) => {
+                let (default, text) = self.domain_default(part, domain)?;
+                DomainChange::SetDefault(default, text)
+            }
+            AlterDomainAction::SetNotNull(not_null) => DomainChange::SetNotNull(not_null),
+            AlterDomainAction::AddCheck(constraint, part) => {
+                DomainChange::AddCheck(self.domain_check(constraint.as_deref(), part, domain)?)
+            }
+            AlterDomainAction::DropConstraint { name, if_exists } => DomainChange::DropConstraint { name, if_exists },
+        };
+        Ok(SchemaChange::AlterDomain { name, change })
+    }
+}
+
+impl Definition<'_, '_> {
+    /// Gives a new column what its domain says.
+    pub fn follow_domain(&mut self, column: &mut Column, place: usize, domain: &Domain) {
+        if column.default_text.is_none() && column.generated.is_none() {
+            column.default.clone_from(&domain.default);
+        }
+        self.table.checks.extend(domain.checks_of(place));
+    }
+}
+
+impl ExpressionBinder<'_> {
+    /// A cast to a domain.
+    pub(super) fn cast_to_domain(&self, operand: &ast::Expr, domain: &Domain) -> Result<Typed> {
+        let typed = self.bind(operand)?;
+        let cast = self.context.cast(typed, domain.column_type)?;
+        self.context.checked_by_domain(cast, domain)
+    }
+}

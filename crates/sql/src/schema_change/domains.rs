@@ -1,0 +1,142 @@
+//! Domains: columns of a domain keep what it says as checks of their own.
+
+use super::StorageWork;
+use super::apply::Change;
+use crate::binder::no_type;
+use crate::catalog::{Domain, Table};
+use crate::statement::DomainChange;
+use rubato_base::{Error, Result, SqlState};
+use std::sync::Arc;
+
+impl Change {
+    pub fn create_domain(&mut self, domain: &Domain) -> Result<()> {
+        let name = &domain.name;
+        if self.catalog.relation_version(name).is_some() {
+            let message = format!("type \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let oid = self.next_id();
+        self.put_domain(Domain { oid, ..domain.clone() });
+        Ok(())
+    }
+
+    /// Puts a version of a domain that no plan knows yet into the catalog.
+    fn put_domain(&mut self, domain: Domain) {
+        let version = u64::from(self.next_id());
+        let domain = Domain { version, ..domain };
+        self.catalog.domains.insert(domain.name.clone(), Arc::new(domain));
+        self.changed = true;
+    }
+
+    pub fn alter_domain(&mut self, name: &str, change: &DomainChange) -> Result<()> {
+        let Some(known) = self.catalog.domains.get(name) else {
+            return Err(no_type(name));
+        };
+        let mut domain = (**known).clone();
+        match change {
+            DomainChange::SetDefault(default, text) => {
+                domain.default.clone_from(default);
+                domain.default_text.clone_from(text);
+            }
+            DomainChange::SetNotNull(not_null) => domain.not_null = *not_null,
+            DomainChange::AddCheck(check) => {
+                domain.checks.push(check.clone());
+                domain.sort_checks();
+            }
+            DomainChange::DropConstraint { name: own, if_exists } => {
+                let count = domain.checks.len();
+                domain.checks.retain(|check| check.name != *own);
+                if domain.checks.len() == count {
+                    let message = format!("constraint \"{own}\" of domain \"{name}\" does not exist");
+                    if *if_exists {
+                        self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
+                        return Ok(());
+                    }
+                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+                }
+            }
+        }
+        let verifies = matches!(change, DomainChange::AddCheck(_) | DomainChange::SetNotNull(true));
+        for table in self.tables_of_domain(name) {
+            self.take_over_domain(&table, &domain, verifies)?;
+        }
+        self.put_domain(domain);
+        Ok(())
+    }
+
+    fn tables_of_domain(&self, name: &str) -> Vec<String> {
+        let has_it = |table: &&Arc<Table>| columns_of(table, name).next().is_some();
+        let tables = self.catalog.tables.values().filter(has_it);
+        tables.map(|table| table.name.clone()).collect()
+    }
+
+    /// Gives a table's columns what their domain says by now.
+    fn take_over_domain(&mut self, name: &str, domain: &Domain, verifies: bool) -> Result<()> {
+        let table = self.table_mut(name)?;
+        let columns: Vec<usize> = columns_of(table, &domain.name).collect();
+        table
+            .checks
+            .retain(|check| check.domain.as_ref().is_none_or(|rule| rule.domain != domain.name));
+        let own_count = table.checks.len();
+        for column in columns {
+            table.checks.extend(domain.checks_of(column));
+            if table.columns[column].default_text.is_none() && table.columns[column].generated.is_none() {
+                table.columns[column].default.clone_from(&domain.default);
+            }
+        }
+        let checks = own_count..table.checks.len();
+        let table = name.to_owned();
+        self.work
+            .extend(checks.filter(|_| verifies).map(|check| StorageWork::VerifyCheck {
+                table: table.clone(),
+                check,
+            }));
+        Ok(())
+    }
+
+    pub fn drop_domains(&mut self, names: &[String], if_exists: bool, cascade: bool) -> Result<()> {
+        for name in names {
+            if !self.catalog.domains.contains_key(name) {
+                if !if_exists {
+                    return Err(no_type(name));
+                }
+                let message = format!("type \"{name}\" does not exist, skipping");
+                self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+                continue;
+            }
+            self.drop_columns_of(name, cascade)?;
+            self.catalog.domains.remove(name);
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    fn drop_columns_of(&mut self, domain: &str, cascade: bool) -> Result<()> {
+        let mut using = Vec::new();
+        for table in self.catalog.tables.values() {
+            let columns = columns_of(table, domain).map(|column| table.columns[column].name.clone());
+            using.extend(columns.map(|column| (table.name.clone(), column)));
+        }
+        if !using.is_empty() && !cascade {
+            let lines = using
+                .iter()
+                .map(|(table, column)| format!("column {column} of table {table} depends on type {domain}"));
+            let message = format!("cannot drop type {domain} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .with_detail(lines.collect::<Vec<_>>().join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for (table, column) in using {
+            let message = format!("drop cascades to column {column} of table {table}");
+            self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+            self.drop_column(&table, &column, false, true)?;
+        }
+        Ok(())
+    }
+}
+
+fn columns_of<'a>(table: &'a Table, domain: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let columns = table.columns.iter().enumerate();
+    let own = columns.filter(move |(_, column)| column.domain.as_deref() == Some(domain) && !column.dropped);
+    own.map(|(number, _)| number)
+}

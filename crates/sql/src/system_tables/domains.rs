@@ -1,0 +1,93 @@
+//! Domains as types, and as `information_schema` shows them.
+
+use super::columns::{internal_name, type_facts};
+use super::{OWNER, PUBLIC, Source, View, none_of_table, oid, text};
+use crate::catalog::Domain;
+use rubato_base::{DataType, Value};
+
+pub(super) static SOURCES: &[Source] = &[Source {
+    name: "information_schema.domains",
+    columns: &[
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
+        "data_type",
+        "character_maximum_length",
+        "character_octet_length",
+        "numeric_precision",
+        "numeric_precision_radix",
+        "numeric_scale",
+        "datetime_precision",
+        "domain_default",
+        "udt_catalog",
+        "udt_schema",
+        "udt_name",
+        "dtd_identifier",
+    ],
+    of_table: none_of_table,
+    others: |view| view.catalog.domains.values().map(|domain| row(view, domain)).collect(),
+}];
+
+fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
+    let facts = type_facts(domain.column_type);
+    let number = |value: Option<i64>| value.map_or(Value::Null, super::int4);
+    let data_type = domain.column_type.data_type;
+    vec![
+        text(view.database),
+        text("public"),
+        text(&domain.name),
+        text(if data_type.element().is_some() {
+            "ARRAY"
+        } else {
+            data_type.name()
+        }),
+        number(facts.length),
+        number(facts.bytes),
+        number(facts.precision),
+        number(facts.radix),
+        number(facts.scale),
+        number(facts.digits),
+        domain.default_text.as_deref().map_or(Value::Null, text),
+        text(view.database),
+        text("pg_catalog"),
+        text(internal_name(data_type)),
+        text("1"),
+    ]
+}
+
+/// The rows of `pg_type` for domains: those of the types that they are of, with what is theirs.
+pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let of_domain = |domain: &std::sync::Arc<Domain>| {
+        let base = domain.column_type.data_type;
+        let number = oid(base.oid());
+        let row = known.iter().find(|row| row.first() == Some(&number))?;
+        let own = columns.iter().zip(row).map(|(column, value)| match *column {
+            "oid" => oid(domain.oid),
+            "typname" => text(&domain.name),
+            "typnamespace" => oid(PUBLIC),
+            "typowner" => oid(OWNER),
+            "typtype" => text("d"),
+            "typispreferred" => Value::Bool(false),
+            "typarray" | "typelem" => oid(0),
+            "typnotnull" => Value::Bool(domain.not_null),
+            "typbasetype" => number.clone(),
+            "typtypmod" => Value::Int4(domain.column_type.modifier),
+            _ => value.clone(),
+        });
+        Some(own.collect())
+    };
+    view.catalog.domains.values().filter_map(of_domain).collect()
+}
+
+/// The name of the domain with this number.
+pub(super) fn name_by_number<'a>(view: &View<'a>, number: i64) -> Option<&'a str> {
+    let mut domains = view.catalog.domains.values();
+    let found = domains.find(|domain| i64::from(domain.oid) == number);
+    found.map(|domain| domain.name.as_str())
+}
+
+/// The number of the type of a column: that of its domain, if it has one.
+pub(super) fn type_number(view: &View<'_>, domain: Option<&String>, data_type: DataType) -> u32 {
+    let known = domain.and_then(|name| view.catalog.domains.get(name));
+    known.map_or(data_type.oid(), |domain| domain.oid)
+}

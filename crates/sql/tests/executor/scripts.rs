@@ -44,6 +44,7 @@ scripts!(
     merged,
     nested,
     recursive,
+    rows,
     select,
     sets,
     subqueries,

@@ -1,4 +1,4 @@
-//! GREATEST, LEAST and NULLIF, which take any type.
+//! GREATEST, LEAST, NULLIF and counts of NULLs, which take any type.
 
 use super::FunctionEntry;
 use super::Implementation;
@@ -43,11 +43,23 @@ pub fn domain_violation(domain: &str, constraint: Option<&str>) -> Error {
     }
 }
 
+/// How many of the arguments are NULL, or are not.
+fn count_nulls(arguments: &[Value], are_null: bool) -> Value {
+    let count = arguments.iter().filter(|value| value.is_null() == are_null).count();
+    Value::Int4(i32::try_from(count).unwrap_or(i32::MAX))
+}
+
 pub(super) static CONDITIONAL: &[FunctionEntry] = &[
     entry!("greatest" (Element) -> Element, Implementation::Many(|a| Ok(outermost(a, Ordering::Greater))))
         .lenient()
         .variadic(),
     entry!("least" (Element) -> Element, Implementation::Many(|a| Ok(outermost(a, Ordering::Less))))
+        .lenient()
+        .variadic(),
+    entry!("num_nulls" (Any) -> Int4, Implementation::Many(|a| Ok(count_nulls(a, true))))
+        .lenient()
+        .variadic(),
+    entry!("num_nonnulls" (Any) -> Int4, Implementation::Many(|a| Ok(count_nulls(a, false))))
         .lenient()
         .variadic(),
     entry!("nullif" (Element, Element) -> Element, Implementation::Binary(|a, b| {

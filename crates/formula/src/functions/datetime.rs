@@ -47,6 +47,33 @@ fn only_microseconds(microseconds: i64) -> Interval {
     }
 }
 
+/// The begin of the interval of this length that a time lies in, counted from `origin`.
+fn date_bin(stride: &Interval, time: i64, origin: i64) -> Result<i64> {
+    if datetime::is_infinite(time) {
+        return Ok(time);
+    }
+    if datetime::is_infinite(origin) {
+        return Err(out_of_range("origin"));
+    }
+    if stride.months != 0 {
+        return Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "timestamps cannot be binned into intervals containing months or years",
+        ));
+    }
+    let days = i64::from(stride.days).checked_mul(DAY_US);
+    let length = days.and_then(|days| days.checked_add(stride.microseconds));
+    let length = length.ok_or_else(|| out_of_range("interval"))?;
+    if length <= 0 {
+        return Err(Error::new(
+            SqlState::DATETIME_FIELD_OVERFLOW,
+            "stride must be greater than zero",
+        ));
+    }
+    let distance = time.checked_sub(origin).ok_or_else(|| out_of_range("interval"))?;
+    Ok(origin + distance.div_euclid(length) * length)
+}
+
 fn float(number: Option<Numeric>) -> Option<f64> {
     number.map(|number| number.to_f64())
 }
@@ -243,6 +270,12 @@ pub(super) static DATETIME: &[FunctionEntry] = &[
     entry!("date_part" (Text, Interval) -> Float8, typed!(|field: &str, interval: Interval| {
         let field = Field::parse(field, DataType::Interval)?;
         datetime::extract_from_interval(field, &interval).map(|number| number.to_f64())
+    })),
+    entry!("date_bin" (Interval, Timestamp, Timestamp) -> Timestamp, typed!(|stride: Interval, time: LocalTime, origin: LocalTime| {
+        date_bin(&stride, time.0, origin.0).map(LocalTime)
+    })),
+    entry!("date_bin" (Interval, TimestampTz, TimestampTz) -> TimestampTz, typed!(|stride: Interval, time: Instant, origin: Instant| {
+        date_bin(&stride, time.0, origin.0).map(Instant)
     })),
     entry!("date_trunc" (Text, Timestamp) -> Timestamp, typed!(|field: &str, time: LocalTime| {
         datetime::truncate_timestamp(Field::parse(field, DataType::Timestamp)?, time.0).map(LocalTime)

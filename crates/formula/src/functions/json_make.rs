@@ -210,6 +210,21 @@ fn build_json_object(arguments: &[Value]) -> Result<Value> {
     text_value(out)
 }
 
+/// A row as a document: names and values in turn, without blanks.
+fn build_json_row(arguments: &[Value]) -> Result<Value> {
+    let mut out = vec![b'{'];
+    for (place, pair) in arguments.chunks_exact(2).enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_string(pair[0].as_str().unwrap_or_default(), &mut out);
+        out.push(b':');
+        out.extend_from_slice(as_text(&pair[1]).as_bytes());
+    }
+    out.push(b'}');
+    text_value(out)
+}
+
 fn build_json_array(arguments: &[Value]) -> Result<Value> {
     let items: Vec<&str> = arguments.iter().map(as_text).collect();
     Ok(Value::text(&format!("[{}]", items.join(", "))))
@@ -293,6 +308,11 @@ pub(super) static JSON_MAKE: &[FunctionEntry] = &[
     entry!("to_jsonb" (Any) -> Jsonb, Implementation::Context(to_jsonb)).stable(),
     entry!("array_to_json" (SameArray) -> Json, Implementation::Context(array_to_json)).stable(),
     entry!("array_to_json" (SameArray, Bool) -> Json, Implementation::Context(array_to_json)).stable(),
+    entry!("json_row" () -> Json, Implementation::Many(build_json_row)),
+    entry!("json_row" (Any) -> Json, Implementation::Many(build_json_row))
+        .variadic()
+        .lenient(),
+    entry!("row_to_json" (Json) -> Json, Implementation::Unary(|a| Ok(a.clone()))),
     entry!("json_build_object" () -> Json, Implementation::Many(build_json_object)),
     entry!("json_build_object" (Any) -> Json, Implementation::Many(build_json_object))
         .variadic()

@@ -115,8 +115,51 @@ pub(super) static LIKE: &[FunctionEntry] = &[
     entry!("!~~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b).map(|matches| !matches))),
     entry!("~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b))),
     entry!("!~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b).map(|matches| !matches))),
+    entry!("similar_to_escape" (Text) -> Text, typed!(|pattern: &str| similar_pattern(pattern, "\\"))),
+    entry!("similar_to_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| similar_pattern(pattern, escape))),
     entry!("like_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| with_escape(pattern, escape))),
 ];
+
+/// The regular expression that a pattern of SIMILAR TO is. 22025 for an escape of more than one character.
+fn similar_pattern(pattern: &str, escape: &str) -> Result<String> {
+    let mut characters = escape.chars();
+    let escape = characters.next();
+    if characters.next().is_some() {
+        return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+            .with_hint("Escape string must be empty or one character."));
+    }
+    let mut out = String::from("^(?:");
+    let (mut is_escaped, mut in_class) = (false, false);
+    for character in pattern.chars() {
+        if is_escaped {
+            out.push('\\');
+            out.push(character);
+            is_escaped = false;
+        } else if Some(character) == escape {
+            is_escaped = true;
+        } else if in_class {
+            if character == '\\' {
+                out.push('\\');
+            }
+            out.push(character);
+            in_class = character != ']';
+        } else {
+            match character {
+                '[' => in_class = true,
+                '\\' | '.' | '^' | '$' => out.push('\\'),
+                _ => {}
+            }
+            match character {
+                '%' => out.push_str(".*"),
+                '_' => out.push('.'),
+                '(' => out.push_str("(?:"),
+                other => out.push(other),
+            }
+        }
+    }
+    out.push_str(")$");
+    Ok(out)
+}
 
 #[cfg(test)]
 mod tests {

@@ -23,6 +23,7 @@ mod json_make;
 mod json_read;
 mod like;
 mod numeric_math;
+mod ordered;
 mod regular;
 mod resolve;
 mod system;
@@ -295,6 +296,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     json_read::JSON_READ,
     like::LIKE,
     numeric_math::NUMERIC_MATH,
+    ordered::ORDERED,
     regular::REGULAR,
     system::SYSTEM,
     advisory::ADVISORY,

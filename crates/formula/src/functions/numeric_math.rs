@@ -3,7 +3,7 @@
 use super::FunctionEntry;
 use super::argument::{entry, typed};
 use crate::cast::out_of_range;
-use rubato_base::{Numeric, Result};
+use rubato_base::{Error, Numeric, Result, SqlState};
 
 fn greatest_divisor(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
@@ -42,6 +42,50 @@ fn min_scale(number: &Numeric) -> Option<i32> {
     )
 }
 
+/// 22003 beyond what PostgreSQL computes.
+fn factorial(number: i64) -> Result<Numeric> {
+    if number < 0 {
+        return Err(out_of_range_of("factorial of a negative number is undefined"));
+    }
+    if number > 32_177 {
+        return Err(out_of_range_of("value overflows numeric format"));
+    }
+    let mut product = Numeric::from(1_i64);
+    for factor in 2..=number {
+        product = product.checked_mul(&Numeric::from(factor))?;
+    }
+    Ok(product)
+}
+
+fn out_of_range_of(message: &'static str) -> Error {
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
+}
+
+/// The number of the bucket of equal width that an operand lies in; 0 below the first, one more than there are above the last.
+fn width_bucket(operand: f64, (low, high): (f64, f64), count: i32) -> Result<i32> {
+    let refused = |message: &str| Err(Error::new(SqlState(*b"2201G"), message.to_owned()));
+    if count <= 0 {
+        return refused("count must be greater than zero");
+    }
+    if operand.is_nan() || low.is_nan() || high.is_nan() {
+        return refused("operand, lower bound, and upper bound cannot be NaN");
+    }
+    if !low.is_finite() || !high.is_finite() {
+        return refused("lower and upper bounds must be finite");
+    }
+    if low == high {
+        return refused("lower bound cannot equal upper bound");
+    }
+    let share = (operand - low) / (high - low);
+    if share < 0.0 {
+        return Ok(0);
+    }
+    if share >= 1.0 {
+        return count.checked_add(1).ok_or_else(|| out_of_range("integer"));
+    }
+    Ok((share * f64::from(count)) as i32 + 1)
+}
+
 pub(super) static NUMERIC_MATH: &[FunctionEntry] = &[
     entry!("@" (Numeric) -> Numeric, typed!(|a: &Numeric| a.abs())),
     entry!("abs" (Numeric) -> Numeric, typed!(|a: &Numeric| a.abs())),
@@ -63,6 +107,15 @@ pub(super) static NUMERIC_MATH: &[FunctionEntry] = &[
     entry!("log" (Numeric) -> Numeric, typed!(|a: &Numeric| a.log10())),
     entry!("log10" (Numeric) -> Numeric, typed!(|a: &Numeric| a.log10())),
     entry!("log" (Numeric, Numeric) -> Numeric, typed!(|base: &Numeric, a: &Numeric| base.log_of(a))),
+    entry!("factorial" (Int8) -> Numeric, typed!(|a: i64| factorial(a))),
+    entry!("width_bucket" (Float8, Float8, Float8, Int4) -> Int4, typed!(|a: f64, low: f64, high: f64, count: i32| {
+        width_bucket(a, (low, high), count)
+    })),
+    entry!("width_bucket" (Numeric, Numeric, Numeric, Int4) -> Int4, typed!(
+        |a: &Numeric, low: &Numeric, high: &Numeric, count: i32| {
+            width_bucket(a.to_f64(), (low.to_f64(), high.to_f64()), count)
+        }
+    )),
     entry!("scale" (Numeric) -> Int4, typed!(|a: &Numeric| a.is_finite().then(|| a.scale() as i32))),
     entry!("min_scale" (Numeric) -> Int4, typed!(|a: &Numeric| min_scale(a))),
     entry!("trim_scale" (Numeric) -> Numeric, typed!(|a: Numeric| min_scale(&a).map_or(a.clone(), |digits| a.trunc(digits)))),

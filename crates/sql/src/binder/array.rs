@@ -137,6 +137,11 @@ impl ExpressionBinder<'_> {
         {
             return Ok(typed);
         }
+        if let [ast::AccessExpr::Dot(ast::Expr::Identifier(field))] = chain
+            && let Some(typed) = self.row_column(root, field)?
+        {
+            return Ok(typed);
+        }
         let mut names: Vec<ast::Ident> = match root {
             ast::Expr::Identifier(name) => vec![name.clone()],
             _ => Vec::new(),

@@ -180,6 +180,9 @@ impl ExpressionBinder<'_> {
     }
 
     pub(super) fn any_all(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, any: bool) -> Result<Typed> {
+        if super::comparison::comparison_of(op).is_none() {
+            return self.any_pattern((left, &op.to_string()), right, any);
+        }
         let comparison = compared_by(op, if any { "ANY" } else { "ALL" })?;
         if let Some(query) = query_of(right) {
             return self.any_subquery(left, comparison, query, any);

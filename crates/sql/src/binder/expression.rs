@@ -213,6 +213,13 @@ impl<'a> ExpressionBinder<'a> {
         let found = match self.find_column(names) {
             Err(error) if self.is_free(names, &error) => {
                 let outer = self.context.outer_column(&|scope| found_in(scope, names));
+                if outer.is_none()
+                    && names.len() == 1
+                    && self.whole_row(&ast::Expr::Identifier(names[0].clone())).is_some()
+                {
+                    let error = Error::unsupported(format!("the row of \"{}\" as a value", fold(&names[0])));
+                    return located(self.context, span, Err(error));
+                }
                 return located(self.context, span, outer.unwrap_or(Err(error))).map(|typed| typed.at(span));
             }
             found => located(self.context, span, found)?,
@@ -379,6 +386,9 @@ impl<'a> ExpressionBinder<'a> {
 
     fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Typed> {
         let position = || self.operator_position(left);
+        if *op == BinaryOperator::Overlaps {
+            return self.overlaps(left, right);
+        }
         if let Some(comparison) = comparison_of(op) {
             if let (Some(left), Some(right)) = (row_of(left), row_of(right)) {
                 return self.compare_rows(comparison, left, right);
@@ -401,6 +411,12 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn is_null(&self, operand: &ast::Expr, negated: bool) -> Result<Typed> {
+        if let Some(row) = self.whole_row(operand) {
+            return self.row_is_null(&row.columns, negated);
+        }
+        if let Some(items) = row_of(operand) {
+            return self.row_is_null(items, negated);
+        }
         let typed = self.context.settle(self.bind(operand)?)?;
         Ok(boolean(not_if(negated, Expr::IsNull(Box::new(typed.expr)))))
     }
@@ -442,6 +458,9 @@ impl<'a> ExpressionBinder<'a> {
         pattern: &ast::Expr,
         escape: Option<&ast::Expr>,
     ) -> Result<Typed> {
+        if let (Some(patterns), None) = (super::templates::all_of(pattern), escape) {
+            return self.any_pattern((operand, symbol), patterns, false);
+        }
         let position = self.operator_position(operand);
         let operand = self.bind(operand)?;
         let mut pattern = self.bind(pattern)?;

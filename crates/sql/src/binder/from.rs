@@ -3,6 +3,7 @@
 use super::expression::ExpressionBinder;
 use super::joins::JOINED;
 use super::scope::{Hidden, Scope, ScopeColumn};
+use super::templates::{function_name, is_record_function, record_query};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located};
 use crate::catalog::Table;
@@ -140,6 +141,13 @@ impl Context<'_> {
                 name,
                 alias,
                 args: Some(args),
+                with_ordinality: false,
+                ..
+            } if is_record_function(name) => self.record_rows((name, &args.args), alias.as_ref(), state, factor),
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(args),
                 with_ordinality,
                 ..
             } => self.functions(&[(name, &args.args)], *with_ordinality, alias.as_ref(), state, factor),
@@ -162,23 +170,7 @@ impl Context<'_> {
                 subquery: query,
                 alias: Some(alias),
                 ..
-            } => {
-                let alias_name = fold(&alias.name);
-                self.check_alias(&alias_name, &state.scope, factor)?;
-                let ((query, columns), references) = self.within_scope(&state.scope, || self.nested(query))?;
-                let (outer, arguments) = references.arguments();
-                let relation = if arguments.is_empty() {
-                    Relation::Query(query)
-                } else {
-                    Relation::Lateral {
-                        query,
-                        outer,
-                        arguments,
-                    }
-                };
-                state.push_rows(&alias_name, relation, &columns);
-                self.rename(Some(alias), state)
-            }
+            } => self.lateral(query, alias, state, factor),
             ast::TableFactor::Derived {
                 lateral: false,
                 subquery: query,
@@ -214,6 +206,50 @@ impl Context<'_> {
             },
             ast::TableFactor::Derived { .. } => located(self, factor.span(), Err(without_alias())),
             other => Err(Error::unsupported(format!("{other} in FROM"))),
+        }
+    }
+
+    /// A query that may refer to the relations before it.
+    fn lateral(
+        &self,
+        query: &ast::Query,
+        alias: &ast::TableAlias,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let alias_name = fold(&alias.name);
+        self.check_alias(&alias_name, &state.scope, factor)?;
+        let ((query, columns), references) = self.within_scope(&state.scope, || self.nested(query))?;
+        let (outer, arguments) = references.arguments();
+        let relation = if arguments.is_empty() {
+            Relation::Query(query)
+        } else {
+            Relation::Lateral {
+                query,
+                outer,
+                arguments,
+            }
+        };
+        state.push_rows(&alias_name, relation, &columns);
+        self.rename(Some(alias), state)
+    }
+
+    /// `json_to_recordset(document) AS alias (column type, ...)` and its kin.
+    fn record_rows(
+        &self,
+        (name, arguments): (&ast::ObjectName, &[ast::FunctionArg]),
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let query = located(
+            self,
+            factor.span(),
+            record_query(&function_name(name), arguments, alias),
+        )?;
+        match alias {
+            Some(alias) => self.lateral(&query, alias, state, factor),
+            None => Err(Error::internal("columns without an alias")),
         }
     }
 

@@ -56,8 +56,11 @@ impl ExpressionBinder<'_> {
             [schema, name] if schema == "pg_catalog" || schema == "public" => name.as_str(),
             _ => return Err(no_function(&path.join("."))),
         };
-        if !function.within_group.is_empty() || function.null_treatment.is_some() {
-            return Err(Error::unsupported("an ordered-set aggregate"));
+        if function.null_treatment.is_some() {
+            return Err(Error::unsupported("RESPECT or IGNORE NULLS"));
+        }
+        if !function.within_group.is_empty() {
+            return self.ordered_set(name, function);
         }
         let (arguments, list) = match &function.args {
             ast::FunctionArguments::None => (Vec::new(), None),
@@ -109,7 +112,7 @@ impl ExpressionBinder<'_> {
                     // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
                     *first = without_regclass(first);
                 }
-                let arguments = self.document_arguments(name, self.bind_all(&arguments)?)?;
+                let arguments = self.document_arguments(name, self.bind_arguments(name, &arguments)?)?;
                 if is_set_function(name) {
                     return self.set_value(name, arguments);
                 }
@@ -244,7 +247,7 @@ impl ExpressionBinder<'_> {
         if star && (name != "count" || distinct) {
             return Err(no_function(&format!("{name}()")));
         }
-        let given = self.bind_all(&arguments)?;
+        let given = self.bind_arguments(name, &arguments)?;
         if distinct && order_by.is_empty() && collects(name) {
             // PostgreSQL finds equal ones by sorting, which shows in what is collected.
             for argument in &given {
@@ -363,7 +366,26 @@ impl ExpressionBinder<'_> {
                 subquery,
                 negated,
             } => self.in_subquery(expr, subquery, *negated),
-            Ast::SimilarTo { .. } => Err(Error::unsupported("SIMILAR TO").with_hint("Use LIKE or ~.")),
+            Ast::SimilarTo {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+            } => self.similar((expr, pattern), escape_char.as_deref(), *negated),
+            Ast::Like {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.any_pattern((expr, if *negated { "NOT LIKE" } else { "LIKE" }), pattern, true),
+            Ast::ILike {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.any_pattern((expr, if *negated { "NOT ILIKE" } else { "ILIKE" }), pattern, true),
             Ast::GroupingSets(_) | Ast::Cube(_) | Ast::Rollup(_) => Err(Error::unsupported("a grouping set")),
             Ast::Tuple(_) => Err(Error::unsupported("a row value outside of a comparison")),
             Ast::Wildcard(_) | Ast::QualifiedWildcard(..) => {

@@ -72,6 +72,16 @@ fn kind_of(operator: &ast::JoinOperator) -> Result<(Kind, &ast::JoinConstraint)>
     })
 }
 
+/// The names that an outer join makes optional.
+fn optional_names(kind: Kind, start: Mark, middle: Mark, end: Mark) -> Range<usize> {
+    match kind {
+        Kind::Inner => 0..0,
+        Kind::Left => middle.names..end.names,
+        Kind::Right => start.names..middle.names,
+        Kind::Full => start.names..end.names,
+    }
+}
+
 /// What one side refers to of the relations before the join: columns, and the outer values that stand for them.
 #[derive(Default)]
 struct Captured {
@@ -166,6 +176,9 @@ impl Context<'_> {
                 (equal.collect::<Result<_>>()?, merged)
             }
         };
+        for relation in &mut state.scope.relations[optional_names(kind, start, middle, end)] {
+            relation.is_optional = true;
+        }
         match kind {
             Kind::Inner => state.query.terms.extend(terms),
             Kind::Left => self.make_optional(middle, end, terms, state)?,

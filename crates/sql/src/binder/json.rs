@@ -4,6 +4,7 @@
 use super::Context;
 use super::expression::ExpressionBinder;
 use super::typed::Typed;
+use super::whole_row::is_row_document;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr};
 use std::sync::Arc;
@@ -61,14 +62,16 @@ impl ExpressionBinder<'_> {
         let make = match name {
             "json_build_array" | "json_build_object" | "json_agg" | "json_object_agg" => "to_json",
             "jsonb_build_array" | "jsonb_build_object" | "jsonb_agg" | "jsonb_object_agg" => "to_jsonb",
-            "to_json" | "to_jsonb" => return arguments.into_iter().map(|argument| self.plain(argument)).collect(),
+            "to_json" | "to_jsonb" | "row_to_json" => {
+                return arguments.into_iter().map(|argument| self.plain(argument)).collect();
+            }
             _ => return Ok(arguments),
         };
         let has_keys = name.contains("object");
         let breaks_lines = name == "json_agg"
             && arguments
                 .iter()
-                .any(|argument| self.context.type_of(argument).element().is_some());
+                .any(|argument| self.context.type_of(argument).element().is_some() || is_row_document(&argument.expr));
         let convert = |(place, argument): (usize, Typed)| {
             if has_keys && place % 2 == 0 {
                 return self.document_key(argument);
@@ -86,7 +89,7 @@ impl ExpressionBinder<'_> {
     }
 
     /// An object id is a string in a document, other than the number that holds it. 42804 for an argument without a type.
-    fn plain(&self, argument: Typed) -> Result<Typed> {
+    pub(super) fn plain(&self, argument: Typed) -> Result<Typed> {
         match self.context.type_of(&argument) {
             DataType::Unknown => {
                 let message = "could not determine polymorphic type because input has type unknown";

@@ -28,10 +28,12 @@ mod select;
 mod sets;
 mod subquery;
 mod tail;
+mod templates;
 mod typed;
 mod types;
 mod utility;
 mod view;
+mod whole_row;
 mod window;
 mod writing_with;
 

@@ -32,6 +32,8 @@ pub(crate) struct ScopeRelation {
     pub is_value: bool,
     /// Part of a join with an alias: only that can be named.
     pub is_covered: bool,
+    /// It may be missing as a whole: an outer join makes NULLs of its columns.
+    pub is_optional: bool,
     /// Of an alias of a join: the numbers of the columns that its columns are.
     pub stands_for: Option<Vec<usize>>,
 }
@@ -142,6 +144,7 @@ impl Scope {
             columns_visible: true,
             is_value: false,
             is_covered: false,
+            is_optional: false,
             stands_for: None,
         });
     }
@@ -164,6 +167,7 @@ impl Scope {
             columns_visible: false,
             is_value: false,
             is_covered: false,
+            is_optional: false,
             stands_for: Some(globals),
         };
         self.relations.push(relation);

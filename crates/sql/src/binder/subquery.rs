@@ -122,6 +122,12 @@ impl Context<'_> {
         }))
     }
 
+    /// What the innermost of the queries around gives.
+    pub(super) fn outer_scope<T>(&self, find: &dyn Fn(&Scope) -> Option<T>) -> Option<T> {
+        let levels = self.outer_levels.borrow();
+        levels.iter().rev().find_map(|level| find(&level.scope))
+    }
+
     fn capture(&self, level: &mut OuterLevel, global: usize, data_type: DataType) -> usize {
         if let Some((_, number)) = level.captured.iter().find(|(other, _)| *other == global) {
             return *number;

@@ -5,7 +5,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    plain_words(merged_defaults(join_aliases(untyped_columns(table_as_select(tokens)))))
+    row_lists(bare_rows(plain_words(merged_defaults(join_aliases(untyped_columns(
+        values_as_select(table_as_select(tokens)),
+    ))))))
 }
 
 /// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.
@@ -56,6 +58,63 @@ fn alias_behind(tokens: &[TokenWithSpan], using: usize) -> Option<(usize, usize)
     let is_as = matches!(&tokens[rest.next()?].token, Token::Word(word) if word.keyword == Keyword::AS);
     let alias = rest.next()?;
     (is_as && matches!(tokens[alias].token, Token::Word(_))).then_some((close, alias))
+}
+
+/// `(row).*` is `row.*`.
+fn bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    for window in places.windows(5).rev() {
+        let [open, word, close, period, star] = [0, 1, 2, 3, 4].map(|place| &tokens[window[place]].token);
+        let is_row = (open, close, period, star) == (&Token::LParen, &Token::RParen, &Token::Period, &Token::Mul);
+        if is_row && matches!(word, Token::Word(_)) {
+            tokens.remove(window[2]);
+            tokens.remove(window[0]);
+        }
+    }
+    tokens
+}
+
+/// `ROW (a, b)` is `(a, b)`.
+fn row_lists(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_row = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::ROW);
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    for (index, place) in places.iter().enumerate().rev() {
+        let opens = places
+            .get(index + 1)
+            .is_some_and(|next| tokens[*next].token == Token::LParen);
+        let before = index.checked_sub(1).map(|before| &tokens[places[before]].token);
+        if is_row(&tokens[*place]) && opens && !is_name_behind(before) && has_comma(&tokens[*place + 1..]) {
+            tokens.remove(*place);
+        }
+    }
+    tokens
+}
+
+/// Whether a word behind this is the name of a table.
+fn is_name_behind(before: Option<&Token>) -> bool {
+    match before {
+        Some(Token::Word(word)) => matches!(
+            word.keyword,
+            Keyword::INTO | Keyword::TABLE | Keyword::REFERENCES | Keyword::ON | Keyword::COPY | Keyword::EXISTS
+        ),
+        Some(Token::Period) => true,
+        _ => false,
+    }
+}
+
+/// Whether the brackets that come first hold more than one expression.
+fn has_comma(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    for token in tokens {
+        match token.token {
+            Token::LParen | Token::LBracket => depth += 1,
+            Token::RParen | Token::RBracket if depth <= 1 => return false,
+            Token::RParen | Token::RBracket => depth -= 1,
+            Token::Comma if depth == 1 => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Words of other dialects are names like any other.
@@ -232,16 +291,84 @@ fn is_blank(token: &TokenWithSpan) -> bool {
 
 /// `TABLE name` is `SELECT * FROM name`; the library knows it only within other queries, and forgets how the name was written.
 fn table_as_select(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let first = tokens.iter().position(|token| !is_blank(token));
-    let is_table = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("table"));
-    let is_command = |first: &usize| is_table(&tokens[*first].token) && names_only(&tokens[*first + 1..]);
-    if let Some(first) = first.filter(is_command) {
-        let span = tokens[first].span;
+    let is_table = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::TABLE);
+    let mut before = None;
+    let mut found = Vec::new();
+    for (place, token) in tokens.iter().enumerate().filter(|(_, token)| !is_blank(token)) {
+        let begins = matches!(before, None | Some(Token::LParen));
+        if begins && is_table(token) && names_only(&tokens[place + 1..]) {
+            found.push(place);
+        }
+        before = Some(token.token.clone());
+    }
+    for place in found.into_iter().rev() {
+        let span = tokens[place].span;
         let select = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
         let select = select.map(|token| TokenWithSpan { token, span });
-        tokens.splice(first..=first, select);
+        tokens.splice(place..=place, select);
     }
     tokens
+}
+
+/// `(VALUES ...)` within an expression is `(SELECT * FROM (VALUES ...) AS "*VALUES*")`: the library knows it in FROM and WITH only.
+fn values_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_values =
+        |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::VALUES);
+    if !tokens
+        .windows(2)
+        .any(|pair| pair[0].token == Token::LParen && is_values(&pair[1]))
+    {
+        return tokens;
+    }
+    let mut written = Vec::with_capacity(tokens.len() + 16);
+    // For each bracket that is open, whether it is such a query's.
+    let mut open: Vec<bool> = Vec::new();
+    let mut before = Token::EOF;
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(token) = rest.next() {
+        let span = token.span;
+        let added = |token: Token| TokenWithSpan { token, span };
+        let (is_open, is_close) = (token.token == Token::LParen, token.token == Token::RParen);
+        let is_query = is_open && !is_before_query(&before) && rest.peek().is_some_and(is_values);
+        if !is_blank(&token) {
+            before = token.token.clone();
+        }
+        if is_close && open.pop() == Some(true) {
+            let alias = Token::make_word("*VALUES*", Some('"'));
+            written.extend([Token::RParen, Token::make_keyword("AS"), alias].map(added));
+        }
+        written.push(token);
+        if is_open {
+            open.push(is_query);
+        }
+        if is_query {
+            let select = ["SELECT", "*", "FROM", "("].map(|word| match word {
+                "*" => Token::Mul,
+                "(" => Token::LParen,
+                word => Token::make_keyword(word),
+            });
+            written.extend(select.map(added));
+        }
+    }
+    written
+}
+
+/// Whether what stands in brackets behind this is a query already.
+fn is_before_query(token: &Token) -> bool {
+    let Token::Word(word) = token else { return false };
+    matches!(
+        word.keyword,
+        Keyword::FROM
+            | Keyword::JOIN
+            | Keyword::LATERAL
+            | Keyword::AS
+            | Keyword::USING
+            | Keyword::MATERIALIZED
+            | Keyword::UNION
+            | Keyword::ALL
+            | Keyword::INTERSECT
+            | Keyword::EXCEPT
+    )
 }
 
 /// Whether nothing but a table's name, and clauses that any query may end with, follows.

@@ -1,0 +1,105 @@
+//! What ordered-set aggregates make of the values that they collect, in their order.
+
+use super::argument::{Output, argument, entry};
+use super::{FunctionEntry, Implementation};
+use rubato_base::{Array, Error, Result, SqlState, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// 22003 for what is no share.
+fn share(fraction: f64) -> Result<f64> {
+    if (0.0..=1.0).contains(&fraction) {
+        return Ok(fraction);
+    }
+    let message = format!("percentile value {fraction} is not between 0 and 1");
+    Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message))
+}
+
+/// The value at a share of the way from the first to the last.
+fn continuous(values: &[Value], fraction: f64) -> Result<Value> {
+    let fraction = share(fraction)?;
+    let Some(last) = values.len().checked_sub(1) else {
+        return Ok(Value::Null);
+    };
+    let place = fraction * last as f64;
+    let (low, high) = (&values[place.floor() as usize], &values[place.ceil() as usize]);
+    let part = place - place.floor();
+    Ok(match (low, high) {
+        (Value::Float8(low), Value::Float8(high)) if part > 0.0 => Value::Float8(low + part * (high - low)),
+        (Value::Interval(low), Value::Interval(high)) if part > 0.0 => {
+            let distance = high.checked_sub(low)?;
+            return low.checked_add(&distance.checked_mul(part)?)?.output();
+        }
+        (low, _) => low.clone(),
+    })
+}
+
+fn percentile_cont(arguments: &[Value]) -> Result<Value> {
+    let values: &Array = argument(arguments, 0)?;
+    continuous(&values.items, argument::<f64>(arguments, 1)?)
+}
+
+fn percentiles_cont(arguments: &[Value]) -> Result<Value> {
+    let (values, fractions): (&Array, &Array) = (argument(arguments, 0)?, argument(arguments, 1)?);
+    let found = fractions.items.iter().map(|fraction| match fraction {
+        Value::Float8(fraction) => continuous(&values.items, *fraction),
+        _ => Ok(Value::Null),
+    });
+    Ok(Value::Array(Arc::new(Array::new(
+        values.element,
+        found.collect::<Result<_>>()?,
+    ))))
+}
+
+/// The place of the first value that at least a share of all reaches.
+fn percentile_disc(arguments: &[Value]) -> Result<Value> {
+    let values: &Array = argument(arguments, 0)?;
+    let fraction = share(argument::<f64>(arguments, 1)?)?;
+    let place = (fraction * values.items.len() as f64).ceil().max(1.0);
+    Ok(Value::Int4(place as i32))
+}
+
+/// The place of the first of the most frequent values.
+fn mode(arguments: &[Value]) -> Result<Value> {
+    let values: &Array = argument(arguments, 0)?;
+    let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
+    for (place, value) in values.items.iter().enumerate() {
+        counts.entry(format!("{value:?}")).or_insert((0, place)).0 += 1;
+    }
+    let most = counts
+        .into_values()
+        .max_by_key(|(count, place)| (*count, std::cmp::Reverse(*place)));
+    Ok(most.map_or(Value::Null, |(_, place)| {
+        Value::Int4(i32::try_from(place + 1).unwrap_or(i32::MAX))
+    }))
+}
+
+pub(super) static ORDERED: &[FunctionEntry] = &[
+    entry!("percentile_cont_of" (Float8Array, Float8) -> Float8, Implementation::Many(percentile_cont)),
+    entry!("percentile_cont_of" (IntervalArray, Float8) -> Interval, Implementation::Many(percentile_cont)),
+    entry!("percentile_cont_of" (Float8Array, Float8Array) -> Float8Array, Implementation::Many(percentiles_cont)),
+    entry!("percentile_cont_of" (IntervalArray, Float8Array) -> IntervalArray, Implementation::Many(percentiles_cont)),
+    entry!("percentile_disc_place" (SameArray, Float8) -> Int4, Implementation::Many(percentile_disc)),
+    entry!("mode_place" (SameArray) -> Int4, Implementation::Many(mode)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::DataType;
+
+    #[test]
+    fn places_are_those_of_postgresql() {
+        let values = |numbers: &[i32]| {
+            let items = numbers.iter().map(|number| Value::Int4(*number)).collect();
+            Value::Array(Arc::new(Array::new(DataType::Int4, items)))
+        };
+        let disc = |fraction| percentile_disc(&[values(&[5, 10, 20]), Value::Float8(fraction)]);
+        assert_eq!(disc(0.0).unwrap(), Value::Int4(1));
+        assert_eq!(disc(0.34).unwrap(), Value::Int4(2));
+        assert_eq!(disc(1.0).unwrap(), Value::Int4(3));
+        assert!(disc(1.5).is_err());
+        assert_eq!(mode(&[values(&[1, 2, 2, 3, 3])]).unwrap(), Value::Int4(2));
+        assert_eq!(mode(&[values(&[])]).unwrap(), Value::Null);
+    }
+}

@@ -1,0 +1,197 @@
+//! Forms of expressions that are short for others: those are written, and bound in their place.
+
+use super::expression::ExpressionBinder;
+use super::located;
+use super::typed::Typed;
+use super::types::bind_type;
+use crate::parser::syntax::{Source, fold, parse_expression, parse_statement};
+use rubato_base::{DataType, Error, Result, SqlState};
+use sqlparser::ast::{self, Spanned};
+
+impl ExpressionBinder<'_> {
+    fn bind_text(&self, text: &str, whole: &ast::Expr) -> Result<Typed> {
+        let expr = parse_expression(Source::new(text))?;
+        let bound = self.bind(&expr).map_err(Error::without_position);
+        located(self.context, whole.span(), bound)
+    }
+
+    /// `operand operator ANY (array)` for an operator that is no comparison.
+    pub(super) fn any_pattern(
+        &self,
+        (operand, operator): (&ast::Expr, &str),
+        patterns: &ast::Expr,
+        any: bool,
+    ) -> Result<Typed> {
+        let (collect, empty) = if any {
+            ("bool_or", "false")
+        } else {
+            ("bool_and", "true")
+        };
+        let patterns = match patterns {
+            ast::Expr::Subquery(query) => format!("({query})"),
+            array => format!("unnest(({array})::text[])"),
+        };
+        let text = format!(
+            "(SELECT coalesce({collect}(({operand}) {operator} \"*pattern*\"), {empty}) \
+             FROM {patterns} AS \"*patterns*\" (\"*pattern*\"))"
+        );
+        self.bind_text(&text, operand)
+    }
+
+    /// `percentile_cont(share) WITHIN GROUP (ORDER BY value)` and its kin: the values are collected in order, but for NULL.
+    pub(super) fn ordered_set(&self, name: &str, function: &ast::Function) -> Result<Typed> {
+        let ([order], ast::FunctionArguments::List(list), None) =
+            (function.within_group.as_slice(), &function.args, &function.over)
+        else {
+            return Err(Error::unsupported(format!("{name} in this form")));
+        };
+        let value = &order.expr;
+        let typed = self.context.settle(self.bind(value)?)?;
+        let collected = match (name, typed.data_type) {
+            ("percentile_cont", data_type) if data_type != DataType::Interval => format!("({value})::float8"),
+            _ => format!("({value})"),
+        };
+        let filter = function
+            .filter
+            .as_ref()
+            .map_or_else(String::new, |filter| format!(" AND ({filter})"));
+        let options = &order.options;
+        let values = format!(
+            "array_agg({collected} ORDER BY {collected}{options}) FILTER (WHERE ({value}) IS NOT NULL{filter})"
+        );
+        let text = match (name, list.args.as_slice()) {
+            ("percentile_cont", [fraction]) => format!("percentile_cont_of({values}, {fraction})"),
+            ("percentile_disc", [fraction]) => format!("({values})[percentile_disc_place({values}, {fraction})]"),
+            ("mode", []) => format!("({values})[mode_place({values})]"),
+            ("rank" | "dense_rank" | "percent_rank" | "cume_dist", _) => {
+                return Err(Error::unsupported(format!("{name} WITHIN GROUP")));
+            }
+            _ => {
+                let message =
+                    format!("function {name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP");
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        self.bind_text(&text, value)
+    }
+
+    /// `(start, end) OVERLAPS (start, end)`, where an end may be a length.
+    pub(super) fn overlaps(&self, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
+        let sides = (super::comparison::row_of(left), super::comparison::row_of(right));
+        let (Some([start, end]), Some([other_start, other_end])) = sides else {
+            let message = "wrong number of parameters on left side of OVERLAPS expression";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        };
+        let end_of = |start: &ast::Expr, end: &ast::Expr| {
+            let typed = self.bind(end)?;
+            Ok::<_, Error>(match self.context.type_of(&typed) {
+                DataType::Interval => format!("(({start}) + ({end}))"),
+                _ => format!("({end})"),
+            })
+        };
+        let (end, other_end) = (end_of(start, end)?, end_of(other_start, other_end)?);
+        let (low, high) = (format!("least({start}, {end})"), format!("greatest({start}, {end})"));
+        let (other_low, other_high) = (
+            format!("least({other_start}, {other_end})"),
+            format!("greatest({other_start}, {other_end})"),
+        );
+        let text = format!("({low} < {other_high} AND {other_low} < {high} OR {low} = {other_low})");
+        self.bind_text(&text, left)
+    }
+
+    /// `operand SIMILAR TO pattern`
+    pub(super) fn similar(
+        &self,
+        (operand, pattern): (&ast::Expr, &ast::Expr),
+        escape: Option<&ast::Expr>,
+        negated: bool,
+    ) -> Result<Typed> {
+        let position = self.operator_position(operand);
+        let mut arguments = vec![self.bind(pattern)?];
+        arguments.extend(escape.map(|escape| self.bind(escape)).transpose()?);
+        let pattern = self.function_call("similar_to_escape", arguments)?;
+        let operand = self.bind(operand)?;
+        self.operator(if negated { "!~" } else { "~" }, operand, pattern)
+            .map_err(|error| error.with_position(position))
+    }
+}
+
+/// The array of `ALL (array)`, which the library takes for a call where a pattern stands.
+pub(super) fn all_of(pattern: &ast::Expr) -> Option<&ast::Expr> {
+    let ast::Expr::Function(call) = pattern else {
+        return None;
+    };
+    let ast::FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    match list.args.as_slice() {
+        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array))] if function_name(&call.name) == "all" => {
+            Some(array)
+        }
+        _ => None,
+    }
+}
+
+/// Functions of FROM that read documents into the columns that their alias defines.
+const RECORD_FUNCTIONS: [(&str, &str, bool); 4] = [
+    ("json_to_record", "json", false),
+    ("json_to_recordset", "json", true),
+    ("jsonb_to_record", "jsonb", false),
+    ("jsonb_to_recordset", "jsonb", true),
+];
+
+fn record_function(name: &str) -> Option<&'static (&'static str, &'static str, bool)> {
+    RECORD_FUNCTIONS.iter().find(|(function, ..)| *function == name)
+}
+
+/// Whether it is one of these functions.
+pub(super) fn is_record_function(name: &ast::ObjectName) -> bool {
+    record_function(&function_name(name)).is_some()
+}
+
+/// The name of a function without its schema.
+pub(super) fn function_name(name: &ast::ObjectName) -> String {
+    let last = name.0.last().and_then(ast::ObjectNamePart::as_ident);
+    last.map(fold).unwrap_or_default()
+}
+
+/// The query that `json_to_recordset(document) AS alias (column type, ...)` is short for.
+pub(super) fn record_query(
+    name: &str,
+    arguments: &[ast::FunctionArg],
+    alias: Option<&ast::TableAlias>,
+) -> Result<Box<ast::Query>> {
+    let columns = alias.map_or(&[][..], |alias| alias.columns.as_slice());
+    if columns.is_empty() || columns.iter().any(|column| column.data_type.is_none()) {
+        let message = "a column definition list is required for functions returning \"record\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    let (Some((_, kind, is_set)), [argument]) = (record_function(name), arguments) else {
+        let message = format!("function {name} does not exist with these arguments");
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, message));
+    };
+    let mut list = Vec::with_capacity(columns.len());
+    for column in columns {
+        let Some(data_type) = &column.data_type else { continue };
+        let key = fold(&column.name).replace('\'', "''");
+        list.push(match bind_type(data_type)?.data_type {
+            DataType::Json | DataType::Jsonb => format!("(\"*document*\" -> '{key}')::{data_type}"),
+            other if other.element().is_some() => {
+                return Err(Error::unsupported(format!("a column of type {other} in {name}")));
+            }
+            _ => format!("(\"*document*\" ->> '{key}')::{data_type}"),
+        });
+    }
+    let rows = match is_set {
+        true => format!("{kind}_array_elements(({argument})::{kind})"),
+        false => format!("(SELECT ({argument})::{kind})"),
+    };
+    let text = format!(
+        "SELECT {} FROM {rows} AS \"*documents*\" (\"*document*\")",
+        list.join(", ")
+    );
+    match parse_statement(Source::new(&text))?.statement {
+        ast::Statement::Query(query) => Ok(query),
+        _ => Err(Error::internal("no query of documents")),
+    }
+}

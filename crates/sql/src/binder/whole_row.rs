@@ -1,0 +1,160 @@
+//! Whole rows: the name of a relation where a value is wanted. There are no records, so that such a name is what is made of it: a document
+//! with the columns, a test for NULL, or one of its columns.
+
+use super::Context;
+use super::expression::{ExpressionBinder, and, boolean, not_if};
+use super::scope::{Hidden, Scope};
+use super::typed::Typed;
+use crate::parser::syntax::fold;
+use rubato_base::{DataType, Result, Value};
+use rubato_formula::Expr;
+use sqlparser::ast;
+
+/// The columns of a row that is named.
+pub(super) struct NamedRow {
+    pub(super) columns: Vec<ast::Expr>,
+    names: Vec<String>,
+    /// It may be missing as a whole: then it is NULL.
+    is_optional: bool,
+}
+
+/// Functions and aggregates that make documents of rows, or count them.
+const TAKE_ROWS: [&str; 12] = [
+    "count",
+    "json_agg",
+    "json_build_array",
+    "json_build_object",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "jsonb_object_agg",
+    "row_to_json",
+    "to_json",
+    "to_jsonb",
+];
+
+/// Whether it is the document of a row.
+pub(super) fn is_row_document(expr: &Expr) -> bool {
+    match expr {
+        Expr::Call { function, .. } => function.name() == ROW_DOCUMENT,
+        Expr::Case { otherwise, .. } => is_row_document(otherwise),
+        _ => false,
+    }
+}
+
+/// The function that makes documents of rows.
+const ROW_DOCUMENT: &str = "json_row";
+
+impl Scope {
+    /// The row that a name stands for, unless it is that of a column.
+    fn row(&self, name: &ast::Ident) -> Option<NamedRow> {
+        let folded = fold(name);
+        let relation = self.relation_named(&folded).ok()?;
+        let relation = &self.relations[relation];
+        if relation.is_value || self.find(None, &folded).is_ok() {
+            return None;
+        }
+        let seen = relation.columns.iter();
+        let seen = seen.filter(|column| matches!(column.hidden, Hidden::No | Hidden::Merged));
+        let names: Vec<String> = seen.map(|column| column.name.clone()).collect();
+        let quoted = |name: &str| ast::Ident {
+            span: sqlparser::tokenizer::Span::empty(),
+            ..ast::Ident::with_quote('"', name)
+        };
+        let columns = names.iter();
+        let columns = columns.map(|own| ast::Expr::CompoundIdentifier(vec![quoted(&folded), quoted(own)]));
+        Some(NamedRow {
+            columns: columns.collect(),
+            names,
+            is_optional: relation.is_optional,
+        })
+    }
+}
+
+impl Context<'_> {
+    /// The row of a relation in reach, here or around.
+    fn named_row(&self, scope: &Scope, name: &ast::Ident) -> Option<NamedRow> {
+        scope.row(name).or_else(|| self.outer_scope(&|outer| outer.row(name)))
+    }
+}
+
+impl ExpressionBinder<'_> {
+    /// The row that an expression names.
+    pub(super) fn whole_row(&self, expr: &ast::Expr) -> Option<NamedRow> {
+        match expr {
+            ast::Expr::Identifier(name) => self.context.named_row(self.scope, name),
+            ast::Expr::Nested(inner) => self.whole_row(inner),
+            _ => None,
+        }
+    }
+
+    /// The arguments of a function: rows as documents where it takes any.
+    pub(super) fn bind_arguments(&self, function: &str, arguments: &[&ast::Expr]) -> Result<Vec<Typed>> {
+        let takes_rows = TAKE_ROWS.contains(&function);
+        let bind = |argument: &&ast::Expr| match self.row_document(argument, takes_rows)? {
+            Some(document) => Ok(document),
+            None => self.bind(argument),
+        };
+        arguments.iter().map(bind).collect()
+    }
+
+    fn row_document(&self, expr: &ast::Expr, wanted: bool) -> Result<Option<Typed>> {
+        if !wanted {
+            return Ok(None);
+        }
+        if let Some(row) = self.whole_row(expr) {
+            return self.document_of(&row).map(Some);
+        }
+        let Some(items) = super::comparison::row_of(expr) else {
+            return Ok(None);
+        };
+        let row = NamedRow {
+            columns: items.to_vec(),
+            names: (1..=items.len()).map(|number| format!("f{number}")).collect(),
+            is_optional: false,
+        };
+        self.document_of(&row).map(Some)
+    }
+
+    fn document_of(&self, row: &NamedRow) -> Result<Typed> {
+        let mut arguments = Vec::with_capacity(2 * row.columns.len());
+        let mut are_null = Vec::with_capacity(row.columns.len());
+        for (name, column) in row.names.iter().zip(&row.columns) {
+            let value = self.context.settle(self.bind(column)?)?;
+            are_null.push(Expr::IsNull(Box::new(value.expr.clone())));
+            arguments.push(Typed::new(Expr::Literal(Value::text(name)), DataType::Text));
+            arguments.push(self.function_call("to_json", vec![self.plain(value)?])?);
+        }
+        let mut document = self.function_call(ROW_DOCUMENT, arguments)?;
+        if row.is_optional && !are_null.is_empty() {
+            document.expr = Expr::Case {
+                branches: vec![(Expr::And(are_null), Expr::Literal(Value::Null))],
+                otherwise: Box::new(document.expr),
+            };
+        }
+        Ok(document)
+    }
+
+    /// `row IS [NOT] NULL`: every column is NULL, or none is.
+    pub(super) fn row_is_null(&self, columns: &[ast::Expr], negated: bool) -> Result<Typed> {
+        let term = |column: &ast::Expr| {
+            let value = self.context.settle(self.bind(column)?)?;
+            Ok(not_if(negated, Expr::IsNull(Box::new(value.expr))))
+        };
+        let terms = columns.iter().map(term).collect::<Result<Vec<_>>>()?;
+        Ok(boolean(and(terms)))
+    }
+
+    /// `(row).column`
+    pub(super) fn row_column(&self, root: &ast::Expr, field: &ast::Ident) -> Result<Option<Typed>> {
+        let ast::Expr::Nested(inner) = root else {
+            return Ok(None);
+        };
+        let (Some(_), ast::Expr::Identifier(name)) = (self.whole_row(inner), &**inner) else {
+            return Ok(None);
+        };
+        let names = vec![name.clone(), field.clone()];
+        self.bind(&ast::Expr::CompoundIdentifier(names)).map(Some)
+    }
+}

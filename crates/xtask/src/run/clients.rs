@@ -43,6 +43,9 @@ pub fn build_and_run(steps: &mut Steps, arguments: &[String]) -> Counts {
             target: &target,
         };
         let found = tools.insert(tools::find_or_install(&place, suites(arguments).as_deref())?);
+        for why in &found.spared {
+            println!("left out: {why}");
+        }
         match found.missing.is_empty() {
             true => Ok(()),
             false => Err(format!(

@@ -14,6 +14,8 @@ struct Tool {
     option: &'static str,
     /// None: every suite.
     suites: Option<&'static [&'static str]>,
+    /// Whether the tests fail without it. Another language's toolchain may be missing: then its suites are left out, and that is told.
+    required: bool,
     find: fn(&Place) -> Result<PathBuf, String>,
 }
 
@@ -21,36 +23,43 @@ const TOOLS: &[Tool] = &[
     Tool {
         option: "--psycopg-python",
         suites: Some(&["psycopg", "differential"]),
+        required: true,
         find: python::psycopg,
     },
     Tool {
         option: "--mappers-python",
         suites: Some(&["sqlalchemy", "django", "asyncpg"]),
+        required: true,
         find: python::mappers,
     },
     Tool {
         option: "--jdbc-jar",
         suites: Some(&["jdbc"]),
+        required: true,
         find: languages::jdbc,
     },
     Tool {
         option: "--hibernate-jars",
         suites: Some(&["hibernate"]),
+        required: false,
         find: languages::hibernate,
     },
     Tool {
         option: "--node-modules",
         suites: Some(&["node"]),
+        required: false,
         find: languages::node_modules,
     },
     Tool {
         option: "--go-clients",
         suites: Some(&["go"]),
+        required: false,
         find: languages::go_clients,
     },
     Tool {
         option: "--postgres-bin",
         suites: None,
+        required: true,
         find: postgres_bin,
     },
 ];
@@ -80,6 +89,8 @@ pub struct Tools {
     pub left_out: Vec<&'static str>,
     /// Why, one sentence for each tool that is missing.
     pub missing: Vec<String>,
+    /// The same of tools that the tests go on without.
+    pub spared: Vec<String>,
 }
 
 /// Finds the tools of these suites (of all, without a list), installing below the target folder or by apt-get what is missing. What is missing all the
@@ -101,7 +112,10 @@ pub fn find_or_install(place: &Place, suites: Option<&[&str]>) -> Result<Tools, 
         match (tool.find)(place) {
             Ok(path) => tools.options.push((tool.option, path)),
             Err(why) => {
-                tools.missing.push(why);
+                match tool.required {
+                    true => tools.missing.push(why),
+                    false => tools.spared.push(why),
+                }
                 tools.left_out.extend(needing.iter().filter(|suite| asked(suite)));
             }
         }

@@ -305,6 +305,8 @@ pub enum SchemaChange {
         if_exists: bool,
         /// CASCADE: columns of it go too.
         cascade: bool,
+        /// The command tag.
+        tag: &'static str,
     },
     /// CREATE INDEX; the executor fills it.
     CreateIndex {

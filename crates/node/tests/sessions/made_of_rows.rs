@@ -192,3 +192,55 @@ fn copy_computes_generated_columns() {
     let said = world.ask(0, "copy box to stdout").join("\n");
     assert!(said.contains("d 1\t3\ta"), "{said}");
 }
+
+#[test]
+fn a_plan_knows_the_domain_as_it_is_by_now() {
+    let mut world = World::new(2);
+    world.must(
+        0,
+        "create domain amount as int check (value < 10); create table spent (id int primary key, a amount);
+         insert into spent values (1, 5)",
+    );
+    assert_eq!(world.rows(0, "select 7::amount"), ["7"]);
+    let wrong = world.ask(1, "update spent set a = 70 where id = 1").join("\n");
+    assert!(wrong.contains("23514"), "{wrong}");
+    world.must(1, "alter domain amount drop constraint amount_check");
+    world.must(0, "update spent set a = 70 where id = 1");
+    assert_eq!(world.rows(0, "select 70::amount"), ["70"]);
+    let wrong = world.ask(1, "alter domain amount add check (value < 50)").join("\n");
+    assert!(wrong.contains("violate the new constraint"), "{wrong}");
+    world.must(1, "alter domain amount add check (value < 100)");
+    let mut world = world.restart();
+    for sql in [
+        "select 100::amount",
+        "update spent set a = a + 30 where id = 1",
+        "insert into spent values (2, 100)",
+    ] {
+        let wrong = world.ask(0, sql).join("\n");
+        assert!(wrong.contains("amount_check"), "{sql}: {wrong}");
+    }
+    let said = world.tell(
+        0,
+        [
+            query("copy spent from stdin"),
+            Request::CopyData("2\t20\n3\t300\n".as_bytes().into()),
+            Request::CopyDone,
+        ],
+    );
+    assert!(said.join("\n").contains("amount_check"), "{said:?}");
+    assert_eq!(world.rows(0, "select id, a from spent"), ["1|70"]);
+}
+
+/// A table of a domain is made while the domain changes: one of the two is refused.
+#[test]
+fn a_domain_does_not_change_under_a_new_table() {
+    let mut world = World::new(2);
+    world.must(0, "create domain amount as int");
+    world.must(0, "begin; create table spent (a amount)");
+    world.must(1, "alter domain amount add check (value > 0)");
+    let said = world.ask(0, "commit").join("\n");
+    assert!(said.contains("40001"), "{said}");
+    world.must(0, "create table spent (a amount)");
+    let wrong = world.ask(0, "insert into spent values (-1)").join("\n");
+    assert!(wrong.contains("23514"), "{wrong}");
+}

@@ -532,14 +532,17 @@ impl<'a, 'c> Definition<'a, 'c> {
             located(self.context, name.span, column)
         };
         let referenced_columns = key.referred_columns.iter().map(find).collect::<Result<_>>()?;
+        let on_delete = referential_action(key.on_delete.as_ref());
+        let on_update = referential_action(key.on_update.as_ref());
+        self.refuse_actions_on_generated(&columns, on_update, on_delete)?;
         let name = self.name_or(name, &columns, "fkey");
         self.table.foreign_keys.push(ForeignKey {
             name,
             columns,
             referenced_table,
             referenced_columns,
-            on_delete: referential_action(key.on_delete.as_ref()),
-            on_update: referential_action(key.on_update.as_ref()),
+            on_delete,
+            on_update,
             deferral,
         });
         Ok(())

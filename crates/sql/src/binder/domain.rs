@@ -24,10 +24,12 @@ impl Context<'_> {
                 names,
                 if_exists,
                 cascade,
+                tag,
             } => Ok(SchemaChange::DropDomains {
                 names: names.iter().map(|name| user_path(name)).collect::<Result<_>>()?,
                 if_exists,
                 cascade,
+                tag,
             }),
         }
     }

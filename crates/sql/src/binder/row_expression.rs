@@ -6,7 +6,7 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::{Context, located};
-use crate::catalog::{Column, KeyExpression, RowExpression, Table};
+use crate::catalog::{Column, KeyExpression, ReferentialAction, RowExpression, Table};
 use crate::parser::syntax::fold;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{Expr, Volatility};
@@ -109,6 +109,29 @@ impl Definition<'_, '_> {
             "both {other} and generation expression specified for column \"{}\" of table \"{}\"",
             column.name, self.table.name
         );
+        Err(Error::new(SqlState::SYNTAX_ERROR, message))
+    }
+
+    /// 42601 where a foreign key would give a generated column another value.
+    pub fn refuse_actions_on_generated(
+        &self,
+        columns: &[usize],
+        on_update: ReferentialAction,
+        on_delete: ReferentialAction,
+    ) -> Result<()> {
+        use ReferentialAction::{Cascade, SetDefault, SetNull};
+        let event = match (on_update, on_delete) {
+            (Cascade | SetNull | SetDefault, _) => "ON UPDATE",
+            (_, SetNull | SetDefault) => "ON DELETE",
+            _ => return Ok(()),
+        };
+        if !columns
+            .iter()
+            .any(|column| self.table.columns[*column].generated.is_some())
+        {
+            return Ok(());
+        }
+        let message = format!("invalid {event} action for foreign key constraint containing generated column");
         Err(Error::new(SqlState::SYNTAX_ERROR, message))
     }
 

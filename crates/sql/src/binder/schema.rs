@@ -59,7 +59,6 @@ impl Context<'_> {
                     ast::ObjectType::MaterializedView if *if_exists => {
                         return Ok(nothing_dropped("DROP MATERIALIZED VIEW"));
                     }
-                    ast::ObjectType::Type if *if_exists => return Ok(nothing_dropped("DROP TYPE")),
                     other => return Err(Error::unsupported(format!("DROP {other}"))),
                 }
             }

@@ -68,8 +68,9 @@ impl Change {
                 cascade,
             } => self.drop_column(table, name, *if_exists, *cascade),
             AlterAction::SetDefault { column, default } => {
+                let of_domain = self.domain_default(table, *column);
                 let column = self.column_mut(table, *column)?;
-                column.default = default.as_ref().map(|(expr, _)| expr.clone());
+                column.default = default.as_ref().map(|(expr, _)| expr.clone()).or(of_domain);
                 column.default_text = default.as_ref().map(|(_, text)| text.clone());
                 Ok(())
             }

@@ -78,9 +78,10 @@ impl Change {
                 names,
                 if_exists,
                 cascade,
+                tag,
             } => {
                 self.drop_domains(names, *if_exists, *cascade)?;
-                "DROP DOMAIN"
+                tag
             }
             SchemaChange::Comment {
                 relation,

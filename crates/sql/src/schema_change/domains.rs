@@ -6,6 +6,7 @@ use crate::binder::no_type;
 use crate::catalog::{Domain, Table};
 use crate::statement::DomainChange;
 use rubato_base::{Error, Result, SqlState};
+use rubato_formula::Expr;
 use std::sync::Arc;
 
 impl Change {
@@ -62,6 +63,12 @@ impl Change {
         }
         self.put_domain(domain);
         Ok(())
+    }
+
+    /// What a column of a domain defaults to that says nothing itself.
+    pub fn domain_default(&self, table: &str, column: usize) -> Option<Expr> {
+        let column = self.catalog.tables.get(table)?.columns.get(column)?;
+        self.catalog.domains.get(column.domain.as_ref()?)?.default.clone()
     }
 
     fn tables_of_domain(&self, name: &str) -> Vec<String> {

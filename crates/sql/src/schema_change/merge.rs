@@ -27,6 +27,7 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
             let others = newest.tables.values().filter(|other| !tables.contains(&other.name));
             let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
                 || (newest.views.contains_key(name) && !views.iter().any(|own| own == name))
+                || (newest.domains.contains_key(name) && !domains.iter().any(|own| own == name))
                 || (newest.sequences.contains_key(name) && !sequences.iter().any(|own| own == name));
             if is_taken {
                 return Err(name.to_owned());

@@ -35,6 +35,8 @@ pub(crate) enum DomainStatement {
         names: Vec<Vec<String>>,
         if_exists: bool,
         cascade: bool,
+        /// DROP DOMAIN or DROP TYPE.
+        tag: &'static str,
     },
 }
 
@@ -44,13 +46,15 @@ const CLAUSES: [&str; 6] = ["default", "constraint", "not", "null", "check", "co
 /// A statement about domains; `None` for any other.
 pub(super) fn domain(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     let verb = cursor.accept_any(&["create", "alter", "drop"]);
-    if verb.is_none() || !cursor.accept("domain") {
+    // There are no other types of users.
+    let drops_type = verb == Some("drop") && cursor.accept("type");
+    if verb.is_none() || !(drops_type || cursor.accept("domain")) {
         return Ok(None);
     }
     let statement = match verb {
         Some("create") => create(&mut cursor)?,
         Some("alter") => alter(&mut cursor)?,
-        _ => drop(&mut cursor)?,
+        _ => drop(&mut cursor, if drops_type { "DROP TYPE" } else { "DROP DOMAIN" })?,
     };
     cursor.expect_end()?;
     Ok(Some(Syntax::Domain(statement)))
@@ -162,7 +166,7 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
     Ok(DomainStatement::Alter(name, action))
 }
 
-fn drop(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
+fn drop(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<DomainStatement> {
     let if_exists = cursor.accept_all(&["if", "exists"]);
     let mut names = vec![cursor.qualified_name()?];
     while cursor.accept_symbol(b',') {
@@ -173,5 +177,6 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
         names,
         if_exists,
         cascade,
+        tag,
     })
 }

@@ -8,6 +8,7 @@ mod classes;
 mod columns;
 mod constraints;
 mod definitions;
+mod extension;
 mod functions;
 mod information;
 mod keywords;
@@ -15,6 +16,7 @@ mod live;
 mod made;
 mod names;
 mod objects;
+mod qualified;
 mod registry;
 mod schema_views;
 mod values;
@@ -47,6 +49,8 @@ const INFORMATION_SCHEMA: u32 = 13_207;
 const RUBATO: u32 = 15_000;
 /// The oid of the role that owns everything: whoever looks.
 const OWNER: u32 = 10;
+/// The oid of the role `pg_database_owner`, to which `public` belongs.
+const DATABASE_OWNER: u32 = 6171;
 
 /// A system table.
 pub(crate) struct SystemTable {
@@ -112,6 +116,16 @@ pub struct View<'a> {
     pub database: &'a str,
     /// Its user.
     pub user: &'a str,
+    /// Whether it finds what is in `public` without naming the schema.
+    pub sees_public: bool,
+}
+
+impl View<'_> {
+    /// The name of a relation as it must be written.
+    fn written(&self, name: &str) -> String {
+        let schema = if self.sees_public { "" } else { "public." };
+        format!("{schema}{}", quoted(name))
+    }
 }
 
 impl SystemTable {
@@ -241,6 +255,7 @@ mod tests {
             catalog: &catalog,
             database: "rubato",
             user: "somebody",
+            sees_public: true,
         };
         let mut seen = 0;
         for table in registry::tables() {

@@ -12,6 +12,7 @@ mod expression;
 mod from;
 mod function;
 mod grouping_sets;
+mod identity;
 mod insert;
 mod json;
 mod labels;

@@ -73,6 +73,16 @@ impl Change {
                 column.default_text = default.as_ref().map(|(_, text)| text.clone());
                 Ok(())
             }
+            AlterAction::AddIdentity {
+                column,
+                is_always,
+                default,
+            } => {
+                let column = self.column_mut(table, *column)?;
+                column.identity_always = Some(*is_always);
+                (column.default, column.default_text) = default.clone().unzip();
+                Ok(())
+            }
             AlterAction::AlterType {
                 column,
                 column_type,

@@ -322,6 +322,19 @@ class Context:
             server.discard()
 
     @contextlib.contextmanager
+    def postgres(self):
+        """A running PostgreSQL beside the server under test, in a folder that another user can reach: it does not run as root."""
+        home = pathlib.Path(tempfile.mkdtemp(prefix="rubato-reference-"))
+        home.chmod(0o755)
+        (home / "1").mkdir()
+        server = Postgres(self, home / "1" / "data", free_port())
+        try:
+            yield server.create().launch()
+        finally:
+            server.discard()
+            shutil.rmtree(home, ignore_errors=True)
+
+    @contextlib.contextmanager
     def check(self, name):
         """One verdict line. What goes wrong inside is the reason."""
         begun = time.monotonic()

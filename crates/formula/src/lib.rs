@@ -48,8 +48,8 @@ pub use evaluate::{Tuple, compare};
 pub use expr::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 pub use functions::{
     ARRAY_OF, ARRAY_OF_ARRAYS, ArgumentType, ELEMENT_AT, Function, FunctionEntry, Resolved, SLICE, Volatility,
-    WITH_ELEMENT, WITH_PART, all_functions, domain_violation, function_exists, like_prefix, resolve_function,
-    resolve_operator,
+    WITH_ELEMENT, WITH_PART, all_functions, domain_violation, function_exists, like_prefix, quote_identifier,
+    resolve_function, resolve_operator,
 };
 pub use lists::ListSets;
 pub use sets::{ResolvedSet, SetFunction, SetRows, is_set_function, resolve_set_function};

@@ -430,6 +430,15 @@ pub enum AlterAction {
     },
     /// A sequence that a serial or identity column of an earlier action needs.
     AddSequence(crate::catalog::Sequence),
+    /// ALTER COLUMN ADD GENERATED AS IDENTITY, of a sequence of an earlier action.
+    AddIdentity {
+        /// The column.
+        column: usize,
+        /// GENERATED ALWAYS.
+        is_always: bool,
+        /// The next number of the sequence, and its text.
+        default: Option<(rubato_formula::Expr, String)>,
+    },
     /// DROP COLUMN.
     DropColumn {
         /// Its name.

@@ -9,6 +9,7 @@ mod columns;
 mod constraints;
 mod definitions;
 mod domains;
+mod extension;
 mod functions;
 mod information;
 mod keywords;
@@ -16,6 +17,7 @@ mod live;
 mod made;
 mod names;
 mod objects;
+mod qualified;
 mod registry;
 mod schema_views;
 mod values;
@@ -48,6 +50,8 @@ const INFORMATION_SCHEMA: u32 = 13_207;
 const RUBATO: u32 = 15_000;
 /// The oid of the role that owns everything: whoever looks.
 const OWNER: u32 = 10;
+/// The oid of the role `pg_database_owner`, to which `public` belongs.
+const DATABASE_OWNER: u32 = 6171;
 
 /// A system table.
 pub(crate) struct SystemTable {
@@ -113,6 +117,16 @@ pub struct View<'a> {
     pub database: &'a str,
     /// Its user.
     pub user: &'a str,
+    /// Whether it finds what is in `public` without naming the schema.
+    pub sees_public: bool,
+}
+
+impl View<'_> {
+    /// The name of a relation as it must be written.
+    fn written(&self, name: &str) -> String {
+        let schema = if self.sees_public { "" } else { "public." };
+        format!("{schema}{}", quoted(name))
+    }
 }
 
 impl SystemTable {
@@ -244,6 +258,7 @@ mod tests {
             catalog: &catalog,
             database: "rubato",
             user: "somebody",
+            sees_public: true,
         };
         let mut seen = 0;
         for table in registry::tables() {

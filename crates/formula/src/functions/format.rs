@@ -164,7 +164,7 @@ const KEYWORDS: [&str; 151] = [
 ];
 
 /// The name as SQL must write it: in quotes unless it is a plain lower-case word.
-pub(crate) fn quote_identifier(name: &str) -> EcoString {
+pub fn quote_identifier(name: &str) -> EcoString {
     let plain_start = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
     let plain = plain_start
         && name

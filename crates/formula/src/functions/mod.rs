@@ -33,6 +33,7 @@ mod time_pattern;
 
 pub(crate) use array::text_parts;
 pub use array::{ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, SLICE, WITH_ELEMENT};
+pub use format::quote_identifier;
 pub use json_change::WITH_PART;
 pub(crate) use json_make::{as_document, document, text_value};
 pub(crate) use json_read::node_text;

@@ -7,8 +7,10 @@ use crate::parser::subscripts::ASSIGNED_PART;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     ARRAY_OF, ARRAY_OF_ARRAYS, CastContext, ELEMENT_AT, Expr, SLICE, WITH_ELEMENT, WITH_PART, resolve_function,
+    resolve_operator,
 };
 use sqlparser::ast::{self, Spanned};
+use sqlparser::tokenizer::Span;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -164,6 +166,7 @@ impl ExpressionBinder<'_> {
         let data_type = self.context.type_of(&root);
         let accessed = match data_type.element() {
             _ if data_type == DataType::Jsonb => self.document_part(root, &subscripts),
+            None if data_type == DataType::Name => self.letter(root, &subscripts),
             None => Err(no_subscript(data_type)),
             Some(_) if subscripts.iter().any(|one| matches!(one, ast::Subscript::Slice { .. })) => {
                 self.slice(root, &subscripts)
@@ -171,6 +174,22 @@ impl ExpressionBinder<'_> {
             Some(_) => self.element(root, &subscripts),
         };
         located(self.context, whole.span(), accessed)
+    }
+
+    /// `name[n]`: a name is an array of single letters, which counts from 0.
+    fn letter(&self, root: Typed, subscripts: &[&ast::Subscript]) -> Result<Typed> {
+        let [ast::Subscript::Index { index }] = subscripts else {
+            return Err(no_subscript(DataType::Name));
+        };
+        let number = |value| Typed::new(Expr::Literal(Value::Int4(value)), DataType::Int4);
+        let resolved = resolve_operator("+", Some(DataType::Int4), DataType::Int4)?;
+        let place = self.call(resolved, vec![self.subscript(index)?, number(1)], Span::empty())?;
+        let arguments = vec![root, place, number(1)];
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
+        self.call(resolve_function("substr", &types)?, arguments, Span::empty())
     }
 
     fn element(&self, root: Typed, subscripts: &[&ast::Subscript]) -> Result<Typed> {

@@ -310,6 +310,7 @@ pub(super) fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
 /// The comparison that an operator is.
 pub(super) fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
     Some(match op {
+        BinaryOperator::PGCustomBinaryOperator(parts) => return named_comparison(parts),
         BinaryOperator::Eq => Comparison::Equal,
         BinaryOperator::NotEq => Comparison::NotEqual,
         BinaryOperator::Lt => Comparison::Less,
@@ -365,5 +366,23 @@ pub(super) fn symbol_of(op: &BinaryOperator) -> Result<&str> {
             _ => return Err(Error::unsupported(format!("operator {op}"))),
         },
         other => return Err(Error::unsupported(format!("operator {other}"))),
+    })
+}
+
+/// `OPERATOR(pg_catalog.=)` and its kin.
+fn named_comparison(path: &[String]) -> Option<Comparison> {
+    let symbol = match path {
+        [symbol] => symbol,
+        [schema, symbol] if schema == "pg_catalog" => symbol,
+        _ => return None,
+    };
+    Some(match symbol.as_str() {
+        "=" => Comparison::Equal,
+        "<>" | "!=" => Comparison::NotEqual,
+        "<" => Comparison::Less,
+        "<=" => Comparison::LessOrEqual,
+        ">" => Comparison::Greater,
+        ">=" => Comparison::GreaterOrEqual,
+        _ => return None,
     })
 }

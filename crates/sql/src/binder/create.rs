@@ -2,6 +2,7 @@
 
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
+use super::identity::{given_name, sequence_options};
 use super::scope::Scope;
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
@@ -245,8 +246,11 @@ impl<'a, 'c> Definition<'a, 'c> {
     }
 
     /// A sequence of the column's own, as its default.
-    fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
-        let name = self.free_name(&[&self.table.name.clone(), &column.name, "seq"]);
+    pub fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
+        let name = match given_name(options)? {
+            Some(name) => name,
+            None => self.free_name(&[&self.table.name.clone(), &column.name, "seq"]),
+        };
         let mut sequence = new_sequence(&name, column.column_type.data_type, &sequence_options(options)?)?;
         sequence.owned_by = Some((self.table.name.clone(), place));
         let (default, text) = next_value(&name, column.column_type)?;
@@ -668,31 +672,5 @@ pub(super) fn new_sequence(name: &str, data_type: DataType, options: &SequenceOp
         maximum,
         cycle,
         owned_by: None,
-    })
-}
-
-/// The options of an identity column's sequence.
-fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions> {
-    let mut found = SequenceOptions::default();
-    for option in options {
-        match option {
-            ast::SequenceOptions::IncrementBy(value, _) => found.increment = Some(sequence_number(value)?),
-            ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
-            ast::SequenceOptions::Cache(_) => {}
-            // The flag is of NO CYCLE.
-            ast::SequenceOptions::Cycle(no) => found.cycle = !no,
-        }
-    }
-    Ok(found)
-}
-
-fn sequence_number(expr: &ast::Expr) -> Result<i64> {
-    expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
-        Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("syntax error: a sequence takes whole numbers, not {expr}"),
-        )
     })
 }

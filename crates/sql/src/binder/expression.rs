@@ -587,7 +587,7 @@ impl<'a> ExpressionBinder<'a> {
         self.call(resolved, arguments, sqlparser::tokenizer::Span::empty())
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         resolved: rubato_formula::Resolved,
         arguments: Vec<Typed>,

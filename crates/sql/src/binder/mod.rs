@@ -14,6 +14,7 @@ mod expression;
 mod from;
 mod function;
 mod grouping_sets;
+mod identity;
 mod insert;
 mod joins;
 mod json;

@@ -21,6 +21,13 @@ impl Context<'_> {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
             ast::Statement::CreateView(create) => self.create_view(create)?,
+            // There is one owner of everything.
+            ast::Statement::AlterTable(alter) if self.is_other_owner(alter)? => {
+                let kind = self.source.text.split_whitespace().nth(1).unwrap_or_default();
+                let is_view = kind.eq_ignore_ascii_case("view");
+                let tag = if is_view { "ALTER VIEW" } else { "ALTER TABLE" };
+                return Ok(Statement::Utility(Arc::new(Utility::Maintenance { tag })));
+            }
             ast::Statement::AlterTable(alter) => self.alter_table(alter)?,
             ast::Statement::Truncate(truncate) => self.truncate_change(truncate)?,
             ast::Statement::Drop {
@@ -302,6 +309,15 @@ impl Context<'_> {
         Ok(Some((table.name.clone(), find_column(table, column)?)))
     }
 
+    /// Whether nothing but the owner of a view or of a sequence changes.
+    fn is_other_owner(&self, statement: &ast::AlterTable) -> Result<bool> {
+        let is_owner =
+            |operation: &ast::AlterTableOperation| matches!(operation, ast::AlterTableOperation::OwnerTo { .. });
+        let name = self.old_name(&statement.name)?;
+        let is_other = self.catalog.views.contains_key(&name) || self.catalog.sequences.contains_key(&name);
+        Ok(is_other && statement.operations.iter().all(is_owner))
+    }
+
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
         let name = self.old_name(&statement.name)?;
         let Some(table) = self.catalog.tables.get(&name) else {
@@ -399,6 +415,15 @@ impl Context<'_> {
             }
             Op::AlterColumn { column_name, op } => {
                 let column = located(self, column_name.span, find_column(table, &fold(column_name)))?;
+                if let ast::AlterColumnOperation::AddGenerated {
+                    generated_as,
+                    sequence_options,
+                } = op
+                {
+                    let always = generated_as.unwrap_or(ast::GeneratedAs::Always);
+                    let options = sequence_options.as_deref().unwrap_or_default();
+                    return self.add_identity((always, options), table, column, actions);
+                }
                 let action = self.alter_column(op, table, column, actions)?;
                 actions.push(action);
             }

@@ -1,13 +1,14 @@
 //! Forms of statements that the library reads only when they are written otherwise: their tokens are replaced, and keep their places.
 
+use super::identity::identity_options;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    row_lists(bare_rows(plain_words(merged_defaults(join_aliases(untyped_columns(
-        values_as_select(table_as_select(tokens)),
-    ))))))
+    let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
+    let tokens = join_aliases(named_operators(view_as_table(tokens)));
+    row_lists(bare_rows(plain_words(merged_defaults(tokens))))
 }
 
 /// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.
@@ -175,6 +176,66 @@ fn merged_defaults(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
+/// `OPERATOR(pg_catalog.=) ANY (...)`, which the library knows only without ANY, as `= ANY (...)`.
+fn named_operators(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_operator = |token: &TokenWithSpan| is_word(&token.token, "operator");
+    if !tokens.iter().any(is_operator) {
+        return tokens;
+    }
+    let mut rewritten: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.as_slice();
+    while let Some((first, behind)) = rest.split_first() {
+        let plain = is_operator(first).then(|| operator_before_any(rest)).flatten();
+        let (token, after) = plain.unwrap_or((first.clone(), behind));
+        rewritten.push(token);
+        rest = after;
+    }
+    rewritten
+}
+
+/// The operator itself, and what follows, where that is ANY, SOME or ALL.
+fn operator_before_any(tokens: &[TokenWithSpan]) -> Option<(TokenWithSpan, &[TokenWithSpan])> {
+    let places: Vec<usize> = (0..tokens.len())
+        .filter(|place| !is_blank(&tokens[*place]))
+        .take(7)
+        .collect();
+    let [_, open, schema, period, symbol, close, next] = places[..] else {
+        return None;
+    };
+    let fits = tokens[open].token == Token::LParen
+        && is_word(&tokens[schema].token, "pg_catalog")
+        && tokens[period].token == Token::Period
+        && tokens[close].token == Token::RParen
+        && ["any", "some", "all"]
+            .iter()
+            .any(|word| is_word(&tokens[next].token, word));
+    fits.then(|| (tokens[symbol].clone(), &tokens[close + 1..]))
+}
+
+pub(super) fn is_word(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+}
+
+/// `ALTER VIEW name OWNER TO role` as what ALTER TABLE says alike.
+fn view_as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let word = |token: &TokenWithSpan, wanted: &str| is_word(&token.token, wanted);
+    let places: Vec<usize> = (0..tokens.len())
+        .filter(|place| !is_blank(&tokens[*place]))
+        .take(12)
+        .collect();
+    let owned = places
+        .windows(2)
+        .any(|pair| word(&tokens[pair[0]], "owner") && word(&tokens[pair[1]], "to"));
+    if let [alter, view, ..] = places[..]
+        && word(&tokens[alter], "alter")
+        && word(&tokens[view], "view")
+        && owned
+    {
+        tokens[view].token = Token::make_keyword("TABLE");
+    }
+    tokens
+}
+
 /// The type that the columns of CREATE TABLE AS are given, which are written without one.
 pub(crate) const UNTYPED: &str = "rubato_untyped";
 
@@ -285,7 +346,7 @@ pub(super) fn cut_conflict_target(tokens: &mut Vec<TokenWithSpan>) -> Option<Cut
     Some(CutTarget { keys, predicate })
 }
 
-fn is_blank(token: &TokenWithSpan) -> bool {
+pub(super) fn is_blank(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_))
 }
 

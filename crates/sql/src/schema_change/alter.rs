@@ -75,6 +75,16 @@ impl Change {
                 Ok(())
             }
             AlterAction::DropExpression { column, if_exists } => self.drop_expression(table, *column, *if_exists),
+            AlterAction::AddIdentity {
+                column,
+                is_always,
+                default,
+            } => {
+                let column = self.column_mut(table, *column)?;
+                column.identity_always = Some(*is_always);
+                (column.default, column.default_text) = default.clone().unzip();
+                Ok(())
+            }
             AlterAction::AlterType {
                 column,
                 column_type,

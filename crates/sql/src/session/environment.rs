@@ -225,6 +225,7 @@ impl Environment for SessionEnvironment<'_> {
             catalog: self.catalog,
             database: &self.identity.database,
             user: &self.identity.user,
+            sees_public: self.settings.borrow().search_path().sees_public,
         };
         system_tables::call(name, arguments, &view)
     }

@@ -70,7 +70,7 @@ pub(super) static SOURCES: &[Source] = &[
 
 const YES: Value = Value::Bool(true);
 /// The numbers of the catalogs that dependencies name.
-const CLASSES: u32 = 1259;
+pub(super) const CLASSES: u32 = 1259;
 const DEFAULTS: u32 = 2604;
 const CONSTRAINTS: u32 = 2606;
 const REWRITES: u32 = 2618;
@@ -193,7 +193,12 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 }
 
 /// `object` of `catalog` needs column `column` (0: the whole) of the relation `of`.
-fn dependency((catalog, object): (u32, u32), (of_catalog, of): (u32, u32), column: usize, kind: &str) -> Vec<Value> {
+pub(super) fn dependency(
+    (catalog, object): (u32, u32),
+    (of_catalog, of): (u32, u32),
+    column: usize,
+    kind: &str,
+) -> Vec<Value> {
     vec![
         oid(catalog),
         oid(object),
@@ -294,6 +299,7 @@ fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
 fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     dependencies_of_views(view, &mut rows);
+    super::extension::members(view, &mut rows);
     for sequence in view.catalog.sequences.values() {
         let Some((table, column)) = &sequence.owned_by else {
             continue;

@@ -72,7 +72,7 @@ fn foreign_key(view: &View<'_>, table: &Table, key: &ForeignKey) -> String {
     format!(
         "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
         column_list(table, &key.columns),
-        quoted(&key.referenced_table),
+        view.written(&key.referenced_table),
         action(" ON UPDATE", key.on_update),
         action(" ON DELETE", key.on_delete),
         when_checked(key.deferral)
@@ -121,13 +121,5 @@ pub(super) fn shown_default(column: &Column) -> Option<String> {
 
 /// A name as it must be written.
 pub(crate) fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
-    if plain {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
+    rubato_formula::quote_identifier(name).to_string()
 }

@@ -5,7 +5,8 @@ use super::definitions::{constraint_by_number, index_by_number};
 use super::domains::name_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
-use super::{OWNER, View, made, registry, text};
+use super::qualified::qualified;
+use super::{DATABASE_OWNER, OWNER, View, made, registry, text};
 use crate::binder::name_of_text;
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             Some(domain) => text(&super::quoted(domain)),
             None => text(&type_name(number(0), -1)),
         },
-        ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2)),
+        ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2), view),
         ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, true)),
         ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), !is_pretty(2))),
         ("pg_get_constraintdef", _) => match constraint_by_number(view, number(0), is_pretty(1)) {
@@ -49,7 +50,7 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             None => return Err(missing_entry("constraint", number(0))),
         },
         ("pg_get_viewdef", _) => match view.object(number(0)) {
-            Some(Object::View(found)) => text(&format!(" {};", found.query)),
+            Some(Object::View(found)) => text(&format!(" {};", shown_query(found, view))),
             _ => Value::Null,
         },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
@@ -72,9 +73,10 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
 }
 
 fn owner_name(number: i64, view: &View<'_>) -> String {
-    match number == i64::from(OWNER) {
-        true => view.user.to_owned(),
-        false => format!("unknown (OID={number})"),
+    match u32::try_from(number) {
+        Ok(OWNER) => view.user.to_owned(),
+        Ok(DATABASE_OWNER) => "pg_database_owner".to_owned(),
+        _ => format!("unknown (OID={number})"),
     }
 }
 
@@ -120,8 +122,25 @@ fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Value {
     }
 }
 
+/// How the default of a serial column begins.
+const NEXT_VALUE: &str = "nextval('";
+
+/// The query of a view; what it reads is named with its schema where that is not found otherwise.
+fn shown_query(own: &crate::catalog::View, view: &View<'_>) -> String {
+    if view.sees_public {
+        return own.query.clone();
+    }
+    let relations: Vec<&str> = own.depends.iter().map(|needed| needed.relation.as_str()).collect();
+    qualified(&own.query, &relations)
+}
+
 /// The catalog keeps expressions as text, those of constraints within brackets.
-fn shown_expression(expression: &str, pretty: bool) -> Value {
+fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
+    if let Some(sequence) = expression.strip_prefix(NEXT_VALUE).filter(|_| !view.sees_public)
+        && !sequence.starts_with("public.")
+    {
+        return text(&format!("{NEXT_VALUE}public.{sequence}"));
+    }
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     match inner.filter(|_| pretty) {
         Some(inner) if balanced(inner) => text(inner),

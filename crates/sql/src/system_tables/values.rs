@@ -1,10 +1,13 @@
 //! Types, functions, operators, databases, roles and settings: what does not depend on the tables that there are.
 
+use super::extension::SCHEMAS;
 use super::registry::{find, recorded_rows};
-use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, RUBATO, Source, View, none_of_table, oid, text};
-use rubato_base::{DataType, Value};
+use super::{
+    DATABASE_OWNER, INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, RUBATO, Source, View, int4, none_of_table, oid, text,
+};
+use rubato_base::{Array, DataType, Value};
 use rubato_formula::{Environment, function_exists};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 static TYPES: &str = include_str!("recorded/pg_type.tsv");
 static FUNCTIONS: &str = include_str!("recorded/pg_proc.tsv");
@@ -183,18 +186,31 @@ pub(super) static SOURCES: &[Source] = &[
     ),
     Source {
         name: "pg_catalog.pg_namespace",
-        columns: &["oid", "nspname", "nspowner"],
+        columns: &["oid", "nspname", "nspowner", "nspacl"],
         of_table: none_of_table,
         others: |_| {
             [
-                (PG_CATALOG, "pg_catalog"),
-                (PUBLIC, "public"),
-                (INFORMATION_SCHEMA, "information_schema"),
-                (RUBATO, "rubato"),
+                (PG_CATALOG, "pg_catalog", OWNER),
+                (PUBLIC, "public", DATABASE_OWNER),
+                (INFORMATION_SCHEMA, "information_schema", OWNER),
+                (RUBATO, "rubato", OWNER),
             ]
-            .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
+            .map(|(number, name, owner)| {
+                let privileges = if number == PUBLIC {
+                    public_privileges()
+                } else {
+                    Value::Null
+                };
+                vec![oid(number), text(name), oid(owner), privileges]
+            })
             .to_vec()
         },
+    },
+    Source {
+        name: "pg_catalog.pg_init_privs",
+        columns: &["objoid", "classoid", "objsubid", "privtype", "initprivs"],
+        of_table: none_of_table,
+        others: |_| vec![vec![oid(PUBLIC), oid(SCHEMAS), int4(0), text("i"), public_privileges()]],
     },
     Source {
         name: "pg_catalog.pg_database",
@@ -387,11 +403,21 @@ fn databases(_: &View<'_>) -> Vec<Vec<Value>> {
     DATABASES.map(row).to_vec()
 }
 
+/// Who may do what in `public`, as PostgreSQL makes it.
+fn public_privileges() -> Value {
+    let items = ["pg_database_owner=UC/pg_database_owner", "=U/pg_database_owner"];
+    Value::Array(Arc::new(Array::new(DataType::Text, items.map(text).to_vec())))
+}
+
 fn roles(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut row = vec![oid(OWNER), text(view.user)];
     row.extend(std::iter::repeat_n(Value::Bool(true), 7));
     row.push(Value::Int4(-1));
-    vec![row]
+    let mut owner = vec![oid(DATABASE_OWNER), text("pg_database_owner")];
+    let rights = [false, true, false, false, false, false, false];
+    owner.extend(rights.map(Value::Bool));
+    owner.push(Value::Int4(-1));
+    vec![row, owner]
 }
 
 /// The settings that the session knows, with what PostgreSQL says of them.

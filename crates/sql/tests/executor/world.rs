@@ -83,6 +83,7 @@ impl Environment for Surroundings<'_> {
             catalog: self.catalog,
             database: "rubato",
             user: "rubato",
+            sees_public: true,
         };
         call(name, arguments, &view)
     }

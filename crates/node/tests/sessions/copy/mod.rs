@@ -7,4 +7,5 @@ mod errors;
 mod filter;
 mod laid;
 mod lent;
+mod mutations;
 mod waits;

@@ -105,6 +105,8 @@ fn prepared(
         catalog: context.catalog,
         database: &database,
         user: &user,
+        // Rows are kept for all sessions.
+        sees_public: true,
     };
     let (made, count) = making.go_on(&view, context.rows_left);
     context.spend(count as u64 + 1);

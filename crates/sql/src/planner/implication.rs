@@ -62,13 +62,20 @@ fn known_implies(term: &Expr, wanted: &Expr) -> bool {
     values_imply(term, wanted) || rules_out_null(term, wanted) || bound_implies(term, wanted)
 }
 
-/// A term that gives a column one of some values: what is wanted is computed of each.
+/// A term that gives a column one of some values: what is wanted is computed of each. Values that are equal may differ for functions
+/// and casts (`1` and `1.00`), so that nothing but comparisons may be wanted.
 fn values_imply(term: &Expr, wanted: &Expr) -> bool {
     let Some((column, values)) = given_values(term) else {
         return false;
     };
     let mut reads_other = false;
-    wanted.for_each_column(&mut |own| reads_other |= own != column);
+    wanted.walk(&mut |part| {
+        reads_other |= match part {
+            Expr::Column(own) => *own != column,
+            Expr::Call { .. } | Expr::Cast { .. } | Expr::CompareElements { .. } => true,
+            _ => false,
+        }
+    });
     let holds = |value: &Value| wanted.is_true(&OneColumn(column, value), &EvalContext::constant());
     !reads_other && values.into_iter().all(|value| holds(value).unwrap_or(false))
 }

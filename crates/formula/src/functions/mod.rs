@@ -22,6 +22,7 @@ mod json_change;
 mod json_make;
 mod json_read;
 mod like;
+mod number_pattern;
 mod numeric_math;
 mod ordered;
 mod regular;
@@ -296,6 +297,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     json_make::JSON_MAKE,
     json_read::JSON_READ,
     like::LIKE,
+    number_pattern::NUMBER_PATTERN,
     numeric_math::NUMERIC_MATH,
     ordered::ORDERED,
     regular::REGULAR,

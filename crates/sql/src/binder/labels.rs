@@ -38,7 +38,14 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
         Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
         Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
         Ast::Array(_) => fixed("array"),
-        Ast::CompoundFieldAccess { root, .. } => name_of(root),
+        Ast::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
+            Some(ast::AccessExpr::Dot(field)) => name_of(field),
+            _ => name_of(root),
+        },
+        Ast::BinaryOp {
+            op: ast::BinaryOperator::Overlaps,
+            ..
+        } => fixed("overlaps"),
         Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
             Some(Label::Own(name)) => Some(Label::Own(name)),
             _ => Some(Label::Weak("case".to_owned())),

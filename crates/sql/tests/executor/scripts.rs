@@ -52,6 +52,7 @@ scripts!(
     select,
     sets,
     subqueries,
+    to_char,
     update,
     views,
     writing_with

@@ -240,8 +240,10 @@ const LOGGED_AHEAD: i64 = 32;
 /// The value of one sequence.
 #[derive(Clone, Copy, Debug)]
 struct SequenceValue {
-    /// The number given last, if one was.
+    /// The number given last, if one was; or, unless `is_called`, the one before the next.
     last: Option<i64>,
+    /// Whether `last` was given.
+    is_called: bool,
     /// The number up to which the log says that numbers may have been given.
     logged: Option<i64>,
 }
@@ -261,6 +263,7 @@ impl SequenceValues {
     pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
         let value = self.values.entry(sequence.id).or_insert(SequenceValue {
             last: None,
+            is_called: false,
             logged: None,
         });
         let next = match value.last {
@@ -273,6 +276,7 @@ impl SequenceValues {
             },
         };
         value.last = Some(next);
+        value.is_called = true;
         let beyond = value.logged.is_none_or(|logged| {
             if sequence.increment > 0 {
                 next > logged
@@ -311,6 +315,7 @@ impl SequenceValues {
             sequence.id,
             SequenceValue {
                 last: Some(last),
+                is_called,
                 logged: Some(last),
             },
         );
@@ -320,13 +325,15 @@ impl SequenceValues {
 
     /// A number, and whether `nextval` gives the one after it; else it gives the number itself.
     pub fn state(&self, sequence: &Sequence) -> (i64, bool) {
-        match self.values.get(&sequence.id).and_then(|value| value.last) {
-            None => (sequence.start, false),
-            // As `set` and `restart` leave it: one step in front of the first.
-            Some(last) if last < sequence.minimum || last > sequence.maximum => {
-                (last.saturating_add(sequence.increment), false)
-            }
-            Some(last) => (last, true),
+        let value = self.values.get(&sequence.id);
+        let Some((value, last)) = value.and_then(|value| Some((value, value.last?))) else {
+            return (sequence.start, false);
+        };
+        // What was recovered may stand one step in front of the first number.
+        let is_number = last >= sequence.minimum && last <= sequence.maximum;
+        match value.is_called && is_number {
+            true => (last, true),
+            false => (last.saturating_add(sequence.increment), false),
         }
     }
 
@@ -337,6 +344,7 @@ impl SequenceValues {
             sequence.id,
             SequenceValue {
                 last: Some(before),
+                is_called: false,
                 logged: Some(before),
             },
         );
@@ -349,6 +357,7 @@ impl SequenceValues {
             id,
             SequenceValue {
                 last: Some(value),
+                is_called: true,
                 logged: Some(value),
             },
         );

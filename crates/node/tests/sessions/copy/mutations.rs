@@ -10,7 +10,7 @@ use rubato_sql::client::Request;
 
 const TEXT: &[u8] = b"1\tone\t1.50\t2024-02-29\t{1,2}\n2\t\\N\t-0.1\t\\N\t{}\n3\ttab\\tand\\\\\\x41\tNaN\t1999-12-31\t{\"4\",null}\n\\.\n";
 const CSV: &[u8] =
-    b"1,\"one, \"\"quoted\"\"\",1.50,2024-02-29,\"{1,2}\"\r\n2,,-0.1,,{}\n3,\"line\nbreak\",NaN,1999-12-31,\n";
+    b"1,\"one, \"\"quoted\"\"\",1.50,2024-02-29,\"{1,2}\"\n2,,-0.1,,{}\n3,\"line\nbreak\",NaN,1999-12-31,\n";
 
 /// The rows of a binary COPY, with its heading and its end.
 fn binary() -> Vec<u8> {

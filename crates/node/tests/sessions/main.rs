@@ -17,6 +17,8 @@ mod prepared;
 mod queue;
 mod ranges;
 mod schema;
+mod schemas;
+mod scripts;
 mod slices;
 mod subqueries;
 mod walk;

@@ -3,8 +3,8 @@
 use super::create::{Definition, new_sequence};
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
-use super::{Context, NamedRelation, located, object_name, split_path, user_name, user_path};
-use crate::catalog::{Deferral, Index, Table};
+use super::{Context, NamedRelation, located, object_name};
+use crate::catalog::{Deferral, Index, RelationName, Table};
 use crate::parser::syntax::fold;
 use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
@@ -27,12 +27,8 @@ impl Context<'_> {
                 cascade,
                 ..
             } => {
-                // What is out of sight does not exist.
-                let is_seen = |name: &&ast::ObjectName| {
-                    !*if_exists || self.search_path.sees_public || object_name(name).is_ok_and(|path| path.len() > 1)
-                };
-                let names = names.iter().filter(is_seen);
-                let names = names.map(|name| self.old_name(name)).collect::<Result<Vec<_>>>()?;
+                let names = names.iter().map(|name| self.old_object(name, *if_exists));
+                let names = names.collect::<Result<Vec<_>>>()?;
                 match object_type {
                     ast::ObjectType::Table => SchemaChange::DropTable {
                         names,
@@ -47,15 +43,13 @@ impl Context<'_> {
                         names,
                         if_exists: *if_exists,
                     },
-                    // Nothing of these kinds can exist: IF EXISTS is satisfied.
-                    ast::ObjectType::View => SchemaChange::DropView {
+                    ast::ObjectType::View | ast::ObjectType::MaterializedView => SchemaChange::DropView {
                         names,
                         if_exists: *if_exists,
                         cascade: *cascade,
+                        materialised: *object_type == ast::ObjectType::MaterializedView,
                     },
-                    ast::ObjectType::MaterializedView if *if_exists => {
-                        return Ok(nothing_dropped("DROP MATERIALIZED VIEW"));
-                    }
+                    // Nothing of this kind can exist: IF EXISTS is satisfied.
                     ast::ObjectType::Type if *if_exists => return Ok(nothing_dropped("DROP TYPE")),
                     other => return Err(Error::unsupported(format!("DROP {other}"))),
                 }
@@ -84,14 +78,14 @@ impl Context<'_> {
         let column = match object {
             Kind::Column if path.len() > 1 => path.pop(),
             Kind::Column => return Err(Error::new(SqlState::SYNTAX_ERROR, "column name must be qualified")),
-            Kind::Table | Kind::View | Kind::Sequence => None,
+            Kind::Table | Kind::View | Kind::MaterializedView | Kind::Sequence => None,
             other => return Err(Error::unsupported(format!("COMMENT ON {other}"))),
         };
-        let (_, own) = split_path(&path)?;
-        let relation = own.to_owned();
+        let relation = self.old_name(&path)?;
         let found = match object {
-            Kind::Sequence if self.catalog.sequences.contains_key(own) => Kind::Sequence,
+            Kind::Sequence if self.catalog.sequences.contains_key(&relation) => Kind::Sequence,
             _ => match self.relation_by_path(&path)? {
+                NamedRelation::Table(table) if table.materialised.is_some() => Kind::MaterializedView,
                 NamedRelation::Table(_) => Kind::Table,
                 NamedRelation::View(_) => Kind::View,
                 NamedRelation::System(system) => {
@@ -102,11 +96,11 @@ impl Context<'_> {
         };
         if object != found && object != Kind::Column {
             let kind = object.to_string().to_lowercase();
-            let message = format!("\"{own}\" is not a {kind}");
+            let message = format!("\"{relation}\" is not a {kind}");
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         let column = match &column {
-            Some(column) => self.column_number(own, column)?,
+            Some(column) => self.column_number(&relation, column)?,
             None => 0,
         };
         Ok(SchemaChange::Comment {
@@ -117,7 +111,7 @@ impl Context<'_> {
     }
 
     /// The number of a column of a table or view, counted from 1.
-    fn column_number(&self, relation: &str, column: &str) -> Result<u32> {
+    fn column_number(&self, relation: &RelationName, column: &str) -> Result<u32> {
         let table = self.catalog.tables.get(relation);
         let own = table.and_then(|table| table.columns.iter().position(|own| own.name == column && !own.dropped));
         let view = || self.catalog.views.get(relation);
@@ -149,7 +143,7 @@ impl Context<'_> {
         let columns = definition.index_columns(&statement.columns)?;
         definition.check_key_types(&columns)?;
         let name = match &statement.name {
-            Some(name) => user_name(name)?,
+            Some(name) => Self::plain_name(name)?,
             None => {
                 let names: Vec<&str> = columns
                     .iter()
@@ -171,7 +165,7 @@ impl Context<'_> {
             deferral: Deferral::Never,
         };
         Ok(SchemaChange::CreateIndex {
-            table: table.name.clone(),
+            table: table.key(),
             index,
             if_not_exists: statement.if_not_exists,
         })
@@ -188,7 +182,7 @@ impl Context<'_> {
                 }
             },
         };
-        let name = self.new_name(&syntax.name)?;
+        let name = self.new_name(&syntax.name, syntax.temporary)?;
         let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
         sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
         Ok(SchemaChange::CreateSequence {
@@ -198,9 +192,8 @@ impl Context<'_> {
     }
 
     pub(super) fn alter_sequence(&self, syntax: &AlterSequenceSyntax) -> Result<SchemaChange> {
-        let name = user_path(&syntax.name)?;
-        let is_seen = syntax.name.len() > 1 || self.search_path.sees_public;
-        let Some(before) = self.catalog.sequences.get(&name).filter(|_| is_seen) else {
+        let name = self.old_name(&syntax.name)?;
+        let Some(before) = self.catalog.sequences.get(&name) else {
             return Ok(SchemaChange::AlterSequence {
                 name,
                 if_exists: syntax.if_exists,
@@ -251,11 +244,9 @@ impl Context<'_> {
     }
 
     pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
-        let table = user_path(&syntax.table)?;
-        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
-        let is_there = is_seen && self.catalog.tables.contains_key(&table);
-        if !is_there && !syntax.if_exists {
-            return Err(super::no_relation(&table));
+        let table = self.old_name(&syntax.table)?;
+        if !self.catalog.tables.contains_key(&table) && !syntax.if_exists {
+            return Err(super::no_relation(&syntax.table.join(".")));
         }
         let actions = syntax.constraints.into_iter();
         let actions = actions.map(|(name, deferral)| AlterAction::AlterConstraint { name, deferral });
@@ -266,18 +257,20 @@ impl Context<'_> {
         })
     }
 
-    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(String, usize)>> {
-        let Some([.., table, column]) = owner else {
+    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(RelationName, usize)>> {
+        let Some([table @ .., column]) = owner else {
             return Ok(None);
         };
-        let table = self.catalog.tables.get(table);
-        let table =
-            table.ok_or_else(|| super::no_relation(&owner.map_or_else(String::new, |owner| owner.join("."))))?;
-        Ok(Some((table.name.clone(), find_column(table, column)?)))
+        let found = self.catalog.tables.get(&self.old_name(table)?);
+        let found = found.ok_or_else(|| super::no_relation(&table.join(".")))?;
+        Ok(Some((found.key(), find_column(found, column)?)))
     }
 
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
-        let name = self.old_name(&statement.name)?;
+        let name = self.old_object(&statement.name, statement.if_exists)?;
+        if let Some(change) = self.move_other(statement, &name)? {
+            return Ok(change);
+        }
         let Some(table) = self.catalog.tables.get(&name) else {
             if statement.if_exists {
                 return Ok(SchemaChange::AlterTable {
@@ -286,7 +279,8 @@ impl Context<'_> {
                     actions: Vec::new(),
                 });
             }
-            return located(self, statement.name.span(), Err(super::no_relation(&name)));
+            let shown = object_name(&statement.name)?.join(".");
+            return located(self, statement.name.span(), Err(super::no_relation(&shown)));
         };
         let mut actions = Vec::new();
         // Later actions see what earlier ones add.
@@ -387,7 +381,7 @@ impl Context<'_> {
             Op::RenameTable {
                 table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
             } => {
-                actions.push(AlterAction::RenameTable(user_name(name)?));
+                actions.push(AlterAction::RenameTable(Self::plain_name(name)?));
             }
             // Ownership, logging, storage parameters and validation change nothing here.
             Op::OwnerTo { .. }
@@ -453,6 +447,15 @@ impl Context<'_> {
         })
     }
 
+    /// A table that is to be emptied. 42P01.
+    fn truncated(&self, name: &ast::ObjectName) -> Result<RelationName> {
+        let found = self.old_object(name, false)?;
+        match self.catalog.has_relation(&found) {
+            true => Ok(found),
+            false => Err(super::no_relation(&object_name(name)?.join("."))),
+        }
+    }
+
     fn truncate_change(&self, truncate: &ast::Truncate) -> Result<SchemaChange> {
         if truncate.partitions.is_some() {
             return Err(Error::unsupported("TRUNCATE of partitions"));
@@ -461,7 +464,7 @@ impl Context<'_> {
             names: truncate
                 .table_names
                 .iter()
-                .map(|target| self.old_name(&target.name))
+                .map(|target| self.truncated(&target.name))
                 .collect::<Result<_>>()?,
             restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
             cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),

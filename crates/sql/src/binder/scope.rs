@@ -1,6 +1,6 @@
 //! Names in reach of an expression.
 
-use crate::catalog::Table;
+use crate::catalog::{SchemaId, Table};
 use rubato_base::{ColumnType, Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(crate) struct Scope {
 pub(crate) struct ScopeRelation {
     /// Alias or table name.
     pub alias: String,
+    /// Its schema, where it has no alias: `schema.table.column` names its columns.
+    pub schema: Option<SchemaId>,
     /// Its columns.
     pub columns: Vec<ScopeColumn>,
     /// The number of its first column.
@@ -90,6 +92,15 @@ impl Scope {
             })
             .collect();
         self.push(alias, columns, Some(Arc::clone(table)));
+        let schema = (table.name == alias).then_some(table.schema);
+        self.set_schema(schema);
+    }
+
+    /// Says in which schema the relation is that was added last.
+    pub fn set_schema(&mut self, schema: Option<SchemaId>) {
+        if let Some(last) = self.relations.last_mut() {
+            last.schema = schema;
+        }
     }
 
     /// Adds a relation.
@@ -97,6 +108,7 @@ impl Scope {
         let first = self.width();
         self.relations.push(ScopeRelation {
             alias: alias.to_owned(),
+            schema: None,
             columns,
             first,
             table,
@@ -114,9 +126,30 @@ impl Scope {
     }
 
     fn find_qualified(&self, alias: &str, name: &str) -> Result<Found> {
-        let Some(relation) = self.relations.iter().position(|relation| relation.alias == alias) else {
-            return Err(missing_relation(alias));
+        let mut named = (0..self.relations.len()).filter(|place| self.relations[*place].alias == alias);
+        let relation = match (named.next(), named.next()) {
+            (Some(relation), None) => relation,
+            (Some(_), Some(_)) => return Err(ambiguous_relation(alias)),
+            (None, _) => return Err(missing_relation(alias)),
         };
+        self.find_of(relation, name)
+    }
+
+    /// The column that `schema.table.name` stands for.
+    pub fn find_in_schema(&self, schema: SchemaId, table: &str, name: &str) -> Result<Found> {
+        let is_meant = |relation: &ScopeRelation| relation.alias == table && relation.schema == Some(schema);
+        match self.relations.iter().position(is_meant) {
+            Some(relation) => self.find_of(relation, name),
+            None if self.relations.iter().any(|relation| relation.alias == table) => Err(Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("invalid reference to FROM-clause entry for table \"{table}\""),
+            )),
+            None => Err(missing_relation(table)),
+        }
+    }
+
+    fn find_of(&self, relation: usize, name: &str) -> Result<Found> {
+        let alias = &self.relations[relation].alias;
         if self.is_repeated(relation, name) {
             return Err(ambiguous(name));
         }
@@ -220,6 +253,14 @@ fn ambiguous(name: &str) -> Error {
     Error::new(
         SqlState::AMBIGUOUS_COLUMN,
         format!("column reference \"{name}\" is ambiguous"),
+    )
+}
+
+/// 42P09: tables of the same name in several schemas.
+fn ambiguous_relation(alias: &str) -> Error {
+    Error::new(
+        SqlState::AMBIGUOUS_ALIAS,
+        format!("table reference \"{alias}\" is ambiguous"),
     )
 }
 

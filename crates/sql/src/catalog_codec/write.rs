@@ -1,12 +1,19 @@
 //! Writing.
 
-use crate::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Sequence, Table, View};
+use crate::catalog::{
+    Catalog, Check, Column, Deferral, ForeignKey, Index, Materialised, OnCommit, ReferentialAction, RelationName,
+    SchemaId, Sequence, Table, View, ViewQuery,
+};
 use rubato_base::codec::{put_bytes, put_length};
 use rubato_formula::Expr;
 
 pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     out.extend_from_slice(&catalog.version.to_le_bytes());
     out.extend_from_slice(&catalog.next_id.to_le_bytes());
+    list(out, catalog.schemas.iter(), |out, (name, id)| {
+        text(out, name);
+        schema(out, *id);
+    });
     list(out, catalog.tables.values(), |out, own| table(own, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
     list(out, catalog.views.values(), |out, own| view(own, out));
@@ -20,17 +27,32 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
 fn view(view: &View, out: &mut Vec<u8>) {
     out.extend_from_slice(&view.oid.to_le_bytes());
     out.extend_from_slice(&view.version.to_le_bytes());
+    schema(out, view.schema);
     text(out, &view.name);
     list(out, view.columns.iter(), |out, (name, column_type)| {
         text(out, name);
         out.push(column_type.data_type as u8);
         out.extend_from_slice(&column_type.modifier.to_le_bytes());
     });
-    text(out, &view.query);
-    list(out, view.depends.iter(), |out, dependency| {
-        text(out, &dependency.relation);
+    view_query(&view.query, out);
+}
+
+fn view_query(query: &ViewQuery, out: &mut Vec<u8>) {
+    text(out, &query.text);
+    list(out, query.depends.iter(), |out, dependency| {
+        relation(out, &dependency.relation);
         numbers(out, &dependency.columns);
     });
+    list(out, query.path.iter(), |out, id| schema(out, *id));
+}
+
+fn schema(out: &mut Vec<u8>, schema: SchemaId) {
+    out.extend_from_slice(&schema.0.to_le_bytes());
+}
+
+fn relation(out: &mut Vec<u8>, relation: &RelationName) {
+    schema(out, relation.schema);
+    text(out, &relation.name);
 }
 
 fn list<T>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Vec<u8>, T)) {
@@ -65,6 +87,7 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(&table.oid.to_le_bytes());
     out.extend_from_slice(&table.id.0.to_le_bytes());
     out.extend_from_slice(&table.version.to_le_bytes());
+    schema(out, table.schema);
     text(out, &table.name);
     list(out, table.columns.iter(), column);
     numbers(out, &table.primary_key);
@@ -73,9 +96,20 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     list(out, table.checks.iter(), check);
     list(out, table.foreign_keys.iter(), foreign_key);
     list(out, table.referenced_by.iter(), |out, (table, key)| {
-        text(out, table);
+        relation(out, table);
         text(out, key);
     });
+    option(out, table.materialised.as_deref(), materialised);
+    out.push(match table.on_commit {
+        OnCommit::Preserve => 0,
+        OnCommit::Delete => 1,
+        OnCommit::Drop => 2,
+    });
+}
+
+fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {
+    view_query(&materialised.query, out);
+    out.push(u8::from(materialised.is_populated));
 }
 
 fn column(out: &mut Vec<u8>, column: &Column) {
@@ -126,7 +160,7 @@ fn deferral(out: &mut Vec<u8>, deferral: Deferral) {
 
 fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
     text(out, &key.name);
-    text(out, &key.referenced_table);
+    relation(out, &key.referenced_table);
     numbers(out, &key.columns);
     numbers(out, &key.referenced_columns);
     action(out, key.on_delete);
@@ -136,13 +170,14 @@ fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
 
 fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
     out.extend_from_slice(&sequence.id.to_le_bytes());
+    schema(out, sequence.schema);
     text(out, &sequence.name);
     for number in [sequence.start, sequence.increment, sequence.minimum, sequence.maximum] {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.push(u8::from(sequence.cycle));
     option(out, sequence.owned_by.as_ref(), |out, (table, column)| {
-        text(out, table);
+        relation(out, table);
         put_length(out, *column);
     });
 }

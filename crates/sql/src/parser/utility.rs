@@ -3,12 +3,13 @@
 mod constraints;
 mod copy;
 mod cursors;
+mod schemas;
 mod sequence;
 
 use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
-use crate::statement::{CursorOptions, TransactionModes, Utility};
+use crate::statement::{CursorOptions, Discarded, TransactionModes, Utility};
 use constraints::{alter_constraint, set_constraints};
 use copy::copy;
 use cursors::{close, declare, fetch};
@@ -17,6 +18,7 @@ use sequence::{alter_sequence, create_sequence};
 pub(crate) use constraints::AlterConstraintSyntax;
 pub(crate) use copy::CopySyntax;
 use rubato_base::{Error, Result, SqlState};
+pub(crate) use schemas::{MaterialisedSyntax, Moved, SchemaSyntax};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 
 /// A statement of the small grammar. Parts that need the catalog are still text: byte ranges of the source.
@@ -50,6 +52,10 @@ pub(crate) enum Syntax {
     },
     /// COPY.
     Copy(Box<CopySyntax>),
+    /// Schemas, and what moves between them.
+    Schema(SchemaSyntax),
+    /// CREATE MATERIALIZED VIEW.
+    Materialised(MaterialisedSyntax),
     /// CREATE SEQUENCE.
     CreateSequence(SequenceSyntax),
     /// ALTER SEQUENCE.
@@ -71,9 +77,18 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         return Ok(None);
     }
     if first.is(source.text, "create") {
-        return create_sequence(Cursor::new(source)?);
+        return match create_sequence(Cursor::new(source)?)? {
+            None => schemas::create(Cursor::new(source)?),
+            syntax => Ok(syntax),
+        };
+    }
+    if first.is(source.text, "drop") {
+        return schemas::drop_schema(Cursor::new(source)?);
     }
     if first.is(source.text, "alter") {
+        if let Some(syntax) = schemas::alter(Cursor::new(source)?)? {
+            return Ok(Some(syntax));
+        }
         return match alter_sequence(Cursor::new(source)?)? {
             None => alter_constraint(Cursor::new(source)?),
             syntax => Ok(syntax),
@@ -94,7 +109,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
 
 type ParseUtility = fn(&mut Cursor<'_>) -> Result<Syntax>;
 
-const STATEMENTS: [(&str, ParseUtility); 32] = [
+const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("begin", begin),
     ("start", start),
     ("commit", commit),
@@ -126,6 +141,7 @@ const STATEMENTS: [(&str, ParseUtility); 32] = [
     ("fetch", |cursor| fetch(cursor, false)),
     ("move", |cursor| fetch(cursor, true)),
     ("close", close),
+    ("refresh", schemas::refresh),
     ("do", |cursor| refuse(cursor, "DO")),
 ];
 
@@ -147,7 +163,14 @@ fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
 /// Comments on relations and columns are kept, which the grammar reads; there is nothing else that could be shown with its own.
 fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
-    let is_kept = cursor.accept("on") && cursor.accept_any(&["table", "column", "view", "sequence"]).is_some();
+    let is_on = cursor.accept("on");
+    if is_on && cursor.accept("schema") {
+        return schemas::comment_on_schema(&mut cursor);
+    }
+    let is_kept = is_on
+        && cursor
+            .accept_any(&["table", "column", "view", "materialized", "sequence"])
+            .is_some();
     if is_kept {
         return Ok(None);
     }
@@ -477,10 +500,10 @@ fn deallocate(cursor: &mut Cursor<'_>) -> Result<Syntax> {
 
 fn discard(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     match cursor.accept_any(&["all", "plans", "sequences", "temp", "temporary"]) {
-        Some("all") => done(cursor, Utility::Discard),
-        Some("plans") => maintenance(cursor, "DISCARD PLANS"),
-        Some("sequences") => maintenance(cursor, "DISCARD SEQUENCES"),
-        Some(_) => maintenance(cursor, "DISCARD TEMP"),
+        Some("all") => done(cursor, Utility::Discard(Discarded::All)),
+        Some("plans") => done(cursor, Utility::Discard(Discarded::Plans)),
+        Some("sequences") => done(cursor, Utility::Discard(Discarded::Sequences)),
+        Some(_) => done(cursor, Utility::Discard(Discarded::Temporary)),
         None => Err(cursor.error()),
     }
 }

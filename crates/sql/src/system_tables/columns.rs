@@ -4,7 +4,7 @@ use super::definitions::shown_default;
 use super::information::{number, yes_or_no};
 use super::values::type_names;
 use super::{Source, View, int4, registry, text};
-use crate::catalog::{Column, Sequence, Table};
+use crate::catalog::{Column, RelationName, Sequence, Table};
 use rubato_base::{ColumnType, DataType, Value};
 
 pub(super) static SOURCES: &[Source] = &[Source {
@@ -178,14 +178,18 @@ impl ColumnRow<'_> {
 }
 
 fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    if table.materialised.is_some() {
+        return Vec::new();
+    }
+    let schema = view.catalog.schema_name(table.schema);
     let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
     let row = |(place, column): (usize, &Column)| {
         let identity = column
             .identity_always
-            .map(|always| (always, owned_sequence(view, &table.name, place)));
-        let default = shown_default(column);
+            .map(|always| (always, owned_sequence(view, &table.key(), place)));
+        let default = shown_default(view.catalog, column);
         ColumnRow {
-            schema: "public",
+            schema: &schema,
             table: &table.name,
             name: &column.name,
             place,
@@ -201,7 +205,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 }
 
 /// The sequence that a column owns. Only what is looked for is compared, since there are as many sequences as tables.
-pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) -> Option<&'a Sequence> {
+pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &RelationName, column: usize) -> Option<&'a Sequence> {
     let is_owned = |sequence: &&std::sync::Arc<Sequence>| {
         let owner = sequence.owned_by.as_ref();
         owner.is_some_and(|(owner, owned)| *owned == column && owner == table)
@@ -216,9 +220,10 @@ pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) ->
 fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for own in view.catalog.views.values() {
+        let schema = view.catalog.schema_name(own.schema);
         for (place, (name, column_type)) in own.columns.iter().enumerate() {
             let row = ColumnRow {
-                schema: "public",
+                schema: &schema,
                 table: &own.name,
                 name,
                 place,

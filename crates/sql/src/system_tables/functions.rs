@@ -44,7 +44,11 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             None => return Err(missing_entry("constraint", number(0))),
         },
         ("pg_get_viewdef", _) => match view.object(number(0)) {
-            Some(Object::View(found)) => text(&format!(" {};", found.query)),
+            Some(Object::View(found)) => text(&format!(" {};", found.query.text)),
+            Some(Object::Table(table)) => match &table.materialised {
+                Some(found) => text(&format!(" {};", found.query.text)),
+                None => Value::Null,
+            },
             _ => Value::Null,
         },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
@@ -119,17 +123,19 @@ fn serial_sequence(view: &View<'_>, table: &str, column: &str) -> Result<Value> 
         let message = format!("column \"{column}\" of relation \"{shown}\" does not exist");
         return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
     };
-    let sequence = owned_sequence(view, &found.name, place);
+    let sequence = owned_sequence(view, &found.key(), place);
     Ok(sequence.map_or(Value::Null, |sequence| {
-        text(&format!("public.{}", super::quoted(&sequence.name)))
+        text(&super::written_with_schema(view.catalog, &sequence.key()))
     }))
 }
 
 fn visible_relation(view: &View<'_>, number: i64) -> Value {
     let system = || registry::tables().find(|table| i64::from(table.oid) == number);
     match (view.object(number), system()) {
-        (Some(_), _) => Value::Bool(true),
-        (None, Some(table)) => Value::Bool(table.schema == "pg_catalog"),
+        (Some(object), _) => object.relation().map_or(Value::Null, |relation| {
+            Value::Bool(view.path.sees(&relation, view.catalog))
+        }),
+        (None, Some(table)) => Value::Bool(view.path.searched.contains(&table.schema_id())),
         (None, None) => Value::Null,
     }
 }

@@ -3,10 +3,11 @@
 //! A value of such a type is the number, an `oid`; the modifier of its type says of what. Its text is made where it becomes text.
 
 use super::definitions::quoted;
-use super::objects::{Object, index_at};
+use super::objects::Object;
 use super::values::type_names;
 use super::{View, made, registry};
-use crate::binder::{SCHEMAS, name_of_text, no_relation, split_path, type_of_text};
+use crate::binder::{name_of_text, no_relation, split_path, type_of_text};
+use crate::catalog::no_schema;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 
 /// What an object number is the number of.
@@ -156,18 +157,11 @@ fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {
     if let Some(table) = registry::find(schema, name) {
         return Ok(i64::from(table.oid));
     }
-    let is_users = schema.is_none_or(|schema| schema == "public");
-    let number = view
-        .catalog
-        .made
-        .objects(view.catalog)
-        .relation(name)
-        .filter(|_| is_users);
-    number.map(i64::from).ok_or_else(|| match schema {
-        Some(schema) if !SCHEMAS.contains(&schema) => Error::new(
-            SqlState::INVALID_SCHEMA_NAME,
-            format!("schema \"{schema}\" does not exist"),
-        ),
+    let objects = view.catalog.made.objects(view.catalog);
+    let candidates = view.path.candidates(schema, name, view.catalog)?;
+    let found = candidates.iter().find_map(|candidate| objects.relation(candidate));
+    found.map(i64::from).ok_or_else(|| match schema {
+        Some(schema) if candidates.is_empty() => no_schema(schema),
         _ => no_relation(&path.join(".")),
     })
 }
@@ -297,21 +291,14 @@ fn name_at(table: &str, number: i64, view: &View<'_>) -> Option<String> {
 }
 
 fn relation_name(number: i64, view: &View<'_>) -> Option<String> {
-    let name = match view.object(number) {
-        Some(Object::Table(table)) => quoted(&table.name),
-        Some(Object::PrimaryKey(table)) => quoted(&table.primary_key_name),
-        Some(Object::Index(table, place)) => quoted(index_at(table, *place)?.name),
-        Some(Object::Sequence(sequence)) => quoted(&sequence.name),
-        Some(Object::View(view)) => quoted(&view.name),
-        _ => {
-            let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
-            match table.schema {
-                "pg_catalog" => table.short_name().to_owned(),
-                _ => table.name.to_owned(),
-            }
-        }
-    };
-    Some(name)
+    if let Some(relation) = view.object(number).and_then(Object::relation) {
+        return Some(view.written(&relation));
+    }
+    let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
+    Some(match table.schema {
+        "pg_catalog" => table.short_name().to_owned(),
+        _ => table.name.to_owned(),
+    })
 }
 
 /// `format_type`: the name of a type with its modifier.

@@ -25,7 +25,7 @@ macro_rules! scripts {
 
 scripts!(
     aggregate, alter, array, arrays, catalog, changes, delete, floats, grouping, index, insert, join, json, jsonb,
-    lists, merged, nested, recursive, select, sets, subqueries, update, views
+    lists, merged, nested, recursive, schemas, select, sets, subqueries, update, views
 );
 
 /// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.

@@ -3,16 +3,16 @@
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
+use super::sequence::{new_sequence, next_value, sequence_options};
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
 use crate::catalog::{
     Check, Column, Deferral, ForeignKey, Index, OnCommit, ReferentialAction, RelationName, Sequence, Table,
 };
 use crate::parser::syntax::{cut, fold};
-use crate::parser::utility::SequenceOptions;
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId, Value};
-use rubato_formula::{Expr, resolve_function};
+use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -626,93 +626,4 @@ fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAct
         Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
         Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
     }
-}
-
-/// `nextval('name')` cast to a column's type, and its text.
-fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
-    let resolved = resolve_function("nextval", &[DataType::Text])?;
-    // The text is read as an identifier.
-    let name = crate::system_tables::quoted(name);
-    let call = Expr::Call {
-        function: resolved.function,
-        arguments: vec![Expr::Literal(Value::text(&name))],
-    };
-    let cast = rubato_formula::cast_expr(
-        call,
-        resolved.result_type,
-        column_type,
-        rubato_formula::CastContext::Assignment,
-    )?;
-    Ok((cast, format!("nextval('{}'::regclass)", name.replace('\'', "''"))))
-}
-
-/// A sequence with PostgreSQL's defaults for its type. 22023 where the options contradict each other.
-pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &SequenceOptions) -> Result<Sequence> {
-    let (type_minimum, type_maximum) = match data_type {
-        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
-    let invalid = |message: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-    let increment = options.increment.unwrap_or(1);
-    if increment == 0 {
-        return invalid("INCREMENT must not be zero".to_owned());
-    }
-    let (minimum, maximum) = if increment > 0 {
-        (options.minimum.unwrap_or(1), options.maximum.unwrap_or(type_maximum))
-    } else {
-        (options.minimum.unwrap_or(type_minimum), options.maximum.unwrap_or(-1))
-    };
-    if minimum >= maximum || minimum < type_minimum || maximum > type_maximum {
-        return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
-    }
-    let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
-    if start < minimum {
-        return invalid(format!(
-            "START value ({start}) cannot be less than MINVALUE ({minimum})"
-        ));
-    }
-    if start > maximum {
-        return invalid(format!(
-            "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
-        ));
-    }
-    let cycle = options.cycle;
-    Ok(Sequence {
-        id: 0,
-        schema: name.schema,
-        name: name.name.clone(),
-        start,
-        increment,
-        minimum,
-        maximum,
-        cycle,
-        owned_by: None,
-    })
-}
-
-/// The options of an identity column's sequence.
-fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions> {
-    let mut found = SequenceOptions::default();
-    for option in options {
-        match option {
-            ast::SequenceOptions::IncrementBy(value, _) => found.increment = Some(sequence_number(value)?),
-            ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
-            ast::SequenceOptions::Cache(_) => {}
-            // The flag is of NO CYCLE.
-            ast::SequenceOptions::Cycle(no) => found.cycle = !no,
-        }
-    }
-    Ok(found)
-}
-
-fn sequence_number(expr: &ast::Expr) -> Result<i64> {
-    expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
-        Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("syntax error: a sequence takes whole numbers, not {expr}"),
-        )
-    })
 }

@@ -24,6 +24,7 @@ mod schemas;
 mod scope;
 mod search_path;
 mod select;
+mod sequence;
 mod sets;
 mod subquery;
 mod tail;

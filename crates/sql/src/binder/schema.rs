@@ -1,14 +1,13 @@
 //! Schema statements other than the inside of CREATE TABLE.
 
-use super::create::{Definition, new_sequence};
+use super::create::Definition;
 use super::dml::find_column;
-use super::types::{TypeName, type_by_name};
 use super::{Context, NamedRelation, located, object_name};
 use crate::catalog::{Deferral, Index, RelationName, Table};
 use crate::parser::syntax::fold;
-use crate::parser::utility::{AlterConstraintSyntax, AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::parser::utility::AlterConstraintSyntax;
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
-use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use rubato_base::{Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -171,78 +170,6 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
-        let data_type = match syntax.data_type {
-            None => DataType::Int8,
-            Some((start, end)) => match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
-                Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => column_type.data_type,
-                _ => {
-                    let message = "sequence type must be smallint, integer, or bigint";
-                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-            },
-        };
-        let name = self.new_name(&syntax.name, syntax.temporary)?;
-        let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
-        sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
-        Ok(SchemaChange::CreateSequence {
-            sequence,
-            if_not_exists: syntax.if_not_exists,
-        })
-    }
-
-    pub(super) fn alter_sequence(&self, syntax: &AlterSequenceSyntax) -> Result<SchemaChange> {
-        let name = self.old_name(&syntax.name)?;
-        let Some(before) = self.catalog.sequences.get(&name) else {
-            return Ok(SchemaChange::AlterSequence {
-                name,
-                if_exists: syntax.if_exists,
-                sequence: None,
-                restart: None,
-            });
-        };
-        let given = &syntax.options;
-        let without = |what: &str| syntax.without.contains(&what);
-        let bound = |given: Option<i64>, what: &str, before: i64| match given {
-            None if without(what) => None,
-            given => given.or(Some(before)),
-        };
-        // As if it were made with what it has and what is said now.
-        let options = SequenceOptions {
-            start: given.start.or(Some(before.start)),
-            increment: given.increment.or(Some(before.increment)),
-            minimum: bound(given.minimum, "minvalue", before.minimum),
-            maximum: bound(given.maximum, "maxvalue", before.maximum),
-            cycle: given.cycle || (before.cycle && !without("cycle")),
-        };
-        let mut sequence = new_sequence(&name, DataType::Int8, &options)?;
-        sequence.id = before.id;
-        sequence.owned_by = match &syntax.owned_by {
-            None => before.owned_by.clone(),
-            Some(owner) => self.sequence_owner(owner.as_deref())?,
-        };
-        let restart = syntax.restart.map(|with| with.unwrap_or(sequence.start));
-        for (is_beyond, side, bound) in [
-            (restart < Some(sequence.minimum), "less than MINVALUE", sequence.minimum),
-            (
-                restart > Some(sequence.maximum),
-                "greater than MAXVALUE",
-                sequence.maximum,
-            ),
-        ] {
-            if let Some(restart) = restart.filter(|_| is_beyond) {
-                let message = format!("RESTART value ({restart}) cannot be {side} ({bound})");
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-            }
-        }
-        Ok(SchemaChange::AlterSequence {
-            name,
-            if_exists: syntax.if_exists,
-            sequence: Some(sequence),
-            restart,
-        })
-    }
-
     pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
         let table = self.old_name(&syntax.table)?;
         if !self.catalog.tables.contains_key(&table) && !syntax.if_exists {
@@ -255,15 +182,6 @@ impl Context<'_> {
             if_exists: syntax.if_exists,
             actions: actions.collect(),
         })
-    }
-
-    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(RelationName, usize)>> {
-        let Some([table @ .., column]) = owner else {
-            return Ok(None);
-        };
-        let found = self.catalog.tables.get(&self.old_name(table)?);
-        let found = found.ok_or_else(|| super::no_relation(&table.join(".")))?;
-        Ok(Some((found.key(), find_column(found, column)?)))
     }
 
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {

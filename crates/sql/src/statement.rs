@@ -420,6 +420,8 @@ pub enum SchemaChange {
         names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE: defaults that take its numbers go too.
+        cascade: bool,
     },
 }
 

@@ -513,7 +513,14 @@ impl<'a, 'c> Definition<'a, 'c> {
         } else {
             self.context.catalog.tables.get(&referenced_table).map(|table| &**table)
         };
-        let referred = referred.ok_or_else(|| super::no_relation(&path.join(".")));
+        let is_table = referred.is_some_and(|referred| referred.materialised.is_none());
+        let referred = referred.filter(|_| is_table).ok_or_else(|| {
+            if self.context.catalog.has_relation(&referenced_table) {
+                let message = format!("referenced relation \"{referenced_table}\" is not a table");
+                return Error::new(SqlState::WRONG_OBJECT_TYPE, message);
+            }
+            super::no_relation(&path.join("."))
+        });
         let referred = located(self.context, key.foreign_table.span(), referred)?;
         let find = |name: &ast::Ident| {
             let column = find_column(referred, &fold(name)).map_err(|_| {

@@ -41,6 +41,7 @@ impl Context<'_> {
                     ast::ObjectType::Sequence => SchemaChange::DropSequence {
                         names,
                         if_exists: *if_exists,
+                        cascade: *cascade,
                     },
                     ast::ObjectType::View | ast::ObjectType::MaterializedView => SchemaChange::DropView {
                         names,

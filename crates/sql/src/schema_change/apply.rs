@@ -197,8 +197,12 @@ impl Change {
                 }
                 "ALTER SEQUENCE"
             }
-            SchemaChange::DropSequence { names, if_exists } => {
-                self.drop_sequences(names, *if_exists)?;
+            SchemaChange::DropSequence {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_sequences(names, *if_exists, *cascade)?;
                 "DROP SEQUENCE"
             }
         };

@@ -86,20 +86,6 @@ impl Change {
             .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
     }
 
-    /// Columns of other schemas lose the defaults that take numbers of a sequence that goes.
-    fn forget_defaults(&mut self, sequence: &RelationName) -> Result<()> {
-        let Some(number) = self.catalog.sequences.get(sequence).map(|sequence| sequence.id) else {
-            return Ok(());
-        };
-        for (table, place) in readers_of(&self.catalog, number) {
-            let column = self.column_mut(&table, place)?;
-            (column.default, column.default_text) = (None, None);
-            let what = format!("default value for column {} of table {table}", column.name.clone());
-            self.cascades_to(what);
-        }
-        Ok(())
-    }
-
     pub(super) fn rename_schema(&mut self, name: &str, new_name: &str) -> Result<()> {
         refuse_system(name, "rename")?;
         let Some(id) = self.catalog.schemas.get(name).copied() else {
@@ -282,19 +268,6 @@ fn members(catalog: &Catalog, schema: SchemaId) -> Vec<RelationName> {
     all.retain(|(_, name)| name.schema == schema);
     all.sort_unstable();
     all.into_iter().map(|(_, name)| name).collect()
-}
-
-/// The columns whose defaults take numbers of a sequence.
-pub(super) fn readers_of(catalog: &Catalog, sequence: u32) -> Vec<(RelationName, usize)> {
-    let mut found = Vec::new();
-    for table in catalog.tables.values() {
-        for (place, column) in table.columns.iter().enumerate() {
-            if column.default.as_ref().and_then(super::sequence_read) == Some(sequence) {
-                found.push((table.key(), place));
-            }
-        }
-    }
-    found
 }
 
 /// A catalog without what belongs to sessions: none is there when a server starts.

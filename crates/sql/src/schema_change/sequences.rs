@@ -49,7 +49,7 @@ impl Change {
         }
     }
 
-    pub(super) fn drop_sequences(&mut self, names: &[RelationName], if_exists: bool) -> Result<()> {
+    pub(super) fn drop_sequences(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
         for name in names {
             let Some(sequence) = self.catalog.sequences.get(name) else {
                 if !if_exists {
@@ -62,29 +62,61 @@ impl Change {
                 );
                 continue;
             };
-            if let Some((table, column)) = &sequence.owned_by {
-                let column = self
-                    .catalog
-                    .tables
-                    .get(table)
-                    .map_or("?", |table| table.columns[*column].name.as_str());
-                return Err(Error::new(
-                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!(
-                        "cannot drop sequence {} because other objects depend on it",
-                        self.described(name)
-                    ),
-                )
-                .with_detail(format!(
-                    "default value for column {column} of table {} depends on sequence {}",
-                    self.described(table),
-                    self.described(name)
-                ))
-                .with_hint("Drop the column's default or the table first."));
+            self.refuse_identity(sequence)?;
+            let readers = readers_of(&self.catalog, sequence.id);
+            if !readers.is_empty() && !cascade {
+                let what = format!("sequence {}", self.described(name));
+                let line = |(table, column): &(RelationName, usize)| {
+                    let column = self.column_of_table(table, *column);
+                    format!("default value for {column} depends on {what}")
+                };
+                let lines: Vec<String> = readers.iter().map(line).collect();
+                let message = format!("cannot drop {what} because other objects depend on it");
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .with_detail(lines.join("\n"))
+                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
-            self.remove_sequence(&name.clone());
+            self.forget_defaults(name)?;
+            self.remove_sequence(name);
         }
         Ok(())
+    }
+
+    /// 2BP01 for the sequence of an identity column, which goes with the column only.
+    fn refuse_identity(&self, sequence: &Sequence) -> Result<()> {
+        let Some((table, place)) = &sequence.owned_by else {
+            return Ok(());
+        };
+        let columns = self.catalog.tables.get(table).map(|table| &table.columns);
+        let column = columns.and_then(|columns| columns.get(*place));
+        if column.is_none_or(|column| column.identity_always.is_none()) {
+            return Ok(());
+        }
+        let column = self.column_of_table(table, *place);
+        let name = self.described(&sequence.key());
+        let message = format!("cannot drop sequence {name} because {column} requires it");
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .with_hint(format!("You can drop {column} instead.")))
+    }
+
+    /// Columns lose the defaults that take numbers of a sequence that goes.
+    pub(super) fn forget_defaults(&mut self, sequence: &RelationName) -> Result<()> {
+        let Some(number) = self.catalog.sequences.get(sequence).map(|sequence| sequence.id) else {
+            return Ok(());
+        };
+        for (table, place) in readers_of(&self.catalog, number) {
+            self.cascades_to(format!("default value for {}", self.column_of_table(&table, place)));
+            let column = self.column_mut(&table, place)?;
+            (column.default, column.default_text) = (None, None);
+        }
+        Ok(())
+    }
+
+    fn column_of_table(&self, table: &RelationName, place: usize) -> String {
+        let columns = self.catalog.tables.get(table).map(|table| &table.columns);
+        let column = columns.and_then(|columns| columns.get(place));
+        let column = column.map_or("?", |column| column.name.as_str());
+        format!("column {column} of table {}", self.described(table))
     }
 
     /// Gives a sequence another name or schema, and perhaps another name to the table that owns it.
@@ -142,6 +174,27 @@ pub(crate) fn sequence_read(default: &Expr) -> Option<u32> {
         },
         _ => None,
     }
+}
+
+/// The columns whose defaults take numbers of a sequence.
+fn readers_of(catalog: &Catalog, sequence: u32) -> Vec<(RelationName, usize)> {
+    let mut found = Vec::new();
+    for table in catalog.tables.values() {
+        for (place, column) in table.columns.iter().enumerate() {
+            if column.default.as_ref().is_some_and(|default| reads(default, sequence)) {
+                found.push((table.key(), place));
+            }
+        }
+    }
+    found
+}
+
+fn reads(default: &Expr, sequence: u32) -> bool {
+    let mut found = false;
+    default.walk(&mut |expr| {
+        found |= matches!(expr, Expr::Call { .. }) && sequence_read(expr) == Some(sequence);
+    });
+    found
 }
 
 /// The defaults of a catalog that was written when they knew their sequences by name.

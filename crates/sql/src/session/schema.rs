@@ -5,8 +5,9 @@
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
 use super::block::OpenTransaction;
+use super::execute::is_current;
 use super::running::Part;
-use super::{Next, Session, SessionContext};
+use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::executor::SchemaRun;
@@ -41,6 +42,11 @@ impl Session {
     ) -> Outcome<Next> {
         let mut changing = match self.changing_schema.take() {
             Some(changing) => changing,
+            // Others have changed what the rows come from while this one waited for them.
+            None if create_as.is_some_and(|create| !self.is_bound_now(&create.source, partition)) => {
+                self.to_bind = Some(ToBind::Again);
+                return Ok(Next::To(StageKind::Optimizer));
+            }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
         };
         let id = self.ensure_transaction(partition, false, context.now_us);
@@ -78,6 +84,12 @@ impl Session {
             Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
             Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
         }
+    }
+
+    fn is_bound_now(&mut self, plan: &Plan, partition: &Partition) -> bool {
+        let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
+        is_current(plan, &catalog, &path.searched)
     }
 
     /// CREATE TABLE AS goes on as the INSERT of its rows. It is not run again by itself: the table is there.

@@ -61,6 +61,18 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("obj_description", _) => description(view, number(0), 0),
         ("col_description", _) => description(view, number(0), number(1)),
         ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
+        ("pg_my_temp_schema", _) => {
+            let own = view.path.temporary;
+            Value::Int8(match view.catalog.is_empty_schema(own) {
+                true => 0,
+                false => i64::from(own.0),
+            })
+        }
+        ("pg_is_other_temp_schema", _) => {
+            let schemas = view.catalog.temporary_schemas().into_iter();
+            let mut others = schemas.filter(|schema| *schema != view.path.temporary);
+            Value::Bool(others.any(|schema| i64::from(schema.0) == number(0)))
+        }
         ("pg_table_is_visible", _) => visible_relation(view, number(0)),
         ("pg_relation_filenode", _) => match view.object(number(0)) {
             Some(_) => Value::Int8(number(0)),

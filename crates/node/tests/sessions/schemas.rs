@@ -194,3 +194,65 @@ fn rows_of_a_temporary_table_end_with_the_transaction_however_it_commits() {
     world.must(0, "commit");
     assert_eq!(world.rows(0, "select count(*) from t"), ["0"]);
 }
+
+#[test]
+fn data_are_copied_by_names_with_a_schema() {
+    let mut world = World::new(1);
+    world.must(0, "create schema s; create table s.t (id int primary key, x text)");
+    world.must(0, "create table t (other int)");
+    world.must(0, "create temp table own (id int) on commit delete rows");
+    let load = |world: &mut World, sql: &str, data: &str| {
+        let requests = [
+            query(sql),
+            rubato_sql::client::Request::CopyData(data.as_bytes().to_vec().into()),
+            rubato_sql::client::Request::CopyDone,
+        ];
+        world.tell(0, requests)
+    };
+    let said = load(&mut world, "copy s.t from stdin", "1\ta\n2\tb\n");
+    assert!(said.contains(&"C COPY 2".to_owned()), "{said:?}");
+    let said = load(&mut world, "copy own from stdin", "1\n2\n3\n");
+    assert!(said.contains(&"C COPY 3".to_owned()), "{said:?}");
+    assert_eq!(world.rows(0, "select count(*) from own"), ["0"]);
+    let said = world.must(0, "copy s.t (x) to stdout");
+    assert!(said.contains(&"d a\n".to_owned()), "{said:?}");
+    assert_eq!(code(&world.ask(0, "copy s.nope to stdout")), "42P01");
+    world.must(0, "set search_path to s");
+    let said = load(&mut world, "copy t from stdin", "3\tc\n");
+    assert!(said.contains(&"C COPY 1".to_owned()), "{said:?}");
+    world.must(0, "create materialized view m as select x from t");
+    assert_eq!(code(&world.ask(0, "copy m from stdin")), "42809");
+}
+
+/// A transaction that is run again by the server makes its temporary tables again.
+#[test]
+fn many_sessions_make_and_drop_temporary_tables_among_writers() {
+    let mut world = World::new(4);
+    world.must(
+        0,
+        "create table hot (id int primary key, n int); insert into hot values (1, 0)",
+    );
+    for _ in 0..5 {
+        for session in 0..4 {
+            world.begin(
+                session,
+                "begin; create temp table work on commit drop as select n from hot; \
+                 insert into work select n + 1 from work; update hot set n = n + 1 where id = 1; commit",
+            );
+        }
+        world.run();
+        for session in 0..4 {
+            let said = world.said(session);
+            let refused = said.iter().any(|line| line.starts_with("E 40001"));
+            assert!(refused || said.iter().any(|line| line == "C COMMIT"), "{said:?}");
+            if refused {
+                world.ask(session, "rollback");
+            }
+        }
+    }
+    assert_eq!(
+        world.rows(0, "select count(*) from pg_class where relpersistence = 't'"),
+        ["0"]
+    );
+    assert_eq!(code(&world.ask(1, "select * from work")), "42P01");
+}

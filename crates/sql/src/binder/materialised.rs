@@ -7,6 +7,7 @@ use crate::parser::syntax::{Source, parse_statement, with_stack_for};
 use crate::parser::utility::MaterialisedSyntax;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{CreateTableAs, SchemaChange};
+use crate::system_tables::written_with_schema;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -45,12 +46,9 @@ impl Context<'_> {
             let ast::Statement::Query(query) = &parsed.statement else {
                 return Err(source.syntax_error(0));
             };
-            if let Some(number) = crate::parser::highest_parameter(source.text).filter(|number| *number > 0) {
+            if crate::parser::highest_parameter(source.text).is_some_and(|number| number > 0) {
                 let message = "materialized views may not be defined using bound parameters";
-                return Err(match number {
-                    0 => Error::internal(message),
-                    _ => Error::new(SqlState::FEATURE_NOT_SUPPORTED, message),
-                });
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             let (query, select, output) = self.view_query(query)?;
             if query
@@ -91,7 +89,7 @@ impl Context<'_> {
             return Err(not_materialised(&name));
         };
         if concurrently {
-            check_concurrent(table, &materialised, with_data)?;
+            self.check_concurrent(table, &materialised, with_data)?;
         }
         let part = self.over(Source::new(&materialised.query.text));
         part.views.borrow_mut().push(materialised.query.clone());
@@ -109,30 +107,33 @@ impl Context<'_> {
             tag: "REFRESH MATERIALIZED VIEW",
         })
     }
+
+    /// What CONCURRENTLY asks for: rows to compare with, and an index to compare them by.
+    fn check_concurrent(&self, table: &Table, materialised: &Materialised, with_data: bool) -> Result<()> {
+        if !with_data {
+            let message = "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        if !materialised.is_populated {
+            let message = "CONCURRENTLY cannot be used when the materialized view is not populated";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if !table.indexes.iter().any(|index| index.unique) {
+            let message = format!(
+                "cannot refresh materialized view \"{}\" concurrently",
+                written_with_schema(self.catalog, &table.key())
+            );
+            return Err(
+                Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(
+                    "Create a unique index with no WHERE clause on one or more columns of the materialized view.",
+                ),
+            );
+        }
+        Ok(())
+    }
 }
 
 fn not_materialised(name: &RelationName) -> Error {
     let message = format!("\"{name}\" is not a materialized view");
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-}
-
-/// What CONCURRENTLY asks for: rows to compare with, and an index to compare them by.
-fn check_concurrent(table: &Table, materialised: &Materialised, with_data: bool) -> Result<()> {
-    if !with_data {
-        let message = "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-    }
-    if !materialised.is_populated {
-        let message = "CONCURRENTLY cannot be used when the materialized view is not populated";
-        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-    }
-    if !table.indexes.iter().any(|index| index.unique) {
-        let message = format!(
-            "cannot refresh materialized view \"public.{}\" concurrently",
-            table.name
-        );
-        return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-            .with_hint("Create a unique index with no WHERE clause on one or more columns of the materialized view."));
-    }
-    Ok(())
 }

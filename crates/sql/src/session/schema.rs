@@ -95,6 +95,8 @@ impl Session {
     /// CREATE TABLE AS goes on as the INSERT of its rows. It is not run again by itself: the table is there.
     fn fill_created(&mut self, create: &CreateTableAs, partition: &Partition) -> Result<Next> {
         let catalog = self.catalog(partition);
+        // What was made may have added the session's own schema to the path.
+        let path = Arc::clone(&self.path_in(&catalog).searched);
         let lost = || Error::internal("CREATE TABLE AS has lost its table");
         let table = catalog.tables.get(&create.name).ok_or_else(lost)?;
         let current = self.current.as_mut().ok_or_else(lost)?;
@@ -110,7 +112,7 @@ impl Session {
             parameter_types: Vec::new(),
             output: Vec::new(),
             table_versions,
-            path: Arc::clone(&create.source.path),
+            path,
             read_only: false,
             asks_sizes: create.source.asks_sizes,
             subqueries: Arc::clone(&create.source.subqueries),

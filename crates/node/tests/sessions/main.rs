@@ -18,6 +18,8 @@ mod prepared;
 mod queue;
 mod ranges;
 mod schema;
+mod schemas;
+mod scripts;
 mod slices;
 mod subqueries;
 mod walk;

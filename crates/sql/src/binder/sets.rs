@@ -91,8 +91,8 @@ impl Context<'_> {
     ) -> Result<bool> {
         let path = object_name(name)?;
         let (schema, own) = split_path(&path)?;
-        let is_seen = schema.map_or(self.search_path.sees_public, |schema| schema == "public");
-        let Some(sequence) = self.catalog.sequences.get(own).filter(|_| is_seen) else {
+        let found = self.path.find(schema, own, self.catalog)?;
+        let Some(sequence) = found.and_then(|found| self.catalog.sequences.get(&found)) else {
             return Ok(false);
         };
         let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");

@@ -2,7 +2,7 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
-use super::domains::name_by_number;
+use super::domains::written_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::{OWNER, View, made, registry, text};
@@ -37,8 +37,8 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
         ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
         ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
-        ("format_type", _) => match name_by_number(view, number(0)) {
-            Some(domain) => text(&super::quoted(domain)),
+        ("format_type", _) => match written_by_number(view, number(0)) {
+            Some(domain) => text(&domain),
             None => text(&type_name(number(0), -1)),
         },
         ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2)),
@@ -49,7 +49,11 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             None => return Err(missing_entry("constraint", number(0))),
         },
         ("pg_get_viewdef", _) => match view.object(number(0)) {
-            Some(Object::View(found)) => text(&format!(" {};", found.query)),
+            Some(Object::View(found)) => text(&format!(" {};", found.query.text)),
+            Some(Object::Table(table)) => match &table.materialised {
+                Some(found) => text(&format!(" {};", found.query.text)),
+                None => Value::Null,
+            },
             _ => Value::Null,
         },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
@@ -62,6 +66,18 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("obj_description", _) => description(view, number(0), 0),
         ("col_description", _) => description(view, number(0), number(1)),
         ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
+        ("pg_my_temp_schema", _) => {
+            let own = view.path.temporary;
+            Value::Int8(match view.catalog.is_empty_schema(own) {
+                true => 0,
+                false => i64::from(own.0),
+            })
+        }
+        ("pg_is_other_temp_schema", _) => {
+            let schemas = view.catalog.temporary_schemas().into_iter();
+            let mut others = schemas.filter(|schema| *schema != view.path.temporary);
+            Value::Bool(others.any(|schema| i64::from(schema.0) == number(0)))
+        }
         ("pg_table_is_visible", _) => visible_relation(view, number(0)),
         ("pg_relation_filenode", _) => match view.object(number(0)) {
             Some(_) => Value::Int8(number(0)),
@@ -157,17 +173,19 @@ fn serial_sequence(view: &View<'_>, table: &str, column: &str) -> Result<Value> 
         let message = format!("column \"{column}\" of relation \"{shown}\" does not exist");
         return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
     };
-    let sequence = owned_sequence(view, &found.name, place);
+    let sequence = owned_sequence(view, &found.key(), place);
     Ok(sequence.map_or(Value::Null, |sequence| {
-        text(&format!("public.{}", super::quoted(&sequence.name)))
+        text(&super::written_with_schema(view.catalog, &sequence.key()))
     }))
 }
 
 fn visible_relation(view: &View<'_>, number: i64) -> Value {
     let system = || registry::tables().find(|table| i64::from(table.oid) == number);
     match (view.object(number), system()) {
-        (Some(_), _) => Value::Bool(true),
-        (None, Some(table)) => Value::Bool(table.schema == "pg_catalog"),
+        (Some(object), _) => object.relation().map_or(Value::Null, |relation| {
+            Value::Bool(view.path.sees(&relation, view.catalog))
+        }),
+        (None, Some(table)) => Value::Bool(view.path.searched.contains(&table.schema_id())),
         (None, None) => Value::Null,
     }
 }

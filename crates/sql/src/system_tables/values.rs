@@ -1,7 +1,8 @@
 //! Types, functions, operators, databases, roles and settings: what does not depend on the tables that there are.
 
 use super::registry::{find, recorded_rows};
-use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, RUBATO, Source, View, none_of_table, oid, text};
+use super::{OWNER, Source, View, none_of_table, oid, text};
+use crate::catalog::{SYSTEM_SCHEMAS, SchemaId};
 use rubato_base::{DataType, Value};
 use rubato_formula::{Environment, function_exists};
 use std::sync::LazyLock;
@@ -185,15 +186,9 @@ pub(super) static SOURCES: &[Source] = &[
         name: "pg_catalog.pg_namespace",
         columns: &["oid", "nspname", "nspowner"],
         of_table: none_of_table,
-        others: |_| {
-            [
-                (PG_CATALOG, "pg_catalog"),
-                (PUBLIC, "public"),
-                (INFORMATION_SCHEMA, "information_schema"),
-                (RUBATO, "rubato"),
-            ]
-            .map(|(number, name)| vec![oid(number), text(name), oid(OWNER)])
-            .to_vec()
+        others: |view| {
+            let row = |(id, name): (SchemaId, String)| vec![oid(id.0), text(&name), oid(OWNER)];
+            schemas(view).into_iter().map(row).collect()
         },
     },
     Source {
@@ -443,4 +438,13 @@ fn types(view: &View<'_>) -> Vec<Vec<Value>> {
     let domains = super::domains::types(view, &TYPE_COLUMNS, &rows);
     rows.extend(domains);
     rows
+}
+
+/// Every schema that there is.
+pub(super) fn schemas(view: &View<'_>) -> Vec<(SchemaId, String)> {
+    let system = SYSTEM_SCHEMAS.iter().map(|(id, name)| (*id, (*name).to_owned()));
+    let own = view.catalog.schemas.iter().map(|(name, id)| (*id, name.clone()));
+    let temporary = view.catalog.temporary_schemas().into_iter();
+    let temporary = temporary.map(|id| (id, view.catalog.schema_name(id)));
+    system.chain(own).chain(temporary).collect()
 }

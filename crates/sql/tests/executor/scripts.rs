@@ -48,6 +48,7 @@ scripts!(
     nested,
     partial_indexes,
     recursive,
+    schemas,
     select,
     sets,
     subqueries,

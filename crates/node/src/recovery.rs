@@ -121,6 +121,7 @@ pub(crate) fn recover(
         advisory: AdvisoryLocks::default(),
         channels: Channels::default(),
     };
+    partition.forget_temporary();
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
     Ok(Recovered {

@@ -6,32 +6,57 @@
 //! An index is kept as a table of its own: its key is the indexed columns (followed by the row's key where the index is not
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
+mod names;
+
+pub use names::{RelationName, SchemaId};
+pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
+
 use rubato_base::{ColumnSet, ColumnType, Error, Result, SqlState, TableId};
 use rubato_formula::{Bounds, Expr, RowBounds, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One version of the catalog.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Catalog {
     /// Grows by one with each committed schema change.
     pub version: u64,
+    /// The users' schemas by name.
+    pub schemas: BTreeMap<String, SchemaId>,
     /// Tables by name. Names are as PostgreSQL folds them.
-    pub tables: BTreeMap<String, Arc<Table>>,
+    pub tables: BTreeMap<RelationName, Arc<Table>>,
     /// Names of tables by id.
-    pub table_names: BTreeMap<TableId, String>,
+    pub table_names: BTreeMap<TableId, RelationName>,
     /// Sequences by name.
-    pub sequences: BTreeMap<String, Arc<Sequence>>,
+    pub sequences: BTreeMap<RelationName, Arc<Sequence>>,
     /// Views by name.
-    pub views: BTreeMap<String, Arc<View>>,
+    pub views: BTreeMap<RelationName, Arc<View>>,
     /// Domains by name.
-    pub domains: BTreeMap<String, Arc<Domain>>,
-    /// What COMMENT says of relations and columns: by the relation's oid, and the column counted from 1, 0 for the whole.
+    pub domains: BTreeMap<RelationName, Arc<Domain>>,
+    /// What COMMENT says of schemas, relations and columns: by the oid, and the column counted from 1, 0 for the whole.
     pub comments: BTreeMap<(u32, u32), String>,
     /// The next id for a table, an index, a sequence or a view; never reused.
     pub next_id: u32,
     /// What system tables were made of this version.
     pub(crate) made: crate::system_tables::MadeRows,
+}
+
+impl Default for Catalog {
+    /// An empty database: there is the schema `public`.
+    fn default() -> Catalog {
+        Catalog {
+            version: 0,
+            schemas: BTreeMap::from([("public".to_owned(), SchemaId::PUBLIC)]),
+            tables: BTreeMap::new(),
+            table_names: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            views: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            comments: BTreeMap::new(),
+            next_id: 0,
+            made: Default::default(),
+        }
+    }
 }
 
 impl Catalog {
@@ -44,6 +69,7 @@ impl Catalog {
         known.extend(self.tables.values().map(|table| (table.oid, Some(&**table))));
         known.extend(self.sequences.values().map(|sequence| (sequence.id, None)));
         known.extend(self.views.values().map(|view| (view.oid, None)));
+        known.extend(self.schemas.values().map(|schema| (schema.0, None)));
         let is_there = |table: &Table, column: u32| {
             let place = (column as usize).checked_sub(1);
             place.is_none_or(|place| table.columns.get(place).is_some_and(|column| !column.dropped))
@@ -58,7 +84,7 @@ impl Catalog {
     }
 
     /// The version of a table, view or domain; `None` if there is none of this name.
-    pub fn relation_version(&self, name: &str) -> Option<u64> {
+    pub fn relation_version(&self, name: &RelationName) -> Option<u64> {
         let table = self.tables.get(name).map(|table| table.version);
         let view = || self.views.get(name).map(|view| view.version);
         let domain = || self.domains.get(name).map(|domain| domain.version);
@@ -73,6 +99,8 @@ pub struct Domain {
     pub oid: u32,
     /// Another one for each definition.
     pub version: u64,
+    /// Its schema.
+    pub schema: SchemaId,
     /// Its name.
     pub name: String,
     /// The type of its values.
@@ -97,6 +125,11 @@ pub struct DomainCheck {
 }
 
 impl Domain {
+    /// What the catalog finds it by.
+    pub fn key(&self) -> RelationName {
+        RelationName::new(self.schema, self.name.as_str())
+    }
+
     /// What its values satisfy, over column 0: NOT NULL, without a name, before the constraints.
     pub fn rules(&self) -> impl Iterator<Item = (Option<String>, Expr)> + '_ {
         let is_there = || Expr::Not(Box::new(Expr::IsNull(Box::new(Expr::Column(0)))));
@@ -123,7 +156,7 @@ impl Domain {
                 condition,
                 text: String::new(),
                 domain: Some(DomainRule {
-                    domain: self.name.clone(),
+                    domain: self.key(),
                     constraint,
                 }),
             }
@@ -135,7 +168,7 @@ impl Domain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainRule {
     /// The domain.
-    pub domain: String,
+    pub domain: RelationName,
     /// Its constraint; `None` is NOT NULL.
     pub constraint: Option<String>,
 }
@@ -143,7 +176,7 @@ pub struct DomainRule {
 impl DomainRule {
     /// What is said of a value that violates it.
     pub(crate) fn violation(&self) -> Error {
-        rubato_formula::domain_violation(&self.domain, self.constraint.as_deref())
+        rubato_formula::domain_violation(&self.domain.name, self.constraint.as_deref())
     }
 }
 
@@ -152,23 +185,59 @@ impl DomainRule {
 pub struct View {
     /// Its id for users (its oid).
     pub oid: u32,
+    /// Its schema.
+    pub schema: SchemaId,
     /// Its name.
     pub name: String,
     /// Names and types of its columns.
     pub columns: Vec<(String, ColumnType)>,
-    /// The text of its query; every column is named in it.
-    pub query: String,
-    /// What it reads.
-    pub depends: Vec<Dependency>,
+    /// Its query.
+    pub query: ViewQuery,
     /// Another one for each definition: plans are told apart by it.
     pub version: u64,
+}
+
+impl View {
+    /// What the catalog finds it by.
+    pub fn key(&self) -> RelationName {
+        RelationName::new(self.schema, self.name.as_str())
+    }
+}
+
+/// The query of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewQuery {
+    /// Its text; every column is named in it.
+    pub text: String,
+    /// What it reads.
+    pub depends: Vec<Dependency>,
+    /// Where names without a schema were looked for when it was made: such a name means the first of `depends` along this path.
+    pub path: Vec<SchemaId>,
+}
+
+impl ViewQuery {
+    /// What a name without a schema stands for in the text.
+    pub fn meant(&self, name: &str) -> Option<&RelationName> {
+        let place = |schema: SchemaId| self.path.iter().position(|own| *own == schema).unwrap_or(usize::MAX);
+        let named = self.depends.iter().map(|dependency| &dependency.relation);
+        named
+            .filter(|relation| relation.name == name)
+            .min_by_key(|relation| place(relation.schema))
+    }
+
+    /// Whether it reads a relation, or one column of it.
+    pub fn reads(&self, relation: &RelationName, column: Option<usize>) -> bool {
+        self.depends.iter().any(|dependency| {
+            dependency.relation == *relation && column.is_none_or(|column| dependency.columns.contains(&column))
+        })
+    }
 }
 
 /// A table or view that a view reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
     /// Its name.
-    pub relation: String,
+    pub relation: RelationName,
     /// The columns that are read, of a table.
     pub columns: Vec<usize>,
 }
@@ -180,6 +249,8 @@ pub struct Table {
     pub oid: u32,
     /// Where the rows are: key = primary key columns, or a hidden row number if there is no primary key.
     pub id: TableId,
+    /// The schema.
+    pub schema: SchemaId,
     /// The name.
     pub name: String,
     /// All columns ever added, in order; rows are packed in this order. Dropped ones stay as tombstones.
@@ -197,10 +268,35 @@ pub struct Table {
     /// Foreign keys of this table.
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys that refer to this table: table name and constraint name.
-    pub referenced_by: Vec<(String, String)>,
+    pub referenced_by: Vec<(RelationName, String)>,
+    /// The query that a materialised view keeps the rows of.
+    pub materialised: Option<Arc<Materialised>>,
+    /// What becomes of a temporary table's rows when the transaction commits.
+    pub on_commit: OnCommit,
     /// Grows whenever anything above changes: a statement planned for another version must be planned again, and a
     /// transaction that wrote to another version cannot commit.
     pub version: u64,
+}
+
+/// What makes a table a materialised view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Materialised {
+    /// The query.
+    pub query: ViewQuery,
+    /// Whether it has been filled; until then it cannot be read.
+    pub is_populated: bool,
+}
+
+/// ON COMMIT of a temporary table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCommit {
+    /// PRESERVE ROWS.
+    #[default]
+    Preserve,
+    /// DELETE ROWS.
+    Delete,
+    /// DROP.
+    Drop,
 }
 
 impl Table {
@@ -292,7 +388,7 @@ pub struct Column {
     /// Type and modifier.
     pub column_type: ColumnType,
     /// The domain that it belongs to.
-    pub domain: Option<String>,
+    pub domain: Option<RelationName>,
     /// NOT NULL (also for primary key columns).
     pub not_null: bool,
     /// The default, already cast to the column's type; `None` is NULL.
@@ -446,7 +542,7 @@ pub struct ForeignKey {
     /// Referring columns.
     pub columns: Vec<usize>,
     /// The referred table.
-    pub referenced_table: String,
+    pub referenced_table: RelationName,
     /// Referred columns: its primary key or a unique index, in the order of `columns`.
     pub referenced_columns: Vec<usize>,
     /// What happens to the row when the referred one goes or changes its key.
@@ -477,6 +573,8 @@ pub enum ReferentialAction {
 pub struct Sequence {
     /// Its id.
     pub id: u32,
+    /// Its schema.
+    pub schema: SchemaId,
     /// Its name.
     pub name: String,
     /// The first value.
@@ -490,5 +588,12 @@ pub struct Sequence {
     /// Whether it starts over at its end.
     pub cycle: bool,
     /// The table and column that own it (serial, identity): it is dropped with them.
-    pub owned_by: Option<(String, usize)>,
+    pub owned_by: Option<(RelationName, usize)>,
+}
+
+impl Sequence {
+    /// What the catalog finds it by.
+    pub fn key(&self) -> RelationName {
+        RelationName::new(self.schema, self.name.as_str())
+    }
 }

@@ -24,7 +24,7 @@ enum Format {
     Views = 3,
     /// There are comments.
     Comments = 4,
-    /// Read like the one before.
+    /// Relations are in schemas, and may be temporary or materialised views; defaults know sequences by number.
     Schemas = 5,
     /// There are domains; columns may be generated; indexes may hold expressions, and some rows only.
     Types = 6,
@@ -85,6 +85,8 @@ fn damaged(what: &str) -> Error {
 mod tests {
     use super::*;
     use crate::binder::tests_support::catalog_of;
+    use crate::catalog::{Materialised, OnCommit, RelationName, SchemaId};
+    use std::sync::Arc;
 
     fn sample() -> Catalog {
         catalog_of(&[
@@ -178,6 +180,67 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(decode_catalog(&bytes[..cut]).is_err(), "cut at {cut}");
         }
+    }
+
+    /// What the version before schemas wrote of the relations below.
+    const BEFORE_SCHEMAS: &str = "0406000000000000000a4000000304400000054000000100000000000000056368696c6402016103ffffffff010000017003ffffffff0000000100\
+        0a6368696c645f706b65790000010c6368696c645f705f666b657906706172656e7401010100010000000040000001400000020000000000000006\
+        706172656e740202696404ffffffff01011c04076e65787476616c010801010e08706172656e745f69645f73657101226e65787476616c28277061\
+        72656e745f69645f736571273a3a726567636c61737329046e616d65090e00000001010401020878010327782701000b706172656e745f706b6579\
+        01024000000f706172656e745f6e616d655f6b657901010300000001056368696c640c6368696c645f705f666b6579074000000840000001000000\
+        00000000047573657302017803ffffffff00012a0e0403ffffffff0004012b0204030204076e65787476616c010801010608224f64642201050301\
+        00000001146e65787476616c2827224f6464222729202b2031017904ffffffff00011b04076e65787476616c010801010d087075626c69632e224f\
+        64642201176e65787476616c28277075626c69632e224f64642227290000000000000206400000034f646405000000000000000100000000000000\
+        0100000000000000ffffffffffffff7f0000034000000d706172656e745f69645f7365710100000000000000010000000000000001000000000000\
+        00ffffffffffffff7f000106706172656e740001094000000100000000000000017603016103ffffffff016203ffffffff05636f756e7404ffffff\
+        ff4953454c45435420226368696c64222e2261222c20226368696c64222e2270222c202853454c45435420636f756e74282a292046524f4d207061\
+        72656e74292046524f4d206368696c6402056368696c6402000106706172656e740001044000000000000009616c6c206f66206974";
+
+    #[test]
+    fn what_was_written_before_schemas_is_in_public() {
+        let bytes = bytes_of_digits(BEFORE_SCHEMAS);
+        assert_eq!(bytes[0], Format::Comments as u8);
+        let decoded = decode_catalog(&bytes).unwrap();
+        assert_eq!(decoded.schemas.get("public"), Some(&SchemaId::PUBLIC));
+        assert!(decoded.relations().all(|name| name.schema == SchemaId::PUBLIC));
+        let expected = catalog_of(&[
+            "create table parent (id bigserial primary key, name varchar(10) not null unique default 'x')",
+            "create table child (a int, p int references parent on delete cascade, primary key (a))",
+            "create sequence \"Odd\" start 5",
+            "create table uses (x int default nextval('\"Odd\"') + 1, y bigint default nextval('public.\"Odd\"'))",
+            "create view v (a, b) as select *, (select count(*) from parent) from child",
+            "comment on table child is 'all of it'",
+        ]);
+        // The path of a view is what it was then.
+        let shown = |catalog: &Catalog| format!("{catalog:?}").replace("path: [SchemaId(11), ", "path: [");
+        assert_eq!(shown(&decoded), shown(&expected));
+        for cut in 0..bytes.len() {
+            assert!(decode_catalog(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn schemas_temporary_tables_and_materialised_views_survive_the_round_trip() {
+        let mut catalog = catalog_of(&[
+            "create schema s",
+            "create table s.t (id serial primary key, x int unique)",
+            "create table public.t (y int references s.t)",
+            "create view s.v as select t.id, u.y from s.t, public.t u",
+        ]);
+        let mut own = (*catalog.tables[&RelationName::public("t")]).clone();
+        (own.schema, own.foreign_keys) = (SchemaId::temporary(7), Vec::new());
+        own.on_commit = OnCommit::Delete;
+        own.materialised = Some(Arc::new(Materialised {
+            query: catalog.views.values().next().unwrap().query.clone(),
+            is_populated: false,
+        }));
+        catalog.table_names.insert(own.id, own.key());
+        catalog.tables.insert(own.key(), Arc::new(own));
+        let decoded = decode_catalog(&bytes_of(&catalog)).unwrap();
+        assert_eq!(decoded.schemas, catalog.schemas);
+        assert_eq!(format!("{:?}", decoded.tables), format!("{:?}", catalog.tables));
+        assert_eq!(format!("{:?}", decoded.views), format!("{:?}", catalog.views));
+        assert_eq!(format!("{:?}", decoded.sequences), format!("{:?}", catalog.sequences));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! commits are written.
 
 use crate::advisory::AdvisoryLocks;
-use crate::catalog::{Catalog, Sequence};
+use crate::catalog::{Catalog, RelationName, Sequence};
 use crate::catalog_codec;
 use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
 use crate::executor::RowNumbers;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
+use crate::schema_change::without_temporary;
 use rubato_base::codec::{ByteReader, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
@@ -47,13 +48,13 @@ pub struct Partition {
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.
 #[derive(Debug, Default)]
 pub struct SchemaChanges {
-    changing: Vec<(String, TransactionId)>,
+    changing: Vec<(RelationName, TransactionId)>,
     dropped: Vec<TableId>,
 }
 
 impl SchemaChanges {
     /// The other transaction that changes this table's definition, if there is one.
-    pub fn owner(&self, table: &str, transaction: TransactionId) -> Option<TransactionId> {
+    pub fn owner(&self, table: &RelationName, transaction: TransactionId) -> Option<TransactionId> {
         let mut others = self
             .changing
             .iter()
@@ -67,7 +68,7 @@ impl SchemaChanges {
     }
 
     /// The transaction changes these tables from now on.
-    pub fn begin(&mut self, tables: &[String], transaction: TransactionId) {
+    pub fn begin(&mut self, tables: &[RelationName], transaction: TransactionId) {
         for table in tables {
             if !self.changing.iter().any(|(name, _)| name == table) {
                 self.changing.push((table.clone(), transaction));
@@ -99,6 +100,19 @@ impl Partition {
                 self.database.drop_table(storage);
             }
         }
+    }
+
+    /// Forgets what belonged to sessions: none is there when the partition is opened.
+    pub fn forget_temporary(&mut self) {
+        if self.catalog.temporary_schemas().is_empty() {
+            return;
+        }
+        let kept = Arc::new(without_temporary(&self.catalog));
+        let before = std::mem::replace(&mut self.catalog, kept);
+        let gone = before.tables.values().filter(|table| table.schema.is_temporary());
+        let storage =
+            gone.flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)));
+        self.drop_storage(storage);
     }
 
     /// 53100 or the like while nothing that writes may be begun.
@@ -427,6 +441,7 @@ mod tests {
         let start = if increment > 0 { minimum } else { maximum };
         Sequence {
             id: 7,
+            schema: crate::catalog::SchemaId::PUBLIC,
             name: "s".into(),
             start,
             increment,

@@ -9,7 +9,7 @@
 mod full_join;
 mod writing;
 
-use crate::catalog::Table;
+use crate::catalog::{RelationName, SchemaId, Table};
 use crate::client::OutputColumn;
 use crate::window::WindowPlan;
 pub use full_join::FullJoinPlan;
@@ -31,8 +31,11 @@ pub struct Plan {
     pub parameter_types: Vec<DataType>,
     /// The columns of the result; see [`Plan::returns_rows`] where there are none.
     pub output: Vec<OutputColumn>,
-    /// The versions of the tables it was planned for: (name, version). If one differs, plan again.
-    pub table_versions: Vec<(String, u64)>,
+    /// The versions of the tables it was planned for: (name, version), 0 where a name was looked for in vain. If one differs, plan
+    /// again.
+    pub table_versions: Vec<(RelationName, u64)>,
+    /// The schemas that names without one were looked for in: under another path, plan again.
+    pub path: Arc<[SchemaId]>,
     /// Whether the statement cannot write (not even by `nextval`).
     pub read_only: bool,
     /// Whether it asks how large relations are.

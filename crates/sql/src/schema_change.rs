@@ -8,12 +8,18 @@ mod apply;
 mod column_type;
 mod constraints;
 mod domains;
+mod materialised;
 mod merge;
+mod schemas;
+mod sequences;
 mod views;
 
 pub use merge::{changed_tables, merge};
+pub(crate) use schemas::without_temporary;
+pub(crate) use sequences::{number_sequences, sequence_read};
 
-use crate::catalog::Catalog;
+use crate::binder::ResolvedPath;
+use crate::catalog::{Catalog, RelationName};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, TableId};
 
@@ -34,7 +40,7 @@ pub enum StorageWork {
     /// The index of the new catalog's table is filled from the table's rows. 23505 if it is unique and two rows share a key.
     FillIndex {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
         index: usize,
     },
@@ -43,7 +49,7 @@ pub enum StorageWork {
     /// Indexes are made anew by `FillIndex` works that follow.
     Rewrite {
         /// The table.
-        table: String,
+        table: RelationName,
         /// Where the rows were.
         from: TableId,
         /// The columns of the old primary key; empty: a hidden row number.
@@ -54,28 +60,28 @@ pub enum StorageWork {
     /// No row has NULL in this column; otherwise 23502.
     VerifyNotNull {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The column.
         column: usize,
     },
     /// No row violates the table's check of this name; otherwise 23514.
     VerifyCheck {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The check's place in [`crate::catalog::Table::checks`] of the new version.
         check: usize,
     },
     /// Every row's foreign key of this place refers to a row; otherwise 23503.
     VerifyForeignKey {
         /// The table.
-        table: String,
+        table: RelationName,
         /// Its place in [`crate::catalog::Table::foreign_keys`] of the new version.
         foreign_key: usize,
     },
     /// No two rows share a key of an index that is not unique, made for a deferrable constraint; otherwise 23505.
     VerifyUnique {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
         index: usize,
     },
@@ -83,26 +89,26 @@ pub enum StorageWork {
     /// volatile and once otherwise.
     FillColumn {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The column.
         column: usize,
     },
     /// The sequence starts: its next value is its first.
     StartSequence {
         /// Its name.
-        name: String,
+        name: RelationName,
     },
     /// A sequence has other options; with `restart`, this is its next number.
     AlterSequence {
         /// Its name.
-        name: String,
+        name: RelationName,
         /// RESTART.
         restart: Option<i64>,
     },
     /// The sequence is gone.
     DropSequence {
         /// Its name.
-        name: String,
+        name: RelationName,
     },
 }
 
@@ -131,9 +137,14 @@ pub struct Applied {
 /// Carries a change out on a catalog. Ids are taken from [`Catalog::next_id`], which never goes back. Every table whose definition
 /// changed has a higher version than before, those it refers to and that refer to it included.
 ///
-/// Errors: 42P07 exists, 42P01 does not exist, 42701 duplicate column, 42703 no such column, 42P16 a second primary key, 2BP01
+/// Errors: 42P06 and 3F000 of schemas, 42P07 exists, 42P01 does not exist, 42701 duplicate column, 42703 no such column, 42P16 a second primary key, 2BP01
 /// others depend on it (with detail), 42830 a foreign key without a matching key, 42704 no such constraint, index or sequence,
 /// 42710 duplicate constraint, 0A000.
 pub fn apply(catalog: &Catalog, change: &SchemaChange) -> Result<Applied> {
-    apply::Change::new(catalog).run(change)
+    apply_under(&ResolvedPath::default(), catalog, change)
+}
+
+/// The same for a session with this search path: messages name relations as it finds them.
+pub(crate) fn apply_under(path: &ResolvedPath, catalog: &Catalog, change: &SchemaChange) -> Result<Applied> {
+    apply::Change::new(catalog, path).run(change)
 }

@@ -1,6 +1,6 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::plan::Plan;
 use rubato_base::DataType;
 use rubato_formula::Expr;
@@ -118,8 +118,8 @@ pub enum Utility {
     },
     /// CLOSE name or ALL (`None`).
     Close(Option<String>),
-    /// DISCARD ALL and its parts.
-    Discard,
+    /// DISCARD.
+    Discard(Discarded),
     /// EXPLAIN.
     Explain {
         /// ANALYZE.
@@ -157,17 +157,32 @@ pub enum Utility {
     LockTable,
 }
 
+/// What DISCARD throws away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discarded {
+    /// ALL
+    All,
+    /// PLANS
+    Plans,
+    /// SEQUENCES
+    Sequences,
+    /// TEMP
+    Temporary,
+}
+
 /// A table made of a query.
 #[derive(Debug)]
 pub struct CreateTableAs {
     /// Makes the table.
     pub change: SchemaChange,
     /// The table's name.
-    pub name: String,
+    pub name: RelationName,
     /// The query: a SELECT.
     pub source: Arc<Plan>,
     /// Whether its rows are wanted.
     pub with_data: bool,
+    /// The tag where they are not.
+    pub tag: &'static str,
 }
 
 /// What DECLARE says of a cursor beside its query.
@@ -254,7 +269,7 @@ pub enum SchemaChange {
     /// DROP TABLE.
     DropTable {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
         /// CASCADE: foreign keys of others that refer to it go too.
@@ -266,20 +281,82 @@ pub enum SchemaChange {
         view: crate::catalog::View,
         /// OR REPLACE.
         or_replace: bool,
+        /// It is temporary because it reads what is, which the client is told.
+        becomes_temporary: bool,
     },
     /// DROP VIEW.
     DropView {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
         /// CASCADE: views that read it go too.
         cascade: bool,
+        /// Whether materialised views are meant.
+        materialised: bool,
+    },
+    /// REFRESH MATERIALIZED VIEW: the rows come afterwards.
+    Refresh {
+        /// Its name.
+        name: RelationName,
+        /// Whether it is filled.
+        with_data: bool,
+    },
+    /// CREATE SCHEMA.
+    CreateSchema {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP SCHEMA.
+    DropSchema {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: what is in it goes too.
+        cascade: bool,
+    },
+    /// ALTER SCHEMA ... RENAME TO.
+    RenameSchema {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        new_name: String,
+    },
+    /// ALTER ... SET SCHEMA, and RENAME TO of what is no table.
+    MoveRelation {
+        /// The relation.
+        relation: RelationName,
+        /// What the statement calls it.
+        kind: RelationKind,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Where it goes.
+        to: MovedTo,
+    },
+    /// The rows of temporary tables go at the end of the transaction.
+    EmptyTemporary {
+        /// The tables.
+        names: Vec<RelationName>,
+    },
+    /// COMMENT ON SCHEMA.
+    CommentOnSchema {
+        /// The schema.
+        schema: SchemaId,
+        /// What is said; `None` takes it back.
+        comment: Option<String>,
+    },
+    /// Everything in a session's own schema goes.
+    DropTemporary {
+        /// The schema.
+        schema: SchemaId,
     },
     /// COMMENT ON a relation or a column.
     Comment {
         /// The relation.
-        relation: String,
+        relation: RelationName,
         /// The column, counted from 1; 0 for the relation itself.
         column: u32,
         /// What is said; `None` takes it back.
@@ -293,14 +370,14 @@ pub enum SchemaChange {
     /// ALTER DOMAIN.
     AlterDomain {
         /// Its name.
-        name: String,
+        name: RelationName,
         /// What changes.
         change: DomainChange,
     },
     /// DROP DOMAIN.
     DropDomains {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
         /// CASCADE: columns of it go too.
@@ -311,7 +388,7 @@ pub enum SchemaChange {
     /// CREATE INDEX; the executor fills it.
     CreateIndex {
         /// The table.
-        table: String,
+        table: RelationName,
         /// The index (id 0: given when it runs).
         index: crate::catalog::Index,
         /// All expressions that indexes of the table hold, those of this one included.
@@ -322,14 +399,14 @@ pub enum SchemaChange {
     /// DROP INDEX.
     DropIndex {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
     },
     /// TRUNCATE.
     Truncate {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// RESTART IDENTITY.
         restart_identity: bool,
         /// CASCADE.
@@ -338,7 +415,7 @@ pub enum SchemaChange {
     /// ALTER TABLE.
     AlterTable {
         /// The table.
-        table: String,
+        table: RelationName,
         /// IF EXISTS.
         if_exists: bool,
         /// What changes, in order.
@@ -354,7 +431,7 @@ pub enum SchemaChange {
     /// ALTER SEQUENCE.
     AlterSequence {
         /// Its name.
-        name: String,
+        name: RelationName,
         /// IF EXISTS.
         if_exists: bool,
         /// What it becomes; `None` if there is none of this name.
@@ -365,9 +442,11 @@ pub enum SchemaChange {
     /// DROP SEQUENCE.
     DropSequence {
         /// Names.
-        names: Vec<String>,
+        names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE: defaults that take its numbers go too.
+        cascade: bool,
     },
 }
 
@@ -387,6 +466,54 @@ pub enum DomainChange {
         /// IF EXISTS.
         if_exists: bool,
     },
+}
+
+/// What a statement calls a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelationKind {
+    /// TABLE, which may stand for others too.
+    Table,
+    /// VIEW
+    View,
+    /// MATERIALIZED VIEW
+    MaterialisedView,
+    /// SEQUENCE
+    Sequence,
+    /// INDEX
+    Index,
+}
+
+impl RelationKind {
+    /// With its article, as messages have it.
+    pub fn described(self) -> &'static str {
+        match self {
+            RelationKind::Table => "a table",
+            RelationKind::View => "a view",
+            RelationKind::MaterialisedView => "a materialized view",
+            RelationKind::Sequence => "a sequence",
+            RelationKind::Index => "an index",
+        }
+    }
+
+    /// The tag of ALTER.
+    pub fn alter_tag(self) -> &'static str {
+        match self {
+            RelationKind::Table => "ALTER TABLE",
+            RelationKind::View => "ALTER VIEW",
+            RelationKind::MaterialisedView => "ALTER MATERIALIZED VIEW",
+            RelationKind::Sequence => "ALTER SEQUENCE",
+            RelationKind::Index => "ALTER INDEX",
+        }
+    }
+}
+
+/// Where a relation goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MovedTo {
+    /// RENAME TO
+    Name(String),
+    /// SET SCHEMA
+    Schema(SchemaId),
 }
 
 /// One action of ALTER TABLE.

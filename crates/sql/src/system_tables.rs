@@ -30,8 +30,8 @@ pub(crate) use names::{ObjectKind, told_type};
 pub(crate) use registry::{by_full_name, find, function, has_number};
 pub(crate) use values::DATABASES;
 
-use crate::binder::{Hidden, ScopeColumn};
-use crate::catalog::{Catalog, KeyExpression, Table};
+use crate::binder::{Hidden, ResolvedPath, ScopeColumn};
+use crate::catalog::{Catalog, KeyExpression, RelationName, SYSTEM_SCHEMAS, SchemaId, Sequence, Table};
 use crate::insight::{Insight, SessionFacts};
 use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
 use rubato_formula::Environment;
@@ -40,14 +40,6 @@ use rubato_stages::StageMetrics;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The oid of the schema `pg_catalog`.
-const PG_CATALOG: u32 = 11;
-/// The oid of the schema `public`.
-const PUBLIC: u32 = 2200;
-/// The oid of the schema `information_schema`.
-const INFORMATION_SCHEMA: u32 = 13_207;
-/// The oid of the schema `rubato`, which holds the views of what happens now.
-const RUBATO: u32 = 15_000;
 /// The oid of the role that owns everything: whoever looks.
 const OWNER: u32 = 10;
 /// The oid of the role `pg_database_owner`, to which `public` belongs.
@@ -117,16 +109,29 @@ pub struct View<'a> {
     pub database: &'a str,
     /// Its user.
     pub user: &'a str,
-    /// Whether it finds what is in `public` without naming the schema.
-    pub sees_public: bool,
+    /// Where it looks for names without a schema.
+    pub path: &'a ResolvedPath,
 }
 
 impl View<'_> {
-    /// The name of a relation as it must be written.
-    fn written(&self, name: &str) -> String {
-        let schema = if self.sees_public { "" } else { "public." };
-        format!("{schema}{}", quoted(name))
+    /// The name of a schema.
+    fn schema_name(&self, schema: SchemaId) -> Value {
+        text(&self.catalog.schema_name(schema))
     }
+
+    /// A relation as it must be written for this session to find it.
+    fn written(&self, relation: &RelationName) -> String {
+        self.path.written(relation, self.catalog)
+    }
+}
+
+/// A relation with its schema.
+pub(crate) fn written_with_schema(catalog: &Catalog, relation: &RelationName) -> String {
+    format!(
+        "{}.{}",
+        quoted(&catalog.schema_name(relation.schema)),
+        quoted(&relation.name)
+    )
 }
 
 impl SystemTable {
@@ -150,12 +155,10 @@ impl SystemTable {
         self.columns.iter().map(column).chain([own]).collect()
     }
 
-    fn namespace(&self) -> u32 {
-        match self.schema {
-            "pg_catalog" => PG_CATALOG,
-            "rubato" => RUBATO,
-            _ => INFORMATION_SCHEMA,
-        }
+    /// Its schema.
+    pub fn schema_id(&self) -> SchemaId {
+        let own = SYSTEM_SCHEMAS.iter().find(|(_, name)| *name == self.schema);
+        own.map_or(SchemaId::INFORMATION_SCHEMA, |(id, _)| *id)
     }
 
     /// The rows of a table that tells what happens now; `None` for one that is made of the catalog.
@@ -183,9 +186,12 @@ impl SystemTable {
     }
 }
 
-/// Whether a table, index, sequence or view of the users has this name.
-pub(crate) fn has_relation(catalog: &Catalog, name: &str) -> bool {
-    catalog.made.objects(catalog).relation(name).is_some()
+/// The sequence with this number.
+pub(crate) fn sequence_by_number(catalog: &Catalog, number: i64) -> Option<&Arc<Sequence>> {
+    match catalog.made.object(catalog, number)? {
+        objects::Object::Sequence(sequence) => Some(sequence),
+        _ => None,
+    }
 }
 
 /// What views of the moment look into.
@@ -258,7 +264,7 @@ mod tests {
             catalog: &catalog,
             database: "rubato",
             user: "somebody",
-            sees_public: true,
+            path: &ResolvedPath::default(),
         };
         let mut seen = 0;
         for table in registry::tables() {

@@ -20,6 +20,8 @@ mod prepared;
 mod queue;
 mod ranges;
 mod schema;
+mod schemas;
+mod scripts;
 mod slices;
 mod subqueries;
 mod walk;

@@ -24,6 +24,7 @@ struct Lines {
     bytes: usize,
     /// Of the last error, where it was.
     context: Option<String>,
+    detail: Option<String>,
 }
 
 impl Lines {
@@ -77,6 +78,7 @@ impl Responder for Lines {
     }
     fn error(&mut self, error: &Error) {
         self.context.clone_from(&error.fields().context);
+        self.detail.clone_from(&error.fields().detail);
         self.say(format!("E {} {}", error.code().as_str(), error.message()));
     }
     fn notice(&mut self, severity: &'static str, notice: &Error) {
@@ -132,6 +134,8 @@ pub struct World {
     idle: Vec<Option<Box<Session>>>,
     said: Vec<Vec<String>>,
     contexts: Vec<Option<String>>,
+    details: Vec<Option<String>>,
+    user: &'static str,
     gone: Vec<bool>,
     directory: Arc<MemoryDirectory>,
     store: Arc<MemoryStore>,
@@ -144,15 +148,27 @@ impl World {
     }
 
     pub fn with(sessions: usize, settings: NodeSettings) -> World {
-        World::open(sessions, settings, Arc::default(), Arc::new(MemoryStore::new()))
+        World::open(
+            sessions,
+            settings,
+            Arc::default(),
+            Arc::new(MemoryStore::new()),
+            "rubato",
+        )
+    }
+
+    /// One session of this user.
+    pub fn of_user(user: &'static str) -> World {
+        let settings = NodeSettings::default();
+        World::open(1, settings, Arc::default(), Arc::new(MemoryStore::new()), user)
     }
 
     /// Another life of the node, on what it has forced.
     pub fn restart(self) -> World {
         let (sessions, settings) = (self.idle.len(), self.settings.clone());
-        let (directory, store) = (Arc::clone(&self.directory), Arc::clone(&self.store));
+        let (directory, store, user) = (Arc::clone(&self.directory), Arc::clone(&self.store), self.user);
         drop(self);
-        World::open(sessions, settings, directory, store)
+        World::open(sessions, settings, directory, store, user)
     }
 
     fn open(
@@ -160,6 +176,7 @@ impl World {
         settings: NodeSettings,
         directory: Arc<MemoryDirectory>,
         store: Arc<MemoryStore>,
+        user: &'static str,
     ) -> World {
         let options = rubato_log::Options {
             prepare_in_background: false,
@@ -177,7 +194,7 @@ impl World {
         let open = |number: usize| {
             let start = SessionStart {
                 session: SessionId(number as u64 + 1),
-                user: "rubato".into(),
+                user: user.into(),
                 database: "rubato".into(),
                 ..SessionStart::default()
             };
@@ -191,6 +208,8 @@ impl World {
             idle,
             said: vec![Vec::new(); sessions],
             contexts: vec![None; sessions],
+            details: vec![None; sessions],
+            user,
             gone: vec![false; sessions],
             directory,
             store,
@@ -242,6 +261,7 @@ impl World {
         for mut work in completed {
             let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
             self.said[work.connection].append(&mut lines.lines);
+            self.details[work.connection] = lines.detail.take();
             if let Some(context) = lines.context.take() {
                 self.contexts[work.connection] = Some(context);
             }
@@ -286,6 +306,11 @@ impl World {
     }
 
     /// Where the last error was that a session was told, since this was last asked.
+    /// The detail of the session's last error, if it has one.
+    pub fn detail(&mut self, session: usize) -> Option<String> {
+        self.details[session].take()
+    }
+
     pub fn context(&mut self, session: usize) -> String {
         self.contexts[session].take().unwrap_or_default()
     }

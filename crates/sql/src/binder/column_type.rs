@@ -53,7 +53,7 @@ impl Context<'_> {
         column: usize,
         to: ColumnType,
     ) -> Result<Option<Expr>> {
-        let known = self.catalog.tables.get(&table.name);
+        let known = self.catalog.tables.get(&table.key());
         let rows = match known.filter(|known| column < known.columns.len()) {
             Some(known) => Arc::clone(known),
             None => Arc::new(table.clone()),

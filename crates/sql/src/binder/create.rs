@@ -2,16 +2,19 @@
 
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
-use super::identity::{given_name, sequence_options};
+use super::identity::given_name;
 use super::scope::Scope;
+use super::sequence::{new_sequence, next_value, sequence_options};
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
-use crate::catalog::{Check, Column, Deferral, ForeignKey, Index, ReferentialAction, RowExpression, Sequence, Table};
+use crate::catalog::{
+    Check, Column, Deferral, ForeignKey, Index, OnCommit, ReferentialAction, RelationName, RowExpression, Sequence,
+    Table,
+};
 use crate::parser::syntax::{cut, fold};
-use crate::parser::utility::SequenceOptions;
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId, Value};
-use rubato_formula::{Expr, resolve_function};
+use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,8 +35,9 @@ pub(super) struct Definition<'a, 'c> {
 impl Context<'_> {
     pub(super) fn create_table(&self, statement: &ast::CreateTable) -> Result<SchemaChange> {
         refuse_parts(statement)?;
-        let name = self.new_name(&object_name(&statement.name)?)?;
+        let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
         let mut definition = Definition::new(self, &name);
+        definition.table.on_commit = on_commit(statement, &name)?;
         for column in &statement.columns {
             definition.column(column)?;
         }
@@ -57,7 +61,6 @@ impl Context<'_> {
 
 pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     let refused = [
-        (statement.temporary, "a temporary table"),
         (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
         (statement.inherits.is_some(), "table inheritance"),
         (
@@ -75,12 +78,28 @@ pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     }
 }
 
+/// ON COMMIT. 42P16 where the table is not temporary.
+pub(super) fn on_commit(statement: &ast::CreateTable, name: &RelationName) -> Result<OnCommit> {
+    let said = match statement.on_commit {
+        None => return Ok(OnCommit::Preserve),
+        Some(ast::OnCommit::PreserveRows) => OnCommit::Preserve,
+        Some(ast::OnCommit::DeleteRows) => OnCommit::Delete,
+        Some(ast::OnCommit::Drop) => OnCommit::Drop,
+    };
+    if !name.schema.is_temporary() {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(said)
+}
+
 impl<'a, 'c> Definition<'a, 'c> {
-    fn new(context: &'a Context<'c>, name: &str) -> Definition<'a, 'c> {
+    fn new(context: &'a Context<'c>, name: &RelationName) -> Definition<'a, 'c> {
         let table = Table {
             oid: 0,
             id: TableId(0),
-            name: name.to_owned(),
+            schema: name.schema,
+            name: name.name.clone(),
             columns: Vec::new(),
             primary_key: Vec::new(),
             primary_key_name: String::new(),
@@ -89,6 +108,8 @@ impl<'a, 'c> Definition<'a, 'c> {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
+            materialised: None,
+            on_commit: OnCommit::Preserve,
             version: 0,
         };
         Definition {
@@ -155,7 +176,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             default_text: None,
             identity_always: None,
             generated: None,
-            domain: domain.as_ref().map(|domain| domain.name.clone()),
+            domain: domain.as_ref().map(|domain| domain.key()),
             dropped: false,
         };
         if serial {
@@ -248,12 +269,13 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// A sequence of the column's own, as its default.
     pub fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
         let name = match given_name(options)? {
-            Some(name) => name,
+            Some(path) => self.context.sibling_name(&path, self.table.schema)?,
             None => self.free_name(&[&self.table.name.clone(), &column.name, "seq"]),
         };
+        let name = RelationName::new(self.table.schema, name);
         let mut sequence = new_sequence(&name, column.column_type.data_type, &sequence_options(options)?)?;
-        sequence.owned_by = Some((self.table.name.clone(), place));
-        let (default, text) = next_value(&name, column.column_type)?;
+        sequence.owned_by = Some((self.table.key(), place));
+        let (default, text) = next_value(&name.name, column.column_type)?;
         column.default = Some(default);
         column.default_text = Some(text);
         self.sequences.push(sequence);
@@ -264,19 +286,18 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn free_name(&mut self, parts: &[&str]) -> String {
         let base = cut(parts.join("_"));
         // The table itself is as the statement has changed it so far.
-        let tables = self.context.catalog.tables.values().map(|table| &**table);
-        let others = tables.filter(|table| table.name != self.table.name);
+        let (own, catalog) = (&self.table, self.context.catalog);
         let taken = |name: &str| {
+            let relation = RelationName::new(own.schema, name);
+            let others = catalog.table_of_index(&relation).filter(|table| table.name != own.name);
             self.names.contains(name)
-                || self.context.catalog.tables.contains_key(name)
-                || self.context.catalog.sequences.contains_key(name)
-                || others.clone().chain([&self.table]).any(|table| {
-                    table.indexes.iter().any(|index| index.name == name)
-                        || table.primary_key_name == name
-                        || (table.name == self.table.name
-                            && (table.checks.iter().any(|check| check.name == name)
-                                || table.foreign_keys.iter().any(|key| key.name == name)))
-                })
+                || catalog.tables.contains_key(&relation)
+                || catalog.views.contains_key(&relation)
+                || catalog.sequences.contains_key(&relation)
+                || others.is_some()
+                || own.has_index_named(name)
+                || own.checks.iter().any(|check| check.name == name)
+                || own.foreign_keys.iter().any(|key| key.name == name)
         };
         let mut name = base.clone();
         let mut number = 0;
@@ -515,13 +536,29 @@ impl<'a, 'c> Definition<'a, 'c> {
             return Err(Error::unsupported("MATCH FULL"));
         }
         let deferral = deferral(key.characteristics)?;
-        let referenced_table = self.context.old_name(&key.foreign_table)?;
-        let referred = if referenced_table == self.table.name {
+        let path = object_name(&key.foreign_table)?;
+        let referenced_table = self.referred_table(&path);
+        let referenced_table = located(self.context, key.foreign_table.span(), referenced_table)?;
+        if referenced_table.schema.is_temporary() != self.table.schema.is_temporary() {
+            let message = match self.table.schema.is_temporary() {
+                true => "constraints on temporary tables may reference only temporary tables",
+                false => "constraints on permanent tables may reference only permanent tables",
+            };
+            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        let referred = if referenced_table == self.table.key() {
             Some(&self.table)
         } else {
             self.context.catalog.tables.get(&referenced_table).map(|table| &**table)
         };
-        let referred = referred.ok_or_else(|| super::no_relation(&referenced_table));
+        let is_table = referred.is_some_and(|referred| referred.materialised.is_none());
+        let referred = referred.filter(|_| is_table).ok_or_else(|| {
+            if self.context.catalog.has_relation(&referenced_table) {
+                let message = format!("referenced relation \"{referenced_table}\" is not a table");
+                return Error::new(SqlState::WRONG_OBJECT_TYPE, message);
+            }
+            super::no_relation(&path.join("."))
+        });
         let referred = located(self.context, key.foreign_table.span(), referred)?;
         let find = |name: &ast::Ident| {
             let column = find_column(referred, &fold(name)).map_err(|_| {
@@ -553,6 +590,18 @@ impl<'a, 'c> Definition<'a, 'c> {
     }
 }
 
+impl Definition<'_, '_> {
+    /// What a foreign key refers to, which may be the table that is being made.
+    fn referred_table(&self, path: &[String]) -> Result<RelationName> {
+        let found = self.context.old_name(path)?;
+        let is_own = match path {
+            [name] => *name == self.table.name && !self.context.catalog.has_relation(&found),
+            _ => false,
+        };
+        Ok(if is_own { self.table.key() } else { found })
+    }
+}
+
 impl Context<'_> {
     /// A column's default, cast to its type, and its text. DEFAULT NULL is no default.
     pub(super) fn column_default(
@@ -573,7 +622,8 @@ impl Context<'_> {
                 _ => error,
             })?;
         let assigned = self.assign_default(typed, column, column_type);
-        let default = located(self, expr.span(), assigned)?.fold_constants();
+        let mut default = located(self, expr.span(), assigned)?.fold_constants();
+        self.number_sequences(&mut default)?;
         let is_null = matches!(default, Expr::Literal(Value::Null));
         Ok(((!is_null).then_some(default), expr.to_string()))
     }
@@ -611,66 +661,4 @@ fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAct
         Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
         Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
     }
-}
-
-/// `nextval('name')` cast to a column's type, and its text.
-fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
-    let resolved = resolve_function("nextval", &[DataType::Text])?;
-    // The text is read as an identifier.
-    let name = crate::system_tables::quoted(name);
-    let call = Expr::Call {
-        function: resolved.function,
-        arguments: vec![Expr::Literal(Value::text(&name))],
-    };
-    let cast = rubato_formula::cast_expr(
-        call,
-        resolved.result_type,
-        column_type,
-        rubato_formula::CastContext::Assignment,
-    )?;
-    Ok((cast, format!("nextval('{}'::regclass)", name.replace('\'', "''"))))
-}
-
-/// A sequence with PostgreSQL's defaults for its type. 22023 where the options contradict each other.
-pub(super) fn new_sequence(name: &str, data_type: DataType, options: &SequenceOptions) -> Result<Sequence> {
-    let (type_minimum, type_maximum) = match data_type {
-        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
-    let invalid = |message: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-    let increment = options.increment.unwrap_or(1);
-    if increment == 0 {
-        return invalid("INCREMENT must not be zero".to_owned());
-    }
-    let (minimum, maximum) = if increment > 0 {
-        (options.minimum.unwrap_or(1), options.maximum.unwrap_or(type_maximum))
-    } else {
-        (options.minimum.unwrap_or(type_minimum), options.maximum.unwrap_or(-1))
-    };
-    if minimum >= maximum || minimum < type_minimum || maximum > type_maximum {
-        return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
-    }
-    let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
-    if start < minimum {
-        return invalid(format!(
-            "START value ({start}) cannot be less than MINVALUE ({minimum})"
-        ));
-    }
-    if start > maximum {
-        return invalid(format!(
-            "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
-        ));
-    }
-    let cycle = options.cycle;
-    Ok(Sequence {
-        id: 0,
-        name: name.to_owned(),
-        start,
-        increment,
-        minimum,
-        maximum,
-        cycle,
-        owned_by: None,
-    })
 }

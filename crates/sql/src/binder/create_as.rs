@@ -1,7 +1,7 @@
 //! CREATE TABLE AS and SELECT INTO: a table with the columns of a query, and then its rows.
 
 use super::{Context, object_name};
-use crate::catalog::{Column, Table};
+use crate::catalog::{Column, OnCommit, RelationName, Table};
 use crate::client::OutputColumn;
 use crate::parser::UNTYPED;
 use crate::parser::syntax::fold;
@@ -25,8 +25,9 @@ impl Context<'_> {
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
         let names: Vec<String> = statement.columns.iter().map(|column| fold(&column.name)).collect();
-        let name = self.new_name(&object_name(&statement.name)?)?;
-        self.table_of_query((name, statement.if_not_exists), &names, query, with_data)
+        let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
+        let on_commit = super::create::on_commit(statement, &name)?;
+        self.table_of_query((name, statement.if_not_exists, on_commit), &names, query, with_data)
     }
 
     /// SELECT ... INTO name: the query without the clause, and the name.
@@ -49,16 +50,13 @@ impl Context<'_> {
                 ));
             }
         };
-        if into.temporary {
-            return Err(Error::unsupported("a temporary table"));
-        }
-        let name = self.new_name(&path)?;
-        self.table_of_query((name, false), &[], &query, true)
+        let name = self.new_name(&path, into.temporary)?;
+        self.table_of_query((name, false, OnCommit::Preserve), &[], &query, true)
     }
 
     fn table_of_query(
         self,
-        (name, if_not_exists): (String, bool),
+        (name, if_not_exists, on_commit): (RelationName, bool, OnCommit),
         names: &[String],
         query: &ast::Query,
         with_data: bool,
@@ -68,7 +66,8 @@ impl Context<'_> {
             let message = "too many column names were specified";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
-        let table = table_with(&name, names, &output)?;
+        let mut table = table_with(&name, names, &output)?;
+        table.on_commit = on_commit;
         let plan = self.plan(select);
         let source = self.finished(PlanBody::Select(plan), output)?;
         let change = SchemaChange::CreateTable {
@@ -81,6 +80,7 @@ impl Context<'_> {
             name,
             source,
             with_data,
+            tag: "CREATE TABLE AS",
         }))))
     }
 }
@@ -89,7 +89,7 @@ fn has_definition(column: &ast::ColumnDef) -> bool {
     !column.data_type.to_string().eq_ignore_ascii_case(UNTYPED) || !column.options.is_empty()
 }
 
-fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<Table> {
+pub(super) fn table_with(name: &RelationName, names: &[String], output: &[OutputColumn]) -> Result<Table> {
     let mut taken = BTreeSet::new();
     let mut columns = Vec::with_capacity(output.len());
     for (place, column) in output.iter().enumerate() {
@@ -120,7 +120,8 @@ fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<T
     Ok(Table {
         oid: 0,
         id: TableId(0),
-        name: name.to_owned(),
+        schema: name.schema,
+        name: name.name.clone(),
         columns,
         primary_key: Vec::new(),
         primary_key_name: String::new(),
@@ -129,6 +130,8 @@ fn table_with(name: &str, names: &[String], output: &[OutputColumn]) -> Result<T
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        materialised: None,
+        on_commit: OnCommit::Preserve,
         version: 0,
     })
 }

@@ -176,7 +176,7 @@ impl Context<'_> {
         if !target.joins.is_empty() {
             return Err(Error::unsupported("a join in the target of UPDATE or DELETE"));
         }
-        let table = self.table(name)?;
+        let table = self.table_to_change(name)?;
         let alias = alias
             .as_ref()
             .map_or_else(|| table.name.clone(), |alias| fold(&alias.name));

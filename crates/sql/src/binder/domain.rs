@@ -5,8 +5,8 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::types::{TypeName, bind_type, no_type, type_by_name};
-use super::{Context, object_name, split_path, user_path};
-use crate::catalog::{Column, Domain, DomainCheck};
+use super::{Context, ResolvedPath, object_name, split_path};
+use crate::catalog::{Column, Domain, DomainCheck, RelationName, SchemaId, no_schema};
 use crate::parser::syntax::{parse_expression, parse_type};
 use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use crate::statement::{DomainChange, SchemaChange};
@@ -26,7 +26,10 @@ impl Context<'_> {
                 cascade,
                 tag,
             } => Ok(SchemaChange::DropDomains {
-                names: names.iter().map(|name| user_path(name)).collect::<Result<_>>()?,
+                names: names
+                    .iter()
+                    .map(|name| self.old_domain(name, if_exists))
+                    .collect::<Result<_>>()?,
                 if_exists,
                 cascade,
                 tag,
@@ -41,15 +44,53 @@ impl Context<'_> {
         };
         let path = object_name(name)?;
         let (schema, own) = split_path(&path)?;
-        let is_seen = schema.map_or(self.search_path.sees_public, |schema| schema == "public");
-        if !is_seen || !modifiers.is_empty() || (schema.is_none() && type_by_name(own).is_some()) {
+        let path = self.path_of_types();
+        let Some(found) = path.find_domain(schema, own, self.catalog)? else {
             return Ok(None);
+        };
+        let domain = self.catalog.domains.get(&found).filter(|_| modifiers.is_empty());
+        if let Some(domain) = domain {
+            self.depend_on_domain(&path, schema, domain)?;
         }
-        let found = self.catalog.domains.get(own).cloned();
-        if let Some(domain) = &found {
-            self.tables.borrow_mut().insert(domain.name.clone(), domain.version);
+        Ok(domain.cloned())
+    }
+
+    /// Where types are looked for: the text of a view means those that its maker saw.
+    fn path_of_types(&self) -> ResolvedPath {
+        let searched = self.views.borrow().last().map(|view| view.path.as_slice().into());
+        ResolvedPath {
+            searched: searched.unwrap_or_else(|| Arc::clone(&self.path.searched)),
+            ..self.path.clone()
         }
-        Ok(found)
+    }
+
+    /// The plan is made again when the domain changes, or another one hides it.
+    fn depend_on_domain(&self, path: &ResolvedPath, schema: Option<&str>, domain: &Domain) -> Result<()> {
+        let found = domain.key();
+        let mut tables = self.tables.borrow_mut();
+        for candidate in path.candidates(schema, &domain.name, self.catalog)? {
+            if candidate == found {
+                break;
+            }
+            let is_free = candidate.schema.system_name().is_none() && !self.catalog.has_relation(&candidate);
+            if is_free {
+                tables.entry(candidate).or_insert(0);
+            }
+        }
+        tables.insert(found, domain.version);
+        Ok(())
+    }
+
+    /// A domain that is to be dropped or changed; what is not there is nowhere. 3F000.
+    fn old_domain(&self, path: &[String], if_exists: bool) -> Result<RelationName> {
+        let (schema, name) = split_path(path)?;
+        if let Some(found) = self.path.find_domain(schema, name, self.catalog)? {
+            return Ok(found);
+        }
+        match schema {
+            Some(schema) if !if_exists && self.path.schema(schema, self.catalog)?.is_none() => Err(no_schema(schema)),
+            _ => Ok(RelationName::new(SchemaId::NOWHERE, path.join("."))),
+        }
     }
 
     /// A value of a domain's type, once it satisfies what the domain says. 23502, 23514.
@@ -88,7 +129,10 @@ impl Context<'_> {
     }
 
     fn create_domain(&self, syntax: &DomainSyntax) -> Result<SchemaChange> {
-        let name = self.new_name(&syntax.name)?;
+        let RelationName { schema, name } = self.new_name(&syntax.name, false)?;
+        if schema.is_temporary() {
+            return Err(Error::unsupported("a temporary domain"));
+        }
         if let Some(TypeName::Plain(_)) = type_by_name(&name) {
             return Err(Error::unsupported("a domain with the name of a built-in type"));
         }
@@ -99,12 +143,14 @@ impl Context<'_> {
             Some(base) => Domain {
                 oid: 0,
                 version: 0,
+                schema,
                 name,
                 ..(*base).clone()
             },
             None => Domain {
                 oid: 0,
                 version: 0,
+                schema,
                 name,
                 column_type: bind_type(&base_name)?,
                 not_null: false,
@@ -156,10 +202,9 @@ impl Context<'_> {
     }
 
     fn alter_domain(&self, path: &[String], action: AlterDomainAction) -> Result<SchemaChange> {
-        let name = user_path(path)?;
-        let is_seen = path.len() > 1 || self.search_path.sees_public;
-        let Some(domain) = self.catalog.domains.get(&name).filter(|_| is_seen) else {
-            return Err(no_type(&name));
+        let name = self.old_domain(path, false)?;
+        let Some(domain) = self.catalog.domains.get(&name) else {
+            return Err(no_type(&name.name));
         };
         let change = match action {
             AlterDomainAction::SetDefault(None) => DomainChange::SetDefault(None, None),

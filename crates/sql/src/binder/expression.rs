@@ -6,6 +6,7 @@ use super::typed::Typed;
 use super::types::bind_type;
 use super::window::Windows;
 use super::{Context, located};
+use crate::catalog::SchemaId;
 use crate::parser::Literal;
 use crate::parser::lexer::TokenKind;
 use crate::parser::syntax::fold;
@@ -212,7 +213,9 @@ impl<'a> ExpressionBinder<'a> {
         let span = names.iter().fold(names[0].span, |span, name| span.union(&name.span));
         let found = match self.find_column(names) {
             Err(error) if self.is_free(names, &error) => {
-                let outer = self.context.outer_column(&|scope| found_in(scope, names));
+                let outer = self
+                    .context
+                    .outer_column(&|scope| found_in(scope, names, self.schema_of(names)));
                 if outer.is_none()
                     && names.len() == 1
                     && self.whole_row(&ast::Expr::Identifier(names[0].clone())).is_some()
@@ -234,7 +237,14 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn find_column(&self, names: &[ast::Ident]) -> Result<Found> {
-        column_of(self.scope, names)
+        column_of(self.scope, names, self.schema_of(names))
+    }
+
+    /// The schema that a name begins with.
+    fn schema_of(&self, names: &[ast::Ident]) -> Option<SchemaId> {
+        let [schema, _, _] = names else { return None };
+        let found = self.context.path.schema(&fold(schema), self.context.catalog);
+        found.ok().flatten()
     }
 
     /// Whether a name that was not found here may be one of a query around this one: not if its relation is here.
@@ -627,12 +637,14 @@ impl<'a> ExpressionBinder<'a> {
     }
 }
 
-fn column_of(scope: &Scope, names: &[ast::Ident]) -> Result<Found> {
+fn column_of(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Result<Found> {
     match names {
         [name] => scope.find(None, &fold(name)),
         [table, name] => scope.find(Some(&fold(table)), &fold(name)),
-        [schema, table, name] if super::is_known_schema(&fold(schema)) => scope.find(Some(&fold(table)), &fold(name)),
-        [_, table, _] => Err(missing_relation(&fold(table))),
+        [_, table, name] => match schema {
+            Some(schema) => scope.find_in_schema(schema, &fold(table), &fold(name)),
+            None => Err(missing_relation(&fold(table))),
+        },
         _ => Err(Error::new(
             SqlState::SYNTAX_ERROR,
             "improper qualified name (too many dotted names)",
@@ -641,8 +653,8 @@ fn column_of(scope: &Scope, names: &[ast::Ident]) -> Result<Found> {
 }
 
 /// What a name means to a query around; `None` if it means nothing to it.
-fn found_in(scope: &Scope, names: &[ast::Ident]) -> Option<Result<Found>> {
-    match column_of(scope, names) {
+fn found_in(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Option<Result<Found>> {
+    match column_of(scope, names, schema) {
         Err(error) if names.len() == 1 && error.code() == SqlState::UNDEFINED_COLUMN => None,
         Err(error) if names.len() > 1 && error.code() == SqlState::UNDEFINED_TABLE => None,
         found => Some(found),

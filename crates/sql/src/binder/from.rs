@@ -114,15 +114,21 @@ impl Context<'_> {
                     return Ok(());
                 }
                 let relation = self.relation(name)?;
-                let own = match &relation {
-                    NamedRelation::Table(table) => table.name.as_str(),
-                    NamedRelation::System(system) => system.short_name(),
-                    NamedRelation::View(view) => view.name.as_str(),
+                let (own, schema) = match &relation {
+                    NamedRelation::Table(table) => (table.name.as_str(), table.schema),
+                    NamedRelation::System(system) => (system.short_name(), system.schema_id()),
+                    NamedRelation::View(view) => (view.name.as_str(), view.schema),
                 };
                 let alias_name = alias.as_ref().map_or_else(|| own.to_owned(), |alias| fold(&alias.name));
-                self.check_alias(&alias_name, &state.scope, factor)?;
+                let schema = alias.is_none().then_some(schema);
+                let others = state.scope.relations.iter();
+                let mut others = others.filter(|other| other.alias == alias_name);
+                if schema.is_none() || others.any(|other| other.schema.is_none() || other.schema == schema) {
+                    self.check_alias(&alias_name, &state.scope, factor)?;
+                }
                 match &relation {
                     NamedRelation::Table(table) => {
+                        self.check_populated(table)?;
                         state.scope.push_table(table, &alias_name);
                         push(state, Relation::Table(Arc::clone(table)));
                     }
@@ -135,6 +141,7 @@ impl Context<'_> {
                         state.push_query(&alias_name, query, &columns);
                     }
                 }
+                state.scope.set_schema(schema);
                 self.rename(alias.as_ref(), state)
             }
             ast::TableFactor::Table {

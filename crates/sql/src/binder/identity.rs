@@ -3,7 +3,6 @@
 use super::create::Definition;
 use super::name_of_text;
 use crate::catalog::Table;
-use crate::parser::utility::SequenceOptions;
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -52,40 +51,14 @@ impl super::Context<'_> {
     }
 }
 
-/// The name that SEQUENCE NAME gives, which stands where CACHE has its number.
-pub(super) fn given_name(options: &[ast::SequenceOptions]) -> Result<Option<String>> {
+/// The name that SEQUENCE NAME gives, in parts, which stands where CACHE has its number.
+pub(super) fn given_name(options: &[ast::SequenceOptions]) -> Result<Option<Vec<String>>> {
     for option in options {
         if let ast::SequenceOptions::Cache(ast::Expr::Value(value)) = option
             && let ast::Value::Placeholder(name) = &value.value
         {
-            return super::user_path(&name_of_text(name)?).map(Some);
+            return name_of_text(name).map(Some);
         }
     }
     Ok(None)
-}
-
-/// The options of an identity column's sequence.
-pub(super) fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions> {
-    let mut found = SequenceOptions::default();
-    for option in options {
-        match option {
-            ast::SequenceOptions::IncrementBy(value, _) => found.increment = Some(sequence_number(value)?),
-            ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
-            ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
-            ast::SequenceOptions::Cache(_) => {}
-            // The flag is of NO CYCLE.
-            ast::SequenceOptions::Cycle(no) => found.cycle = !no,
-        }
-    }
-    Ok(found)
-}
-
-fn sequence_number(expr: &ast::Expr) -> Result<i64> {
-    expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
-        Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("syntax error: a sequence takes whole numbers, not {expr}"),
-        )
-    })
 }

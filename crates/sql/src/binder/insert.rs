@@ -32,7 +32,7 @@ impl Context<'_> {
                 "INSERT takes INTO; use ON CONFLICT for existing rows",
             ));
         }
-        let table = self.table(name)?;
+        let table = self.table_to_change(name)?;
         let alias = statement
             .table_alias
             .as_ref()

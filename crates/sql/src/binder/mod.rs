@@ -19,13 +19,18 @@ mod insert;
 mod joins;
 mod json;
 mod labels;
+mod materialised;
 mod merge;
+mod naming;
 mod nested;
 mod parameters;
 mod row_expression;
 mod schema;
+mod schemas;
 mod scope;
+mod search_path;
 mod select;
+mod sequence;
 mod sets;
 mod subquery;
 mod tail;
@@ -38,7 +43,7 @@ mod whole_row;
 mod window;
 mod writing_with;
 
-use crate::catalog::{Catalog, Table, View};
+use crate::catalog::{Catalog, RelationName, Table, View, ViewQuery};
 use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
@@ -49,20 +54,19 @@ use crate::system_tables;
 use create::refuse_parts;
 use parameters::Parameters;
 use rubato_base::text_format::TextContext;
-use rubato_base::{DataType, Error, Result, SqlState, Value};
-use rubato_formula::Expr;
+use rubato_base::{DataType, Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use typed::Typed;
 use writing_with::writing_body;
 
 #[cfg(test)]
 pub(crate) mod tests_support;
 
 pub(crate) use scope::{Hidden, ScopeColumn};
+pub use search_path::{ResolvedPath, SearchPath};
 pub(crate) use types::{no_type, type_of_text};
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
@@ -81,24 +85,6 @@ pub trait BindSettings {
     /// Whether the statement may name parameters. 42P02 if it does and may not.
     fn takes_parameters(&self) -> bool {
         true
-    }
-}
-
-/// What a search path comes to here, where users' relations are in the schema `public`.
-#[derive(Clone, Copy, Debug)]
-pub struct SearchPath {
-    /// Unqualified names find what is in `public`.
-    pub sees_public: bool,
-    /// Where unqualified names are made.
-    pub creates_in: Option<&'static str>,
-}
-
-impl Default for SearchPath {
-    fn default() -> SearchPath {
-        SearchPath {
-            sees_public: true,
-            creates_in: Some("public"),
-        }
     }
 }
 
@@ -158,7 +144,12 @@ fn bind_grammar(
             declared,
             settings.takes_parameters(),
         )),
-        ..Context::new(source, catalog, settings.text_context(), settings.search_path())
+        ..Context::new(
+            source,
+            catalog,
+            settings.text_context(),
+            settings.search_path().resolve(catalog),
+        )
     };
     match &parsed.statement {
         ast::Statement::Query(query) => {
@@ -204,8 +195,8 @@ pub(crate) struct Context<'a> {
     pub catalog: &'a Catalog,
     /// For reading literals.
     pub text: TextContext,
-    /// For unqualified names.
-    pub search_path: SearchPath,
+    /// For names without a schema.
+    pub path: ResolvedPath,
     /// Parameter types.
     pub parameters: RefCell<Parameters>,
     /// Where columns were named last, by number: grouping errors are found when the syntax tree is gone.
@@ -213,7 +204,7 @@ pub(crate) struct Context<'a> {
     /// The functions of rows in the select list that is being bound.
     sets: RefCell<Vec<sets::BoundSet>>,
     /// The tables that the plan depends on, with their versions.
-    tables: RefCell<BTreeMap<String, u64>>,
+    tables: RefCell<BTreeMap<RelationName, u64>>,
     /// The names of WITH in reach, innermost last.
     names: RefCell<Vec<nested::NamedQuery>>,
     /// Which columns of the SELECT bound last had no type of their own.
@@ -224,8 +215,10 @@ pub(crate) struct Context<'a> {
     outer_levels: RefCell<Vec<subquery::OuterLevel>>,
     /// The types of what queries refer to of those around them.
     outer_types: RefCell<Vec<DataType>>,
-    /// How many views are being bound, one in the other.
-    views_deep: Cell<usize>,
+    /// The queries of views that are being bound, one in the other.
+    views: RefCell<Vec<ViewQuery>>,
+    /// Whether the statement defines a view.
+    defines_view: Cell<bool>,
     /// How many queries of WITH RECURSIVE there are, and statements that write within WITH.
     working_numbers: Cell<usize>,
     /// Whether the next WITH is that of the statement itself, within which others may write.
@@ -235,7 +228,7 @@ pub(crate) struct Context<'a> {
     /// Those statements.
     writing_parts: RefCell<Vec<crate::plan::WithPart>>,
     /// The tables and views that the statement itself names.
-    named_relations: RefCell<BTreeSet<String>>,
+    named_relations: RefCell<BTreeSet<RelationName>>,
     /// The queries of views that it names.
     view_queries: RefCell<Vec<Arc<BoundQuery>>>,
 }
@@ -249,12 +242,12 @@ pub(crate) enum NamedRelation {
 
 impl<'a> Context<'a> {
     /// A context in which nothing is bound yet, without parameters.
-    fn new(source: Source<'a>, catalog: &'a Catalog, text: TextContext, search_path: SearchPath) -> Context<'a> {
+    fn new(source: Source<'a>, catalog: &'a Catalog, text: TextContext, path: ResolvedPath) -> Context<'a> {
         Context {
             source,
             catalog,
             text,
-            search_path,
+            path,
             parameters: RefCell::default(),
             noted: RefCell::default(),
             sets: RefCell::default(),
@@ -264,7 +257,8 @@ impl<'a> Context<'a> {
             subqueries: RefCell::default(),
             outer_levels: RefCell::default(),
             outer_types: RefCell::default(),
-            views_deep: Cell::default(),
+            views: RefCell::default(),
+            defines_view: Cell::default(),
             working_numbers: Cell::default(),
             may_write_within: Cell::default(),
             writes_within: Cell::default(),
@@ -279,7 +273,7 @@ impl<'a> Context<'a> {
     where
         'a: 'b,
     {
-        Context::new(source, self.catalog, self.text.clone(), self.search_path)
+        Context::new(source, self.catalog, self.text.clone(), self.path.clone())
     }
 }
 
@@ -292,101 +286,6 @@ impl Context<'_> {
     pub fn noted_position(&self, global: usize) -> Option<u32> {
         let span = self.noted.borrow().get(&global).copied()?;
         self.source.position(span)
-    }
-
-    /// A table or system table by name. 42P01 if there is none.
-    pub fn relation(&self, name: &ast::ObjectName) -> Result<NamedRelation> {
-        let found = object_name(name).and_then(|path| self.relation_by_path(&path));
-        located(self, sqlparser::ast::Spanned::span(name), found)
-    }
-
-    fn relation_by_path(&self, path: &[String]) -> Result<NamedRelation> {
-        let (schema, name) = split_path(path)?;
-        if let Some(system) = system_tables::find(schema, name) {
-            return Ok(NamedRelation::System(system));
-        }
-        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
-            && let Some(table) = self.catalog.tables.get(name)
-        {
-            self.tables.borrow_mut().insert(table.name.clone(), table.version);
-            self.note_direct(name);
-            return Ok(NamedRelation::Table(Arc::clone(table)));
-        }
-        if schema.map_or(self.search_path.sees_public, |schema| schema == "public")
-            && let Some(view) = self.catalog.views.get(name)
-        {
-            self.tables.borrow_mut().insert(view.name.clone(), view.version);
-            self.note_direct(name);
-            return Ok(NamedRelation::View(Arc::clone(view)));
-        }
-        Err(no_relation(&path.join(".")))
-    }
-
-    fn note_direct(&self, name: &str) {
-        if self.views_deep.get() == 0 {
-            self.named_relations.borrow_mut().insert(name.to_owned());
-        }
-    }
-
-    /// A user's table by name. 42P01, or 42809 for a system table.
-    pub fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
-        match self.relation(name)? {
-            NamedRelation::Table(table) => Ok(table),
-            NamedRelation::View(view) => Err(self.no_table_but_view(name, &view)),
-            NamedRelation::System(system) => Err(Error::new(
-                SqlState::INSUFFICIENT_PRIVILEGE,
-                format!("permission denied: \"{}\" is a system catalog", system.name),
-            )),
-        }
-    }
-
-    /// The name of a table or sequence to be created. 3F000 or 42501 where the search path has no place for it.
-    pub fn new_name(&self, path: &[String]) -> Result<String> {
-        match (path, self.search_path.creates_in) {
-            ([_], None) => {
-                let message = "no schema has been selected to create in";
-                Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message))
-            }
-            ([name], Some(schema)) => user_path(&[schema.to_owned(), name.clone()]),
-            (path, _) => user_path(path),
-        }
-    }
-
-    /// The name of a table, index or sequence that is there already, if it is. 42P01 where the search path does not lead to it.
-    pub fn old_name(&self, name: &ast::ObjectName) -> Result<String> {
-        let path = object_name(name)?;
-        if path.len() == 1 && !self.search_path.sees_public {
-            return located(self, sqlparser::ast::Spanned::span(name), Err(no_relation(&path[0])));
-        }
-        user_path(&path)
-    }
-
-    /// The number of the relation that `'name'::regclass` means; `None` if the operand is no such name.
-    pub fn relation_number(&self, operand: &ast::Expr) -> Result<Option<Typed>> {
-        let ast::Expr::Value(value) = operand else {
-            return Ok(None);
-        };
-        let ast::Value::SingleQuotedString(text) = &value.value else {
-            return Ok(None);
-        };
-        if text.is_empty() || text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Ok(None);
-        }
-        let path = name_of_text(text)?;
-        let (_, name) = split_path(&path)?;
-        let number = match self.relation_by_path(&path) {
-            Ok(NamedRelation::Table(table)) => table.oid,
-            Ok(NamedRelation::System(system)) => system.oid,
-            Ok(NamedRelation::View(view)) => view.oid,
-            // The plan is not bound to an index or a sequence: it is looked up when the statement runs.
-            Err(_) if crate::system_tables::has_relation(self.catalog, name) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let kind = crate::system_tables::ObjectKind::Relation;
-        Ok(Some(Typed {
-            modifier: kind.column_type().modifier,
-            ..Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid)
-        }))
     }
 
     /// Plans a query with the parameters' types as they are by now.
@@ -408,11 +307,13 @@ impl Context<'_> {
         let pinned = parameters.pinned();
         let parameter_types = parameters.finish()?;
         let table_versions = self.tables.into_inner().into_iter().collect();
+        let path = self.path.searched;
         Ok(Arc::new(Plan {
             body,
             parameter_types,
             output,
             table_versions,
+            path,
             read_only,
             asks_sizes,
             pinned,
@@ -426,7 +327,7 @@ impl KnownParameters for Context<'_> {
         self.parameter_type(index)
     }
 
-    fn known_value(&self, index: usize) -> Option<Value> {
+    fn known_value(&self, index: usize) -> Option<rubato_base::Value> {
         self.known_literal(index)
     }
 }
@@ -512,33 +413,6 @@ pub(crate) fn split_path(path: &[String]) -> Result<(Option<&str>, &str)> {
         )),
     }
 }
-
-/// The name of a table, index or sequence of the user's: only the schema `public` holds such.
-pub(crate) fn user_name(name: &ast::ObjectName) -> Result<String> {
-    user_path(&object_name(name)?)
-}
-
-/// The same from the parts of a name.
-pub(crate) fn user_path(path: &[String]) -> Result<String> {
-    match split_path(path)? {
-        (None | Some("public"), name) => Ok(name.to_owned()),
-        (Some(schema), _) if is_known_schema(schema) => Err(Error::new(
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            format!("permission denied for schema {schema}"),
-        )),
-        (Some(schema), _) => Err(Error::new(
-            SqlState::INVALID_SCHEMA_NAME,
-            format!("schema \"{schema}\" does not exist"),
-        )),
-    }
-}
-
-pub(crate) fn is_known_schema(schema: &str) -> bool {
-    SCHEMAS.contains(&schema)
-}
-
-/// Every schema there is.
-pub(crate) const SCHEMAS: [&str; 4] = ["public", "pg_catalog", "information_schema", "rubato"];
 
 /// Binds a part of `outer`, so that positions are those of the whole.
 fn bind_part(

@@ -1,17 +1,14 @@
 //! Schema statements other than the inside of CREATE TABLE.
 
-use super::create::{Definition, new_sequence};
+use super::create::Definition;
 use super::dml::find_column;
-use super::types::{TypeName, type_by_name};
-use super::{Context, NamedRelation, located, object_name, split_path, user_name, user_path};
-use crate::catalog::{Deferral, Index, Table};
+use super::{Context, NamedRelation, located, object_name};
+use crate::catalog::{Deferral, Index, RelationName, SchemaId, Table};
 use crate::deparse::key_label;
 use crate::parser::syntax::fold;
-use crate::parser::utility::{
-    AlterConstraintSyntax, AlterSequenceSyntax, DropExpressionSyntax, SequenceOptions, SequenceSyntax,
-};
+use crate::parser::utility::{AlterConstraintSyntax, DropExpressionSyntax};
 use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
-use rubato_base::{DataType, Error, Result, SqlState, TableId};
+use rubato_base::{Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -37,12 +34,8 @@ impl Context<'_> {
                 cascade,
                 ..
             } => {
-                // What is out of sight does not exist.
-                let is_seen = |name: &&ast::ObjectName| {
-                    !*if_exists || self.search_path.sees_public || object_name(name).is_ok_and(|path| path.len() > 1)
-                };
-                let names = names.iter().filter(is_seen);
-                let names = names.map(|name| self.old_name(name)).collect::<Result<Vec<_>>>()?;
+                let names = names.iter().map(|name| self.old_object(name, *if_exists));
+                let names = names.collect::<Result<Vec<_>>>()?;
                 match object_type {
                     ast::ObjectType::Table => SchemaChange::DropTable {
                         names,
@@ -56,16 +49,14 @@ impl Context<'_> {
                     ast::ObjectType::Sequence => SchemaChange::DropSequence {
                         names,
                         if_exists: *if_exists,
+                        cascade: *cascade,
                     },
-                    // Nothing of these kinds can exist: IF EXISTS is satisfied.
-                    ast::ObjectType::View => SchemaChange::DropView {
+                    ast::ObjectType::View | ast::ObjectType::MaterializedView => SchemaChange::DropView {
                         names,
                         if_exists: *if_exists,
                         cascade: *cascade,
+                        materialised: *object_type == ast::ObjectType::MaterializedView,
                     },
-                    ast::ObjectType::MaterializedView if *if_exists => {
-                        return Ok(nothing_dropped("DROP MATERIALIZED VIEW"));
-                    }
                     other => return Err(Error::unsupported(format!("DROP {other}"))),
                 }
             }
@@ -93,14 +84,14 @@ impl Context<'_> {
         let column = match object {
             Kind::Column if path.len() > 1 => path.pop(),
             Kind::Column => return Err(Error::new(SqlState::SYNTAX_ERROR, "column name must be qualified")),
-            Kind::Table | Kind::View | Kind::Sequence => None,
+            Kind::Table | Kind::View | Kind::MaterializedView | Kind::Sequence => None,
             other => return Err(Error::unsupported(format!("COMMENT ON {other}"))),
         };
-        let (_, own) = split_path(&path)?;
-        let relation = own.to_owned();
+        let relation = self.old_name(&path)?;
         let found = match object {
-            Kind::Sequence if self.catalog.sequences.contains_key(own) => Kind::Sequence,
+            Kind::Sequence if self.catalog.sequences.contains_key(&relation) => Kind::Sequence,
             _ => match self.relation_by_path(&path)? {
+                NamedRelation::Table(table) if table.materialised.is_some() => Kind::MaterializedView,
                 NamedRelation::Table(_) => Kind::Table,
                 NamedRelation::View(_) => Kind::View,
                 NamedRelation::System(system) => {
@@ -111,11 +102,11 @@ impl Context<'_> {
         };
         if object != found && object != Kind::Column {
             let kind = object.to_string().to_lowercase();
-            let message = format!("\"{own}\" is not a {kind}");
+            let message = format!("\"{relation}\" is not a {kind}");
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         let column = match &column {
-            Some(column) => self.column_number(own, column)?,
+            Some(column) => self.column_number(&relation, column)?,
             None => 0,
         };
         Ok(SchemaChange::Comment {
@@ -126,7 +117,7 @@ impl Context<'_> {
     }
 
     /// The number of a column of a table or view, counted from 1.
-    fn column_number(&self, relation: &str, column: &str) -> Result<u32> {
+    fn column_number(&self, relation: &RelationName, column: &str) -> Result<u32> {
         let table = self.catalog.tables.get(relation);
         let own = table.and_then(|table| table.columns.iter().position(|own| own.name == column && !own.dropped));
         let view = || self.catalog.views.get(relation);
@@ -155,7 +146,7 @@ impl Context<'_> {
         let columns = definition.index_columns(&statement.columns)?;
         definition.check_key_types(&columns)?;
         let name = match &statement.name {
-            Some(name) => user_name(name)?,
+            Some(name) => Self::plain_name(name)?,
             None => {
                 let label = |number: &usize| match definition.table.key_expression(*number) {
                     Some(expression) => key_label(expression).to_owned(),
@@ -184,92 +175,17 @@ impl Context<'_> {
             deferral: Deferral::Never,
         };
         Ok(SchemaChange::CreateIndex {
-            table: table.name.clone(),
+            table: table.key(),
             expressions: definition.table.expressions,
             index,
             if_not_exists: statement.if_not_exists,
         })
     }
 
-    pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
-        let data_type = match syntax.data_type {
-            None => DataType::Int8,
-            Some((start, end)) => match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
-                Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => column_type.data_type,
-                _ => {
-                    let message = "sequence type must be smallint, integer, or bigint";
-                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-            },
-        };
-        let name = self.new_name(&syntax.name)?;
-        let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
-        sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
-        Ok(SchemaChange::CreateSequence {
-            sequence,
-            if_not_exists: syntax.if_not_exists,
-        })
-    }
-
-    pub(super) fn alter_sequence(&self, syntax: &AlterSequenceSyntax) -> Result<SchemaChange> {
-        let name = user_path(&syntax.name)?;
-        let is_seen = syntax.name.len() > 1 || self.search_path.sees_public;
-        let Some(before) = self.catalog.sequences.get(&name).filter(|_| is_seen) else {
-            return Ok(SchemaChange::AlterSequence {
-                name,
-                if_exists: syntax.if_exists,
-                sequence: None,
-                restart: None,
-            });
-        };
-        let given = &syntax.options;
-        let without = |what: &str| syntax.without.contains(&what);
-        let bound = |given: Option<i64>, what: &str, before: i64| match given {
-            None if without(what) => None,
-            given => given.or(Some(before)),
-        };
-        // As if it were made with what it has and what is said now.
-        let options = SequenceOptions {
-            start: given.start.or(Some(before.start)),
-            increment: given.increment.or(Some(before.increment)),
-            minimum: bound(given.minimum, "minvalue", before.minimum),
-            maximum: bound(given.maximum, "maxvalue", before.maximum),
-            cycle: given.cycle || (before.cycle && !without("cycle")),
-        };
-        let mut sequence = new_sequence(&name, DataType::Int8, &options)?;
-        sequence.id = before.id;
-        sequence.owned_by = match &syntax.owned_by {
-            None => before.owned_by.clone(),
-            Some(owner) => self.sequence_owner(owner.as_deref())?,
-        };
-        let restart = syntax.restart.map(|with| with.unwrap_or(sequence.start));
-        for (is_beyond, side, bound) in [
-            (restart < Some(sequence.minimum), "less than MINVALUE", sequence.minimum),
-            (
-                restart > Some(sequence.maximum),
-                "greater than MAXVALUE",
-                sequence.maximum,
-            ),
-        ] {
-            if let Some(restart) = restart.filter(|_| is_beyond) {
-                let message = format!("RESTART value ({restart}) cannot be {side} ({bound})");
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-            }
-        }
-        Ok(SchemaChange::AlterSequence {
-            name,
-            if_exists: syntax.if_exists,
-            sequence: Some(sequence),
-            restart,
-        })
-    }
-
     pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
-        let table = user_path(&syntax.table)?;
-        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
-        let is_there = is_seen && self.catalog.tables.contains_key(&table);
-        if !is_there && !syntax.if_exists {
-            return Err(super::no_relation(&table));
+        let table = self.old_name(&syntax.table)?;
+        if !self.catalog.tables.contains_key(&table) && !syntax.if_exists {
+            return Err(super::no_relation(&syntax.table.join(".")));
         }
         let actions = syntax.constraints.into_iter();
         let actions = actions.map(|(name, deferral)| AlterAction::AlterConstraint { name, deferral });
@@ -281,16 +197,19 @@ impl Context<'_> {
     }
 
     pub(super) fn drop_expression(&self, syntax: DropExpressionSyntax) -> Result<SchemaChange> {
-        let table = user_path(&syntax.table)?;
-        let is_seen = syntax.table.len() > 1 || self.search_path.sees_public;
-        let known = self.catalog.tables.get(&table).filter(|_| is_seen);
-        let actions = match known {
+        let table = match self.old_name(&syntax.table) {
+            Err(error) if syntax.if_exists && error.code() == SqlState::INVALID_SCHEMA_NAME => {
+                RelationName::new(SchemaId::NOWHERE, syntax.table.last().cloned().unwrap_or_default())
+            }
+            found => found?,
+        };
+        let actions = match self.catalog.tables.get(&table) {
             Some(known) => vec![AlterAction::DropExpression {
                 column: find_column(known, &syntax.column)?,
                 if_exists: syntax.if_generated,
             }],
             None if syntax.if_exists => Vec::new(),
-            None => return Err(super::no_relation(&table)),
+            None => return Err(super::no_relation(&syntax.table.join("."))),
         };
         Ok(SchemaChange::AlterTable {
             table,
@@ -299,27 +218,20 @@ impl Context<'_> {
         })
     }
 
-    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(String, usize)>> {
-        let Some([.., table, column]) = owner else {
-            return Ok(None);
-        };
-        let table = self.catalog.tables.get(table);
-        let table =
-            table.ok_or_else(|| super::no_relation(&owner.map_or_else(String::new, |owner| owner.join("."))))?;
-        Ok(Some((table.name.clone(), find_column(table, column)?)))
-    }
-
     /// Whether nothing but the owner of a view or of a sequence changes.
     fn is_other_owner(&self, statement: &ast::AlterTable) -> Result<bool> {
         let is_owner =
             |operation: &ast::AlterTableOperation| matches!(operation, ast::AlterTableOperation::OwnerTo { .. });
-        let name = self.old_name(&statement.name)?;
+        let name = self.old_object(&statement.name, statement.if_exists)?;
         let is_other = self.catalog.views.contains_key(&name) || self.catalog.sequences.contains_key(&name);
         Ok(is_other && statement.operations.iter().all(is_owner))
     }
 
     fn alter_table(&self, statement: &ast::AlterTable) -> Result<SchemaChange> {
-        let name = self.old_name(&statement.name)?;
+        let name = self.old_object(&statement.name, statement.if_exists)?;
+        if let Some(change) = self.move_other(statement, &name)? {
+            return Ok(change);
+        }
         let Some(table) = self.catalog.tables.get(&name) else {
             if statement.if_exists {
                 return Ok(SchemaChange::AlterTable {
@@ -328,7 +240,8 @@ impl Context<'_> {
                     actions: Vec::new(),
                 });
             }
-            return located(self, statement.name.span(), Err(super::no_relation(&name)));
+            let shown = object_name(&statement.name)?.join(".");
+            return located(self, statement.name.span(), Err(super::no_relation(&shown)));
         };
         let mut actions = Vec::new();
         // Later actions see what earlier ones add.
@@ -440,7 +353,7 @@ impl Context<'_> {
             Op::RenameTable {
                 table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
             } => {
-                actions.push(AlterAction::RenameTable(user_name(name)?));
+                actions.push(AlterAction::RenameTable(Self::plain_name(name)?));
             }
             // Ownership, logging, storage parameters and validation change nothing here.
             Op::OwnerTo { .. }
@@ -523,6 +436,15 @@ impl Context<'_> {
         })
     }
 
+    /// A table that is to be emptied. 42P01.
+    fn truncated(&self, name: &ast::ObjectName) -> Result<RelationName> {
+        let found = self.old_object(name, false)?;
+        match self.catalog.has_relation(&found) {
+            true => Ok(found),
+            false => Err(super::no_relation(&object_name(name)?.join("."))),
+        }
+    }
+
     fn truncate_change(&self, truncate: &ast::Truncate) -> Result<SchemaChange> {
         if truncate.partitions.is_some() {
             return Err(Error::unsupported("TRUNCATE of partitions"));
@@ -531,7 +453,7 @@ impl Context<'_> {
             names: truncate
                 .table_names
                 .iter()
-                .map(|target| self.old_name(&target.name))
+                .map(|target| self.truncated(&target.name))
                 .collect::<Result<_>>()?,
             restart_identity: matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)),
             cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
@@ -595,10 +517,6 @@ fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterActi
             .cloned()
             .map(AlterAction::AddForeignKey),
     );
-}
-
-fn nothing_dropped(tag: &'static str) -> Statement {
-    Statement::Utility(Arc::new(Utility::Maintenance { tag }))
 }
 
 /// 0A000 with the statement's first words.

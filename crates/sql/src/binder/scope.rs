@@ -1,6 +1,6 @@
 //! Names in reach of an expression.
 
-use crate::catalog::Table;
+use crate::catalog::{SchemaId, Table};
 use rubato_base::{ColumnType, Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub(crate) struct Scope {
 pub(crate) struct ScopeRelation {
     /// Alias or table name.
     pub alias: String,
+    /// Its schema, where it has no alias: `schema.table.column` names its columns.
+    pub schema: Option<SchemaId>,
     /// Its columns.
     pub columns: Vec<ScopeColumn>,
     /// The number of its first column.
@@ -129,6 +131,15 @@ impl Scope {
             })
             .collect();
         self.push(alias, columns, Some(Arc::clone(table)));
+        let schema = (table.name == alias).then_some(table.schema);
+        self.set_schema(schema);
+    }
+
+    /// Says in which schema the relation is that was added last.
+    pub fn set_schema(&mut self, schema: Option<SchemaId>) {
+        if let Some(last) = self.relations.last_mut() {
+            last.schema = schema;
+        }
     }
 
     /// Adds a relation.
@@ -138,6 +149,7 @@ impl Scope {
         self.star.extend((0..columns.len()).map(|column| (own, column)));
         self.relations.push(ScopeRelation {
             alias: alias.to_owned(),
+            schema: None,
             columns,
             first,
             table,
@@ -161,6 +173,7 @@ impl Scope {
         });
         let relation = ScopeRelation {
             alias: alias.to_owned(),
+            schema: None,
             columns: own.collect(),
             first: self.width(),
             table: None,
@@ -193,10 +206,12 @@ impl Scope {
     /// The relation that an alias names. 42P01 if there is none, or none in reach.
     pub fn relation_named(&self, alias: &str) -> Result<usize> {
         let mut named = (0..self.relations.len()).filter(|relation| self.relations[*relation].alias == alias);
-        match named.clone().find(|relation| self.is_in_reach(*relation)) {
-            Some(relation) => Ok(relation),
-            None if named.next().is_some() => Err(out_of_reach(alias)),
-            None => Err(missing_relation(alias)),
+        let mut reached = named.clone().filter(|relation| self.is_in_reach(*relation));
+        match (reached.next(), reached.next()) {
+            (Some(relation), None) => Ok(relation),
+            (Some(_), Some(_)) => Err(ambiguous_relation(alias)),
+            (None, _) if named.next().is_some() => Err(out_of_reach(alias)),
+            (None, _) => Err(missing_relation(alias)),
         }
     }
 
@@ -210,6 +225,25 @@ impl Scope {
 
     fn find_qualified(&self, alias: &str, name: &str) -> Result<Found> {
         let relation = self.relation_named(alias)?;
+        self.find_of(relation, name)
+    }
+
+    /// The column that `schema.table.name` stands for.
+    pub fn find_in_schema(&self, schema: SchemaId, table: &str, name: &str) -> Result<Found> {
+        let is_meant = |relation: &ScopeRelation| relation.alias == table && relation.schema == Some(schema);
+        match (0..self.relations.len()).find(|place| self.is_in_reach(*place) && is_meant(&self.relations[*place])) {
+            Some(relation) => self.find_of(relation, name),
+            None if self.relations.iter().any(is_meant) => Err(out_of_reach(table)),
+            None if self.relations.iter().any(|relation| relation.alias == table) => Err(Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("invalid reference to FROM-clause entry for table \"{table}\""),
+            )),
+            None => Err(missing_relation(table)),
+        }
+    }
+
+    fn find_of(&self, relation: usize, name: &str) -> Result<Found> {
+        let alias = &self.relations[relation].alias;
         if self.is_repeated(relation, name) {
             return Err(ambiguous(name));
         }
@@ -314,6 +348,14 @@ fn ambiguous(name: &str) -> Error {
     Error::new(
         SqlState::AMBIGUOUS_COLUMN,
         format!("column reference \"{name}\" is ambiguous"),
+    )
+}
+
+/// 42P09: tables of the same name in several schemas.
+fn ambiguous_relation(alias: &str) -> Error {
+    Error::new(
+        SqlState::AMBIGUOUS_ALIAS,
+        format!("table reference \"{alias}\" is ambiguous"),
     )
 }
 

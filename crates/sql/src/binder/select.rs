@@ -546,6 +546,9 @@ impl Context<'_> {
         relations.sort_unstable();
         relations.dedup();
         relations.retain(|index| matches!(from.query.relations[*index].relation, Relation::Table(_)));
+        for index in &relations {
+            from.query.relations[*index].check_lockable()?;
+        }
         Ok(Some(RowLock { steps: relations, wait }))
     }
 

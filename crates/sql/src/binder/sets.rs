@@ -91,12 +91,12 @@ impl Context<'_> {
     ) -> Result<bool> {
         let path = object_name(name)?;
         let (schema, own) = split_path(&path)?;
-        let is_seen = schema.map_or(self.search_path.sees_public, |schema| schema == "public");
-        let Some(sequence) = self.catalog.sequences.get(own).filter(|_| is_seen) else {
+        let found = self.path.find(schema, own, self.catalog)?;
+        let Some(sequence) = found.and_then(|found| self.catalog.sequences.get(&found)) else {
             return Ok(false);
         };
         let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
-        let quoted = system_tables::quoted(&sequence.name);
+        let quoted = system_tables::written_with_schema(self.catalog, &sequence.key());
         let literal = Typed::new(Expr::Literal(Value::text(&quoted)), DataType::Text);
         let bound = binder.set_call("pg_get_sequence_data", vec![literal])?;
         self.push_functions(vec![bound], (&sequence.name, alias), false, state, factor)?;

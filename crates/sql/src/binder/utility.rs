@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Table};
 use crate::client::OutputColumn;
 use crate::parser::Literal;
 use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type};
-use crate::parser::utility::{CopySyntax, Syntax};
+use crate::parser::utility::{CopySyntax, SchemaSyntax, Syntax};
 use crate::plan::{PlanBody, SelectPlan};
 use crate::statement::{CopyStatement, CursorOptions, Statement, Utility};
 use rubato_base::text_format::TextContext;
@@ -118,6 +118,21 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.drop_expression(drop)?)
         }
+        Syntax::Schema(syntax) => {
+            let context = context(source, catalog, settings);
+            match syntax {
+                SchemaSyntax::Refresh {
+                    relation,
+                    with_data,
+                    concurrently,
+                } => Utility::CreateTableAs(context.refresh(&relation, with_data, concurrently)?),
+                syntax => Utility::Schema(context.schema_change(syntax)?),
+            }
+        }
+        Syntax::Materialised(syntax) => {
+            let context = context(source, catalog, settings);
+            Utility::CreateTableAs(context.create_materialised(syntax)?)
+        }
         Syntax::CreateSequence(sequence) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.create_sequence(&sequence)?)
@@ -140,7 +155,12 @@ impl BindSettings for WithParameters<'_> {
 }
 
 fn context<'a>(source: Source<'a>, catalog: &'a Catalog, settings: &dyn BindSettings) -> Context<'a> {
-    Context::new(source, catalog, settings.text_context(), settings.search_path())
+    Context::new(
+        source,
+        catalog,
+        settings.text_context(),
+        settings.search_path().resolve(catalog),
+    )
 }
 
 /// Whether the rows of a cursor with these options may be locked.
@@ -262,6 +282,18 @@ impl<'a> Context<'a> {
     fn copy_table(&self, path: &[String], names: &[String], statement: &mut CopyStatement) -> Result<()> {
         let relation = self.relation_by_path(path)?;
         let table = match relation {
+            NamedRelation::Table(table) if table.materialised.is_some() => {
+                let name = &table.name;
+                let (message, hint) = match statement.from {
+                    true => (format!("cannot change materialized view \"{name}\""), ""),
+                    false => (
+                        format!("cannot copy from materialized view \"{name}\""),
+                        "Try the COPY (SELECT ...) TO variant.",
+                    ),
+                };
+                let error = Error::new(SqlState::WRONG_OBJECT_TYPE, message);
+                return Err(if hint.is_empty() { error } else { error.with_hint(hint) });
+            }
             NamedRelation::Table(table) => table,
             NamedRelation::System(system) if statement.from => {
                 return Err(Error::new(

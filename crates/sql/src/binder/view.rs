@@ -6,7 +6,7 @@
 use super::scope::{Hidden, Scope};
 use super::writing_with::writing_body;
 use super::{Context, located, object_name};
-use crate::catalog::{Dependency, View};
+use crate::catalog::{Dependency, RelationName, View, ViewQuery};
 use crate::client::OutputColumn;
 use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
 use crate::plan::Relation;
@@ -24,14 +24,6 @@ const VIEWS_DEEP_MAX: usize = 100;
 impl Context<'_> {
     /// CREATE [OR REPLACE] VIEW.
     pub(super) fn create_view(&self, statement: &ast::CreateView) -> Result<SchemaChange> {
-        if statement.materialized || statement.temporary {
-            let kind = if statement.materialized {
-                "MATERIALIZED"
-            } else {
-                "TEMPORARY"
-            };
-            return Err(Error::unsupported(format!("CREATE {kind} VIEW")).with_hint("Plain views are supported."));
-        }
         let tables = statement.query.with.iter().flat_map(|with| &with.cte_tables);
         if tables
             .map(|table| &table.query)
@@ -46,21 +38,21 @@ impl Context<'_> {
                 format!("there is no parameter ${number}"),
             ));
         }
-        let name = self.new_name(&object_name(&statement.name)?)?;
-        let mut query = (*statement.query).clone();
-        self.within_names(statement.query.with.as_ref(), || {
-            self.replace_wildcards(&mut query.body)
-        })?;
-        let text = query.to_string();
-        let (select, output) = self.query(&statement.query, &[])?;
-        let depends = self.dependencies(&select);
+        self.defines_view.set(true);
+        let (query, _, output) = self.view_query(&statement.query)?;
         let columns = self.view_columns(statement, &output)?;
+        let own = query
+            .depends
+            .iter()
+            .any(|dependency| dependency.relation.schema.is_temporary());
+        let name = object_name(&statement.name)?;
+        let name = self.new_name(&name, statement.temporary || own)?;
         let view = View {
             oid: 0,
-            name,
+            schema: name.schema,
+            name: name.name,
             columns,
-            query: text,
-            depends,
+            query,
             version: 1,
         };
         let (_, again) = self.bind_view(&view)?;
@@ -73,7 +65,21 @@ impl Context<'_> {
         Ok(SchemaChange::CreateView {
             view,
             or_replace: statement.or_replace,
+            becomes_temporary: own && !statement.temporary,
         })
+    }
+
+    /// The query of a view that is to be made: as it is kept, and bound.
+    pub(super) fn view_query(&self, query: &ast::Query) -> Result<(ViewQuery, BoundSelect, Vec<OutputColumn>)> {
+        let mut named = query.clone();
+        self.within_names(query.with.as_ref(), || self.replace_wildcards(&mut named.body))?;
+        let (select, output) = self.query(query, &[])?;
+        let query = ViewQuery {
+            text: named.to_string(),
+            depends: self.dependencies(&select),
+            path: self.path.searched.to_vec(),
+        };
+        Ok((query, select, output))
     }
 
     fn view_columns(&self, statement: &ast::CreateView, output: &[OutputColumn]) -> Result<Vec<(String, ColumnType)>> {
@@ -101,7 +107,7 @@ impl Context<'_> {
 
     /// The query of a view, with the view's columns.
     pub(super) fn bind_view(&self, view: &View) -> Result<(Arc<BoundQuery>, Vec<OutputColumn>)> {
-        let depth = self.views_deep.get();
+        let depth = self.views.borrow().len();
         if depth >= VIEWS_DEEP_MAX {
             return Err(Error::new(
                 SqlState::STATEMENT_TOO_COMPLEX,
@@ -110,17 +116,17 @@ impl Context<'_> {
         }
         let names = std::mem::take(&mut *self.names.borrow_mut());
         let levels = std::mem::take(&mut *self.outer_levels.borrow_mut());
-        self.views_deep.set(depth + 1);
+        self.views.borrow_mut().push(view.query.clone());
         let empty = Scope::default();
-        let bound = with_stack_for(&view.query, || {
-            let parsed = parse_statement(Source::new(&view.query))?;
+        let bound = with_stack_for(&view.query.text, || {
+            let parsed = parse_statement(Source::new(&view.query.text))?;
             let ast::Statement::Query(query) = &parsed.statement else {
                 return Err(Error::internal("a view without a query"));
             };
             // Nothing of the query around is in its reach.
             self.within_scope(&empty, || self.nested(query))
         });
-        self.views_deep.set(depth);
+        self.views.borrow_mut().pop();
         self.names.replace(names);
         self.outer_levels.replace(levels);
         // Positions would be those of the view's text.
@@ -182,24 +188,14 @@ impl Context<'_> {
 
     /// What a query reads: tables with the columns, and views.
     fn dependencies(&self, select: &BoundSelect) -> Vec<Dependency> {
-        let mut used: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-        for name in self.named_relations.borrow().iter() {
-            used.entry(name.clone()).or_default();
-        }
+        let mut used: BTreeMap<RelationName, BTreeSet<usize>> = BTreeMap::new();
         let views = self.view_queries.borrow();
         columns_used(select, &views, &mut used);
         for subquery in self.subqueries.borrow().iter() {
             let query = subquery.query();
             query.for_each_select(&mut |select| columns_used(select, &views, &mut used));
         }
-        used.retain(|name, _| self.named_relations.borrow().contains(name));
-        let dependencies = used.into_iter();
-        dependencies
-            .map(|(relation, columns)| Dependency {
-                relation,
-                columns: columns.into_iter().collect(),
-            })
-            .collect()
+        self.named_dependencies(used)
     }
 
     /// 42809 or 55000: what is to be done with a table was asked of a view.
@@ -241,7 +237,7 @@ fn named_columns(scope: &Scope, alias: Option<&str>) -> Vec<ast::SelectItem> {
 }
 
 /// Notes the columns of tables that a query reads, also in queries within FROM, but for those of views.
-fn columns_used(select: &BoundSelect, views: &[Arc<BoundQuery>], used: &mut BTreeMap<String, BTreeSet<usize>>) {
+fn columns_used(select: &BoundSelect, views: &[Arc<BoundQuery>], used: &mut BTreeMap<RelationName, BTreeSet<usize>>) {
     let query = &select.query;
     let mut look = |expr: &Expr| {
         expr.for_each_column(&mut |column| {
@@ -249,7 +245,7 @@ fn columns_used(select: &BoundSelect, views: &[Arc<BoundQuery>], used: &mut BTre
                 return;
             };
             if let Relation::Table(table) = &relation.relation {
-                let columns = used.entry(table.name.clone()).or_default();
+                let columns = used.entry(table.key()).or_default();
                 columns.insert(column - relation.first);
             }
         });

@@ -3,7 +3,7 @@
 use super::{Format, damaged};
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, ForeignKey, Index, KeyExpression,
-    ReferentialAction, RowExpression, Sequence, Table, View,
+    Materialised, OnCommit, ReferentialAction, RelationName, RowExpression, SchemaId, Sequence, Table, View, ViewQuery,
 };
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
@@ -18,16 +18,20 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
         next_id,
         ..Catalog::default()
     };
-    for table in list(reader, |reader| table(reader, format))? {
-        catalog.table_names.insert(table.id, table.name.clone());
-        catalog.tables.insert(table.name.clone(), Arc::new(table));
+    if format >= Format::Schemas {
+        let schema = |reader: &mut ByteReader<'_>| Ok((text(reader)?, SchemaId(reader.u32()?)));
+        catalog.schemas = list(reader, schema)?.into_iter().collect();
     }
-    for sequence in list(reader, sequence)? {
-        catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
+    for table in list(reader, |reader| table(reader, format))? {
+        catalog.table_names.insert(table.id, table.key());
+        catalog.tables.insert(table.key(), Arc::new(table));
+    }
+    for sequence in list(reader, |reader| sequence(reader, format))? {
+        catalog.sequences.insert(sequence.key(), Arc::new(sequence));
     }
     if format >= Format::Views {
-        for view in list(reader, view)? {
-            catalog.views.insert(view.name.clone(), Arc::new(view));
+        for view in list(reader, |reader| view(reader, format))? {
+            catalog.views.insert(view.key(), Arc::new(view));
         }
     }
     if format >= Format::Comments {
@@ -36,10 +40,13 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
     }
     if format >= Format::Types {
         for domain in list(reader, domain)? {
-            catalog.domains.insert(domain.name.clone(), Arc::new(domain));
+            catalog.domains.insert(domain.key(), Arc::new(domain));
         }
     }
     check_references(&catalog)?;
+    if format < Format::Schemas {
+        crate::schema_change::number_sequences(&mut catalog);
+    }
     Ok(catalog)
 }
 
@@ -47,6 +54,7 @@ fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
     let domain = Domain {
         oid: reader.u32()?,
         version: reader.u64()?,
+        schema: SchemaId(reader.u32()?),
         name: text(reader)?,
         column_type: column_type(reader)?,
         not_null: flag(reader)?,
@@ -66,27 +74,45 @@ fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
     Ok(domain)
 }
 
-fn flag(reader: &mut ByteReader<'_>) -> Result<bool> {
-    match reader.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(damaged("a flag is neither 0 nor 1")),
-    }
-}
-
-fn view(reader: &mut ByteReader<'_>) -> Result<View> {
+fn view(reader: &mut ByteReader<'_>, format: Format) -> Result<View> {
     Ok(View {
         oid: reader.u32()?,
         version: reader.u64()?,
+        schema: schema(reader, format)?,
         name: text(reader)?,
         columns: list(reader, |reader| Ok((text(reader)?, column_type(reader)?)))?,
-        query: text(reader)?,
+        query: view_query(reader, format)?,
+    })
+}
+
+fn view_query(reader: &mut ByteReader<'_>, format: Format) -> Result<ViewQuery> {
+    Ok(ViewQuery {
+        text: text(reader)?,
         depends: list(reader, |reader| {
             Ok(Dependency {
-                relation: text(reader)?,
+                relation: relation(reader, format)?,
                 columns: numbers(reader)?,
             })
         })?,
+        path: match format >= Format::Schemas {
+            true => list(reader, |reader| schema(reader, format))?,
+            false => vec![SchemaId::PUBLIC],
+        },
+    })
+}
+
+/// The schema of what follows; formerly all was in `public`.
+fn schema(reader: &mut ByteReader<'_>, format: Format) -> Result<SchemaId> {
+    match format >= Format::Schemas {
+        true => Ok(SchemaId(reader.u32()?)),
+        false => Ok(SchemaId::PUBLIC),
+    }
+}
+
+fn relation(reader: &mut ByteReader<'_>, format: Format) -> Result<RelationName> {
+    Ok(RelationName {
+        schema: schema(reader, format)?,
+        name: text(reader)?,
     })
 }
 
@@ -99,7 +125,10 @@ fn check_references(catalog: &Catalog) -> Result<()> {
             within(&key.referenced_columns, referred.columns.len())?;
         }
     }
-    for dependency in catalog.views.values().flat_map(|view| &view.depends) {
+    let materialised = catalog.tables.values().filter_map(|table| table.materialised.as_ref());
+    let queries = catalog.views.values().map(|view| &view.query);
+    let queries = queries.chain(materialised.map(|materialised| &materialised.query));
+    for dependency in queries.flat_map(|query| &query.depends) {
         match catalog.tables.get(&dependency.relation) {
             Some(table) => within(&dependency.columns, table.columns.len())?,
             None if catalog.views.contains_key(&dependency.relation) => {}
@@ -144,10 +173,7 @@ fn expr(reader: &mut ByteReader<'_>) -> Result<Expr> {
 }
 
 fn option<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
-    match flag(reader)? {
-        false => Ok(None),
-        true => read(reader).map(Some),
-    }
+    flag(reader)?.then(|| read(reader)).transpose()
 }
 
 fn within(columns: &[usize], count: usize) -> Result<()> {
@@ -175,6 +201,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         oid,
         id,
         version,
+        schema: schema(reader, format)?,
         name: text(reader)?,
         columns: list(reader, |reader| column(reader, format))?,
         primary_key: numbers(reader)?,
@@ -186,7 +213,15 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         },
         checks: list(reader, |reader| check(reader, format))?,
         foreign_keys: list(reader, |reader| foreign_key(reader, format))?,
-        referenced_by: list(reader, |reader| Ok((text(reader)?, text(reader)?)))?,
+        referenced_by: list(reader, |reader| Ok((relation(reader, format)?, text(reader)?)))?,
+        materialised: match format >= Format::Schemas {
+            true => option(reader, materialised)?.map(Arc::new),
+            false => None,
+        },
+        on_commit: match format >= Format::Schemas {
+            true => on_commit(reader)?,
+            false => OnCommit::Preserve,
+        },
     };
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
@@ -241,6 +276,30 @@ fn key_expression(reader: &mut ByteReader<'_>) -> Result<KeyExpression> {
     })
 }
 
+fn materialised(reader: &mut ByteReader<'_>) -> Result<Materialised> {
+    Ok(Materialised {
+        query: view_query(reader, Format::Schemas)?,
+        is_populated: flag(reader)?,
+    })
+}
+
+fn on_commit(reader: &mut ByteReader<'_>) -> Result<OnCommit> {
+    Ok(match reader.u8()? {
+        0 => OnCommit::Preserve,
+        1 => OnCommit::Delete,
+        2 => OnCommit::Drop,
+        _ => return Err(damaged("an unknown ON COMMIT")),
+    })
+}
+
+fn flag(reader: &mut ByteReader<'_>) -> Result<bool> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(damaged("a flag is neither 0 nor 1")),
+    }
+}
+
 fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
     Ok(ColumnType {
         data_type: DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))?,
@@ -271,7 +330,7 @@ fn column(reader: &mut ByteReader<'_>, format: Format) -> Result<Column> {
             false => None,
         },
         domain: match format >= Format::Types {
-            true => option(reader, text)?,
+            true => option(reader, |reader| relation(reader, Format::Types))?,
             false => None,
         },
     })
@@ -309,7 +368,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
 
 fn domain_rule(reader: &mut ByteReader<'_>) -> Result<DomainRule> {
     Ok(DomainRule {
-        domain: text(reader)?,
+        domain: relation(reader, Format::Types)?,
         constraint: option(reader, text)?,
     })
 }
@@ -352,7 +411,7 @@ fn deferral(reader: &mut ByteReader<'_>) -> Result<Deferral> {
 fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey> {
     Ok(ForeignKey {
         name: text(reader)?,
-        referenced_table: text(reader)?,
+        referenced_table: relation(reader, format)?,
         columns: numbers(reader)?,
         referenced_columns: numbers(reader)?,
         on_delete: action(reader)?,
@@ -364,18 +423,23 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
     })
 }
 
-fn sequence(reader: &mut ByteReader<'_>) -> Result<Sequence> {
+fn sequence(reader: &mut ByteReader<'_>, format: Format) -> Result<Sequence> {
     let id = reader.u32()?;
+    let schema = schema(reader, format)?;
     let name = text(reader)?;
     let mut numbers = [0i64; 4];
     for number in &mut numbers {
         *number = reader.u64()? as i64;
     }
     let cycle = flag(reader)?;
-    let owned_by = option(reader, |reader| Ok((text(reader)?, reader.length()?)))?;
+    let owned_by = match flag(reader)? {
+        true => Some((relation(reader, format)?, reader.length()?)),
+        false => None,
+    };
     let [start, increment, minimum, maximum] = numbers;
     Ok(Sequence {
         id,
+        schema,
         name,
         start,
         increment,

@@ -1,8 +1,8 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, KeyExpression, ReferentialAction, RowExpression,
-    Sequence, Table, View,
+    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, KeyExpression, Materialised, OnCommit,
+    ReferentialAction, RelationName, RowExpression, SchemaId, Sequence, Table, View, ViewQuery,
 };
 use rubato_base::ColumnType;
 use rubato_base::codec::{put_bytes, put_length};
@@ -11,6 +11,10 @@ use rubato_formula::Expr;
 pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     out.extend_from_slice(&catalog.version.to_le_bytes());
     out.extend_from_slice(&catalog.next_id.to_le_bytes());
+    list(out, catalog.schemas.iter(), |out, (name, id)| {
+        text(out, name);
+        schema(out, *id);
+    });
     list(out, catalog.tables.values(), |out, own| table(own, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
     list(out, catalog.views.values(), |out, own| view(own, out));
@@ -25,6 +29,7 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
 fn domain(domain: &Domain, out: &mut Vec<u8>) {
     out.extend_from_slice(&domain.oid.to_le_bytes());
     out.extend_from_slice(&domain.version.to_le_bytes());
+    schema(out, domain.schema);
     text(out, &domain.name);
     type_and_modifier(out, domain.column_type);
     out.push(u8::from(domain.not_null));
@@ -39,16 +44,31 @@ fn domain(domain: &Domain, out: &mut Vec<u8>) {
 fn view(view: &View, out: &mut Vec<u8>) {
     out.extend_from_slice(&view.oid.to_le_bytes());
     out.extend_from_slice(&view.version.to_le_bytes());
+    schema(out, view.schema);
     text(out, &view.name);
     list(out, view.columns.iter(), |out, (name, column_type)| {
         text(out, name);
         type_and_modifier(out, *column_type);
     });
-    text(out, &view.query);
-    list(out, view.depends.iter(), |out, dependency| {
-        text(out, &dependency.relation);
+    view_query(&view.query, out);
+}
+
+fn view_query(query: &ViewQuery, out: &mut Vec<u8>) {
+    text(out, &query.text);
+    list(out, query.depends.iter(), |out, dependency| {
+        relation(out, &dependency.relation);
         numbers(out, &dependency.columns);
     });
+    list(out, query.path.iter(), |out, id| schema(out, *id));
+}
+
+fn schema(out: &mut Vec<u8>, schema: SchemaId) {
+    out.extend_from_slice(&schema.0.to_le_bytes());
+}
+
+fn relation(out: &mut Vec<u8>, relation: &RelationName) {
+    schema(out, relation.schema);
+    text(out, &relation.name);
 }
 
 fn list<T>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Vec<u8>, T)) {
@@ -83,6 +103,7 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(&table.oid.to_le_bytes());
     out.extend_from_slice(&table.id.0.to_le_bytes());
     out.extend_from_slice(&table.version.to_le_bytes());
+    schema(out, table.schema);
     text(out, &table.name);
     list(out, table.columns.iter(), column);
     numbers(out, &table.primary_key);
@@ -92,9 +113,20 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     list(out, table.checks.iter(), check);
     list(out, table.foreign_keys.iter(), foreign_key);
     list(out, table.referenced_by.iter(), |out, (table, key)| {
-        text(out, table);
+        relation(out, table);
         text(out, key);
     });
+    option(out, table.materialised.as_deref(), materialised);
+    out.push(match table.on_commit {
+        OnCommit::Preserve => 0,
+        OnCommit::Delete => 1,
+        OnCommit::Drop => 2,
+    });
+}
+
+fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {
+    view_query(&materialised.query, out);
+    out.push(u8::from(materialised.is_populated));
 }
 
 fn type_and_modifier(out: &mut Vec<u8>, column_type: ColumnType) {
@@ -123,7 +155,7 @@ fn column(out: &mut Vec<u8>, column: &Column) {
     option(out, column.default.as_ref(), expr);
     option(out, column.default_text.as_ref(), |out, default| text(out, default));
     option(out, column.generated.as_ref(), row_expression);
-    option(out, column.domain.as_ref(), |out, domain| text(out, domain));
+    option(out, column.domain.as_ref(), relation);
 }
 
 fn index(out: &mut Vec<u8>, index: &Index) {
@@ -140,7 +172,7 @@ fn check(out: &mut Vec<u8>, check: &Check) {
     text(out, &check.text);
     expr(out, &check.condition);
     option(out, check.domain.as_ref(), |out, rule| {
-        text(out, &rule.domain);
+        relation(out, &rule.domain);
         option(out, rule.constraint.as_ref(), |out, constraint| text(out, constraint));
     });
 }
@@ -165,7 +197,7 @@ fn deferral(out: &mut Vec<u8>, deferral: Deferral) {
 
 fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
     text(out, &key.name);
-    text(out, &key.referenced_table);
+    relation(out, &key.referenced_table);
     numbers(out, &key.columns);
     numbers(out, &key.referenced_columns);
     action(out, key.on_delete);
@@ -175,13 +207,14 @@ fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
 
 fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
     out.extend_from_slice(&sequence.id.to_le_bytes());
+    schema(out, sequence.schema);
     text(out, &sequence.name);
     for number in [sequence.start, sequence.increment, sequence.minimum, sequence.maximum] {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.push(u8::from(sequence.cycle));
     option(out, sequence.owned_by.as_ref(), |out, (table, column)| {
-        text(out, table);
+        relation(out, table);
         put_length(out, *column);
     });
 }

@@ -8,7 +8,7 @@ use super::constraints::unique_violation;
 use super::keys::{entry_prefix, prefix_range};
 use super::referential::{Direction, Task, refuse_if_referred};
 use super::{ExecutionContext, Limits};
-use crate::catalog::{Catalog, Deferral, Table};
+use crate::catalog::{Catalog, Deferral, RelationName, Table};
 use rubato_base::{ColumnSet, Error, Result, SqlState, Value};
 use rubato_protocol::{Outcome, Stop};
 use std::collections::{BTreeMap, VecDeque};
@@ -296,7 +296,7 @@ fn table_of(catalog: &Catalog, oid: u32) -> Option<&Arc<Table>> {
     catalog.tables.values().find(|table| table.oid == oid)
 }
 
-fn has_oid(catalog: &Catalog, name: &str, oid: u32) -> bool {
+fn has_oid(catalog: &Catalog, name: &RelationName, oid: u32) -> bool {
     catalog.tables.get(name).is_some_and(|table| table.oid == oid)
 }
 

@@ -122,6 +122,7 @@ impl ExecutionContext<'_> {
             catalog: self.catalog,
             storage,
             database: self.evaluation.environment.fact(SessionFact::CurrentDatabase),
+            environment: self.evaluation.environment,
         });
         let evaluation = EvalContext {
             lists: Some(lists),

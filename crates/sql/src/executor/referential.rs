@@ -10,7 +10,7 @@ use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key};
 use super::rows::{change_row, remove_row};
 use super::{ExecutionContext, Held};
-use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Table};
+use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, Table};
 use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
@@ -406,7 +406,11 @@ fn following_values(
 
 /// The referring table of a `referenced_by` entry, and the place of the foreign key in it. 40001 if they are there no more:
 /// between two slices of a statement another transaction can change the schema.
-fn referring_table(context: &ExecutionContext<'_>, name: &str, constraint: &str) -> Outcome<(Arc<Table>, usize)> {
+fn referring_table(
+    context: &ExecutionContext<'_>,
+    name: &RelationName,
+    constraint: &str,
+) -> Outcome<(Arc<Table>, usize)> {
     let child = context.catalog.tables.get(name);
     let place = child.and_then(|child| child.foreign_keys.iter().position(|key| key.name == constraint));
     match (child, place) {

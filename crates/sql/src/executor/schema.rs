@@ -11,7 +11,7 @@ use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, row
 use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
-use crate::catalog::{Catalog, Check, Table};
+use crate::catalog::{Catalog, Check, RelationName, Table};
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
@@ -84,7 +84,7 @@ pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) 
 /// Where a table's rows are while `later` works are still to come: a rewrite takes them from there.
 fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
     let rewritten = later.iter().find_map(|work| match work {
-        StorageWork::Rewrite { table: name, from, .. } if *name == table.name => Some(*from),
+        StorageWork::Rewrite { table: name, from, .. } if *name == table.key() => Some(*from),
         _ => None,
     });
     rewritten.unwrap_or(table.id)
@@ -237,7 +237,7 @@ pub fn derived_row(
     Ok(None)
 }
 
-fn table_of(name: &str, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
+fn table_of(name: &RelationName, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
     let table = context.catalog.tables.get(name).cloned();
     table.ok_or_else(|| Error::internal(format!("the table \"{name}\" is not in the new catalog")))
 }

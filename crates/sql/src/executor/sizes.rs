@@ -5,12 +5,12 @@
 //! the disk.
 
 use super::ExecutionContext;
-use crate::binder::{name_of_text, no_relation, user_path};
+use crate::binder::no_relation;
 use crate::catalog::{Catalog, Table};
 use crate::insight::STORED_BYTES;
 use crate::system_tables::DATABASES;
 use rubato_base::{Error, Result, SqlState, TableId, Value};
-use rubato_formula::{RelationSizes, SizePart};
+use rubato_formula::{Environment, RelationSizes, SizePart};
 use std::collections::BTreeMap;
 
 /// The bytes of each storage, as they were when the statement began.
@@ -53,6 +53,8 @@ pub(crate) struct NamedSizes<'a> {
     pub(crate) storage: &'a StorageSizes,
     /// The name of the database.
     pub(crate) database: Value,
+    /// Knows what names stand for.
+    pub(crate) environment: &'a dyn Environment,
 }
 
 enum Relation<'a> {
@@ -85,24 +87,9 @@ impl NamedSizes<'_> {
     }
 
     fn by_name(&self, text: &str) -> Result<Relation<'_>> {
-        let path = name_of_text(text)?;
-        let name = user_path(&path)?;
-        if let Some(table) = self.catalog.tables.get(&name) {
-            return Ok(Relation::Table(table));
-        }
-        let mut tables = self.catalog.tables.values();
-        let found = tables.find_map(|table| {
-            let mut indexes = table.indexes.iter();
-            let index = indexes.find(|index| index.name == name);
-            let is_key = !table.primary_key.is_empty() && table.primary_key_name == name;
-            index
-                .map(|index| Relation::Index(index.id))
-                .or_else(|| is_key.then_some(Relation::Other))
-        });
-        let is_sequence = self.catalog.sequences.contains_key(&name);
-        found
-            .or_else(|| is_sequence.then_some(Relation::Other))
-            .ok_or_else(|| no_relation(&path.join(".")))
+        let number = self.environment.catalog_function("regclassin", &[Value::text(text)])?;
+        let found = number.as_i64().and_then(|number| self.by_number(number));
+        found.ok_or_else(|| no_relation(text))
     }
 }
 

@@ -4,12 +4,13 @@ mod constraints;
 mod copy;
 mod cursors;
 mod domain;
+mod schemas;
 mod sequence;
 
 use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
-use crate::statement::{CursorOptions, TransactionModes, Utility};
+use crate::statement::{CursorOptions, Discarded, TransactionModes, Utility};
 use constraints::{alter_constraint, drop_expression, set_constraints};
 use copy::copy;
 use cursors::{close, declare, fetch};
@@ -19,6 +20,7 @@ pub(crate) use constraints::{AlterConstraintSyntax, DropExpressionSyntax};
 pub(crate) use copy::CopySyntax;
 pub(crate) use domain::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use rubato_base::{Error, Result, SqlState};
+pub(crate) use schemas::{MaterialisedSyntax, Moved, SchemaSyntax};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
 
 /// A statement of the small grammar. Parts that need the catalog are still text: byte ranges of the source.
@@ -52,6 +54,10 @@ pub(crate) enum Syntax {
     },
     /// COPY.
     Copy(Box<CopySyntax>),
+    /// Schemas, and what moves between them.
+    Schema(SchemaSyntax),
+    /// CREATE MATERIALIZED VIEW.
+    Materialised(MaterialisedSyntax),
     /// CREATE SEQUENCE.
     CreateSequence(SequenceSyntax),
     /// ALTER SEQUENCE.
@@ -84,9 +90,18 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         return Ok(Some(syntax));
     }
     if first.is(source.text, "create") {
-        return create_sequence(Cursor::new(source)?);
+        return match create_sequence(Cursor::new(source)?)? {
+            None => schemas::create(Cursor::new(source)?),
+            syntax => Ok(syntax),
+        };
+    }
+    if first.is(source.text, "drop") {
+        return schemas::drop_schema(Cursor::new(source)?);
     }
     if first.is(source.text, "alter") {
+        if let Some(syntax) = schemas::alter(Cursor::new(source)?)? {
+            return Ok(Some(syntax));
+        }
         return match alter_sequence(Cursor::new(source)?)? {
             None => match alter_constraint(Cursor::new(source)?)? {
                 None => drop_expression(Cursor::new(source)?),
@@ -110,7 +125,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
 
 type ParseUtility = fn(&mut Cursor<'_>) -> Result<Syntax>;
 
-const STATEMENTS: [(&str, ParseUtility); 32] = [
+const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("begin", begin),
     ("start", start),
     ("commit", commit),
@@ -142,6 +157,7 @@ const STATEMENTS: [(&str, ParseUtility); 32] = [
     ("fetch", |cursor| fetch(cursor, false)),
     ("move", |cursor| fetch(cursor, true)),
     ("close", close),
+    ("refresh", schemas::refresh),
     ("do", |cursor| refuse(cursor, "DO")),
 ];
 
@@ -163,7 +179,14 @@ fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
 /// Comments on relations and columns are kept, which the grammar reads; there is nothing else that could be shown with its own.
 fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
-    let is_kept = cursor.accept("on") && cursor.accept_any(&["table", "column", "view", "sequence"]).is_some();
+    let is_on = cursor.accept("on");
+    if is_on && cursor.accept("schema") {
+        return schemas::comment_on_schema(&mut cursor);
+    }
+    let is_kept = is_on
+        && cursor
+            .accept_any(&["table", "column", "view", "materialized", "sequence"])
+            .is_some();
     if is_kept {
         return Ok(None);
     }
@@ -493,10 +516,10 @@ fn deallocate(cursor: &mut Cursor<'_>) -> Result<Syntax> {
 
 fn discard(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     match cursor.accept_any(&["all", "plans", "sequences", "temp", "temporary"]) {
-        Some("all") => done(cursor, Utility::Discard),
-        Some("plans") => maintenance(cursor, "DISCARD PLANS"),
-        Some("sequences") => maintenance(cursor, "DISCARD SEQUENCES"),
-        Some(_) => maintenance(cursor, "DISCARD TEMP"),
+        Some("all") => done(cursor, Utility::Discard(Discarded::All)),
+        Some("plans") => done(cursor, Utility::Discard(Discarded::Plans)),
+        Some("sequences") => done(cursor, Utility::Discard(Discarded::Sequences)),
+        Some(_) => done(cursor, Utility::Discard(Discarded::Temporary)),
         None => Err(cursor.error()),
     }
 }

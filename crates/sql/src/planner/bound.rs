@@ -8,7 +8,7 @@ use crate::plan::{
     SetPlan, SortKey,
 };
 use crate::window::WindowPlan;
-use rubato_base::ColumnType;
+use rubato_base::{ColumnType, Error, Result, SqlState};
 use rubato_formula::{Expr, Volatility};
 use std::sync::Arc;
 
@@ -78,6 +78,19 @@ pub(crate) struct QueryRelation {
     pub join: JoinKind,
     /// A left join's condition.
     pub on: Vec<Expr>,
+}
+
+impl QueryRelation {
+    /// 42809 where rows cannot be locked: those of a materialised view.
+    pub(crate) fn check_lockable(&self) -> Result<()> {
+        match &self.relation {
+            Relation::Table(table) if table.materialised.is_some() => {
+                let message = format!("cannot lock rows in materialized view \"{}\"", table.name);
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Everything of a SELECT above its joins.

@@ -2,14 +2,15 @@
 
 use super::StorageWork;
 use super::apply::{Change, no_table};
-use crate::catalog::{Check, Column, Deferral, Index, Table};
+use super::sequences::number_new_sequence;
+use crate::catalog::{Check, Column, Deferral, Index, RelationName, Table};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
 impl Change {
-    pub fn alter_table(&mut self, name: &str, if_exists: bool, actions: &[AlterAction]) -> Result<()> {
+    pub fn alter_table(&mut self, name: &RelationName, if_exists: bool, actions: &[AlterAction]) -> Result<()> {
         if !self.catalog.tables.contains_key(name) {
             if if_exists {
                 let message = format!("relation \"{name}\" does not exist, skipping");
@@ -18,19 +19,19 @@ impl Change {
             }
             return Err(no_table(name));
         }
-        let mut name = name.to_owned();
+        let mut name = name.clone();
         for action in actions {
             self.alter(&mut name, action)?;
         }
         self.check_retyped(&name)
     }
 
-    fn alter(&mut self, table: &mut String, action: &AlterAction) -> Result<()> {
+    fn alter(&mut self, table: &mut RelationName, action: &AlterAction) -> Result<()> {
         match action {
             AlterAction::AddPrimaryKey { name, columns } => self.add_primary_key(table, name, columns),
             AlterAction::AddUnique(index) => {
                 self.check_constraint_name(table, &index.name)?;
-                self.check_relation_name(&index.name)?;
+                self.check_name(&table.sibling(index.name.as_str()))?;
                 self.add_index(table, index)?;
                 if index.deferral.is_deferrable() {
                     let index = self.table_mut(table)?.indexes.len() - 1;
@@ -58,8 +59,9 @@ impl Change {
             } => self.drop_constraint(table, name, *if_exists, *cascade),
             AlterAction::AddColumn { column, if_not_exists } => self.add_column(table, column, *if_not_exists),
             AlterAction::AddSequence(sequence) => {
-                self.check_relation_name(&sequence.name)?;
-                self.add_sequence(sequence);
+                self.check_name(&sequence.key())?;
+                let number = self.add_sequence(sequence);
+                self.new_sequences.push((sequence.name.clone(), number));
                 Ok(())
             }
             AlterAction::DropColumn {
@@ -102,8 +104,10 @@ impl Change {
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
                 self.refuse_under_views(table, None, "rename a table")?;
-                self.rename_table(table, new)?;
-                table.clone_from(new);
+                let new = table.sibling(new.as_str());
+                self.check_name(&new)?;
+                self.move_table(table, &new)?;
+                *table = new;
                 Ok(())
             }
             AlterAction::RenameColumn { column, name } => {
@@ -115,24 +119,14 @@ impl Change {
         }
     }
 
-    pub(super) fn column_mut(&mut self, table: &str, column: usize) -> Result<&mut Column> {
+    pub(super) fn column_mut(&mut self, table: &RelationName, column: usize) -> Result<&mut Column> {
         self.table_mut(table)?
             .columns
             .get_mut(column)
             .ok_or_else(|| Error::internal("ALTER TABLE lost its column"))
     }
 
-    fn check_relation_name(&self, name: &str) -> Result<()> {
-        match self.name_is_taken(name) {
-            true => Err(Error::new(
-                SqlState::DUPLICATE_TABLE,
-                format!("relation \"{name}\" already exists"),
-            )),
-            false => Ok(()),
-        }
-    }
-
-    fn check_constraint_name(&mut self, table: &str, name: &str) -> Result<()> {
+    fn check_constraint_name(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let own = self.table_mut(table)?;
         match has_constraint(own, name) {
             true => Err(Error::new(
@@ -143,7 +137,7 @@ impl Change {
         }
     }
 
-    fn check_column_name(&mut self, table: &str, name: &str) -> Result<()> {
+    fn check_column_name(&mut self, table: &RelationName, name: &str) -> Result<()> {
         match self
             .table_mut(table)?
             .columns
@@ -158,14 +152,14 @@ impl Change {
         }
     }
 
-    fn add_primary_key(&mut self, table: &str, name: &str, columns: &[usize]) -> Result<()> {
+    fn add_primary_key(&mut self, table: &RelationName, name: &str, columns: &[usize]) -> Result<()> {
         if !self.table_mut(table)?.primary_key.is_empty() {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
                 format!("multiple primary keys for table \"{table}\" are not allowed"),
             ));
         }
-        self.check_relation_name(name)?;
+        self.check_name(&table.sibling(name))?;
         for column in columns {
             self.set_not_null(table, *column, true)?;
         }
@@ -174,7 +168,7 @@ impl Change {
     }
 
     /// Moves a table's rows under another key, and makes its indexes anew: their entries name rows by key.
-    pub(super) fn lay_out(&mut self, name: &str, key: Vec<usize>) -> Result<()> {
+    pub(super) fn lay_out(&mut self, name: &RelationName, key: Vec<usize>) -> Result<()> {
         let earlier = self
             .work
             .iter()
@@ -190,9 +184,9 @@ impl Change {
             let from = std::mem::replace(&mut table.id, fresh);
             let old_key = std::mem::replace(&mut table.primary_key, key);
             self.catalog.table_names.remove(&from);
-            self.catalog.table_names.insert(fresh, name.to_owned());
+            self.catalog.table_names.insert(fresh, name.clone());
             self.work.push(StorageWork::Rewrite {
-                table: name.to_owned(),
+                table: name.clone(),
                 from,
                 old_key,
                 conversions: Vec::new(),
@@ -203,7 +197,7 @@ impl Change {
             let fresh = self.new_storage();
             let old: TableId = std::mem::replace(&mut self.table_mut(name)?.indexes[index].id, fresh);
             self.work.push(StorageWork::FillIndex {
-                table: name.to_owned(),
+                table: name.clone(),
                 index,
             });
             self.work.push(StorageWork::Drop { storage: old });
@@ -211,19 +205,19 @@ impl Change {
         Ok(())
     }
 
-    fn add_check(&mut self, table: &str, check: &Check) -> Result<()> {
+    fn add_check(&mut self, table: &RelationName, check: &Check) -> Result<()> {
         self.check_constraint_name(table, &check.name)?;
         let own = self.table_mut(table)?;
         own.checks.push(check.clone());
         let place = own.checks.len() - 1;
         self.work.push(StorageWork::VerifyCheck {
-            table: table.to_owned(),
+            table: table.clone(),
             check: place,
         });
         Ok(())
     }
 
-    fn alter_constraint(&mut self, table: &str, name: &str, deferral: Deferral) -> Result<()> {
+    fn alter_constraint(&mut self, table: &RelationName, name: &str, deferral: Deferral) -> Result<()> {
         let own = self.table_mut(table)?;
         let exists = has_constraint(own, name);
         if let Some(key) = own.foreign_keys.iter_mut().find(|key| key.name == name) {
@@ -242,7 +236,7 @@ impl Change {
         })
     }
 
-    fn drop_constraint(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    fn drop_constraint(&mut self, table: &RelationName, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let own = self.table_mut(table)?;
         if !has_constraint(own, name) {
             let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
@@ -264,7 +258,12 @@ impl Change {
             Some(index) if !is_key => index.columns.clone(),
             _ => own.primary_key.clone(),
         };
-        self.release(table, &columns, &format!("constraint {name} on table {table}"), cascade)?;
+        self.release(
+            table,
+            &columns,
+            &format!("constraint {name} on table {}", self.described(table)),
+            cascade,
+        )?;
         if is_key {
             self.table_mut(table)?.primary_key_name.clear();
             return self.lay_out(table, Vec::new());
@@ -272,7 +271,7 @@ impl Change {
         self.remove_index(table, name)
     }
 
-    fn remove_index(&mut self, table: &str, name: &str) -> Result<()> {
+    fn remove_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let own = self.table_mut(table)?;
         if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
             let index = own.indexes.remove(place);
@@ -283,7 +282,7 @@ impl Change {
     }
 
     /// Foreign keys of others that refer to `columns` go with CASCADE, and refuse the change without.
-    fn release(&mut self, table: &str, columns: &[usize], what: &str, cascade: bool) -> Result<()> {
+    fn release(&mut self, table: &RelationName, columns: &[usize], what: &str, cascade: bool) -> Result<()> {
         let referring = self.table_mut(table)?.referenced_by.clone();
         for (other, key) in referring {
             let refers = self.catalog.tables.get(&other).is_some_and(|other| {
@@ -301,17 +300,19 @@ impl Change {
                     SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
                     format!("cannot drop {what} because other objects depend on it"),
                 )
-                .with_detail(format!("constraint {key} on table {other} depends on it"))
+                .with_detail(format!(
+                    "constraint {key} on table {} depends on it",
+                    self.described(&other)
+                ))
                 .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
-            let message = format!("drop cascades to constraint {key} on table {other}");
-            self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+            self.cascades_to(format!("constraint {key} on table {}", self.described(&other)));
             self.remove_foreign_key(&other, &key)?;
         }
         Ok(())
     }
 
-    fn add_column(&mut self, table: &str, column: &Column, if_not_exists: bool) -> Result<()> {
+    fn add_column(&mut self, table: &RelationName, column: &Column, if_not_exists: bool) -> Result<()> {
         if if_not_exists && self.check_column_name(table, &column.name).is_err() {
             let message = format!(
                 "column \"{}\" of relation \"{table}\" already exists, skipping",
@@ -321,25 +322,37 @@ impl Change {
             return Ok(());
         }
         self.check_column_name(table, &column.name)?;
+        let mut column = column.clone();
+        for (name, number) in &self.new_sequences {
+            number_new_sequence(std::slice::from_mut(&mut column), name, *number);
+        }
+        let fills = column.default.is_some() || column.generated.is_some();
+        let not_null = column.not_null;
         let own = self.table_mut(table)?;
-        own.columns.push(column.clone());
+        own.columns.push(column);
         let place = own.columns.len() - 1;
-        if column.default.is_some() || column.generated.is_some() {
+        if fills {
             self.work.push(StorageWork::FillColumn {
-                table: table.to_owned(),
+                table: table.clone(),
                 column: place,
             });
         }
-        if column.not_null {
+        if not_null {
             self.work.push(StorageWork::VerifyNotNull {
-                table: table.to_owned(),
+                table: table.clone(),
                 column: place,
             });
         }
         Ok(())
     }
 
-    pub(super) fn drop_column(&mut self, table: &str, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    pub(super) fn drop_column(
+        &mut self,
+        table: &RelationName,
+        name: &str,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         let own = self.table_mut(table)?;
         let Some(place) = own
             .columns
@@ -383,7 +396,7 @@ impl Change {
             .filter(|key| key.columns.contains(&place))
             .map(|key| key.name.clone())
             .collect();
-        let what = format!("column {name} of table {table}");
+        let what = format!("column {name} of table {}", self.described(table));
         self.release_relation(&what, table, Some(place), &[], cascade)?;
         for (index, columns) in indexes {
             self.release(table, &columns, &what, false)?;
@@ -408,7 +421,7 @@ impl Change {
     }
 
     /// Columns that are generated of one that goes: they go with CASCADE, and refuse it without.
-    fn drop_generated(&mut self, table: &str, name: &str, generated: &[String], cascade: bool) -> Result<()> {
+    fn drop_generated(&mut self, table: &RelationName, name: &str, generated: &[String], cascade: bool) -> Result<()> {
         if !generated.is_empty() && !cascade {
             let lines = generated
                 .iter()
@@ -426,7 +439,7 @@ impl Change {
         Ok(())
     }
 
-    fn drop_expression(&mut self, table: &str, column: usize, if_exists: bool) -> Result<()> {
+    fn drop_expression(&mut self, table: &RelationName, column: usize, if_exists: bool) -> Result<()> {
         let own = self.column_mut(table, column)?;
         if own.generated.take().is_some() {
             return Ok(());
@@ -442,7 +455,7 @@ impl Change {
         Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
     }
 
-    fn set_not_null(&mut self, table: &str, column: usize, not_null: bool) -> Result<()> {
+    fn set_not_null(&mut self, table: &RelationName, column: usize, not_null: bool) -> Result<()> {
         let own = self.table_mut(table)?;
         if !not_null && own.primary_key.contains(&column) {
             let name = own.columns[column].name.clone();
@@ -456,67 +469,51 @@ impl Change {
         definition.not_null = not_null;
         if verify {
             self.work.push(StorageWork::VerifyNotNull {
-                table: table.to_owned(),
+                table: table.clone(),
                 column,
             });
         }
         Ok(())
     }
 
-    fn rename_table(&mut self, old: &str, new: &str) -> Result<()> {
-        self.check_relation_name(new)?;
+    /// Gives a table another name, or moves it to another schema, together with its indexes and sequences.
+    pub(super) fn move_table(&mut self, old: &RelationName, new: &RelationName) -> Result<()> {
         let Some(mut table) = self.catalog.tables.remove(old) else {
             return Err(no_table(old));
         };
-        Arc::make_mut(&mut table).name = new.to_owned();
-        self.catalog.table_names.insert(table.id, new.to_owned());
-        self.catalog.tables.insert(new.to_owned(), Arc::clone(&table));
+        let moved = Arc::make_mut(&mut table);
+        (moved.schema, moved.name) = (new.schema, new.name.clone());
+        self.catalog.table_names.insert(table.id, new.clone());
+        self.catalog.tables.insert(new.clone(), Arc::clone(&table));
         self.touched.remove(old);
-        self.touched.insert(new.to_owned());
-        for key in table.foreign_keys.clone() {
-            let referred = if key.referenced_table == old {
-                new.to_owned()
+        self.touched.insert(new.clone());
+        for key in &table.foreign_keys {
+            let referred = if key.referenced_table == *old {
+                new
             } else {
-                key.referenced_table
+                &key.referenced_table
             };
-            for (name, _) in self
-                .table_mut(&referred)?
-                .referenced_by
-                .iter_mut()
-                .filter(|(name, _)| name == old)
-            {
-                new.clone_into(name);
+            let referring = self.table_mut(referred)?.referenced_by.iter_mut();
+            for (name, _) in referring.filter(|(name, _)| name == old) {
+                name.clone_from(new);
             }
         }
-        let referring: Vec<String> = self
-            .table_mut(new)?
-            .referenced_by
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect();
-        for other in referring {
-            for key in self
-                .table_mut(&other)?
-                .foreign_keys
-                .iter_mut()
-                .filter(|key| key.referenced_table == old)
-            {
-                new.clone_into(&mut key.referenced_table);
+        let referring = self.table_mut(new)?.referenced_by.clone();
+        for (other, _) in referring {
+            let keys = self.table_mut(&other)?.foreign_keys.iter_mut();
+            for key in keys.filter(|key| key.referenced_table == *old) {
+                key.referenced_table.clone_from(new);
             }
         }
         for name in self.owned_sequences(old, None) {
-            if let Some(sequence) = self.catalog.sequences.get_mut(&name)
-                && let Some((owner, _)) = &mut Arc::make_mut(sequence).owned_by
-            {
-                new.clone_into(owner);
-            }
+            self.move_sequence(&name, &RelationName::new(new.schema, name.name.as_str()), Some(new));
         }
         // Work decided earlier in the same statement names the table by its old name.
         self.rename_work(old, new);
         Ok(())
     }
 
-    fn rename_work(&mut self, old: &str, new: &str) {
+    fn rename_work(&mut self, old: &RelationName, new: &RelationName) {
         for work in &mut self.work {
             match work {
                 StorageWork::FillIndex { table, .. }
@@ -527,7 +524,7 @@ impl Change {
                 | StorageWork::VerifyUnique { table, .. }
                 | StorageWork::FillColumn { table, .. } => {
                     if table == old {
-                        new.clone_into(table);
+                        table.clone_from(new);
                     }
                 }
                 StorageWork::Create { .. }

@@ -1,8 +1,9 @@
 //! CREATE, DROP and TRUNCATE.
 
+use super::sequences::number_new_sequence;
 use super::{Applied, StorageWork};
-use crate::binder::no_relation;
-use crate::catalog::{Catalog, Index, KeyExpression, Sequence, Table};
+use crate::binder::ResolvedPath;
+use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
 use std::collections::BTreeSet;
@@ -13,31 +14,77 @@ pub(crate) const FIRST_ID: u32 = 16_384;
 
 /// A change in the making.
 pub(super) struct Change {
+    /// Where the session looks for names without a schema.
+    path: ResolvedPath,
     pub catalog: Catalog,
     pub work: Vec<StorageWork>,
     pub notices: Vec<Error>,
     /// Tables whose definition changed.
-    pub touched: BTreeSet<String>,
-    /// Whether comments or domains changed.
+    pub touched: BTreeSet<RelationName>,
+    /// Whether comments, domains or schemas changed.
     pub changed: bool,
     /// Columns that have another type, and whether their values have changed.
     pub retyped: Vec<(usize, bool)>,
+    /// Sequences that this change has made, with their numbers.
+    pub new_sequences: Vec<(String, u32)>,
+    /// What goes because of CASCADE.
+    pub cascaded: Vec<String>,
 }
 
 impl Change {
-    pub fn new(catalog: &Catalog) -> Change {
+    pub fn new(catalog: &Catalog, path: &ResolvedPath) -> Change {
         Change {
+            path: path.clone(),
             catalog: catalog.clone(),
             work: Vec::new(),
             notices: Vec::new(),
             touched: BTreeSet::new(),
             retyped: Vec::new(),
             changed: false,
+            new_sequences: Vec::new(),
+            cascaded: Vec::new(),
         }
     }
 
     pub fn run(mut self, change: &SchemaChange) -> Result<Applied> {
         let tag = match change {
+            SchemaChange::CreateSchema { name, if_not_exists } => {
+                self.create_schema(name, *if_not_exists)?;
+                "CREATE SCHEMA"
+            }
+            SchemaChange::DropSchema {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_schemas(names, *if_exists, *cascade)?;
+                "DROP SCHEMA"
+            }
+            SchemaChange::RenameSchema { name, new_name } => {
+                self.rename_schema(name, new_name)?;
+                "ALTER SCHEMA"
+            }
+            SchemaChange::MoveRelation {
+                relation,
+                kind,
+                if_exists,
+                to,
+            } => {
+                self.move_relation(relation, *kind, *if_exists, to)?;
+                kind.alter_tag()
+            }
+            SchemaChange::Refresh { name, with_data } => {
+                self.refresh(name, *with_data)?;
+                "REFRESH MATERIALIZED VIEW"
+            }
+            SchemaChange::EmptyTemporary { names } => {
+                names.iter().try_for_each(|name| self.empty_table(name))?;
+                "TRUNCATE TABLE"
+            }
+            SchemaChange::DropTemporary { schema } => {
+                self.drop_temporary(*schema);
+                "DISCARD TEMP"
+            }
             SchemaChange::CreateTable {
                 table,
                 sequences,
@@ -54,7 +101,15 @@ impl Change {
                 self.drop_tables(names, *if_exists, *cascade)?;
                 "DROP TABLE"
             }
-            SchemaChange::CreateView { view, or_replace } => {
+            SchemaChange::CreateView {
+                view,
+                or_replace,
+                becomes_temporary,
+            } => {
+                if *becomes_temporary {
+                    let message = format!("view \"{}\" will be a temporary view", view.name);
+                    self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+                }
                 self.create_view(view, *or_replace)?;
                 "CREATE VIEW"
             }
@@ -62,6 +117,7 @@ impl Change {
                 names,
                 if_exists,
                 cascade,
+                materialised: false,
             } => {
                 self.drop_views(names, *if_exists, *cascade)?;
                 "DROP VIEW"
@@ -82,6 +138,19 @@ impl Change {
             } => {
                 self.drop_domains(names, *if_exists, *cascade)?;
                 tag
+            }
+            SchemaChange::DropView {
+                names,
+                if_exists,
+                cascade,
+                materialised: true,
+            } => {
+                self.drop_materialised(names, *if_exists, *cascade)?;
+                "DROP MATERIALIZED VIEW"
+            }
+            SchemaChange::CommentOnSchema { schema, comment } => {
+                self.set_comment((schema.0, 0), comment.as_deref());
+                "COMMENT"
             }
             SchemaChange::Comment {
                 relation,
@@ -143,8 +212,12 @@ impl Change {
                 }
                 "ALTER SEQUENCE"
             }
-            SchemaChange::DropSequence { names, if_exists } => {
-                self.drop_sequences(names, *if_exists)?;
+            SchemaChange::DropSequence {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_sequences(names, *if_exists, *cascade)?;
                 "DROP SEQUENCE"
             }
         };
@@ -154,6 +227,7 @@ impl Change {
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
         self.verify_converted_rows();
         let changed = !self.work.is_empty() || !self.touched.is_empty() || self.changed;
+        self.tell_cascaded();
         self.catalog.drop_comments();
         for name in std::mem::take(&mut self.touched) {
             if let Some(table) = self.catalog.tables.get_mut(&name) {
@@ -169,20 +243,52 @@ impl Change {
         })
     }
 
-    fn comment(&mut self, relation: &str, column: u32, comment: Option<&str>) -> Result<()> {
+    /// Notes what goes because of CASCADE.
+    pub fn cascades_to(&mut self, what: String) {
+        self.cascaded.push(format!("drop cascades to {what}"));
+    }
+
+    fn tell_cascaded(&mut self) {
+        let lines = std::mem::take(&mut self.cascaded);
+        let notice = match &lines[..] {
+            [] => return,
+            [line] => Error::new(SqlState::SUCCESSFUL_COMPLETION, line.as_str()),
+            lines => {
+                let message = format!("drop cascades to {} other objects", lines.len());
+                Error::new(SqlState::SUCCESSFUL_COMPLETION, message).with_detail(lines.join("\n"))
+            }
+        };
+        self.notices.push(notice);
+    }
+
+    /// A relation as it is called among others: with its schema, unless it is found without.
+    pub fn described(&self, name: &RelationName) -> String {
+        self.path.written(name, &self.catalog)
+    }
+
+    /// A domain as messages have it.
+    pub fn described_domain(&self, name: &RelationName) -> String {
+        self.path.written_domain(name, &self.catalog)
+    }
+
+    fn comment(&mut self, relation: &RelationName, column: u32, comment: Option<&str>) -> Result<()> {
         let catalog = &self.catalog;
         let table = catalog.tables.get(relation).map(|table| table.oid);
         let view = || catalog.views.get(relation).map(|view| view.oid);
         let sequence = || catalog.sequences.get(relation).map(|sequence| sequence.id);
         let Some(number) = table.or_else(view).or_else(sequence) else {
-            return Err(no_relation(relation));
+            return Err(no_table(relation));
         };
+        self.set_comment((number, column), comment);
+        Ok(())
+    }
+
+    fn set_comment(&mut self, place: (u32, u32), comment: Option<&str>) {
         match comment.filter(|comment| !comment.is_empty()) {
-            Some(comment) => drop(self.catalog.comments.insert((number, column), comment.to_owned())),
-            None => drop(self.catalog.comments.remove(&(number, column))),
+            Some(comment) => drop(self.catalog.comments.insert(place, comment.to_owned())),
+            None => drop(self.catalog.comments.remove(&place)),
         }
         self.changed = true;
-        Ok(())
     }
 
     pub fn next_id(&mut self) -> u32 {
@@ -202,29 +308,17 @@ impl Change {
     }
 
     /// The table of this name, for change. 42P01.
-    pub fn table_mut(&mut self, name: &str) -> Result<&mut Table> {
-        self.touched.insert(name.to_owned());
+    pub fn table_mut(&mut self, name: &RelationName) -> Result<&mut Table> {
+        self.touched.insert(name.clone());
         match self.catalog.tables.get_mut(name) {
             Some(table) => Ok(Arc::make_mut(table)),
             None => Err(no_table(name)),
         }
     }
 
-    /// Whether any relation has this name: tables, indexes and sequences share one space of names.
-    pub fn name_is_taken(&self, name: &str) -> bool {
-        let is_index = |table: &Arc<Table>| {
-            table.indexes.iter().any(|index| index.name == name)
-                || (!table.primary_key.is_empty() && table.primary_key_name == name)
-        };
-        self.catalog.tables.contains_key(name)
-            || self.catalog.domains.contains_key(name)
-            || self.catalog.views.contains_key(name)
-            || self.catalog.sequences.contains_key(name)
-            || self.catalog.tables.values().any(is_index)
-    }
-
-    pub fn check_name(&self, name: &str) -> Result<()> {
-        if self.name_is_taken(name) {
+    /// 42P07: tables, indexes, views, sequences and domains of a schema share one space of names.
+    pub fn check_name(&self, name: &RelationName) -> Result<()> {
+        if self.catalog.name_is_taken(name) {
             return Err(Error::new(
                 SqlState::DUPLICATE_TABLE,
                 format!("relation \"{name}\" already exists"),
@@ -233,7 +327,7 @@ impl Change {
         Ok(())
     }
 
-    fn skip_existing(&mut self, name: &str) {
+    pub fn skip_existing(&mut self, name: &RelationName) {
         self.notice(
             SqlState::DUPLICATE_TABLE,
             format!("relation \"{name}\" already exists, skipping"),
@@ -241,16 +335,18 @@ impl Change {
     }
 
     fn create_table(&mut self, table: &Table, sequences: &[Sequence], if_not_exists: bool) -> Result<()> {
-        if if_not_exists && self.name_is_taken(&table.name) {
-            self.skip_existing(&table.name);
+        let name = table.key();
+        if if_not_exists && self.catalog.has_relation(&name) {
+            self.skip_existing(&name);
             return Ok(());
         }
-        self.check_name(&table.name)?;
+        self.check_name(&name)?;
         let mut table = table.clone();
         table.oid = self.next_id();
         table.id = self.new_storage();
         table.version = 1;
         let mut own_names = BTreeSet::from([table.name.clone()]);
+        let table_name = &name;
         let mut claim = |change: &Change, name: &str| {
             if !own_names.insert(name.to_owned()) {
                 return Err(Error::new(
@@ -258,7 +354,7 @@ impl Change {
                     format!("relation \"{name}\" already exists"),
                 ));
             }
-            change.check_name(name)
+            change.check_name(&table_name.sibling(name))
         };
         if !table.primary_key.is_empty() {
             claim(self, &table.primary_key_name)?;
@@ -269,9 +365,9 @@ impl Change {
         }
         for sequence in sequences {
             claim(self, &sequence.name)?;
-            self.add_sequence(sequence);
+            let number = self.add_sequence(sequence);
+            number_new_sequence(&mut table.columns, &sequence.name, number);
         }
-        let name = table.name.clone();
         let keys = std::mem::take(&mut table.foreign_keys);
         self.catalog.table_names.insert(table.id, name.clone());
         self.catalog.tables.insert(name.clone(), Arc::new(table));
@@ -283,10 +379,15 @@ impl Change {
         Ok(())
     }
 
-    fn drop_tables(&mut self, names: &[String], if_exists: bool, cascade: bool) -> Result<()> {
+    fn drop_tables(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
         let mut found = Vec::new();
         for name in names {
-            if self.catalog.tables.contains_key(name) {
+            if let Some(table) = self.catalog.tables.get(name) {
+                if table.materialised.is_some() {
+                    let message = format!("\"{name}\" is not a table");
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                        .with_hint("Use DROP MATERIALIZED VIEW to remove a materialized view."));
+                }
                 found.push(name.clone());
             } else if self.catalog.views.contains_key(name) {
                 let message = format!("\"{name}\" is not a table");
@@ -305,48 +406,68 @@ impl Change {
                 ));
             }
         }
-        for name in &found {
-            self.detach_referring(name, &found, cascade)?;
-            self.release_relation(&format!("table {name}"), name, None, &found, cascade)?;
-        }
+        self.release_tables(&found, cascade)?;
         for name in &found {
             self.drop_table(name);
         }
         Ok(())
     }
 
+    /// What depends on tables, or materialised views, that go at once.
+    pub fn release_tables(&mut self, names: &[RelationName], cascade: bool) -> Result<()> {
+        for name in names {
+            self.detach_referring(name, names, cascade)?;
+            self.release_relation(&self.kind_and_name(name), name, None, names, cascade)?;
+        }
+        Ok(())
+    }
+
     /// Foreign keys of other tables that refer to `name` go with CASCADE, and refuse the drop without.
-    fn detach_referring(&mut self, name: &str, dropped: &[String], cascade: bool) -> Result<()> {
+    pub fn detach_referring(&mut self, name: &RelationName, dropped: &[RelationName], cascade: bool) -> Result<()> {
         let Some(table) = self.catalog.tables.get(name) else {
             return Ok(());
         };
-        let referring: Vec<(String, String)> = table
+        let referring: Vec<(RelationName, String)> = table
             .referenced_by
             .iter()
             .filter(|(other, _)| !dropped.contains(other))
             .cloned()
             .collect();
         if !referring.is_empty() && !cascade {
-            let lines: Vec<String> = referring
-                .iter()
-                .map(|(other, key)| format!("constraint {key} on table {other} depends on table {name}"))
-                .collect();
-            return Err(Error::new(
-                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop table {name} because other objects depend on it"),
-            )
-            .with_detail(lines.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            let what = self.kind_and_name(name);
+            let mut lines = self.referring_lines(name, dropped);
+            self.add_dependent_lines(&what, name, dropped, &mut lines);
+            let message = format!("cannot drop {what} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .with_detail(lines.join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         for (other, key) in referring {
-            let message = format!("drop cascades to constraint {key} on table {other}");
-            self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+            self.cascades_to(format!("constraint {key} on table {}", self.described(&other)));
             self.table_mut(&other)?.foreign_keys.retain(|own| own.name != key);
         }
         Ok(())
     }
 
-    fn drop_table(&mut self, name: &str) {
+    /// What is told of the foreign keys of other tables that refer to a table.
+    pub fn referring_lines(&self, name: &RelationName, dropped: &[RelationName]) -> Vec<String> {
+        let referring = self
+            .catalog
+            .tables
+            .get(name)
+            .map_or(&[][..], |table| &table.referenced_by);
+        let others = referring.iter().filter(|(other, _)| !dropped.contains(other));
+        let own = self.described(name);
+        let line = |(other, key): &(RelationName, String)| {
+            format!(
+                "constraint {key} on table {} depends on table {own}",
+                self.described(other)
+            )
+        };
+        others.map(line).collect()
+    }
+
+    pub fn drop_table(&mut self, name: &RelationName) {
         let Some(table) = self.catalog.tables.remove(name) else {
             return;
         };
@@ -368,7 +489,7 @@ impl Change {
     }
 
     /// The sequences that belong to a table, or to one column of it.
-    pub fn owned_sequences(&self, table: &str, column: Option<usize>) -> Vec<String> {
+    pub fn owned_sequences(&self, table: &RelationName, column: Option<usize>) -> Vec<RelationName> {
         let is_owned = |sequence: &&Arc<Sequence>| {
             sequence
                 .owned_by
@@ -379,28 +500,29 @@ impl Change {
             .sequences
             .values()
             .filter(is_owned)
-            .map(|sequence| sequence.name.clone())
+            .map(|sequence| sequence.key())
             .collect()
     }
 
     fn create_index(
         &mut self,
-        table: &str,
+        table: &RelationName,
         index: &Index,
         expressions: &[KeyExpression],
         if_not_exists: bool,
     ) -> Result<()> {
-        if if_not_exists && self.name_is_taken(&index.name) {
-            self.skip_existing(&index.name);
+        let name = table.sibling(index.name.as_str());
+        if if_not_exists && self.catalog.has_relation(&name) {
+            self.skip_existing(&name);
             return Ok(());
         }
-        self.check_name(&index.name)?;
+        self.check_name(&name)?;
         self.table_mut(table)?.expressions = expressions.to_vec();
         self.add_index(table, index)
     }
 
     /// Adds an index and the work of filling it.
-    pub fn add_index(&mut self, table: &str, index: &Index) -> Result<()> {
+    pub fn add_index(&mut self, table: &RelationName, index: &Index) -> Result<()> {
         if !self.catalog.tables.contains_key(table) {
             return Err(no_table(table));
         }
@@ -410,20 +532,16 @@ impl Change {
         definition.indexes.push(index);
         let place = definition.indexes.len() - 1;
         self.work.push(StorageWork::FillIndex {
-            table: table.to_owned(),
+            table: table.clone(),
             index: place,
         });
         Ok(())
     }
 
-    fn drop_indexes(&mut self, names: &[String], if_exists: bool) -> Result<()> {
+    fn drop_indexes(&mut self, names: &[RelationName], if_exists: bool) -> Result<()> {
         for name in names {
-            let owner =
-                self.catalog.tables.values().find(|table| {
-                    table.indexes.iter().any(|index| index.name == *name) || table.primary_key_name == *name
-                });
-            match owner.map(|table| table.name.clone()) {
-                Some(table) => self.drop_index(&table, name)?,
+            match self.catalog.table_of_index(name).map(|table| table.key()) {
+                Some(table) => self.drop_index(&table, &name.name)?,
                 None if if_exists => {
                     self.notice(
                         SqlState::SUCCESSFUL_COMPLETION,
@@ -441,7 +559,7 @@ impl Change {
         Ok(())
     }
 
-    fn drop_index(&mut self, table: &str, name: &str) -> Result<()> {
+    fn drop_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let definition = self.table_mut(table)?;
         let place = definition
             .indexes
@@ -460,12 +578,20 @@ impl Change {
         Ok(())
     }
 
-    fn truncate(&mut self, names: &[String], restart_identity: bool, cascade: bool) -> Result<()> {
-        let mut all: Vec<String> = Vec::new();
+    fn truncate(&mut self, names: &[RelationName], restart_identity: bool, cascade: bool) -> Result<()> {
+        let mut all: Vec<RelationName> = Vec::new();
         for name in names {
-            let known = self.catalog.tables.contains_key(name);
-            if !known {
-                return Err(no_table(name));
+            match self.catalog.tables.get(name) {
+                Some(table) if table.materialised.is_some() => {
+                    let message = format!("\"{name}\" is not a table");
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+                Some(_) => {}
+                None if self.catalog.views.contains_key(name) => {
+                    let message = format!("\"{name}\" is not a table");
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+                None => return Err(no_table(name)),
             }
             if !all.contains(name) {
                 all.push(name.clone());
@@ -474,7 +600,7 @@ impl Change {
         let mut next = 0;
         while let Some(name) = all.get(next).cloned() {
             next += 1;
-            let referring: Vec<String> = self
+            let referring: Vec<RelationName> = self
                 .catalog
                 .tables
                 .get(&name)
@@ -517,7 +643,7 @@ impl Change {
     }
 
     /// A table with new, empty storage: dropping the old one is cheaper than deleting its rows.
-    fn empty_table(&mut self, name: &str) -> Result<()> {
+    pub fn empty_table(&mut self, name: &RelationName) -> Result<()> {
         let fresh = self.new_storage();
         let count = self.table_mut(name)?.indexes.len();
         let indexes: Vec<TableId> = (0..count).map(|_| self.new_storage()).collect();
@@ -530,80 +656,11 @@ impl Change {
         self.work
             .extend(dropped.into_iter().map(|storage| StorageWork::Drop { storage }));
         self.catalog.table_names.remove(&old);
-        self.catalog.table_names.insert(fresh, name.to_owned());
-        Ok(())
-    }
-
-    fn create_sequence(&mut self, sequence: &Sequence, if_not_exists: bool) -> Result<()> {
-        if if_not_exists && self.name_is_taken(&sequence.name) {
-            self.skip_existing(&sequence.name);
-            return Ok(());
-        }
-        self.check_name(&sequence.name)?;
-        self.add_sequence(sequence);
-        Ok(())
-    }
-
-    pub fn add_sequence(&mut self, sequence: &Sequence) {
-        let sequence = Sequence {
-            id: self.next_id(),
-            ..sequence.clone()
-        };
-        self.work.push(StorageWork::StartSequence {
-            name: sequence.name.clone(),
-        });
-        self.catalog.sequences.insert(sequence.name.clone(), Arc::new(sequence));
-    }
-
-    fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
-        let name = sequence.name.clone();
-        self.work.push(StorageWork::AlterSequence {
-            name: name.clone(),
-            restart,
-        });
-        self.catalog.sequences.insert(name, Arc::new(sequence.clone()));
-    }
-
-    pub fn remove_sequence(&mut self, name: &str) {
-        if self.catalog.sequences.remove(name).is_some() {
-            self.work.push(StorageWork::DropSequence { name: name.to_owned() });
-        }
-    }
-
-    fn drop_sequences(&mut self, names: &[String], if_exists: bool) -> Result<()> {
-        for name in names {
-            let Some(sequence) = self.catalog.sequences.get(name) else {
-                if !if_exists {
-                    let message = format!("sequence \"{name}\" does not exist");
-                    return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
-                }
-                self.notice(
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    format!("sequence \"{name}\" does not exist, skipping"),
-                );
-                continue;
-            };
-            if let Some((table, column)) = &sequence.owned_by {
-                let column = self
-                    .catalog
-                    .tables
-                    .get(table)
-                    .map_or("?", |table| table.columns[*column].name.as_str());
-                return Err(Error::new(
-                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!("cannot drop sequence {name} because other objects depend on it"),
-                )
-                .with_detail(format!(
-                    "default value for column {column} of table {table} depends on sequence {name}"
-                ))
-                .with_hint("Drop the column's default or the table first."));
-            }
-            self.remove_sequence(&name.clone());
-        }
+        self.catalog.table_names.insert(fresh, name.clone());
         Ok(())
     }
 }
 
-pub(super) fn no_table(name: &str) -> Error {
+pub(super) fn no_table(name: &RelationName) -> Error {
     Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
 }

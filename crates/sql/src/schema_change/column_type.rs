@@ -3,7 +3,7 @@
 use super::apply::Change;
 use super::constraints::check_key;
 use super::{Conversion, StorageWork};
-use crate::catalog::{Check, KeyExpression, RowExpression, Table};
+use crate::catalog::{Check, KeyExpression, RelationName, RowExpression, Table};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::Expr;
 
@@ -12,7 +12,7 @@ impl Change {
     /// the column are checked again, from both of their sides.
     pub fn alter_type(
         &mut self,
-        table: &str,
+        table: &RelationName,
         (column, column_type): (usize, ColumnType),
         conversion: Option<&Expr>,
         default: Option<&Expr>,
@@ -45,7 +45,7 @@ impl Change {
         Ok(())
     }
 
-    pub fn replace_checks(&mut self, table: &str, checks: &[Check]) -> Result<()> {
+    pub fn replace_checks(&mut self, table: &RelationName, checks: &[Check]) -> Result<()> {
         let own = self.table_mut(table)?;
         for check in checks {
             if let Some(place) = own.checks.iter().position(|known| known.name == check.name) {
@@ -58,7 +58,7 @@ impl Change {
     /// What indexes hold of columns that have another type by now.
     pub fn replace_expressions(
         &mut self,
-        table: &str,
+        table: &RelationName,
         expressions: &[KeyExpression],
         predicates: &[(String, RowExpression)],
     ) -> Result<()> {
@@ -73,14 +73,14 @@ impl Change {
     }
 
     /// Foreign keys of columns that have another type by now: both of their sides may have been changed at once.
-    pub fn check_retyped(&mut self, table: &str) -> Result<()> {
+    pub fn check_retyped(&mut self, table: &RelationName) -> Result<()> {
         for (column, verifies) in std::mem::take(&mut self.retyped) {
             self.check_keys_of(table, column, verifies)?;
         }
         Ok(())
     }
 
-    fn convert(&mut self, name: &str, column: usize, value: &Expr) {
+    fn convert(&mut self, name: &RelationName, column: usize, value: &Expr) {
         for work in &mut self.work {
             if let StorageWork::Rewrite { table, conversions, .. } = work
                 && table == name
@@ -94,13 +94,13 @@ impl Change {
     }
 
     /// Foreign keys that the column belongs to, on either side: 42804 if the types do not go together any more.
-    fn check_keys_of(&mut self, name: &str, column: usize, verifies: bool) -> Result<()> {
+    fn check_keys_of(&mut self, name: &RelationName, column: usize, verifies: bool) -> Result<()> {
         let own = self.table_mut(name)?.clone();
-        let mut keys: Vec<(String, String)> = own
+        let mut keys: Vec<(RelationName, String)> = own
             .foreign_keys
             .iter()
             .filter(|key| key.columns.contains(&column))
-            .map(|key| (name.to_owned(), key.name.clone()))
+            .map(|key| (name.clone(), key.name.clone()))
             .collect();
         keys.extend(own.referenced_by.iter().cloned());
         for (child, constraint) in keys {
@@ -111,8 +111,8 @@ impl Change {
                 continue;
             };
             let key = &table.foreign_keys[place];
-            let is_referred = key.referenced_table == name && key.referenced_columns.contains(&column);
-            let is_own = child == name && key.columns.contains(&column);
+            let is_referred = key.referenced_table == *name && key.referenced_columns.contains(&column);
+            let is_own = child == *name && key.columns.contains(&column);
             if !(is_referred || is_own) {
                 continue;
             }
@@ -120,7 +120,7 @@ impl Change {
                 check_key(table, referred, key)?;
             }
             // Plans for the other table know the types too, and nobody writes to it while its rows are looked at.
-            let other = if child == name {
+            let other = if child == *name {
                 key.referenced_table.clone()
             } else {
                 child.clone()
@@ -139,7 +139,7 @@ impl Change {
 
     /// Where values are converted, rows are verified behind that: before, they are of the old types.
     pub fn verify_converted_rows(&mut self) {
-        let converted: Vec<String> = self
+        let converted: Vec<RelationName> = self
             .work
             .iter()
             .filter_map(|work| match work {

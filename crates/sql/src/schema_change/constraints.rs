@@ -1,14 +1,14 @@
 //! Foreign keys: what they refer to, and who knows of them.
 
 use super::apply::{Change, no_table};
-use crate::catalog::{ForeignKey, Index, Table};
+use crate::catalog::{ForeignKey, Index, RelationName, Table};
 use rubato_base::{Error, Result, SqlState};
 use std::collections::BTreeSet;
 
 impl Change {
     /// Adds a foreign key to a table that is in the catalog already; it may refer to its own table. Referred columns that were
     /// not named are the primary key.
-    pub fn add_foreign_key(&mut self, table: &str, mut key: ForeignKey) -> Result<()> {
+    pub fn add_foreign_key(&mut self, table: &RelationName, mut key: ForeignKey) -> Result<()> {
         let Some(referred) = self.catalog.tables.get(&key.referenced_table) else {
             return Err(no_table(&key.referenced_table));
         };
@@ -25,14 +25,14 @@ impl Change {
             return Err(no_table(table));
         };
         check_key(own, referred, &key)?;
-        let entry = (table.to_owned(), key.name.clone());
+        let entry = (table.clone(), key.name.clone());
         self.table_mut(&key.referenced_table.clone())?.referenced_by.push(entry);
         self.table_mut(table)?.foreign_keys.push(key);
         Ok(())
     }
 
     /// Takes a foreign key off both tables.
-    pub fn remove_foreign_key(&mut self, table: &str, name: &str) -> Result<()> {
+    pub fn remove_foreign_key(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let keys = &mut self.table_mut(table)?.foreign_keys;
         let Some(place) = keys.iter().position(|key| key.name == name) else {
             return Ok(());

@@ -1,16 +1,16 @@
 //! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The names of tables that differ between two catalogs.
-pub fn changed_tables(before: &Catalog, after: &Catalog) -> Vec<String> {
+pub fn changed_tables(before: &Catalog, after: &Catalog) -> Vec<RelationName> {
     changed(&before.tables, &after.tables)
 }
 
 /// `newest` with what `own` changed since `base`. An error names what both have changed.
-pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog, String> {
+pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog, RelationName> {
     let mut merged = newest.clone();
     let tables = changed(&base.tables, &own.tables);
     take_over(&tables, (&base.tables, &own.tables), &mut merged.tables)?;
@@ -24,16 +24,17 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     check_views(base, &tables, &views, newest, &merged)?;
     for table in tables.iter().filter_map(|name| own.tables.get(name)) {
         for name in names_of(table) {
-            let others = newest.tables.values().filter(|other| !tables.contains(&other.name));
+            let others = newest.tables.values().filter(|other| !tables.contains(&other.key()));
             let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
-                || (newest.views.contains_key(name) && !views.iter().any(|own| own == name))
-                || (newest.domains.contains_key(name) && !domains.iter().any(|own| own == name))
-                || (newest.sequences.contains_key(name) && !sequences.iter().any(|own| own == name));
+                || (newest.views.contains_key(&name) && !views.contains(&name))
+                || (newest.sequences.contains_key(&name) && !sequences.contains(&name))
+                || (newest.domains.contains_key(&name) && !domains.contains(&name));
             if is_taken {
-                return Err(name.to_owned());
+                return Err(name);
             }
         }
     }
+    merge_schemas(base, own, &mut merged)?;
     merge_comments(base, own, &mut merged);
     let names = merged.tables.iter().map(|(name, table)| (table.id, name.clone()));
     merged.table_names = names.collect();
@@ -46,8 +47,8 @@ fn check_domains(
     base: &Catalog,
     newest: &Catalog,
     merged: &Catalog,
-    (tables, domains): (&[String], &[String]),
-) -> Result<(), String> {
+    (tables, domains): (&[RelationName], &[RelationName]),
+) -> Result<(), RelationName> {
     let (other_tables, other_domains) = (
         changed(&base.tables, &newest.tables),
         changed(&base.domains, &newest.domains),
@@ -56,8 +57,8 @@ fn check_domains(
         let used = table.columns.iter().filter_map(|column| column.domain.as_ref());
         for domain in used {
             let is_there = merged.domains.contains_key(domain);
-            let own_against_other = tables.contains(&table.name) && other_domains.contains(domain);
-            let other_against_own = other_tables.contains(&table.name) && domains.contains(domain);
+            let own_against_other = tables.contains(&table.key()) && other_domains.contains(domain);
+            let other_against_own = other_tables.contains(&table.key()) && domains.contains(domain);
             if !is_there || own_against_other || other_against_own {
                 return Err(domain.clone());
             }
@@ -66,19 +67,50 @@ fn check_domains(
     Ok(())
 }
 
+/// The schemas that a transaction made, renamed or dropped. An error names what would be in a schema that is gone, or twice there.
+fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<(), RelationName> {
+    for name in base.schemas.keys().chain(own.schemas.keys()) {
+        let (before, after) = (base.schemas.get(name), own.schemas.get(name));
+        if before == after {
+            continue;
+        }
+        if merged.schemas.get(name) != before {
+            return Err(RelationName::new(SchemaId::NOWHERE, name.as_str()));
+        }
+        match after {
+            Some(id) => drop(merged.schemas.insert(name.clone(), *id)),
+            None => drop(merged.schemas.remove(name)),
+        }
+    }
+    let is_there = |name: &&RelationName| {
+        name.schema.is_temporary() || merged.schemas.values().any(|schema| *schema == name.schema)
+    };
+    match merged
+        .relations()
+        .chain(merged.domains.keys())
+        .find(|name| !is_there(name))
+    {
+        Some(name) => Err(name.clone()),
+        None => Ok(()),
+    }
+}
+
 /// What views read is as they were made for: an error names a relation that one transaction changed while another made a view of it.
 fn check_views(
     base: &Catalog,
-    tables: &[String],
-    views: &[String],
+    tables: &[RelationName],
+    views: &[RelationName],
     newest: &Catalog,
     merged: &Catalog,
-) -> Result<(), String> {
+) -> Result<(), RelationName> {
     let others = changed(&base.tables, &newest.tables);
-    for view in merged.views.values() {
-        let is_own = views.contains(&view.name);
-        let is_new = !base.views.contains_key(&view.name);
-        for name in view.depends.iter().map(|dependency| &dependency.relation) {
+    let materialised = merged.tables.values();
+    let materialised = materialised.filter_map(|table| Some((table.key(), &table.materialised.as_ref()?.query)));
+    let plain = merged.views.values().map(|view| (view.key(), &view.query));
+    for (view, query) in plain.chain(materialised) {
+        let is_own = views.contains(&view) || tables.contains(&view);
+        let is_new = !base.views.contains_key(&view) && !base.tables.contains_key(&view);
+        for name in query.depends.iter().map(|dependency| &dependency.relation) {
             let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name);
             let has_changed = (is_own && others.contains(name)) || (!is_own && is_new && tables.contains(name));
             if !is_there || has_changed {
@@ -89,9 +121,9 @@ fn check_views(
             && newest
                 .tables
                 .values()
-                .any(|table| names_of(table).any(|name| name == view.name))
+                .any(|table| names_of(table).any(|name| name == view) && !tables.contains(&table.key()))
         {
-            return Err(view.name.clone());
+            return Err(view);
         }
     }
     Ok(())
@@ -111,8 +143,8 @@ fn merge_comments(base: &Catalog, own: &Catalog, merged: &mut Catalog) {
     merged.drop_comments();
 }
 
-fn changed<T>(before: &BTreeMap<String, Arc<T>>, after: &BTreeMap<String, Arc<T>>) -> Vec<String> {
-    let is_same = |name: &String| match (before.get(name), after.get(name)) {
+fn changed<T>(before: &BTreeMap<RelationName, Arc<T>>, after: &BTreeMap<RelationName, Arc<T>>) -> Vec<RelationName> {
+    let is_same = |name: &RelationName| match (before.get(name), after.get(name)) {
         (Some(before), Some(after)) => Arc::ptr_eq(before, after),
         _ => false,
     };
@@ -122,10 +154,10 @@ fn changed<T>(before: &BTreeMap<String, Arc<T>>, after: &BTreeMap<String, Arc<T>
 }
 
 fn take_over<T>(
-    names: &[String],
-    (base, own): (&BTreeMap<String, Arc<T>>, &BTreeMap<String, Arc<T>>),
-    merged: &mut BTreeMap<String, Arc<T>>,
-) -> Result<(), String> {
+    names: &[RelationName],
+    (base, own): (&BTreeMap<RelationName, Arc<T>>, &BTreeMap<RelationName, Arc<T>>),
+    merged: &mut BTreeMap<RelationName, Arc<T>>,
+) -> Result<(), RelationName> {
     for name in names {
         let untouched = match (base.get(name), merged.get(name)) {
             (Some(base), Some(newest)) => Arc::ptr_eq(base, newest),
@@ -143,9 +175,10 @@ fn take_over<T>(
     Ok(())
 }
 
-/// The names that a table takes in the one space of names of tables, indexes and sequences.
-fn names_of(table: &Table) -> impl Iterator<Item = &str> {
+/// The names that a table takes in its schema's space of names of tables, indexes and sequences.
+fn names_of(table: &Table) -> impl Iterator<Item = RelationName> {
     let indexes = table.indexes.iter().map(|index| index.name.as_str());
     let key = (!table.primary_key.is_empty()).then_some(table.primary_key_name.as_str());
-    std::iter::once(table.name.as_str()).chain(indexes).chain(key)
+    let names = std::iter::once(table.name.as_str()).chain(indexes).chain(key);
+    names.map(|name| RelationName::new(table.schema, name))
 }

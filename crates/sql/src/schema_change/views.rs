@@ -1,42 +1,45 @@
 //! Views, and what keeps their tables as they are.
 
 use super::apply::Change;
-use crate::catalog::{Catalog, View};
+use crate::catalog::{Catalog, RelationName, View};
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
 
 impl Change {
     pub(super) fn create_view(&mut self, view: &View, or_replace: bool) -> Result<()> {
         let mut view = view.clone();
-        match self.catalog.views.get(&view.name) {
+        let name = view.key();
+        match self.catalog.views.get(&name) {
             Some(old) if or_replace => {
                 check_replacement(old, &view)?;
                 view.oid = old.oid;
             }
-            _ if or_replace && self.name_is_taken(&view.name) => {
+            _ if or_replace && self.catalog.has_relation(&name) => {
                 let message = format!("\"{}\" is not a view", view.name);
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
             _ => {
-                self.check_name(&view.name)?;
+                self.check_name(&name)?;
                 view.oid = self.next_id();
             }
         }
-        self.touched.insert(view.name.clone());
-        self.catalog.views.insert(view.name.clone(), Arc::new(view));
+        self.touched.insert(name.clone());
+        self.catalog.views.insert(name, Arc::new(view));
         Ok(())
     }
 
-    pub(super) fn drop_views(&mut self, names: &[String], if_exists: bool, cascade: bool) -> Result<()> {
+    pub(super) fn drop_views(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
         let mut found = Vec::new();
         for name in names {
             if self.catalog.views.contains_key(name) {
                 found.push(name.clone());
-            } else if self.catalog.tables.contains_key(name) {
-                return Err(
-                    Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))
-                        .with_hint("Use DROP TABLE to remove a table."),
-                );
+            } else if let Some(table) = self.catalog.tables.get(name) {
+                let hint = match table.materialised {
+                    Some(_) => "Use DROP MATERIALIZED VIEW to remove a materialized view.",
+                    None => "Use DROP TABLE to remove a table.",
+                };
+                let message = format!("\"{name}\" is not a view");
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
             } else if if_exists {
                 self.notice(
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -48,7 +51,7 @@ impl Change {
             }
         }
         for name in &found {
-            self.release_relation(&format!("view {name}"), name, None, &found, cascade)?;
+            self.release_relation(&self.kind_and_name(name), name, None, &found, cascade)?;
         }
         for name in &found {
             self.remove_view(name);
@@ -60,19 +63,19 @@ impl Change {
     pub(super) fn release_relation(
         &mut self,
         what: &str,
-        relation: &str,
+        relation: &RelationName,
         column: Option<usize>,
-        dropped: &[String],
+        dropped: &[RelationName],
         cascade: bool,
     ) -> Result<()> {
         let dependents = dependents(&self.catalog, relation, column);
-        let dependents: Vec<String> = dependents.into_iter().filter(|name| !dropped.contains(name)).collect();
+        let dependents: Vec<RelationName> = dependents.into_iter().filter(|name| !dropped.contains(name)).collect();
         if dependents.is_empty() {
             return Ok(());
         }
         if !cascade {
             let mut lines = Vec::new();
-            add_lines(&self.catalog, what, &dependents, &mut lines);
+            self.add_lines(what, &dependents, &mut lines);
             return Err(Error::new(
                 SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
                 format!("cannot drop {what} because other objects depend on it"),
@@ -82,63 +85,74 @@ impl Change {
         }
         for view in dependents {
             // One that was dropped for another's sake.
-            if self.catalog.views.contains_key(&view) {
-                self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to view {view}"));
-                self.release_relation(&format!("view {view}"), &view, None, dropped, true)?;
+            if self.catalog.has_relation(&view) {
+                let what = self.kind_and_name(&view);
+                self.cascades_to(what.clone());
+                self.release_relation(&what, &view, None, dropped, true)?;
                 self.remove_view(&view);
             }
         }
         Ok(())
     }
 
-    fn remove_view(&mut self, name: &str) {
-        self.touched.insert(name.to_owned());
-        self.catalog.views.remove(name);
+    /// Removes a view, materialised or not.
+    pub(super) fn remove_view(&mut self, name: &RelationName) {
+        self.touched.insert(name.clone());
+        if self.catalog.views.remove(name).is_none() {
+            self.drop_table(name);
+        }
+    }
+
+    /// Adds the views that depend on a relation, however far, but for those that are dropped anyway.
+    pub(super) fn add_dependent_lines(
+        &self,
+        what: &str,
+        relation: &RelationName,
+        dropped: &[RelationName],
+        lines: &mut Vec<String>,
+    ) {
+        let mut views = dependents(&self.catalog, relation, None);
+        views.retain(|view| !dropped.contains(view));
+        self.add_lines(what, &views, lines);
+    }
+
+    /// What depends on what, however far.
+    fn add_lines(&self, what: &str, views: &[RelationName], lines: &mut Vec<String>) {
+        for view in views {
+            let own = self.kind_and_name(view);
+            let line = format!("{own} depends on {what}");
+            if !lines.contains(&line) {
+                lines.push(line);
+                self.add_lines(&own, &dependents(&self.catalog, view, None), lines);
+            }
+        }
     }
 
     /// A view's text names its tables and their columns: 0A000 if one of them is to be called otherwise, or to have another type.
-    pub(super) fn refuse_under_views(&self, relation: &str, column: Option<usize>, what: &str) -> Result<()> {
+    pub(super) fn refuse_under_views(&self, relation: &RelationName, column: Option<usize>, what: &str) -> Result<()> {
         match dependents(&self.catalog, relation, column).first() {
             None => Ok(()),
             Some(view) => Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!("cannot {what} used by a view or rule"),
             )
-            .with_detail(format!("View {view} depends on it."))
+            .with_detail(format!("View {} depends on it.", self.described(view)))
             .with_hint("Drop the view, and create it again afterwards.")),
         }
     }
 }
 
-/// What depends on what, however far.
-fn add_lines(catalog: &Catalog, what: &str, views: &[String], lines: &mut Vec<String>) {
-    for view in views {
-        let line = format!("view {view} depends on {what}");
-        if !lines.contains(&line) {
-            lines.push(line);
-            add_lines(
-                catalog,
-                &format!("view {view}"),
-                &dependents(catalog, view, None),
-                lines,
-            );
-        }
-    }
-}
-
-/// The views that read a relation, or one column of it.
-fn dependents(catalog: &Catalog, relation: &str, column: Option<usize>) -> Vec<String> {
-    let reads = |view: &&Arc<View>| {
-        view.depends.iter().any(|dependency| {
-            dependency.relation == relation && column.is_none_or(|column| dependency.columns.contains(&column))
-        })
-    };
-    catalog
-        .views
-        .values()
-        .filter(reads)
-        .map(|view| view.name.clone())
-        .collect()
+/// The views, materialised ones too, that read a relation, or one column of it, as they were made.
+fn dependents(catalog: &Catalog, relation: &RelationName, column: Option<usize>) -> Vec<RelationName> {
+    let views = catalog.views.values().map(|view| (view.oid, view.key(), &view.query));
+    let tables = catalog.tables.values();
+    let materialised = tables.filter_map(|table| Some((table.oid, table.key(), &table.materialised.as_ref()?.query)));
+    let reading = views
+        .chain(materialised)
+        .filter(|(.., query)| query.reads(relation, column));
+    let mut reading: Vec<(u32, RelationName)> = reading.map(|(oid, name, _)| (oid, name)).collect();
+    reading.sort_unstable();
+    reading.into_iter().map(|(_, name)| name).collect()
 }
 
 /// The columns that a view had stay as they were.

@@ -2,7 +2,7 @@
 
 use super::schema::attachment_of;
 use super::{Block, Next, Session};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::partition::{Derived, Partition};
@@ -30,7 +30,7 @@ pub(super) struct OpenTransaction {
     pub(super) derived: Vec<Derived>,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Tables written, with the version that the statement was planned for.
-    pub(super) written_versions: Vec<(String, u64)>,
+    pub(super) written_versions: Vec<(RelationName, u64)>,
     /// Storage that only this transaction knows: dropped if it is rolled back.
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
@@ -116,6 +116,7 @@ impl Session {
             Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
         }
         partition.channels.check_room(self.channels.actions())?;
+        self.end_temporary(partition)?;
         let Some(transaction) = &self.transaction else {
             self.tell_channels(partition);
             self.end_transaction_locks(partition);

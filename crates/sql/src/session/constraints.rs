@@ -2,7 +2,7 @@
 
 use super::running::Part;
 use super::{Block, Next, Session, SessionContext};
-use crate::catalog::{Catalog, Deferral, Table};
+use crate::catalog::{Catalog, Deferral, Table, no_schema};
 use crate::client::Responder;
 use crate::executor::{DeferredChecks, ExecutionContext};
 use crate::partition::Partition;
@@ -154,16 +154,15 @@ fn check(execution: &mut ExecutionContext<'_>, how: (bool, bool)) -> Outcome<boo
 fn chosen_constraints(names: &[Vec<String>], catalog: &Catalog) -> Result<Vec<(u32, String)>> {
     let mut chosen = Vec::new();
     for path in names {
-        if let [.., schema, _] = path.as_slice()
-            && schema != "public"
-        {
-            let message = format!("schema \"{schema}\" does not exist");
-            return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message));
-        }
+        let schema = match path.as_slice() {
+            [.., schema, _] => Some(catalog.schema_id(schema).ok_or_else(|| no_schema(schema))?),
+            _ => None,
+        };
         let name = path.last().map_or("", String::as_str);
         let known = catalog
             .tables
             .values()
+            .filter(|table| schema.is_none_or(|schema| schema == table.schema))
             .filter_map(|table| Some((table.oid, deferral_of(table, name)?)));
         let known: Vec<(u32, Deferral)> = known.collect();
         let before = chosen.len();

@@ -69,7 +69,7 @@ impl Session {
         let id = self.ensure_transaction(partition, false, context.now_us);
         let catalog = self.catalog(partition);
         if let Some(table) = &copy.table {
-            self.note_written(&[(table.name.clone(), table.version)], partition)?;
+            self.note_written(&[(table.key(), table.version)], partition)?;
         }
         if let Some(next) = self.read_portals_ahead(partition, context)? {
             return Ok(next);

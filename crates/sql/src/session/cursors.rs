@@ -46,10 +46,11 @@ impl Session {
         }
         self.portals.may_open(name)?;
         let catalog = self.catalog(partition);
+        let path = Arc::clone(&self.path_in(&catalog).searched);
         let (Statement::Planned(plan), Some(current)) = (statement, &mut self.current) else {
             return Err(Error::internal("DECLARE of a statement that is not planned").into());
         };
-        if current.cursor.is_none() && !is_current(plan, &catalog) {
+        if current.cursor.is_none() && !is_current(plan, &catalog, &path) {
             self.to_bind = Some(ToBind::Again);
             return Ok(Next::To(StageKind::Optimizer));
         }
@@ -64,6 +65,7 @@ impl Session {
             }
         }
         let prepared = Prepared {
+            path,
             statement: statement.clone(),
             catalog_version: catalog.version,
             sql: Arc::from(sql),

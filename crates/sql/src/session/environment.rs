@@ -2,12 +2,12 @@
 
 use super::pause::PauseView;
 use super::settings::Settings;
-use crate::binder::{name_of_text, no_relation, user_path};
-use crate::catalog::{Catalog, Sequence};
+use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
+use crate::catalog::{Catalog, SchemaId, Sequence, no_schema};
 use crate::channels::ChannelAction;
 use crate::partition::SequenceValues;
 use crate::system_tables::{self, View};
-use rubato_base::{Error, Lsn, Result, SqlState, Value};
+use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
@@ -43,6 +43,8 @@ pub struct TakenNumbers {
 /// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
 pub(crate) struct SessionEnvironment<'a> {
     pub(crate) catalog: &'a Catalog,
+    /// Where names without a schema are looked for.
+    pub(crate) path: Arc<ResolvedPath>,
     pub(crate) sequences: RefCell<&'a mut SequenceValues>,
     pub(crate) taken: RefCell<&'a mut TakenNumbers>,
     pub(crate) settings: RefCell<&'a mut Settings>,
@@ -70,19 +72,42 @@ impl SessionEnvironment<'_> {
         z ^ (z >> 31)
     }
 
+    /// The schemas of the search path that there are, if `with_implicit` also those that are searched in front of them.
+    fn current_schemas(&self, with_implicit: bool) -> Value {
+        let schemas = if with_implicit {
+            &self.path.searched
+        } else {
+            &self.path.listed
+        };
+        let name = |schema: &SchemaId| Value::text(&self.catalog.schema_name(*schema));
+        let items = schemas.iter().map(name).collect();
+        Value::Array(Arc::new(Array::new(DataType::Name, items)))
+    }
+
     fn sequence(&self, name: &str) -> Result<&Sequence> {
+        // Defaults of columns know their sequences by number.
+        if let Ok(number) = name.parse::<u32>() {
+            let found = system_tables::sequence_by_number(self.catalog, i64::from(number));
+            return found.map(|sequence| &**sequence).ok_or_else(|| {
+                let message = format!("could not open relation with OID {number}");
+                Error::new(SqlState::UNDEFINED_TABLE, message)
+            });
+        }
         let path = name_of_text(name)?;
-        let bare = user_path(&path)?;
-        // Defaults of serial columns that were stored before names were folded have theirs without quotes.
-        let as_it_stands = || self.catalog.sequences.get(name).filter(|it| it.owned_by.is_some());
-        let sequence = self.catalog.sequences.get(&bare).or_else(as_it_stands);
-        sequence.map(|sequence| &**sequence).ok_or_else(|| {
-            let shown = path.join(".");
-            if self.catalog.tables.contains_key(&bare) {
-                return Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a sequence"));
+        let (schema, bare) = split_path(&path)?;
+        let found = self.path.find(schema, bare, self.catalog)?;
+        match found.as_ref().map(|found| (self.catalog.sequences.get(found), found)) {
+            Some((Some(sequence), _)) => Ok(sequence),
+            Some((None, found)) => {
+                let message = format!("\"{found}\" is not a sequence");
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
-            no_relation(&shown)
-        })
+            None => {
+                let is_there = |schema: &&str| self.catalog.schema_id(schema).is_some();
+                let missing = schema.filter(|schema| !is_there(schema));
+                Err(missing.map_or_else(|| no_relation(&path.join(".")), no_schema))
+            }
+        }
     }
 }
 
@@ -219,13 +244,13 @@ impl Environment for SessionEnvironment<'_> {
     fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
         if name == "current_schemas" {
             let with_implicit = matches!(arguments, [Value::Bool(true)]);
-            return Ok(self.settings.borrow().current_schemas(with_implicit));
+            return Ok(self.current_schemas(with_implicit));
         }
         let view = View {
             catalog: self.catalog,
             database: &self.identity.database,
             user: &self.identity.user,
-            sees_public: self.settings.borrow().search_path().sees_public,
+            path: &self.path,
         };
         system_tables::call(name, arguments, &view)
     }
@@ -239,7 +264,10 @@ impl Environment for SessionEnvironment<'_> {
                 env!("CARGO_PKG_VERSION")
             )),
             SessionFact::CurrentDatabase => Value::text(&self.identity.database),
-            SessionFact::CurrentSchema => self.settings.borrow().current_schema().map_or(Value::Null, Value::text),
+            SessionFact::CurrentSchema => {
+                let first = self.path.listed.first();
+                first.map_or(Value::Null, |schema| Value::text(&self.catalog.schema_name(*schema)))
+            }
             SessionFact::CurrentUser | SessionFact::SessionUser => Value::text(&self.identity.user),
             SessionFact::BackendId => Value::Int4(self.identity.backend_id),
             SessionFact::ServerAddress => address(&self.identity.local),

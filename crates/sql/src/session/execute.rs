@@ -7,7 +7,7 @@ use super::running::Part;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
 use crate::binder::{BindSettings, SearchPath};
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::client::Responder;
 use crate::executor::{Completion, Cursor, Progress, StatementKind};
 use crate::partition::{Partition, SequenceValues};
@@ -28,7 +28,7 @@ impl BindSettings for Session {
     }
 
     fn search_path(&self) -> SearchPath {
-        self.settings.search_path()
+        self.set_path()
     }
 }
 
@@ -44,8 +44,10 @@ pub(super) fn with_evaluation<T>(
     times_us: (i64, i64),
     work: impl FnOnce(&EvalContext<'_>) -> T,
 ) -> T {
+    let path = session.path_in(catalog);
     let environment = SessionEnvironment {
         catalog,
+        path,
         sequences: RefCell::new(sequences),
         taken: RefCell::new(&mut session.taken),
         settings: RefCell::new(&mut session.settings),
@@ -148,12 +150,14 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
         let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };
         // One that has begun goes on with the tables as it found them, as between two slices.
         let has_begun = current.cursor.as_ref().is_some_and(|cursor| cursor.has_begun());
-        if !has_begun && current.catalog_version != catalog.version && !is_current(plan, &catalog) {
+        let may_differ = current.catalog_version != catalog.version || plan.path != path.searched;
+        if !has_begun && may_differ && !is_current(plan, &catalog, &path.searched) {
             self.to_bind = Some(ToBind::Again);
             return Ok(Next::To(StageKind::Optimizer));
         }
@@ -211,18 +215,19 @@ impl Session {
 
     /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
     /// for: commit checks them.
-    pub(super) fn note_written(&mut self, tables: &[(String, u64)], partition: &mut Partition) -> Outcome<()> {
+    pub(super) fn note_written(&mut self, tables: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
         let catalog = self.catalog(partition);
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };
         for (name, version) in tables {
             let is_noted = transaction.written_versions.iter().any(|(other, _)| other == name);
-            if is_noted || catalog.views.contains_key(name) {
+            // A name that was looked for in vain is no table.
+            if is_noted || *version == 0 || catalog.views.contains_key(name) {
                 continue;
             }
             for table in with_followers(name, &catalog) {
-                if let Some(owner) = partition.schema_changes.owner(&table.name, transaction.id) {
+                if let Some(owner) = partition.schema_changes.owner(&table.key(), transaction.id) {
                     partition.database.wait_for(transaction.id, owner, table.id)?;
                 }
                 partition.database.announce_write(transaction.id, table.id);
@@ -275,7 +280,8 @@ impl Session {
                     (Origin::Portal(_), Statement::Planned(plan)) if plan.returns_rows() => current.rows as u64,
                     _ => completion.rows,
                 };
-                current.tag = Some(Completion { rows, ..completion }.to_string());
+                let told = current.told_tag.map(str::to_owned);
+                current.tag = Some(told.unwrap_or_else(|| Completion { rows, ..completion }.to_string()));
                 self.current = Some(current);
                 self.deadline_us = None;
                 self.finish(partition, responder)
@@ -499,7 +505,7 @@ pub(super) fn verb(plan: &Plan) -> &'static str {
 }
 
 /// A table and those whose rows its foreign keys take along.
-fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 2]> {
+fn with_followers<'c>(name: &RelationName, catalog: &'c Catalog) -> SmallVec<[&'c Table; 2]> {
     let mut tables: SmallVec<[&Table; 2]> = catalog.tables.get(name).map(|table| &**table).into_iter().collect();
     let mut next = 0;
     while let Some(table) = tables.get(next).copied() {
@@ -515,11 +521,10 @@ fn with_followers<'c>(name: &str, catalog: &'c Catalog) -> SmallVec<[&'c Table; 
     tables
 }
 
-/// Whether the plan's tables are as they were when it was made.
-pub(super) fn is_current(plan: &Plan, catalog: &Catalog) -> bool {
-    plan.table_versions
-        .iter()
-        .all(|(name, version)| catalog.relation_version(name) == Some(*version))
+/// Whether the plan's tables are as they were when it was made, and are found on the same path.
+pub(super) fn is_current(plan: &Plan, catalog: &Catalog, path: &[SchemaId]) -> bool {
+    let is_same = |(name, version): &(RelationName, u64)| catalog.relation_version(name).unwrap_or(0) == *version;
+    *plan.path == *path && plan.table_versions.iter().all(is_same)
 }
 
 fn stage_of(plan: &Plan) -> StageKind {

@@ -129,6 +129,7 @@ impl Session {
         self.changing_schema = None;
         self.commit_waits_since_us = None;
         self.roll_back(partition);
+        self.leave_own(partition);
         partition.advisory.leave(self.id);
         partition.channels.unlisten(self.id, None);
         self.block = Block::None;
@@ -167,13 +168,14 @@ impl Session {
             .transaction
             .as_ref()
             .is_some_and(|transaction| transaction.catalog.is_some());
-        if !own_catalog && self.settings.sees_public() {
-            let cached = context.plans.lock().get(&prepared_key(&sql, &types)).cloned();
+        if !own_catalog && let Some(key) = self.plan_key(&prepared_key(&sql, &types)) {
+            let cached = context.plans.lock().get(&key).cloned();
             if let Some(cached) = cached
-                && cached.catalog_version == lock.lock().catalog.version
+                && let Some(path) = self.path_of_cached(&cached, &lock.lock())
             {
                 let prepared = Prepared {
                     statement: cached.statement,
+                    path,
                     catalog_version: cached.catalog_version,
                     sql: Arc::from(sql),
                     types: cached.parameter_types.to_vec(),
@@ -362,6 +364,7 @@ impl Session {
             tag: None,
             fetch: None,
             failure: None,
+            told_tag: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,
         };

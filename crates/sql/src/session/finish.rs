@@ -137,6 +137,7 @@ impl Session {
                     tag: None,
                     fetch: None,
                     failure: None,
+                    told_tag: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                 });
             }

@@ -24,6 +24,7 @@ mod environment;
 mod execute;
 mod extended;
 mod finish;
+mod path;
 mod pause;
 mod plans;
 mod portals;
@@ -33,6 +34,7 @@ mod schema;
 mod script;
 mod settings;
 mod slices;
+mod temporary;
 mod utility;
 
 pub use environment::Identity;
@@ -168,6 +170,8 @@ struct Current {
     fetch: Option<cursors::Fetch>,
     /// What it failed with, while that is not certain: see [`Session::refuse`].
     failure: Option<Error>,
+    /// The tag that is told in place of that of the plan.
+    told_tag: Option<&'static str>,
     started_us: i64,
 }
 
@@ -211,6 +215,7 @@ pub struct Session {
     /// Which worker it belongs to.
     pub worker: usize,
     identity: Identity,
+    known_path: path::KnownPath,
     facts: Arc<SessionFacts>,
     settings: Settings,
     text: TextContext,
@@ -263,6 +268,7 @@ impl Session {
             worker,
             facts: Arc::new(SessionFacts::new(id, identity.clone())),
             identity,
+            known_path: path::KnownPath::default(),
             settings: Settings::default(),
             text: TextContext::default(),
             random_state: seed,

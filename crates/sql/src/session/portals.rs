@@ -7,7 +7,7 @@ use super::execute::is_current;
 use super::prepared::{NAMES_MAX, Prepared};
 use super::running::Part;
 use super::{Block, Next, Session, SessionContext};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, RelationName, SchemaId};
 use crate::client::Formats;
 use crate::executor::{Cursor, Limits};
 use crate::partition::Partition;
@@ -91,7 +91,7 @@ impl Portal {
         let Some(plan) = self.open_query() else { return false };
         match &self.cursor {
             Some(cursor) => cursor.is_reading(),
-            None => Cursor::is_read_in_pieces(plan) && is_current(plan, catalog),
+            None => Cursor::is_read_in_pieces(plan) && is_current(plan, catalog, &plan.path),
         }
     }
 }
@@ -307,11 +307,7 @@ impl Session {
             let Some(plan) = portal.open_query().filter(|_| Some(name) != current) else {
                 continue;
             };
-            if let Some((table, _)) = plan
-                .table_versions
-                .iter()
-                .find(|(table, _)| tables.contains(&table.as_str()))
-            {
+            if let Some((table, _)) = plan.table_versions.iter().find(|(table, _)| tables.contains(&table)) {
                 let message =
                     format!("cannot {verb} \"{table}\" because it is being used by active queries in this session");
                 return Err(Error::new(SqlState::OBJECT_IN_USE, message));
@@ -328,12 +324,15 @@ pub(super) fn cannot_be_run(name: &str) -> Error {
 }
 
 /// The tables whose own definition or storage a schema change is about, and what it is called.
-pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalog) -> (&'static str, Vec<&'a str>) {
-    let all = |names: &'a [String]| names.iter().map(String::as_str).collect();
+pub(super) fn changed_in_place<'a>(
+    change: &'a SchemaChange,
+    catalog: &'a Catalog,
+) -> (&'static str, Vec<&'a RelationName>) {
+    let all = |names: &'a [RelationName]| names.iter().collect();
     match change {
         SchemaChange::DropTable { names, .. } => ("DROP TABLE", all(names)),
         SchemaChange::Truncate { names, cascade, .. } => {
-            let mut tables: Vec<&str> = all(names);
+            let mut tables: Vec<&RelationName> = all(names);
             let mut next = 0;
             while let Some(table) = tables
                 .get(next)
@@ -342,12 +341,24 @@ pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalo
             {
                 next += 1;
                 for (child, _) in &table.referenced_by {
-                    if !tables.contains(&child.as_str()) {
+                    if !tables.contains(&child) {
                         tables.push(child);
                     }
                 }
             }
             ("TRUNCATE", tables)
+        }
+        SchemaChange::EmptyTemporary { names } => ("TRUNCATE", all(names)),
+        SchemaChange::Refresh { name, .. } => ("REFRESH MATERIALIZED VIEW", vec![name]),
+        SchemaChange::MoveRelation { relation, kind, .. } => (kind.alter_tag(), vec![relation]),
+        SchemaChange::DropSchema { names, .. } => {
+            let schemas: Vec<SchemaId> = names.iter().filter_map(|name| catalog.schema_id(name)).collect();
+            let inside = catalog.tables.keys().filter(|table| schemas.contains(&table.schema));
+            ("DROP SCHEMA", inside.collect())
+        }
+        SchemaChange::DropTemporary { schema } => {
+            let inside = catalog.tables.keys().filter(|table| table.schema == *schema);
+            ("DISCARD TEMP", inside.collect())
         }
         SchemaChange::AlterTable { table, .. } => ("ALTER TABLE", vec![table]),
         SchemaChange::CreateIndex { table, .. } => ("CREATE INDEX", vec![table]),
@@ -357,6 +368,9 @@ pub(super) fn changed_in_place<'a>(change: &'a SchemaChange, catalog: &'a Catalo
         | SchemaChange::CreateDomain { .. }
         | SchemaChange::AlterDomain { .. }
         | SchemaChange::DropDomains { .. }
+        | SchemaChange::CreateSchema { .. }
+        | SchemaChange::RenameSchema { .. }
+        | SchemaChange::CommentOnSchema { .. }
         | SchemaChange::CreateView { .. }
         | SchemaChange::Comment { .. }
         | SchemaChange::DropView { .. }

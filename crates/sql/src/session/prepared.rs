@@ -6,6 +6,7 @@ use super::plans::CachedPlan;
 use super::script::{PLAN_TEXT_BYTES_MAX, parameter_types};
 use super::{Block, PartitionLock, Session, SessionContext};
 use crate::binder;
+use crate::catalog::SchemaId;
 use crate::partition::Partition;
 use crate::statement::Statement;
 use rubato_base::{DataType, Error, Result, SqlState};
@@ -24,9 +25,18 @@ pub(super) struct Prepared {
     pub(super) catalog_version: u64,
     pub(super) sql: Arc<str>,
     pub(super) types: Vec<DataType>,
+    /// Where names without a schema were looked for.
+    pub(super) path: Arc<[SchemaId]>,
 }
 
 impl Session {
+    /// The search path that a plan from the cache is for, if plan, path and catalog are as they are now.
+    pub(super) fn path_of_cached(&mut self, cached: &CachedPlan, partition: &Partition) -> Option<Arc<[SchemaId]>> {
+        let path = Arc::clone(&self.path_in(&partition.catalog).searched);
+        let is_same = matches!(&cached.statement, Statement::Planned(plan) if plan.path == path);
+        (cached.catalog_version == partition.catalog.version && is_same).then_some(path)
+    }
+
     pub(super) fn bind_prepared(
         &mut self,
         sql: &str,
@@ -40,21 +50,28 @@ impl Session {
             bound => bound?,
         };
         let types = parameter_types(&statement);
-        let is_own = !Arc::ptr_eq(&catalog, &partition.catalog) || !self.settings.sees_public();
-        if !is_own && matches!(statement, Statement::Planned(_)) && sql.len() <= PLAN_TEXT_BYTES_MAX {
+        let is_own = !Arc::ptr_eq(&catalog, &partition.catalog);
+        let path = Arc::clone(&self.path_in(&catalog).searched);
+        let key = prepared_key(sql, declared);
+        let key = self.plan_key(&key).filter(|_| !is_own);
+        if let Some(key) = key
+            && matches!(statement, Statement::Planned(_))
+            && sql.len() <= PLAN_TEXT_BYTES_MAX
+        {
             let plan = CachedPlan {
                 statement: statement.clone(),
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types.as_slice()),
                 pinned: Arc::from([]),
             };
-            context.plans.lock().put(&prepared_key(sql, declared), plan);
+            context.plans.lock().put(&key, plan);
         }
         Ok(Prepared {
             statement,
             catalog_version: catalog.version,
             sql: Arc::from(sql),
             types,
+            path,
         })
     }
 
@@ -91,14 +108,14 @@ impl Session {
         partition: &Partition,
         context: &SessionContext<'_>,
     ) -> Result<Arc<Prepared>> {
-        let own = self.transaction.as_ref().and_then(|it| it.catalog.as_ref());
-        let catalog = own.unwrap_or(&partition.catalog);
-        if prepared.catalog_version == catalog.version {
+        let catalog = self.catalog(partition);
+        let path = Arc::clone(&self.path_in(&catalog).searched);
+        if prepared.catalog_version == catalog.version && prepared.path == path {
             return Ok(prepared);
         }
         let version = catalog.version;
         let statement = match &prepared.statement {
-            Statement::Planned(plan) if is_current(plan, catalog) => prepared.statement.clone(),
+            Statement::Planned(plan) if is_current(plan, &catalog, &path) => prepared.statement.clone(),
             old => {
                 let new = self
                     .bind_prepared(&prepared.sql, &prepared.types, partition, context)?
@@ -114,6 +131,7 @@ impl Session {
             catalog_version: version,
             sql: Arc::clone(&prepared.sql),
             types: prepared.types.clone(),
+            path,
         });
         self.prepared.insert(name.to_owned(), Arc::clone(&renewed));
         Ok(renewed)

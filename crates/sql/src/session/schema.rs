@@ -5,15 +5,16 @@
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
 use super::block::OpenTransaction;
+use super::execute::is_current;
 use super::running::Part;
-use super::{Next, Session, SessionContext};
-use crate::catalog::Catalog;
+use super::{Next, Session, SessionContext, ToBind};
+use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
-use crate::schema_change::{StorageWork, apply, changed_tables, merge};
+use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{Outcome, Stop};
@@ -41,6 +42,11 @@ impl Session {
     ) -> Outcome<Next> {
         let mut changing = match self.changing_schema.take() {
             Some(changing) => changing,
+            // Others have changed what the rows come from while this one waited for them.
+            None if create_as.is_some_and(|create| !self.is_bound_now(&create.source, partition)) => {
+                self.to_bind = Some(ToBind::Again);
+                return Ok(Next::To(StageKind::Optimizer));
+            }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
         };
         let id = self.ensure_transaction(partition, false, context.now_us);
@@ -76,13 +82,21 @@ impl Session {
         match create_as {
             None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
             Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
-            Some(_) => Ok(self.answered("CREATE TABLE AS".to_owned(), partition, responder)),
+            Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
         }
+    }
+
+    fn is_bound_now(&mut self, plan: &Plan, partition: &Partition) -> bool {
+        let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
+        is_current(plan, &catalog, &path.searched)
     }
 
     /// CREATE TABLE AS goes on as the INSERT of its rows. It is not run again by itself: the table is there.
     fn fill_created(&mut self, create: &CreateTableAs, partition: &Partition) -> Result<Next> {
         let catalog = self.catalog(partition);
+        // What was made may have added the session's own schema to the path.
+        let path = Arc::clone(&self.path_in(&catalog).searched);
         let lost = || Error::internal("CREATE TABLE AS has lost its table");
         let table = catalog.tables.get(&create.name).ok_or_else(lost)?;
         let current = self.current.as_mut().ok_or_else(lost)?;
@@ -98,12 +112,14 @@ impl Session {
             parameter_types: Vec::new(),
             output: Vec::new(),
             table_versions,
+            path,
             read_only: false,
             asks_sizes: create.source.asks_sizes,
             pinned: Vec::new(),
             subqueries: Arc::clone(&create.source.subqueries),
         }));
         current.catalog_version = catalog.version;
+        current.told_tag = matches!(create.change, SchemaChange::Refresh { .. }).then_some(create.tag);
         current.streamed = true;
         Ok(Next::To(StageKind::Transaction))
     }
@@ -130,16 +146,33 @@ impl Session {
         // Ids that other transactions have taken meanwhile are never given again.
         before.next_id = before.next_id.max(partition.next_storage_id).max(1);
         let before_version = before.version;
-        let applied = apply(&before, change)?;
+        let applied = apply_under(&self.path_in(&before), &before, change)?;
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
         have_to_itself(&tables, &before, id, partition)?;
-        partition.next_storage_id = partition.next_storage_id.max(applied.catalog.next_id);
-        let mut after = applied.catalog;
-        let is_change = after.version != before_version;
-        if is_change {
-            renumber(&before, &mut after, u64::from(partition.take_storage_id()));
+        let is_change = applied.catalog.version != before_version;
+        let after = self.own_version(&before, applied.catalog, &applied.work, partition);
+        Ok(SchemaChanging {
+            run: SchemaRun::new(applied.work),
+            after,
+            notices: applied.notices,
+            tag: applied.tag,
+            is_change,
+        })
+    }
+
+    /// The transaction's own next version of the catalog, with the storage that it needs.
+    pub(super) fn own_version(
+        &mut self,
+        before: &Catalog,
+        mut after: Catalog,
+        works: &[StorageWork],
+        partition: &mut Partition,
+    ) -> Arc<Catalog> {
+        partition.next_storage_id = partition.next_storage_id.max(after.next_id);
+        if after.version != before.version {
+            renumber(before, &mut after, u64::from(partition.take_storage_id()));
             after.next_id = after.next_id.max(partition.next_storage_id);
         }
         if let Some(transaction) = &mut self.transaction {
@@ -148,16 +181,10 @@ impl Session {
                 .get_or_insert_with(|| Arc::clone(&partition.catalog));
         }
         let after = Arc::new(after);
-        for work in &applied.work {
-            self.note_storage(work, &applied.work, partition, &after);
+        for work in works {
+            self.note_storage(work, works, partition, &after);
         }
-        Ok(SchemaChanging {
-            run: SchemaRun::new(applied.work),
-            after,
-            notices: applied.notices,
-            tag: applied.tag,
-            is_change,
-        })
+        after
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
@@ -212,7 +239,7 @@ impl Session {
         transaction: &OpenTransaction,
         partition: &mut Partition,
     ) -> Result<Option<Arc<Catalog>>> {
-        let changed = |what: &str| {
+        let changed = |what: &RelationName| {
             Error::serialization(
                 "the schema was changed by another transaction",
                 format!("table \"{what}\""),
@@ -272,7 +299,7 @@ pub(super) fn attachment_of(
     .encode()
 }
 
-fn differs(name: &str, before: &Catalog, after: &Catalog) -> bool {
+fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
     match (before.tables.get(name), after.tables.get(name)) {
         (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
         _ => true,
@@ -281,7 +308,12 @@ fn differs(name: &str, before: &Catalog, after: &Catalog) -> bool {
 
 /// Waits for others that change these tables, and then for those who have begun to write to them; whoever comes to write from
 /// now on waits for this one.
-fn have_to_itself(tables: &[String], before: &Catalog, id: TransactionId, partition: &mut Partition) -> Outcome<()> {
+fn have_to_itself(
+    tables: &[RelationName],
+    before: &Catalog,
+    id: TransactionId,
+    partition: &mut Partition,
+) -> Outcome<()> {
     let storage: Vec<TableId> = tables
         .iter()
         .filter_map(|name| before.tables.get(name).map(|table| table.id))
@@ -302,7 +334,7 @@ fn have_to_itself(tables: &[String], before: &Catalog, id: TransactionId, partit
 
 /// What new storage is filled from, if it is filled from other storage.
 fn source_of(storage: TableId, works: &[StorageWork], after: &Catalog) -> Option<TableId> {
-    let rewritten_from = |name: &str| {
+    let rewritten_from = |name: &RelationName| {
         works.iter().find_map(|work| match work {
             StorageWork::Rewrite { table, from, .. } if table == name => Some(*from),
             _ => None,

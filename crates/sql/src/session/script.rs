@@ -61,12 +61,13 @@ impl Session {
             .transaction
             .as_ref()
             .is_some_and(|transaction| transaction.catalog.is_some());
-        if own_catalog || !self.settings.sees_public() {
+        if own_catalog {
             self.to_bind = Some(ToBind::Script(piece));
             return Some(Next::To(StageKind::Optimizer));
         }
         let normalised = normalise(&piece.text, 0);
-        let cached = context.plans.lock().get(&normalised.key).cloned();
+        let key = self.plan_key(&normalised.key);
+        let cached = key.and_then(|key| context.plans.lock().get(&key).cloned());
         if let Some(cached) = cached.filter(|cached| cached.is_for(&normalised.literals))
             && let Ok(parameters) = self.literal_values(&normalised.literals, &cached.parameter_types)
         {
@@ -122,7 +123,8 @@ impl Session {
         let catalog = self.catalog(partition);
         let own_catalog = !Arc::ptr_eq(&catalog, &partition.catalog);
         let normalised = normalise(&piece.text, 0);
-        let settings = ScriptSettings(&self.text, self.settings.search_path());
+        self.path_in(&catalog);
+        let settings = ScriptSettings(&self.text, self.set_path());
         let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, &settings) {
             Ok(statement) => Ok((statement, normalised.literals)),
             // The error must speak of the user's own text.
@@ -144,23 +146,21 @@ impl Session {
             }
         };
         // A text that is as it was sent, with its literals, is hardly met again.
-        let cacheable = !own_catalog
-            && settings.1.sees_public
-            && matches!(statement, Statement::Planned(_))
-            && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
+        let cacheable =
+            !own_catalog && matches!(statement, Statement::Planned(_)) && piece.text.len() <= PLAN_TEXT_BYTES_MAX;
         let key = if literals.is_empty() {
             &*piece.text
         } else {
             &*normalised.key
         };
-        if cacheable {
+        if cacheable && let Some(key) = self.plan_key(key) {
             let plan = CachedPlan {
                 statement: statement.clone(),
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types),
                 pinned: pinned_literals(&statement, &literals),
             };
-            context.plans.lock().put(key, plan);
+            context.plans.lock().put(&key, plan);
         }
         Ok(self.scripted(statement, catalog.version, piece, parameters, context.now_us))
     }
@@ -192,6 +192,7 @@ impl Session {
             tag: None,
             fetch: None,
             failure: None,
+            told_tag: None,
             started_us: now_us,
         }
     }
@@ -281,7 +282,7 @@ impl BindSettings for ScriptSettings<'_> {
     }
 
     fn search_path(&self) -> SearchPath {
-        self.1
+        self.1.clone()
     }
 
     fn takes_parameters(&self) -> bool {

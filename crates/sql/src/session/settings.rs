@@ -2,13 +2,12 @@
 
 mod known;
 
-use crate::binder::SearchPath;
 use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
+use rubato_base::Result;
 use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::TextContext;
-use rubato_base::{Array, DataType, Result, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The settings of one session: what differs from the defaults.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +19,7 @@ pub struct Settings {
     server: Arc<[(String, String)]>,
     /// Whether [`Settings::shape`] has something to do.
     is_unshaped: bool,
+    path_changes: u64,
 }
 
 /// A change that the client is told of.
@@ -62,6 +62,7 @@ impl Settings {
             None if name.contains('.') => (name.to_ascii_lowercase(), value.map(str::to_owned), false),
             None => return Err(unrecognised(name)),
         };
+        self.path_changes += u64::from(name == "search_path");
         let before = match value.clone() {
             Some(value) => self.changed.insert(name.clone(), value),
             None => self.changed.remove(&name),
@@ -111,6 +112,7 @@ impl Settings {
 
     fn put_back(&mut self, name: String, before: Option<String>) -> Report {
         self.is_unshaped = true;
+        self.path_changes += u64::from(name == "search_path");
         match before {
             Some(value) => self.changed.insert(name.clone(), value),
             None => self.changed.remove(&name),
@@ -165,45 +167,23 @@ impl Settings {
         text.float_digits_less = extra_digits.filter(|extra| *extra <= 0).map(i8::unsigned_abs);
     }
 
-    /// The schema that unqualified names are created in: the first of the search path that there is.
-    pub fn current_schema(&self) -> Option<&'static str> {
-        match self.changed.get("search_path") {
-            None => Some("public"),
-            Some(path) => {
-                let names = schemas(path).unwrap_or_default();
-                let known = |name: &String| crate::binder::SCHEMAS.iter().find(|schema| *schema == name).copied();
-                names.iter().find_map(known)
-            }
-        }
-    }
-
-    /// The schemas of the search path that there are, if `with_implicit` also the one that is searched in front of them.
-    pub fn current_schemas(&self, with_implicit: bool) -> Value {
+    /// The names in the search path.
+    pub fn search_path(&self) -> Arc<[String]> {
         let path = self.changed.get("search_path").and_then(|path| schemas(path));
-        let path = path.unwrap_or_else(|| vec!["public".to_owned()]);
-        let mut names: Vec<&str> = path.iter().map(String::as_str).collect();
-        names.retain(|name| crate::binder::SCHEMAS.contains(name));
-        if with_implicit && !names.contains(&"pg_catalog") {
-            names.insert(0, "pg_catalog");
-        }
-        let items = names.into_iter().map(Value::text).collect();
-        Value::Array(Arc::new(Array::new(DataType::Name, items)))
-    }
-
-    /// What the search path comes to.
-    pub fn search_path(&self) -> SearchPath {
-        SearchPath {
-            sees_public: self.sees_public(),
-            creates_in: self.current_schema(),
+        match path {
+            Some(path) => path.into(),
+            None => Arc::clone(&DEFAULT_PATH),
         }
     }
 
-    /// Whether unqualified names find what is in the schema `public`.
-    pub fn sees_public(&self) -> bool {
-        let path = self.changed.get("search_path");
-        path.is_none_or(|path| schemas(path).unwrap_or_default().iter().any(|name| name == "public"))
+    /// How often the search path was set, one way or another.
+    pub fn path_changes(&self) -> u64 {
+        self.path_changes
     }
 }
+
+/// The names in the search path that sessions begin with.
+static DEFAULT_PATH: LazyLock<Arc<[String]>> = LazyLock::new(|| Arc::from(["$user".to_owned(), "public".to_owned()]));
 
 #[cfg(test)]
 mod tests {

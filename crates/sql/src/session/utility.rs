@@ -14,7 +14,7 @@ use crate::executor::{Cursor, ExecutionContext, Progress};
 use crate::explain::{Figures, StepFigures};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
-use crate::statement::{Statement, TransactionModes, Utility};
+use crate::statement::{Discarded, SchemaChange, Statement, TransactionModes, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TransactionId, Value};
 use rubato_formula::{ListSets, cast_value};
 use rubato_protocol::{Outcome, Stop};
@@ -121,7 +121,12 @@ impl Session {
                 return Ok(self.fetch(name, *rows, *is_move, partition, responder)?);
             }
             Utility::Close(name) => self.close_cursor(name.as_deref())?,
-            Utility::Discard => self.discard(partition, responder)?,
+            Utility::Discard(Discarded::Temporary) => {
+                let schema = self.own_schema();
+                let change = SchemaChange::DropTemporary { schema };
+                return self.change_schema(&change, None, partition, context, responder);
+            }
+            Utility::Discard(what) => self.discard(*what, partition, responder)?,
             Utility::Explain {
                 analyze,
                 json,
@@ -422,6 +427,7 @@ impl Session {
             catalog_version: catalog.version,
             sql: Arc::from(sql),
             types,
+            path: Arc::clone(&self.path_in(&catalog).searched),
         };
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok("PREPARE".into())
@@ -509,7 +515,16 @@ impl Session {
         }
     }
 
-    fn discard(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Result<String> {
+    fn discard(&mut self, what: Discarded, partition: &mut Partition, responder: &mut dyn Responder) -> Result<String> {
+        match what {
+            // Plans look after themselves.
+            Discarded::Plans => return Ok("DISCARD PLANS".into()),
+            Discarded::Sequences => {
+                self.taken = Default::default();
+                return Ok("DISCARD SEQUENCES".into());
+            }
+            Discarded::All | Discarded::Temporary => {}
+        }
         if self.block == Block::Explicit {
             let message = "DISCARD ALL cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -519,6 +534,10 @@ impl Session {
         partition.advisory.unlock_all(self.id);
         partition.channels.unlisten(self.id, None);
         self.reset("all", responder)?;
+        self.taken = Default::default();
+        if self.has_own(partition) {
+            self.drop_own(partition)?;
+        }
         Ok("DISCARD ALL".into())
     }
 

@@ -4,10 +4,8 @@ use super::definitions::shown_default;
 use super::domains::type_number;
 use super::objects::{default_number, table_indexes};
 use super::vector;
-use super::{
-    OWNER, PUBLIC, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text,
-};
-use crate::catalog::{Column, Table};
+use super::{OWNER, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text};
+use crate::catalog::{Column, SchemaId, Table};
 use crate::deparse::{key_label, shown};
 use rubato_base::{ColumnType, DataType, Value};
 
@@ -116,7 +114,7 @@ const HEAP: u32 = 2;
 struct Class<'a> {
     oid: u32,
     name: &'a str,
-    namespace: u32,
+    namespace: SchemaId,
     access_method: u32,
     kind: &'a str,
     columns: usize,
@@ -124,12 +122,13 @@ struct Class<'a> {
     indexed: bool,
     triggered: bool,
     ruled: bool,
+    populated: bool,
 }
 
 const PLAIN: Class<'static> = Class {
     oid: 0,
     name: "",
-    namespace: PUBLIC,
+    namespace: SchemaId::PUBLIC,
     access_method: 0,
     kind: "r",
     columns: 0,
@@ -137,6 +136,7 @@ const PLAIN: Class<'static> = Class {
     indexed: false,
     triggered: false,
     ruled: false,
+    populated: true,
 };
 
 impl Class<'_> {
@@ -149,21 +149,21 @@ impl Class<'_> {
         vec![
             oid(self.oid),
             text(self.name),
-            oid(self.namespace),
+            oid(self.namespace.0),
             oid(OWNER),
             oid(self.access_method),
             oid(if self.kind == "v" { 0 } else { self.oid }),
             Value::Int4(pages),
             Value::Float4(rows),
             Value::Bool(self.indexed),
-            text("p"),
+            text(if self.namespace.is_temporary() { "t" } else { "p" }),
             text(self.kind),
             int2(self.columns),
             int2(self.checks),
             Value::Bool(self.triggered),
             Value::Bool(self.ruled),
-            YES,
-            text(if self.kind == "r" { "d" } else { "n" }),
+            Value::Bool(self.populated),
+            text(if matches!(self.kind, "r" | "m") { "d" } else { "n" }),
         ]
     }
 }
@@ -172,17 +172,21 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let class = Class {
         oid: table.oid,
         name: &table.name,
+        namespace: table.schema,
         access_method: HEAP,
+        kind: if table.materialised.is_some() { "m" } else { "r" },
+        ruled: table.materialised.is_some(),
+        populated: table.materialised.as_ref().is_none_or(|view| view.is_populated),
         columns: table.columns.len(),
         checks: table.checks.iter().filter(|check| check.domain.is_none()).count(),
         indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
         triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
-        ..PLAIN
     };
     let indexes = table_indexes(table).map(|index| {
         Class {
             oid: index.oid,
             name: index.name,
+            namespace: table.schema,
             access_method: BTREE,
             kind: "i",
             columns: index.columns.len(),
@@ -198,6 +202,7 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
         Class {
             oid: sequence.id,
             name: &sequence.name,
+            namespace: sequence.schema,
             kind: "S",
             columns: 3,
             ..PLAIN
@@ -208,6 +213,7 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
         Class {
             oid: view.oid,
             name: &view.name,
+            namespace: view.schema,
             kind: "v",
             columns: view.columns.len(),
             ruled: true,
@@ -219,7 +225,7 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
         Class {
             oid: table.oid,
             name: table.short_name(),
-            namespace: table.namespace(),
+            namespace: table.schema_id(),
             access_method: if table.is_view { 0 } else { HEAP },
             kind: if table.is_view { "v" } else { "r" },
             columns: table.columns.len(),
@@ -403,7 +409,7 @@ fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: us
     .row()
 }
 
-fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+fn defaults(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let columns = table
         .columns
         .iter()
@@ -416,7 +422,7 @@ fn defaults(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             int2(place + 1),
             match &column.generated {
                 Some(own) => text(&shown(table, own)),
-                None => shown_default(column).map_or(Value::Null, |default| text(&default)),
+                None => shown_default(view.catalog, column).map_or(Value::Null, |default| text(&default)),
             },
         ]
     };

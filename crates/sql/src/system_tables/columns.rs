@@ -4,7 +4,7 @@ use super::definitions::shown_default;
 use super::information::{number, yes_or_no};
 use super::values::type_names;
 use super::{Source, View, int4, registry, text};
-use crate::catalog::{Column, Sequence, Table};
+use crate::catalog::{Column, RelationName, Sequence, Table};
 use rubato_base::{ColumnType, DataType, Value};
 
 pub(super) static SOURCES: &[Source] = &[Source {
@@ -120,7 +120,7 @@ struct ColumnRow<'a> {
     not_null: bool,
     default: Option<&'a str>,
     generated: Option<&'a str>,
-    domain: Option<&'a str>,
+    domain: Option<&'a RelationName>,
     identity: Option<(bool, Option<&'a Sequence>)>,
     updatable: bool,
 }
@@ -166,8 +166,9 @@ impl ColumnRow<'_> {
             collation("pg_catalog"),
             collation("C"),
             self.domain.map_or(Value::Null, |_| text(view.database)),
-            self.domain.map_or(Value::Null, |_| text("public")),
-            self.domain.map_or(Value::Null, text),
+            self.domain
+                .map_or(Value::Null, |domain| text(&view.catalog.schema_name(domain.schema))),
+            self.domain.map_or(Value::Null, |domain| text(&domain.name)),
             text(view.database),
             text("pg_catalog"),
             text(internal_name(data_type)),
@@ -188,15 +189,19 @@ impl ColumnRow<'_> {
 }
 
 fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    if table.materialised.is_some() {
+        return Vec::new();
+    }
+    let schema = view.catalog.schema_name(table.schema);
     let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
     let row = |(place, column): (usize, &Column)| {
         let identity = column
             .identity_always
-            .map(|always| (always, owned_sequence(view, &table.name, place)));
-        let default = shown_default(column);
+            .map(|always| (always, owned_sequence(view, &table.key(), place)));
+        let default = shown_default(view.catalog, column);
         let generated = column.generated.as_ref().map(|own| crate::deparse::shown(table, own));
         ColumnRow {
-            schema: "public",
+            schema: &schema,
             table: &table.name,
             name: &column.name,
             place,
@@ -204,7 +209,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             not_null: column.not_null,
             default: default.as_deref(),
             generated: generated.as_deref(),
-            domain: column.domain.as_deref(),
+            domain: column.domain.as_ref(),
             identity,
             updatable: true,
         }
@@ -214,7 +219,7 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 }
 
 /// The sequence that a column owns. Only what is looked for is compared, since there are as many sequences as tables.
-pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) -> Option<&'a Sequence> {
+pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &RelationName, column: usize) -> Option<&'a Sequence> {
     let is_owned = |sequence: &&std::sync::Arc<Sequence>| {
         let owner = sequence.owned_by.as_ref();
         owner.is_some_and(|(owner, owned)| *owned == column && owner == table)
@@ -229,9 +234,10 @@ pub(super) fn owned_sequence<'a>(view: &View<'a>, table: &str, column: usize) ->
 fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for own in view.catalog.views.values() {
+        let schema = view.catalog.schema_name(own.schema);
         for (place, (name, column_type)) in own.columns.iter().enumerate() {
             let row = ColumnRow {
-                schema: "public",
+                schema: &schema,
                 table: &own.name,
                 name,
                 place,

@@ -3,8 +3,8 @@
 use super::classes::has_default;
 use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
-use super::{PUBLIC, Source, View, column_numbers, no_others, none_of_table, oid, text};
-use crate::catalog::{Check, Deferral, ReferentialAction, Table};
+use super::{Source, View, column_numbers, no_others, none_of_table, oid, text};
+use crate::catalog::{Check, Deferral, ReferentialAction, Table, ViewQuery};
 use rubato_base::{Array, DataType, Value};
 use std::sync::Arc;
 
@@ -60,7 +60,9 @@ pub(super) static SOURCES: &[Source] = &[
         of_table: none_of_table,
         others: |view| {
             let row = |((relation, column), comment): (&(u32, u32), &String)| {
-                vec![oid(*relation), oid(CLASSES), int4(i64::from(*column)), text(comment)]
+                let is_schema = view.catalog.schemas.values().any(|schema| schema.0 == *relation);
+                let class = if is_schema { NAMESPACES } else { CLASSES };
+                vec![oid(*relation), oid(class), int4(i64::from(*column)), text(comment)]
             };
             let own = view.catalog.comments.iter().map(row);
             own.chain(super::values::descriptions()).collect()
@@ -74,6 +76,7 @@ pub(super) const CLASSES: u32 = 1259;
 const DEFAULTS: u32 = 2604;
 const CONSTRAINTS: u32 = 2606;
 const REWRITES: u32 = 2618;
+const NAMESPACES: u32 = 2615;
 
 struct Constraint<'a> {
     oid: u32,
@@ -105,7 +108,7 @@ impl Constraint<'_> {
         vec![
             oid(self.oid),
             text(self.name),
-            oid(PUBLIC),
+            oid(table.schema.0),
             text(self.kind),
             Value::Bool(self.deferral.is_deferrable()),
             Value::Bool(self.deferral.is_initially_deferred()),
@@ -264,24 +267,31 @@ fn rule_number(view: u32) -> u32 {
 }
 
 fn rules(view: &View<'_>) -> Vec<Vec<Value>> {
-    let rule = |view: &Arc<crate::catalog::View>| {
+    let rule = |number: u32| {
         vec![
-            oid(rule_number(view.oid)),
+            oid(rule_number(number)),
             text("_RETURN"),
-            oid(view.oid),
+            oid(number),
             text("1"),
             text("O"),
             YES,
         ]
     };
-    view.catalog.views.values().map(rule).collect()
+    queries(view).map(|(number, _)| rule(number)).collect()
+}
+
+/// The queries of all views, materialised ones too, with the views' numbers.
+fn queries<'a>(view: &View<'a>) -> impl Iterator<Item = (u32, &'a ViewQuery)> {
+    let plain = view.catalog.views.values().map(|own| (own.oid, &own.query));
+    let tables = view.catalog.tables.values();
+    plain.chain(tables.filter_map(|table| Some((table.oid, &table.materialised.as_ref()?.query))))
 }
 
 fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
-    for own in view.catalog.views.values() {
-        let rule = (REWRITES, rule_number(own.oid));
-        rows.push(dependency(rule, (CLASSES, own.oid), 0, "i"));
-        for needed in &own.depends {
+    for (own, query) in queries(view) {
+        let rule = (REWRITES, rule_number(own));
+        rows.push(dependency(rule, (CLASSES, own), 0, "i"));
+        for needed in &query.depends {
             let table = view.catalog.tables.get(&needed.relation).map(|table| table.oid);
             let other = || view.catalog.views.get(&needed.relation).map(|other| other.oid);
             let Some(number) = table.or_else(other) else { continue };

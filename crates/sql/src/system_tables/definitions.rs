@@ -1,19 +1,17 @@
 //! Definitions as text: what `pg_get_indexdef` and `pg_get_constraintdef` say.
 
-use super::View;
 use super::objects::{IndexView, Object, index_at, primary_key};
-use crate::catalog::{Column, Deferral, ForeignKey, ReferentialAction, Table};
+use super::{View, sequence_by_number, written_with_schema};
+use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Table};
 use crate::deparse::{shown, shown_in_message, shown_key};
 use rubato_base::DataType;
 
-/// The CREATE INDEX statement that would make an index.
-pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, with_schema: bool) -> String {
+/// The CREATE INDEX statement that would make an index on its table as it is written.
+pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, written: &str) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}{} USING btree ({}){}",
+        "CREATE {}INDEX {} ON {written} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(index.name),
-        if with_schema { "public." } else { "" },
-        quoted(&table.name),
         column_list(table, index.columns),
         index
             .predicate
@@ -34,7 +32,11 @@ pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_sc
         _ => return None,
     };
     if column == 0 {
-        return Some(index_definition(table, &index, with_schema));
+        let written = match with_schema {
+            true => written_with_schema(view.catalog, &table.key()),
+            false => view.written(&table.key()),
+        };
+        return Some(index_definition(table, &index, &written));
     }
     let place = usize::try_from(column - 1).ok();
     let place = place.and_then(|place| index.columns.get(place));
@@ -98,11 +100,14 @@ fn when_checked(deferral: Deferral) -> &'static str {
 }
 
 /// The default of a column as PostgreSQL shows it: of a literal the type is named. An identity column has none.
-pub(super) fn shown_default(column: &Column) -> Option<String> {
+pub(super) fn shown_default(catalog: &Catalog, column: &Column) -> Option<String> {
     let text = column
         .default_text
         .as_ref()
         .filter(|_| column.identity_always.is_none())?;
+    if let Some(shown) = next_of_sequence(catalog, column) {
+        return Some(shown);
+    }
     let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let is_literal = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
     let is_negative = text
@@ -117,6 +122,17 @@ pub(super) fn shown_default(column: &Column) -> Option<String> {
         (_, true) => format!("'{text}'::{data_type}"),
         _ => text.clone(),
     })
+}
+
+/// `nextval` of the sequence that a column's default takes its values from, under the name that it has now.
+fn next_of_sequence(catalog: &Catalog, column: &Column) -> Option<String> {
+    let number = column.default.as_ref().and_then(crate::schema_change::sequence_read)?;
+    let sequence = sequence_by_number(catalog, i64::from(number))?;
+    let name = match sequence.schema.is_temporary() || catalog.schema_name(sequence.schema) == "public" {
+        true => quoted(&sequence.name),
+        false => written_with_schema(catalog, &sequence.key()),
+    };
+    Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")))
 }
 
 /// A name as it must be written.

@@ -1,8 +1,8 @@
 //! Domains as types, and as `information_schema` shows them.
 
 use super::columns::{internal_name, type_facts};
-use super::{OWNER, PUBLIC, Source, View, none_of_table, oid, text};
-use crate::catalog::Domain;
+use super::{OWNER, Source, View, none_of_table, oid, text};
+use crate::catalog::{Domain, RelationName};
 use rubato_base::{DataType, Value};
 
 pub(super) static SOURCES: &[Source] = &[Source {
@@ -34,7 +34,7 @@ fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
     let data_type = domain.column_type.data_type;
     vec![
         text(view.database),
-        text("public"),
+        text(&view.catalog.schema_name(domain.schema)),
         text(&domain.name),
         text(if data_type.element().is_some() {
             "ARRAY"
@@ -64,7 +64,7 @@ pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> 
         let own = columns.iter().zip(row).map(|(column, value)| match *column {
             "oid" => oid(domain.oid),
             "typname" => text(&domain.name),
-            "typnamespace" => oid(PUBLIC),
+            "typnamespace" => oid(domain.schema.0),
             "typowner" => oid(OWNER),
             "typtype" => text("d"),
             "typispreferred" => Value::Bool(false),
@@ -79,15 +79,15 @@ pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> 
     view.catalog.domains.values().filter_map(of_domain).collect()
 }
 
-/// The name of the domain with this number.
-pub(super) fn name_by_number<'a>(view: &View<'a>, number: i64) -> Option<&'a str> {
+/// The domain with this number, as it must be written to be found.
+pub(super) fn written_by_number(view: &View<'_>, number: i64) -> Option<String> {
     let mut domains = view.catalog.domains.values();
     let found = domains.find(|domain| i64::from(domain.oid) == number);
-    found.map(|domain| domain.name.as_str())
+    found.map(|domain| view.path.written_domain(&domain.key(), view.catalog))
 }
 
 /// The number of the type of a column: that of its domain, if it has one.
-pub(super) fn type_number(view: &View<'_>, domain: Option<&String>, data_type: DataType) -> u32 {
+pub(super) fn type_number(view: &View<'_>, domain: Option<&RelationName>, data_type: DataType) -> u32 {
     let known = domain.and_then(|name| view.catalog.domains.get(name));
     known.map_or(data_type.oid(), |domain| domain.oid)
 }

@@ -2,7 +2,8 @@
 //! `pg_dump` leaves them out, as it does with every extension that the program brings along.
 
 use super::constraints::{CLASSES, dependency};
-use super::{OWNER, PUBLIC, RUBATO, Source, Value, View, none_of_table, oid, registry, text};
+use super::{OWNER, Source, Value, View, none_of_table, oid, registry, text};
+use crate::catalog::SchemaId;
 
 /// The oid of the extension: below those of what users make.
 const EXTENSION: u32 = 15_001;
@@ -27,7 +28,7 @@ pub(super) static SOURCES: &[Source] = &[Source {
             oid(EXTENSION),
             text("rubato"),
             oid(OWNER),
-            oid(PUBLIC),
+            oid(SchemaId::PUBLIC.0),
             Value::Bool(false),
             text(env!("CARGO_PKG_VERSION")),
         ]]
@@ -37,7 +38,7 @@ pub(super) static SOURCES: &[Source] = &[Source {
 /// What belongs to the extension, as `pg_depend` says it.
 pub(super) fn members(_: &View<'_>, rows: &mut Vec<Vec<Value>>) {
     let own = (EXTENSIONS, EXTENSION);
-    rows.push(dependency((SCHEMAS, RUBATO), own, 0, "e"));
+    rows.push(dependency((SCHEMAS, SchemaId::RUBATO.0), own, 0, "e"));
     let views = registry::tables().filter(|table| table.schema == "rubato");
     rows.extend(views.map(|view| dependency((CLASSES, view.oid), own, 0, "e")));
 }

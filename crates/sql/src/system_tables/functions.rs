@@ -2,12 +2,13 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
-use super::domains::name_by_number;
+use super::domains::written_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::qualified::qualified;
 use super::{DATABASE_OWNER, OWNER, View, made, registry, text};
 use crate::binder::name_of_text;
+use crate::catalog::{RelationName, ViewQuery};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
         ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
         ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
-        ("format_type", _) => match name_by_number(view, number(0)) {
-            Some(domain) => text(&super::quoted(domain)),
+        ("format_type", _) => match written_by_number(view, number(0)) {
+            Some(domain) => text(&domain),
             None => text(&type_name(number(0), -1)),
         },
         ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2), view),
@@ -50,7 +51,11 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             None => return Err(missing_entry("constraint", number(0))),
         },
         ("pg_get_viewdef", _) => match view.object(number(0)) {
-            Some(Object::View(found)) => text(&format!(" {};", shown_query(found, view))),
+            Some(Object::View(found)) => text(&format!(" {};", shown_query(&found.query, view))),
+            Some(Object::Table(table)) => match &table.materialised {
+                Some(found) => text(&format!(" {};", shown_query(&found.query, view))),
+                None => Value::Null,
+            },
             _ => Value::Null,
         },
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
@@ -63,6 +68,18 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         ("obj_description", _) => description(view, number(0), 0),
         ("col_description", _) => description(view, number(0), number(1)),
         ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
+        ("pg_my_temp_schema", _) => {
+            let own = view.path.temporary;
+            Value::Int8(match view.catalog.is_empty_schema(own) {
+                true => 0,
+                false => i64::from(own.0),
+            })
+        }
+        ("pg_is_other_temp_schema", _) => {
+            let schemas = view.catalog.temporary_schemas().into_iter();
+            let mut others = schemas.filter(|schema| *schema != view.path.temporary);
+            Value::Bool(others.any(|schema| i64::from(schema.0) == number(0)))
+        }
         ("pg_table_is_visible", _) => visible_relation(view, number(0)),
         ("pg_relation_filenode", _) => match view.object(number(0)) {
             Some(_) => Value::Int8(number(0)),
@@ -126,26 +143,36 @@ fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Value {
 const NEXT_VALUE: &str = "nextval('";
 
 /// The query of a view; what it reads is named with its schema where that is not found otherwise.
-fn shown_query(own: &crate::catalog::View, view: &View<'_>) -> String {
-    if view.sees_public {
-        return own.query.clone();
-    }
-    let relations: Vec<&str> = own.depends.iter().map(|needed| needed.relation.as_str()).collect();
-    qualified(&own.query, &relations)
+fn shown_query(own: &ViewQuery, view: &View<'_>) -> String {
+    qualified(&own.text, &|name| {
+        let meant = own.meant(name)?;
+        let is_found = view.path.sees(meant, view.catalog);
+        (!is_found).then(|| format!("{}.", super::quoted(&view.catalog.schema_name(meant.schema))))
+    })
 }
 
 /// The catalog keeps expressions as text, those of constraints within brackets.
 fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
-    if let Some(sequence) = expression.strip_prefix(NEXT_VALUE).filter(|_| !view.sees_public)
-        && !sequence.starts_with("public.")
+    if let Some(sequence) = expression.strip_prefix(NEXT_VALUE)
+        && let Some(named) = with_schema(sequence, view)
     {
-        return text(&format!("{NEXT_VALUE}public.{sequence}"));
+        return text(&format!("{NEXT_VALUE}{named}"));
     }
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     match inner.filter(|_| pretty) {
         Some(inner) if balanced(inner) => text(inner),
         _ => text(expression),
     }
+}
+
+/// A sequence of `public` that begins a text, with its schema, where the reader does not look there.
+fn with_schema(sequence: &str, view: &View<'_>) -> Option<String> {
+    let (name, _) = sequence.split_once("'")?;
+    let path = name_of_text(&name.replace("''", "'")).ok()?;
+    let [name] = path.as_slice() else { return None };
+    let relation = RelationName::public(name.as_str());
+    let is_hidden = view.catalog.sequences.contains_key(&relation) && !view.path.sees(&relation, view.catalog);
+    is_hidden.then(|| format!("public.{sequence}"))
 }
 
 /// Whether no bracket is closed before it was opened.
@@ -176,17 +203,19 @@ fn serial_sequence(view: &View<'_>, table: &str, column: &str) -> Result<Value> 
         let message = format!("column \"{column}\" of relation \"{shown}\" does not exist");
         return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
     };
-    let sequence = owned_sequence(view, &found.name, place);
+    let sequence = owned_sequence(view, &found.key(), place);
     Ok(sequence.map_or(Value::Null, |sequence| {
-        text(&format!("public.{}", super::quoted(&sequence.name)))
+        text(&super::written_with_schema(view.catalog, &sequence.key()))
     }))
 }
 
 fn visible_relation(view: &View<'_>, number: i64) -> Value {
     let system = || registry::tables().find(|table| i64::from(table.oid) == number);
     match (view.object(number), system()) {
-        (Some(_), _) => Value::Bool(true),
-        (None, Some(table)) => Value::Bool(table.schema == "pg_catalog"),
+        (Some(object), _) => object.relation().map_or(Value::Null, |relation| {
+            Value::Bool(view.path.sees(&relation, view.catalog))
+        }),
+        (None, Some(table)) => Value::Bool(view.path.searched.contains(&table.schema_id())),
         (None, None) => Value::Null,
     }
 }

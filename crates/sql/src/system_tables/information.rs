@@ -4,8 +4,8 @@ use super::classes::sequence_type;
 use super::columns::type_facts;
 use super::constraints::check_columns;
 use super::objects::{IndexView, referred_index, table_indexes};
-use super::{PUBLIC, Source, View, int4, no_others, none_of_table, registry, text};
-use crate::catalog::{Deferral, ForeignKey, ReferentialAction, Sequence, Table};
+use super::{Source, View, int4, no_others, none_of_table, registry, text};
+use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, SchemaId, Sequence, Table};
 use rubato_base::{ColumnType, Value};
 
 pub(super) static SOURCES: &[Source] = &[
@@ -20,10 +20,10 @@ pub(super) static SOURCES: &[Source] = &[
         columns: &["catalog_name", "schema_name", "schema_owner"],
         of_table: none_of_table,
         others: |view| {
-            let schemas = ["information_schema", "pg_catalog", "public", "rubato"];
+            let schemas = super::values::schemas(view).into_iter();
             schemas
-                .map(|schema| vec![text(view.database), text(schema), text(view.user)])
-                .to_vec()
+                .map(|(_, schema)| vec![text(view.database), text(&schema), text(view.user)])
+                .collect()
         },
     },
     Source {
@@ -36,14 +36,21 @@ pub(super) static SOURCES: &[Source] = &[
             "is_insertable_into",
             "is_typed",
         ],
-        of_table: |view, table| vec![table_row(view, "public", &table.name, "BASE TABLE", true)],
+        of_table: |view, table| {
+            let kind = match table.schema.is_temporary() {
+                true => "LOCAL TEMPORARY",
+                false => "BASE TABLE",
+            };
+            let row = table_row(view, view.schema_name(table.schema), &table.name, kind, true);
+            table.materialised.is_none().then_some(row).into_iter().collect()
+        },
         others: |view| {
             let kind = |is_view: bool| if is_view { "VIEW" } else { "BASE TABLE" };
             let row = |table: &super::SystemTable| {
-                table_row(view, table.schema, table.short_name(), kind(table.is_view), false)
+                table_row(view, text(table.schema), table.short_name(), kind(table.is_view), false)
             };
             let views = view.catalog.views.values();
-            let views = views.map(|own| table_row(view, "public", &own.name, "VIEW", false));
+            let views = views.map(|own| table_row(view, view.schema_name(own.schema), &own.name, "VIEW", false));
             views.chain(registry::tables().map(row)).collect()
         },
     },
@@ -64,9 +71,9 @@ pub(super) static SOURCES: &[Source] = &[
         of_table: none_of_table,
         others: |view| {
             let row = |own: &std::sync::Arc<crate::catalog::View>| {
-                let definition = [text(&format!(" {};", own.query)), text("NONE")];
+                let definition = [text(&format!(" {};", own.query.text)), text("NONE")];
                 let answers = std::iter::repeat_n(yes_or_no(false), 5);
-                in_public(view, &own.name)
+                in_schema(view, own.schema, &own.name)
                     .into_iter()
                     .chain(definition)
                     .chain(answers)
@@ -156,7 +163,7 @@ pub(super) static SOURCES: &[Source] = &[
             let checks = checks(table).into_iter();
             checks
                 .map(|check| {
-                    in_public(view, &check.name)
+                    in_schema(view, table.schema, &check.name)
                         .into_iter()
                         .chain([text(&check.clause)])
                         .collect()
@@ -250,14 +257,14 @@ pub(super) fn number(value: Option<i64>) -> Value {
 }
 
 /// Catalog, schema and name of something of the users'.
-fn in_public(view: &View<'_>, name: &str) -> [Value; 3] {
-    [text(view.database), text("public"), text(name)]
+fn in_schema(view: &View<'_>, schema: SchemaId, name: &str) -> [Value; 3] {
+    [text(view.database), view.schema_name(schema), text(name)]
 }
 
-fn table_row(view: &View<'_>, schema: &str, name: &str, kind: &str, is_insertable: bool) -> Vec<Value> {
+fn table_row(view: &View<'_>, schema: Value, name: &str, kind: &str, is_insertable: bool) -> Vec<Value> {
     vec![
         text(view.database),
-        text(schema),
+        schema,
         text(name),
         text(kind),
         yes_or_no(is_insertable),
@@ -285,7 +292,7 @@ fn checks(table: &Table) -> Vec<CheckView> {
     let not_null = columns
         .filter(|(_, column)| column.not_null && !column.dropped)
         .map(|(place, column)| CheckView {
-            name: format!("{PUBLIC}_{}_{}_not_null", table.oid, place + 1),
+            name: format!("{}_{}_{}_not_null", table.schema.0, table.oid, place + 1),
             clause: format!("{} IS NOT NULL", column.name),
             columns: vec![place],
             is_not_null: true,
@@ -300,8 +307,8 @@ fn keys(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
 
 fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |name: &str, kind: &str, deferral: Deferral| {
-        let mut row = in_public(view, name).to_vec();
-        row.extend(in_public(view, &table.name));
+        let mut row = in_schema(view, table.schema, name).to_vec();
+        row.extend(in_schema(view, table.schema, &table.name));
         row.extend([
             text(kind),
             yes_or_no(deferral.is_deferrable()),
@@ -331,8 +338,8 @@ fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 
 fn key_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |name: &str, (place, column): (usize, &usize), position: Option<i64>| {
-        let mut row = in_public(view, name).to_vec();
-        row.extend(in_public(view, &table.name));
+        let mut row = in_schema(view, table.schema, name).to_vec();
+        row.extend(in_schema(view, table.schema, &table.name));
         row.extend([
             text(&table.columns[*column].name),
             int4(place as i64 + 1),
@@ -379,9 +386,9 @@ fn referred_key<'a>(view: &View<'a>, key: &ForeignKey) -> Option<IndexView<'a>> 
 /// For each constraint the columns, of its own table or another, that it speaks of.
 fn used_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |of: &Table, column: usize, constraint: &str| {
-        let mut row = in_public(view, &of.name).to_vec();
+        let mut row = in_schema(view, of.schema, &of.name).to_vec();
         row.push(text(&of.columns[column].name));
-        row.extend(in_public(view, constraint));
+        row.extend(in_schema(view, table.schema, constraint));
         row
     };
     let mut rows = Vec::new();
@@ -404,8 +411,14 @@ fn used_columns(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 }
 
 fn used_tables(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
-    let row = |of: &str, constraint: &str| [in_public(view, of), in_public(view, constraint)].concat();
-    let own = keys(table).map(|index| row(&table.name, index.name));
+    let row = |of: &RelationName, constraint: &str| {
+        [
+            in_schema(view, of.schema, &of.name),
+            in_schema(view, table.schema, constraint),
+        ]
+        .concat()
+    };
+    let own = keys(table).map(|index| row(&table.key(), index.name));
     own.chain(
         table
             .foreign_keys
@@ -427,9 +440,9 @@ fn rule(action: ReferentialAction) -> Value {
 
 fn referential_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |key: &ForeignKey| {
-        let mut row = in_public(view, &key.name).to_vec();
+        let mut row = in_schema(view, table.schema, &key.name).to_vec();
         match referred_key(view, key).filter(|index| index.constraint) {
-            Some(index) => row.extend(in_public(view, index.name)),
+            Some(index) => row.extend(in_schema(view, key.referenced_table.schema, index.name)),
             None => row.extend([Value::Null, Value::Null, Value::Null]),
         }
         row.extend([text("NONE"), rule(key.on_update), rule(key.on_delete)]);
@@ -448,7 +461,7 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
     let row = |sequence: &std::sync::Arc<Sequence>| {
         let data_type = sequence_type(view, sequence);
         let facts = type_facts(ColumnType::plain(data_type));
-        let mut row = in_public(view, &sequence.name).to_vec();
+        let mut row = in_schema(view, sequence.schema, &sequence.name).to_vec();
         row.push(text(data_type.name()));
         row.extend([facts.precision, facts.radix, facts.scale].map(number));
         let limits = [sequence.start, sequence.minimum, sequence.maximum, sequence.increment];
@@ -476,7 +489,7 @@ fn privileges(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     ];
     let row = |privilege: &str| {
         let mut row = vec![text(view.user), text(view.user)];
-        row.extend(in_public(view, &table.name));
+        row.extend(in_schema(view, table.schema, &table.name));
         row.extend([text(privilege), yes_or_no(true), yes_or_no(privilege == "SELECT")]);
         row
     };

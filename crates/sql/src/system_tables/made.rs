@@ -2,6 +2,7 @@
 
 use super::registry::by_full_name;
 use super::{Content, SystemTable, View};
+use crate::catalog::{RelationName, SchemaId};
 use parking_lot::Mutex;
 use rubato_base::{Key, KeyWriter, Value};
 use std::collections::HashMap;
@@ -96,7 +97,7 @@ pub(crate) struct Making {
     table: &'static SystemTable,
     rows: Vec<Box<[Value]>>,
     /// The user's table that was done last; `None` before the first.
-    last: Option<String>,
+    last: Option<RelationName>,
 }
 
 impl std::fmt::Debug for Making {
@@ -160,7 +161,8 @@ impl Making {
             .map_or(Bound::Unbounded, |last| Bound::Excluded(last.clone()));
         for (name, table) in view.catalog.tables.range((from, Bound::Unbounded)) {
             if self.rows.len() - before >= rows_left {
-                self.last.get_or_insert_default();
+                self.last
+                    .get_or_insert_with(|| RelationName::new(SchemaId::NOWHERE, ""));
                 return (Made::Paused, self.rows.len() - before);
             }
             self.add((source.of_table)(view, table), &places);

@@ -3,11 +3,12 @@
 //! A value of such a type is the number, an `oid`; the modifier of its type says of what. Its text is made where it becomes text.
 
 use super::definitions::quoted;
-use super::domains::name_by_number;
-use super::objects::{Object, index_at};
+use super::domains::written_by_number;
+use super::objects::Object;
 use super::values::type_names;
 use super::{View, made, registry};
-use crate::binder::{SCHEMAS, name_of_text, no_relation, split_path, type_of_text};
+use crate::binder::{name_of_text, no_relation, split_path, type_of_text};
+use crate::catalog::no_schema;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 
 /// What an object number is the number of.
@@ -128,8 +129,8 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
     }
     match kind {
         ObjectKind::Relation => relation_number(name, view),
-        ObjectKind::Type => match view.catalog.domains.get(&plain_name(name).unwrap_or_default()) {
-            Some(domain) => Ok(i64::from(domain.oid)),
+        ObjectKind::Type => match domain_number(name, view) {
+            Some(number) => Ok(number),
             None => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
         },
         ObjectKind::Function => function_number(name, view),
@@ -154,24 +155,24 @@ fn plain_name(text: &str) -> Result<String> {
     Ok(path.pop().unwrap_or_default())
 }
 
+fn domain_number(text: &str, view: &View<'_>) -> Option<i64> {
+    let path = name_of_text(text).ok()?;
+    let (schema, name) = split_path(&path).ok()?;
+    let found = view.path.find_domain(schema, name, view.catalog).ok()??;
+    view.catalog.domains.get(&found).map(|domain| i64::from(domain.oid))
+}
+
 fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {
     let path = name_of_text(text)?;
     let (schema, name) = split_path(&path)?;
     if let Some(table) = registry::find(schema, name) {
         return Ok(i64::from(table.oid));
     }
-    let is_users = schema.is_none_or(|schema| schema == "public");
-    let number = view
-        .catalog
-        .made
-        .objects(view.catalog)
-        .relation(name)
-        .filter(|_| is_users);
-    number.map(i64::from).ok_or_else(|| match schema {
-        Some(schema) if !SCHEMAS.contains(&schema) => Error::new(
-            SqlState::INVALID_SCHEMA_NAME,
-            format!("schema \"{schema}\" does not exist"),
-        ),
+    let objects = view.catalog.made.objects(view.catalog);
+    let candidates = view.path.candidates(schema, name, view.catalog)?;
+    let found = candidates.iter().find_map(|candidate| objects.relation(candidate));
+    found.map(i64::from).ok_or_else(|| match schema {
+        Some(schema) if candidates.is_empty() => no_schema(schema),
         _ => no_relation(&path.join(".")),
     })
 }
@@ -252,8 +253,8 @@ pub(super) fn name_of(kind: ObjectKind, number: i64, view: &View<'_>) -> String 
     }
     let name = match kind {
         ObjectKind::Relation => relation_name(number, view),
-        ObjectKind::Type => match name_by_number(view, number) {
-            Some(domain) => Some(quoted(domain)),
+        ObjectKind::Type => match written_by_number(view, number) {
+            Some(domain) => Some(domain),
             None => Some(type_name(number, -1)).filter(|name| name != "???"),
         },
         ObjectKind::Function => function_row(number, view).map(|row| quoted(&text_at(&row, FUNCTION_NAME))),
@@ -304,21 +305,14 @@ fn name_at(table: &str, number: i64, view: &View<'_>) -> Option<String> {
 }
 
 fn relation_name(number: i64, view: &View<'_>) -> Option<String> {
-    let name = match view.object(number) {
-        Some(Object::Table(table)) => quoted(&table.name),
-        Some(Object::PrimaryKey(table)) => quoted(&table.primary_key_name),
-        Some(Object::Index(table, place)) => quoted(index_at(table, *place)?.name),
-        Some(Object::Sequence(sequence)) => quoted(&sequence.name),
-        Some(Object::View(view)) => quoted(&view.name),
-        _ => {
-            let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
-            match table.schema {
-                "pg_catalog" => table.short_name().to_owned(),
-                _ => table.name.to_owned(),
-            }
-        }
-    };
-    Some(name)
+    if let Some(relation) = view.object(number).and_then(Object::relation) {
+        return Some(view.written(&relation));
+    }
+    let table = registry::tables().find(|table| i64::from(table.oid) == number)?;
+    Some(match table.schema {
+        "pg_catalog" => table.short_name().to_owned(),
+        _ => table.name.to_owned(),
+    })
 }
 
 /// `format_type`: the name of a type with its modifier.

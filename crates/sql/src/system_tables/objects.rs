@@ -2,7 +2,7 @@
 
 use super::View;
 use super::made::MadeRows;
-use crate::catalog::{self, Catalog, Deferral, RowExpression, Sequence, Table};
+use crate::catalog::{self, Catalog, Deferral, RelationName, RowExpression, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,12 +18,26 @@ pub(super) enum Object {
     ForeignKey(Arc<Table>, usize),
 }
 
+impl Object {
+    /// The name of a relation; a constraint has none.
+    pub(super) fn relation(&self) -> Option<RelationName> {
+        Some(match self {
+            Object::Table(table) => table.key(),
+            Object::PrimaryKey(table) => RelationName::new(table.schema, table.primary_key_name.as_str()),
+            Object::Index(table, place) => RelationName::new(table.schema, index_at(table, *place)?.name),
+            Object::Sequence(sequence) => sequence.key(),
+            Object::View(view) => view.key(),
+            Object::Check(..) | Object::ForeignKey(..) => return None,
+        })
+    }
+}
+
 /// The objects of one catalog version.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_number: HashMap<u32, Object>,
-    /// Tables, indexes, sequences and views share one space of names.
-    relations: HashMap<String, u32>,
+    /// Tables, indexes, sequences and views of a schema share one space of names.
+    relations: HashMap<RelationName, u32>,
 }
 
 impl Objects {
@@ -31,12 +45,12 @@ impl Objects {
         let mut objects = Objects::default();
         for table in catalog.tables.values() {
             let own = || Arc::clone(table);
-            objects.add(table.oid, Some(&table.name), Object::Table(own()));
+            objects.add(table.oid, Some(table.key()), Object::Table(own()));
             for index in table_indexes(table) {
                 let object = index
                     .place
                     .map_or_else(|| Object::PrimaryKey(own()), |place| Object::Index(own(), place));
-                objects.add(index.oid, Some(index.name), object);
+                objects.add(index.oid, Some(RelationName::new(table.schema, index.name)), object);
             }
             for place in 0..table.checks.len() {
                 objects.add(check_number(table, place), None, Object::Check(own(), place));
@@ -48,25 +62,25 @@ impl Objects {
         for sequence in catalog.sequences.values() {
             objects.add(
                 sequence.id,
-                Some(&sequence.name),
+                Some(sequence.key()),
                 Object::Sequence(Arc::clone(sequence)),
             );
         }
         for view in catalog.views.values() {
-            objects.add(view.oid, Some(&view.name), Object::View(Arc::clone(view)));
+            objects.add(view.oid, Some(view.key()), Object::View(Arc::clone(view)));
         }
         objects
     }
 
-    fn add(&mut self, number: u32, relation: Option<&str>, object: Object) {
+    fn add(&mut self, number: u32, relation: Option<RelationName>, object: Object) {
         self.by_number.insert(number, object);
         if let Some(name) = relation {
-            self.relations.insert(name.to_owned(), number);
+            self.relations.insert(name, number);
         }
     }
 
     /// The number of a table, index, sequence or view of the users.
-    pub(super) fn relation(&self, name: &str) -> Option<u32> {
+    pub(super) fn relation(&self, name: &RelationName) -> Option<u32> {
         self.relations.get(name).copied()
     }
 }
@@ -76,12 +90,17 @@ impl MadeRows {
     pub(super) fn objects(&self, catalog: &Catalog) -> &Objects {
         self.objects.get_or_init(|| Objects::of(catalog))
     }
+
+    /// What a number stands for.
+    pub(super) fn object(&self, catalog: &Catalog, number: i64) -> Option<&Object> {
+        let number = u32::try_from(number).ok()?;
+        self.objects(catalog).by_number.get(&number)
+    }
 }
 
 impl View<'_> {
     pub(super) fn object(&self, number: i64) -> Option<&Object> {
-        let number = u32::try_from(number).ok()?;
-        self.catalog.made.objects(self.catalog).by_number.get(&number)
+        self.catalog.made.object(self.catalog, number)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Queries of views for readers that do not look into `public`: what they read is named with its schema, as PostgreSQL shows it.
+//! Queries of views for readers that do not look where they do: what they read is named with its schema, as PostgreSQL shows it.
 
 use crate::parser::lexer::{Lexer, Token, TokenKind};
 
-/// The query with `public.` before the names of these relations, where a relation is named.
-pub(super) fn qualified(query: &str, relations: &[&str]) -> String {
+/// The query with what `schema_of` says before the names of relations, where a relation is named without a schema.
+pub(super) fn qualified(query: &str, schema_of: &dyn Fn(&str) -> Option<String>) -> String {
     let tokens: Vec<Token> = std::iter::from_fn({
         let mut lexer = Lexer::new(query);
         move || lexer.next_token().ok().flatten()
@@ -14,9 +14,10 @@ pub(super) fn qualified(query: &str, relations: &[&str]) -> String {
     let mut places = Places::default();
     for (number, token) in tokens.iter().enumerate() {
         let names_relation = places.step(query, &tokens, number);
-        if names_relation && relations.contains(&name_of(token, query).as_str()) {
+        let schema = names_relation.then(|| schema_of(&name_of(token, query))).flatten();
+        if let Some(schema) = schema {
             shown.push_str(&query[written..token.start]);
-            shown.push_str("public.");
+            shown.push_str(&schema);
             written = token.start;
         }
     }
@@ -153,7 +154,8 @@ mod tests {
                 "SELECT 1 FROM a(1), (SELECT x FROM public.a) a, public.b",
             ),
         ] {
-            assert_eq!(qualified(query, &["a", "b", "B c"]), wanted);
+            let schema_of = |name: &str| ["a", "b", "B c"].contains(&name).then(|| "public.".to_owned());
+            assert_eq!(qualified(query, &schema_of), wanted);
         }
     }
 }

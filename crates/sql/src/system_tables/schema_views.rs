@@ -3,7 +3,7 @@
 use super::classes::sequence_type;
 use super::definitions::index_definition;
 use super::objects::{IndexView, table_indexes};
-use super::{Source, View, no_others, none_of_table, oid, registry, text};
+use super::{Source, View, no_others, none_of_table, oid, registry, text, written_with_schema};
 use crate::catalog::{Sequence, Table};
 use rubato_base::Value;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ macro_rules! of_tables {
         [$(Source {
             name: $name,
             columns: &["relid", "schemaname", "relname"],
-            of_table: |_, table| vec![vec![oid(table.oid), text("public"), text(&table.name)]],
+            of_table: |view, table| vec![vec![oid(table.oid), view.schema_name(table.schema), text(&table.name)]],
             others: no_others,
         }),*]
     };
@@ -48,7 +48,7 @@ static INDEX_VIEWS: [Source; 4] = of_indexes![
     "pg_catalog.pg_statio_user_indexes",
 ];
 
-static LISTS: [Source; 5] = [
+static LISTS: [Source; 6] = [
     Source {
         name: "pg_catalog.pg_tables",
         columns: &[
@@ -63,25 +63,38 @@ static LISTS: [Source; 5] = [
         of_table: |view, table| {
             let indexed = !table.primary_key.is_empty() || !table.indexes.is_empty();
             let triggered = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
-            vec![table_row(view, "public", &table.name, indexed, triggered)]
+            if table.materialised.is_some() {
+                return Vec::new();
+            }
+            vec![table_row(
+                view,
+                view.schema_name(table.schema),
+                &table.name,
+                indexed,
+                triggered,
+            )]
         },
         others: |view| {
             let tables = registry::tables().filter(|table| !table.is_view);
             tables
-                .map(|table| table_row(view, table.schema, table.short_name(), false, false))
+                .map(|table| table_row(view, text(table.schema), table.short_name(), false, false))
                 .collect()
         },
     },
     Source {
         name: "pg_catalog.pg_indexes",
         columns: &["schemaname", "tablename", "indexname", "indexdef"],
-        of_table: |_, table| {
+        of_table: |view, table| {
             let row = |index: IndexView<'_>| {
                 vec![
-                    text("public"),
+                    view.schema_name(table.schema),
                     text(&table.name),
                     text(index.name),
-                    text(&index_definition(table, &index, true)),
+                    text(&index_definition(
+                        table,
+                        &index,
+                        &written_with_schema(view.catalog, &table.key()),
+                    )),
                 ]
             };
             table_indexes(table).map(row).collect()
@@ -111,11 +124,41 @@ static LISTS: [Source; 5] = [
         of_table: none_of_table,
         others: |view| {
             let row = |own: &Arc<crate::catalog::View>| {
-                let definition = format!(" {};", own.query);
-                vec![text("public"), text(&own.name), text(view.user), text(&definition)]
+                let definition = format!(" {};", own.query.text);
+                vec![
+                    view.schema_name(own.schema),
+                    text(&own.name),
+                    text(view.user),
+                    text(&definition),
+                ]
             };
             view.catalog.views.values().map(row).collect()
         },
+    },
+    Source {
+        name: "pg_catalog.pg_matviews",
+        columns: &[
+            "schemaname",
+            "matviewname",
+            "matviewowner",
+            "hasindexes",
+            "ispopulated",
+            "definition",
+        ],
+        of_table: |view, table| {
+            let Some(own) = &table.materialised else {
+                return Vec::new();
+            };
+            vec![vec![
+                view.schema_name(table.schema),
+                text(&table.name),
+                text(view.user),
+                Value::Bool(!table.indexes.is_empty()),
+                Value::Bool(own.is_populated),
+                text(&format!(" {};", own.query.text)),
+            ]]
+        },
+        others: no_others,
     },
     Source {
         name: "pg_catalog.pg_stat_database",
@@ -131,12 +174,12 @@ static LISTS: [Source; 5] = [
 
 pub(super) static SOURCES: [&[Source]; 3] = [&TABLE_VIEWS, &INDEX_VIEWS, &LISTS];
 
-fn indexes_by_number(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+fn indexes_by_number(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |index: IndexView<'_>| {
         vec![
             oid(table.oid),
             oid(index.oid),
-            text("public"),
+            view.schema_name(table.schema),
             text(&table.name),
             text(index.name),
         ]
@@ -144,9 +187,9 @@ fn indexes_by_number(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     table_indexes(table).map(row).collect()
 }
 
-fn table_row(view: &View<'_>, schema: &str, name: &str, indexed: bool, triggered: bool) -> Vec<Value> {
+fn table_row(view: &View<'_>, schema: Value, name: &str, indexed: bool, triggered: bool) -> Vec<Value> {
     vec![
-        text(schema),
+        schema,
         text(name),
         text(view.user),
         Value::Bool(indexed),
@@ -159,7 +202,7 @@ fn table_row(view: &View<'_>, schema: &str, name: &str, indexed: bool, triggered
 fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
     let row = |sequence: &Arc<Sequence>| {
         vec![
-            text("public"),
+            view.schema_name(sequence.schema),
             text(&sequence.name),
             text(view.user),
             oid(sequence_type(view, sequence).oid()),

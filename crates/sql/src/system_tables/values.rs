@@ -2,9 +2,8 @@
 
 use super::extension::SCHEMAS;
 use super::registry::{find, recorded_rows};
-use super::{
-    DATABASE_OWNER, INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, RUBATO, Source, View, int4, none_of_table, oid, text,
-};
+use super::{DATABASE_OWNER, OWNER, Source, View, int4, none_of_table, oid, text};
+use crate::catalog::{SYSTEM_SCHEMAS, SchemaId};
 use rubato_base::{Array, DataType, Value};
 use rubato_formula::{Environment, function_exists};
 use std::sync::{Arc, LazyLock};
@@ -188,29 +187,30 @@ pub(super) static SOURCES: &[Source] = &[
         name: "pg_catalog.pg_namespace",
         columns: &["oid", "nspname", "nspowner", "nspacl"],
         of_table: none_of_table,
-        others: |_| {
-            [
-                (PG_CATALOG, "pg_catalog", OWNER),
-                (PUBLIC, "public", DATABASE_OWNER),
-                (INFORMATION_SCHEMA, "information_schema", OWNER),
-                (RUBATO, "rubato", OWNER),
-            ]
-            .map(|(number, name, owner)| {
-                let privileges = if number == PUBLIC {
-                    public_privileges()
-                } else {
-                    Value::Null
+        others: |view| {
+            let row = |(id, name): (SchemaId, String)| {
+                let (owner, privileges) = match id {
+                    SchemaId::PUBLIC => (DATABASE_OWNER, public_privileges()),
+                    _ => (OWNER, Value::Null),
                 };
-                vec![oid(number), text(name), oid(owner), privileges]
-            })
-            .to_vec()
+                vec![oid(id.0), text(&name), oid(owner), privileges]
+            };
+            schemas(view).into_iter().map(row).collect()
         },
     },
     Source {
         name: "pg_catalog.pg_init_privs",
         columns: &["objoid", "classoid", "objsubid", "privtype", "initprivs"],
         of_table: none_of_table,
-        others: |_| vec![vec![oid(PUBLIC), oid(SCHEMAS), int4(0), text("i"), public_privileges()]],
+        others: |_| {
+            vec![vec![
+                oid(SchemaId::PUBLIC.0),
+                oid(SCHEMAS),
+                int4(0),
+                text("i"),
+                public_privileges(),
+            ]]
+        },
     },
     Source {
         name: "pg_catalog.pg_database",
@@ -469,4 +469,13 @@ fn types(view: &View<'_>) -> Vec<Vec<Value>> {
     let domains = super::domains::types(view, &TYPE_COLUMNS, &rows);
     rows.extend(domains);
     rows
+}
+
+/// Every schema that there is.
+pub(super) fn schemas(view: &View<'_>) -> Vec<(SchemaId, String)> {
+    let system = SYSTEM_SCHEMAS.iter().map(|(id, name)| (*id, (*name).to_owned()));
+    let own = view.catalog.schemas.iter().map(|(name, id)| (*id, name.clone()));
+    let temporary = view.catalog.temporary_schemas().into_iter();
+    let temporary = temporary.map(|id| (id, view.catalog.schema_name(id)));
+    system.chain(own).chain(temporary).collect()
 }

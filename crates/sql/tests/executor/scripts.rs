@@ -49,6 +49,7 @@ scripts!(
     partial_indexes,
     recursive,
     rows,
+    schemas,
     select,
     sets,
     subqueries,

@@ -83,7 +83,7 @@ impl Environment for Surroundings<'_> {
             catalog: self.catalog,
             database: "rubato",
             user: "rubato",
-            sees_public: true,
+            path: &Default::default(),
         };
         call(name, arguments, &view)
     }
@@ -137,7 +137,7 @@ impl World {
             .iter()
             .for_each(|index| self.database.create_table(index.id));
         let table = Arc::new(table);
-        self.catalog.tables.insert(table.name.clone(), Arc::clone(&table));
+        self.catalog.tables.insert(table.key(), Arc::clone(&table));
         table
     }
 
@@ -278,6 +278,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         parameter_types: Vec::new(),
         output: vec![column; width],
         table_versions: Vec::new(),
+        path: Arc::from([]),
         read_only: false,
         asks_sizes: false,
         pinned: Vec::new(),
@@ -319,6 +320,9 @@ pub fn table(name: &str, id: u32) -> Table {
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        schema: rubato_sql::catalog::SchemaId::PUBLIC,
+        materialised: None,
+        on_commit: Default::default(),
         version: 1,
     }
 }
@@ -349,11 +353,11 @@ pub fn check(name: &str, condition: Expr) -> Check {
 /// `child.a` refers to `parent.id`.
 pub fn refer(parent: &mut Table, child: &mut Table, action: ReferentialAction) {
     let name = format!("{}_a_fkey", child.name);
-    parent.referenced_by.push((child.name.clone(), name.clone()));
+    parent.referenced_by.push((child.key(), name.clone()));
     child.foreign_keys.push(ForeignKey {
         name,
         columns: vec![1],
-        referenced_table: parent.name.clone(),
+        referenced_table: parent.key(),
         referenced_columns: vec![0],
         on_delete: action,
         on_update: action,

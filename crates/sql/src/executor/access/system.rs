@@ -2,6 +2,7 @@
 //! something that is known.
 
 use super::{Position, Reader, StepState};
+use crate::binder::ResolvedPath;
 use crate::executor::ExecutionContext;
 use crate::executor::batch::Batch;
 use crate::plan::Step;
@@ -105,8 +106,8 @@ fn prepared(
         catalog: context.catalog,
         database: &database,
         user: &user,
-        // Rows are kept for all sessions.
-        sees_public: true,
+        // The rows are the same for every path.
+        path: &ResolvedPath::default(),
     };
     let (made, count) = making.go_on(&view, context.rows_left);
     context.spend(count as u64 + 1);

@@ -58,7 +58,7 @@ impl CopyReader {
             .table
             .clone()
             .ok_or_else(|| Error::internal("COPY FROM without a table"))?;
-        let is_self_referring = table.foreign_keys.iter().any(|key| key.referenced_table == table.name);
+        let is_self_referring = table.foreign_keys.iter().any(|key| key.referenced_table == table.key());
         let reading = Box::new(Reading::new(statement, Arc::clone(&table)));
         Ok(CopyReader {
             table,

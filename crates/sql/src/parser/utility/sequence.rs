@@ -8,6 +8,7 @@ use rubato_base::{Error, Result, SqlState};
 /// CREATE SEQUENCE before binding.
 pub(crate) struct SequenceSyntax {
     pub name: Vec<String>,
+    pub temporary: bool,
     pub if_not_exists: bool,
     /// The bytes of the type's name.
     pub data_type: Option<(usize, usize)>,
@@ -79,7 +80,7 @@ fn alter_option(cursor: &mut Cursor<'_>, syntax: &mut AlterSequenceSyntax) -> Re
     } else if cursor.accept("no") {
         let what = cursor.accept_any(&["minvalue", "maxvalue", "cycle"]);
         syntax.without.push(what.ok_or_else(|| cursor.error())?);
-    } else if let Some(what) = cursor.accept_any(&["rename", "as", "set"]) {
+    } else if let Some(what) = cursor.accept_any(&["as"]) {
         return Err(Error::unsupported(format!(
             "ALTER SEQUENCE ... {}",
             what.to_ascii_uppercase()
@@ -97,13 +98,11 @@ pub(super) fn create_sequence(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> 
     if !cursor.accept("sequence") {
         return Ok(None);
     }
-    if temporary {
-        return Err(Error::unsupported("a temporary sequence"));
-    }
     let if_not_exists = cursor.accept_all(&["if", "not", "exists"]);
     let name = cursor.qualified_name()?;
     let mut syntax = SequenceSyntax {
         name,
+        temporary,
         if_not_exists,
         data_type: None,
         options: SequenceOptions::default(),

@@ -1,0 +1,183 @@
+//! CREATE and ALTER SEQUENCE, and the sequences that columns own.
+
+use super::Context;
+use super::dml::find_column;
+use super::types::{TypeName, type_by_name};
+use crate::catalog::{RelationName, Sequence};
+use crate::parser::utility::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::statement::SchemaChange;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::{Expr, resolve_function};
+use sqlparser::ast;
+
+impl Context<'_> {
+    pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
+        let data_type = match syntax.data_type {
+            None => DataType::Int8,
+            Some((start, end)) => match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
+                Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => column_type.data_type,
+                _ => {
+                    let message = "sequence type must be smallint, integer, or bigint";
+                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+            },
+        };
+        let name = self.new_name(&syntax.name, syntax.temporary)?;
+        let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
+        sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
+        Ok(SchemaChange::CreateSequence {
+            sequence,
+            if_not_exists: syntax.if_not_exists,
+        })
+    }
+
+    pub(super) fn alter_sequence(&self, syntax: &AlterSequenceSyntax) -> Result<SchemaChange> {
+        let name = self.old_name(&syntax.name)?;
+        let Some(before) = self.catalog.sequences.get(&name) else {
+            return Ok(SchemaChange::AlterSequence {
+                name,
+                if_exists: syntax.if_exists,
+                sequence: None,
+                restart: None,
+            });
+        };
+        let given = &syntax.options;
+        let without = |what: &str| syntax.without.contains(&what);
+        let bound = |given: Option<i64>, what: &str, before: i64| match given {
+            None if without(what) => None,
+            given => given.or(Some(before)),
+        };
+        // As if it were made with what it has and what is said now.
+        let options = SequenceOptions {
+            start: given.start.or(Some(before.start)),
+            increment: given.increment.or(Some(before.increment)),
+            minimum: bound(given.minimum, "minvalue", before.minimum),
+            maximum: bound(given.maximum, "maxvalue", before.maximum),
+            cycle: given.cycle || (before.cycle && !without("cycle")),
+        };
+        let mut sequence = new_sequence(&name, DataType::Int8, &options)?;
+        sequence.id = before.id;
+        sequence.owned_by = match &syntax.owned_by {
+            None => before.owned_by.clone(),
+            Some(owner) => self.sequence_owner(owner.as_deref())?,
+        };
+        let restart = syntax.restart.map(|with| with.unwrap_or(sequence.start));
+        for (is_beyond, side, bound) in [
+            (restart < Some(sequence.minimum), "less than MINVALUE", sequence.minimum),
+            (
+                restart > Some(sequence.maximum),
+                "greater than MAXVALUE",
+                sequence.maximum,
+            ),
+        ] {
+            if let Some(restart) = restart.filter(|_| is_beyond) {
+                let message = format!("RESTART value ({restart}) cannot be {side} ({bound})");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        }
+        Ok(SchemaChange::AlterSequence {
+            name,
+            if_exists: syntax.if_exists,
+            sequence: Some(sequence),
+            restart,
+        })
+    }
+
+    fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(RelationName, usize)>> {
+        let Some([table @ .., column]) = owner else {
+            return Ok(None);
+        };
+        let found = self.catalog.tables.get(&self.old_name(table)?);
+        let found = found.ok_or_else(|| super::no_relation(&table.join(".")))?;
+        Ok(Some((found.key(), find_column(found, column)?)))
+    }
+}
+
+/// `nextval('name')` cast to a column's type, and its text.
+pub(super) fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, String)> {
+    let resolved = resolve_function("nextval", &[DataType::Text])?;
+    // The text is read as an identifier.
+    let name = crate::system_tables::quoted(name);
+    let call = Expr::Call {
+        function: resolved.function,
+        arguments: vec![Expr::Literal(Value::text(&name))],
+    };
+    let cast = rubato_formula::cast_expr(
+        call,
+        resolved.result_type,
+        column_type,
+        rubato_formula::CastContext::Assignment,
+    )?;
+    Ok((cast, format!("nextval('{}'::regclass)", name.replace('\'', "''"))))
+}
+
+/// A sequence with PostgreSQL's defaults for its type. 22023 where the options contradict each other.
+pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &SequenceOptions) -> Result<Sequence> {
+    let (type_minimum, type_maximum) = match data_type {
+        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let invalid = |message: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    let increment = options.increment.unwrap_or(1);
+    if increment == 0 {
+        return invalid("INCREMENT must not be zero".to_owned());
+    }
+    let (minimum, maximum) = if increment > 0 {
+        (options.minimum.unwrap_or(1), options.maximum.unwrap_or(type_maximum))
+    } else {
+        (options.minimum.unwrap_or(type_minimum), options.maximum.unwrap_or(-1))
+    };
+    if minimum >= maximum || minimum < type_minimum || maximum > type_maximum {
+        return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
+    }
+    let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
+    if start < minimum {
+        return invalid(format!(
+            "START value ({start}) cannot be less than MINVALUE ({minimum})"
+        ));
+    }
+    if start > maximum {
+        return invalid(format!(
+            "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
+        ));
+    }
+    let cycle = options.cycle;
+    Ok(Sequence {
+        id: 0,
+        schema: name.schema,
+        name: name.name.clone(),
+        start,
+        increment,
+        minimum,
+        maximum,
+        cycle,
+        owned_by: None,
+    })
+}
+
+/// The options of an identity column's sequence.
+pub(super) fn sequence_options(options: &[ast::SequenceOptions]) -> Result<SequenceOptions> {
+    let mut found = SequenceOptions::default();
+    for option in options {
+        match option {
+            ast::SequenceOptions::IncrementBy(value, _) => found.increment = Some(sequence_number(value)?),
+            ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
+            ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
+            ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
+            ast::SequenceOptions::Cache(_) => {}
+            // The flag is of NO CYCLE.
+            ast::SequenceOptions::Cycle(no) => found.cycle = !no,
+        }
+    }
+    Ok(found)
+}
+
+fn sequence_number(expr: &ast::Expr) -> Result<i64> {
+    expr.to_string().replace(['(', ')', ' '], "").parse().map_err(|_| {
+        Error::new(
+            SqlState::SYNTAX_ERROR,
+            format!("syntax error: a sequence takes whole numbers, not {expr}"),
+        )
+    })
+}

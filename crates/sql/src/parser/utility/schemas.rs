@@ -1,0 +1,249 @@
+//! Schemas, ALTER ... SET SCHEMA and RENAME, and materialised views.
+
+use super::Syntax;
+use crate::parser::cursor::Cursor;
+use crate::parser::lexer::TokenKind;
+use crate::statement::RelationKind;
+use rubato_base::{Error, Result};
+
+/// A statement about schemas, or what moves between them, before binding.
+pub(crate) enum SchemaSyntax {
+    Create {
+        /// `None`: that of the role.
+        name: Option<String>,
+        role: Option<String>,
+        if_not_exists: bool,
+    },
+    Drop {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    Rename {
+        name: String,
+        new_name: String,
+    },
+    /// ALTER ... SET SCHEMA or RENAME TO.
+    Move {
+        kind: RelationKind,
+        if_exists: bool,
+        relation: Vec<String>,
+        to: Moved,
+    },
+    Refresh {
+        relation: Vec<String>,
+        with_data: bool,
+        concurrently: bool,
+    },
+    CommentOnSchema {
+        name: String,
+        comment: Option<String>,
+    },
+}
+
+/// Where a relation goes.
+pub(crate) enum Moved {
+    Name(String),
+    Schema(String),
+}
+
+/// CREATE MATERIALIZED VIEW before binding.
+pub(crate) struct MaterialisedSyntax {
+    pub name: Vec<String>,
+    pub if_not_exists: bool,
+    pub columns: Vec<String>,
+    /// The bytes of the query.
+    pub query: (usize, usize),
+    pub with_data: bool,
+}
+
+fn schema(syntax: SchemaSyntax, cursor: &Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.expect_end()?;
+    Ok(Some(Syntax::Schema(syntax)))
+}
+
+/// CREATE SCHEMA and CREATE MATERIALIZED VIEW; `None` for any other CREATE.
+pub(super) fn create(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.advance();
+    if cursor.accept("schema") {
+        return create_schema(&mut cursor);
+    }
+    if cursor.accept_all(&["materialized", "view"]) {
+        return create_materialised(&mut cursor);
+    }
+    Ok(None)
+}
+
+fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let if_not_exists = cursor.accept_all(&["if", "not", "exists"]);
+    let name = match cursor.at_keyword("authorization") {
+        true => None,
+        false => Some(cursor.name()?),
+    };
+    let role = match cursor.accept("authorization") {
+        true => Some(cursor.name()?),
+        false => None,
+    };
+    if cursor.at_keyword("create") || cursor.at_keyword("grant") {
+        return Err(Error::unsupported("CREATE SCHEMA with elements").with_hint("Create them afterwards."));
+    }
+    schema(
+        SchemaSyntax::Create {
+            name,
+            role,
+            if_not_exists,
+        },
+        cursor,
+    )
+}
+
+fn create_materialised(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let if_not_exists = cursor.accept_all(&["if", "not", "exists"]);
+    let name = cursor.qualified_name()?;
+    let columns = match cursor.peek().map(|token| token.kind) {
+        Some(TokenKind::Symbol(b'(')) => cursor.name_list()?,
+        _ => Vec::new(),
+    };
+    // How rows are stored is not for the user to say here.
+    if cursor.accept("using") {
+        cursor.name()?;
+    }
+    if cursor.accept("with") {
+        cursor.expect_symbol(b'(')?;
+        cursor.skip_parenthesis()?;
+    }
+    if cursor.accept("tablespace") {
+        cursor.name()?;
+    }
+    cursor.expect("as")?;
+    let start = cursor.offset();
+    let mut end = start;
+    let mut with_data = true;
+    while !cursor.is_at_end() {
+        let before = cursor.last_end();
+        if cursor.accept_all(&["with", "no", "data"]) && cursor.is_at_end() {
+            (end, with_data) = (before, false);
+        } else if cursor.accept_all(&["with", "data"]) && cursor.is_at_end() {
+            end = before;
+        } else {
+            cursor.advance();
+            end = cursor.last_end();
+        }
+    }
+    if end == start {
+        return Err(cursor.error());
+    }
+    Ok(Some(Syntax::Materialised(MaterialisedSyntax {
+        name,
+        if_not_exists,
+        columns,
+        query: (start, end),
+        with_data,
+    })))
+}
+
+/// DROP SCHEMA; `None` for any other DROP.
+pub(super) fn drop_schema(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.advance();
+    if !cursor.accept("schema") {
+        return Ok(None);
+    }
+    let if_exists = cursor.accept_all(&["if", "exists"]);
+    let mut names = vec![cursor.name()?];
+    while cursor.accept_symbol(b',') {
+        names.push(cursor.name()?);
+    }
+    let cascade = cursor.accept_any(&["cascade", "restrict"]) == Some("cascade");
+    schema(
+        SchemaSyntax::Drop {
+            names,
+            if_exists,
+            cascade,
+        },
+        &cursor,
+    )
+}
+
+/// ALTER SCHEMA, ALTER ... SET SCHEMA, and ALTER ... RENAME TO of what is no table; `None` for any other ALTER.
+pub(super) fn alter(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
+    cursor.advance();
+    if cursor.accept("schema") {
+        return alter_schema(&mut cursor);
+    }
+    let kinds: [(&[&str], RelationKind); 5] = [
+        (&["table"], RelationKind::Table),
+        (&["view"], RelationKind::View),
+        (&["materialized", "view"], RelationKind::MaterialisedView),
+        (&["sequence"], RelationKind::Sequence),
+        (&["index"], RelationKind::Index),
+    ];
+    let Some((_, kind)) = kinds.into_iter().find(|(words, _)| cursor.accept_all(words)) else {
+        return Ok(None);
+    };
+    let if_exists = cursor.accept_all(&["if", "exists"]);
+    cursor.accept("only");
+    let Ok(relation) = cursor.qualified_name() else {
+        return Ok(None);
+    };
+    let to = if cursor.accept_all(&["set", "schema"]) {
+        Moved::Schema(cursor.name()?)
+    } else if kind != RelationKind::Table && cursor.accept_all(&["rename", "to"]) {
+        Moved::Name(cursor.name()?)
+    } else {
+        return Ok(None);
+    };
+    schema(
+        SchemaSyntax::Move {
+            kind,
+            if_exists,
+            relation,
+            to,
+        },
+        &cursor,
+    )
+}
+
+fn alter_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let name = cursor.name()?;
+    // There is one owner of everything.
+    if cursor.accept_all(&["owner", "to"]) {
+        cursor.name()?;
+        cursor.expect_end()?;
+        let utility = crate::statement::Utility::Maintenance { tag: "ALTER SCHEMA" };
+        return Ok(Some(Syntax::Done(Box::new(utility))));
+    }
+    cursor.expect("rename")?;
+    cursor.expect("to")?;
+    let new_name = cursor.name()?;
+    schema(SchemaSyntax::Rename { name, new_name }, cursor)
+}
+
+/// `REFRESH MATERIALIZED VIEW [CONCURRENTLY] name [WITH [NO] DATA]`
+pub(super) fn refresh(cursor: &mut Cursor<'_>) -> Result<Syntax> {
+    cursor.expect("materialized")?;
+    cursor.expect("view")?;
+    let concurrently = cursor.accept("concurrently");
+    let relation = cursor.qualified_name()?;
+    let mut with_data = true;
+    if cursor.accept("with") {
+        with_data = !cursor.accept("no");
+        cursor.expect("data")?;
+    }
+    cursor.expect_end()?;
+    Ok(Syntax::Schema(SchemaSyntax::Refresh {
+        relation,
+        with_data,
+        concurrently,
+    }))
+}
+
+/// What stands behind `COMMENT ON SCHEMA`.
+pub(super) fn comment_on_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let name = cursor.name()?;
+    cursor.expect("is")?;
+    let comment = match cursor.accept("null") {
+        true => None,
+        false => Some(cursor.text_literal()?),
+    };
+    schema(SchemaSyntax::CommentOnSchema { name, comment }, cursor)
+}

@@ -1,0 +1,226 @@
+//! Sequences, and the defaults that take their numbers.
+//!
+//! A default knows its sequence by number (`nextval('16390')`), so that neither another name nor another search path leads it astray.
+
+use super::StorageWork;
+use super::apply::Change;
+use crate::binder::name_of_text;
+use crate::catalog::{Catalog, Column, RelationName, Sequence};
+use rubato_base::{Error, Result, SqlState, Value};
+use rubato_formula::Expr;
+use std::sync::Arc;
+
+impl Change {
+    pub(super) fn create_sequence(&mut self, sequence: &Sequence, if_not_exists: bool) -> Result<()> {
+        let name = sequence.key();
+        if if_not_exists && self.catalog.has_relation(&name) {
+            self.skip_existing(&name);
+            return Ok(());
+        }
+        self.check_name(&name)?;
+        self.add_sequence(sequence);
+        Ok(())
+    }
+
+    /// Adds a sequence, and gives its number.
+    pub fn add_sequence(&mut self, sequence: &Sequence) -> u32 {
+        let sequence = Sequence {
+            id: self.next_id(),
+            ..sequence.clone()
+        };
+        let (name, number) = (sequence.key(), sequence.id);
+        self.work.push(StorageWork::StartSequence { name: name.clone() });
+        self.catalog.sequences.insert(name, Arc::new(sequence));
+        number
+    }
+
+    pub(super) fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
+        let name = sequence.key();
+        self.work.push(StorageWork::AlterSequence {
+            name: name.clone(),
+            restart,
+        });
+        self.catalog.sequences.insert(name, Arc::new(sequence.clone()));
+    }
+
+    pub fn remove_sequence(&mut self, name: &RelationName) {
+        if self.catalog.sequences.remove(name).is_some() {
+            self.work.push(StorageWork::DropSequence { name: name.clone() });
+        }
+    }
+
+    pub(super) fn drop_sequences(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
+        for name in names {
+            let Some(sequence) = self.catalog.sequences.get(name) else {
+                if !if_exists {
+                    let message = format!("sequence \"{name}\" does not exist");
+                    return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
+                }
+                self.notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("sequence \"{name}\" does not exist, skipping"),
+                );
+                continue;
+            };
+            self.refuse_identity(sequence)?;
+            let readers = readers_of(&self.catalog, sequence.id);
+            if !readers.is_empty() && !cascade {
+                let what = format!("sequence {}", self.described(name));
+                let line = |(table, column): &(RelationName, usize)| {
+                    let column = self.column_of_table(table, *column);
+                    format!("default value for {column} depends on {what}")
+                };
+                let lines: Vec<String> = readers.iter().map(line).collect();
+                let message = format!("cannot drop {what} because other objects depend on it");
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .with_detail(lines.join("\n"))
+                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            self.forget_defaults(name)?;
+            self.remove_sequence(name);
+        }
+        Ok(())
+    }
+
+    /// 2BP01 for the sequence of an identity column, which goes with the column only.
+    fn refuse_identity(&self, sequence: &Sequence) -> Result<()> {
+        let Some((table, place)) = &sequence.owned_by else {
+            return Ok(());
+        };
+        let columns = self.catalog.tables.get(table).map(|table| &table.columns);
+        let column = columns.and_then(|columns| columns.get(*place));
+        if column.is_none_or(|column| column.identity_always.is_none()) {
+            return Ok(());
+        }
+        let column = self.column_of_table(table, *place);
+        let name = self.described(&sequence.key());
+        let message = format!("cannot drop sequence {name} because {column} requires it");
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .with_hint(format!("You can drop {column} instead.")))
+    }
+
+    /// Columns lose the defaults that take numbers of a sequence that goes.
+    pub(super) fn forget_defaults(&mut self, sequence: &RelationName) -> Result<()> {
+        let Some(number) = self.catalog.sequences.get(sequence).map(|sequence| sequence.id) else {
+            return Ok(());
+        };
+        for (table, place) in readers_of(&self.catalog, number) {
+            self.cascades_to(format!("default value for {}", self.column_of_table(&table, place)));
+            let column = self.column_mut(&table, place)?;
+            (column.default, column.default_text) = (None, None);
+        }
+        Ok(())
+    }
+
+    fn column_of_table(&self, table: &RelationName, place: usize) -> String {
+        let columns = self.catalog.tables.get(table).map(|table| &table.columns);
+        let column = columns.and_then(|columns| columns.get(place));
+        let column = column.map_or("?", |column| column.name.as_str());
+        format!("column {column} of table {}", self.described(table))
+    }
+
+    /// Gives a sequence another name or schema, and perhaps another name to the table that owns it.
+    pub(super) fn move_sequence(&mut self, old: &RelationName, new: &RelationName, owner: Option<&RelationName>) {
+        let Some(mut sequence) = self.catalog.sequences.remove(old) else {
+            return;
+        };
+        let moved = Arc::make_mut(&mut sequence);
+        (moved.schema, moved.name) = (new.schema, new.name.clone());
+        if let (Some(owner), Some((table, _))) = (owner, &mut moved.owned_by) {
+            table.clone_from(owner);
+        }
+        self.catalog.sequences.insert(new.clone(), sequence);
+        for work in &mut self.work {
+            if let StorageWork::StartSequence { name } | StorageWork::AlterSequence { name, .. } = work
+                && name == old
+            {
+                name.clone_from(new);
+            }
+        }
+    }
+}
+
+/// The function whose argument names the sequence of a default.
+const NEXT_VALUE: &str = "nextval";
+
+/// Changes the names by which an expression takes numbers of sequences, where `change` says so.
+fn rename_read(expr: &mut Expr, change: &mut dyn FnMut(&str) -> Option<String>) {
+    expr.transform(&mut |expr| {
+        if let Expr::Call { function, arguments } = expr
+            && function.name() == NEXT_VALUE
+            && let [Expr::Literal(Value::Text(name))] = arguments.as_mut_slice()
+            && let Some(new) = change(name)
+        {
+            *arguments = vec![Expr::Literal(Value::text(&new))];
+        }
+    });
+}
+
+/// Defaults that name a sequence made just now know it by its number from here on.
+pub(super) fn number_new_sequence(columns: &mut [Column], name: &str, number: u32) {
+    let name = crate::system_tables::quoted(name);
+    let mut change = |named: &str| (named == name).then(|| number.to_string());
+    let defaults = columns.iter_mut().filter_map(|column| column.default.as_mut());
+    defaults.for_each(|default| rename_read(default, &mut change));
+}
+
+/// The number of the sequence that a default takes its values from, if it does nothing else.
+pub(crate) fn sequence_read(default: &Expr) -> Option<u32> {
+    match default {
+        Expr::Cast { operand, .. } => sequence_read(operand),
+        Expr::Call { function, arguments } if function.name() == NEXT_VALUE => match arguments.as_slice() {
+            [Expr::Literal(Value::Text(number))] => number.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The columns whose defaults take numbers of a sequence.
+fn readers_of(catalog: &Catalog, sequence: u32) -> Vec<(RelationName, usize)> {
+    let mut found = Vec::new();
+    for table in catalog.tables.values() {
+        for (place, column) in table.columns.iter().enumerate() {
+            if column.default.as_ref().is_some_and(|default| reads(default, sequence)) {
+                found.push((table.key(), place));
+            }
+        }
+    }
+    found
+}
+
+fn reads(default: &Expr, sequence: u32) -> bool {
+    let mut found = false;
+    default.walk(&mut |expr| {
+        found |= matches!(expr, Expr::Call { .. }) && sequence_read(expr) == Some(sequence);
+    });
+    found
+}
+
+/// The defaults of a catalog that was written when they knew their sequences by name.
+pub(crate) fn number_sequences(catalog: &mut Catalog) {
+    let numbers: Vec<(String, u32, bool)> = catalog
+        .sequences
+        .values()
+        .map(|sequence| (sequence.name.clone(), sequence.id, sequence.owned_by.is_some()))
+        .collect();
+    let mut change = |named: &str| {
+        let folded = name_of_text(named).ok().and_then(|mut path| path.pop());
+        let by_name = |(name, ..): &&(String, u32, bool)| Some(name) == folded.as_ref();
+        // Before names were folded, a sequence of a column stood there without quotes.
+        let as_it_stands = |(name, _, is_owned): &&(String, u32, bool)| *is_owned && name == named;
+        let found = numbers
+            .iter()
+            .find(by_name)
+            .or_else(|| numbers.iter().find(as_it_stands));
+        found.map(|(_, number, _)| number.to_string())
+    };
+    for table in catalog.tables.values_mut() {
+        let reads = |column: &Column| column.default.is_some();
+        if table.columns.iter().any(reads) {
+            let columns = Arc::make_mut(table).columns.iter_mut();
+            let defaults = columns.filter_map(|column| column.default.as_mut());
+            defaults.for_each(|default| rename_read(default, &mut change));
+        }
+    }
+}

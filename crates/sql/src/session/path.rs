@@ -1,0 +1,66 @@
+//! Where the session looks for names without a schema, and the plans that depend on it.
+
+use super::Session;
+use crate::binder::{ResolvedPath, SearchPath};
+use crate::catalog::{Catalog, SchemaId};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What the search path came to when it was looked at last.
+#[derive(Debug, Default)]
+pub(super) struct KnownPath {
+    catalog_version: Option<u64>,
+    path_changes: u64,
+    path: Arc<ResolvedPath>,
+}
+
+impl Session {
+    /// The search path as it is set.
+    pub(super) fn set_path(&self) -> SearchPath {
+        SearchPath {
+            schemas: self.settings.search_path(),
+            user: Arc::from(self.identity.user.as_str()),
+            temporary: self.own_schema(),
+        }
+    }
+
+    /// The schema of the session's temporary relations.
+    pub(super) fn own_schema(&self) -> SchemaId {
+        SchemaId::temporary(self.id.0)
+    }
+
+    /// What the search path comes to in a catalog.
+    pub(super) fn path_in(&mut self, catalog: &Catalog) -> Arc<ResolvedPath> {
+        let changes = self.settings.path_changes();
+        let known = &self.known_path;
+        if known.catalog_version != Some(catalog.version) || known.path_changes != changes {
+            self.known_path = KnownPath {
+                catalog_version: Some(catalog.version),
+                path_changes: changes,
+                path: Arc::new(self.set_path().resolve(catalog)),
+            };
+        }
+        Arc::clone(&self.known_path.path)
+    }
+
+    /// What the plan of a text is kept by: most sessions share their plans, those under another path share theirs. `None` where it is
+    /// not known what the path comes to. A plan says which path it is for: that decides when it is run.
+    pub(super) fn plan_key<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
+        let known = &self.known_path;
+        if known.path_changes != self.settings.path_changes() {
+            return None;
+        }
+        if known.path.is_usual() {
+            return Some(Cow::Borrowed(key));
+        }
+        let mut prefixed = String::with_capacity(key.len() + 32);
+        prefixed.push('\u{2}');
+        for schema in known.path.searched.iter() {
+            let _ = write!(prefixed, "{}.", schema.0);
+        }
+        prefixed.push('\u{2}');
+        prefixed.push_str(key);
+        Some(Cow::Owned(prefixed))
+    }
+}

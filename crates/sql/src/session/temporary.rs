@@ -1,0 +1,108 @@
+//! The session's temporary relations: what becomes of them when a transaction commits, and when the session ends.
+//!
+//! They are relations like others, in a schema of the session's own. Nobody else changes them, so that what happens here never waits.
+
+use super::Session;
+use super::schema::attachment_of;
+use crate::catalog::{OnCommit, RelationName};
+use crate::partition::Partition;
+use crate::schema_change::apply_under;
+use crate::statement::SchemaChange;
+use rubato_base::{Error, Result};
+use rubato_protocol::Stop;
+
+impl Session {
+    /// ON COMMIT: tables that were to be dropped go with the transaction that is about to commit, rows of others too.
+    pub(super) fn end_temporary(&mut self, partition: &mut Partition) -> Result<()> {
+        let Some(transaction) = &self.transaction else {
+            return Ok(());
+        };
+        let catalog = self.catalog(partition);
+        let own = self.own_schema();
+        let first = RelationName::new(own, "");
+        let tables = catalog
+            .tables
+            .range(&first..)
+            .take_while(|(name, _)| name.schema == own);
+        let (mut dropped, mut emptied) = (Vec::new(), Vec::new());
+        for (name, table) in tables {
+            match table.on_commit {
+                OnCommit::Preserve => {}
+                OnCommit::Drop => dropped.push(name.clone()),
+                OnCommit::Delete => {
+                    let is_written = transaction.written_versions.iter().any(|(written, _)| written == name);
+                    emptied.extend(is_written.then(|| name.clone()));
+                }
+            }
+        }
+        if !emptied.is_empty() {
+            self.change_own(&SchemaChange::EmptyTemporary { names: emptied }, partition)?;
+        }
+        if !dropped.is_empty() {
+            let change = SchemaChange::DropTable {
+                names: dropped,
+                if_exists: false,
+                cascade: true,
+            };
+            self.change_own(&change, partition)?;
+        }
+        Ok(())
+    }
+
+    /// Everything in the session's own schema goes with the transaction.
+    pub(super) fn drop_own(&mut self, partition: &mut Partition) -> Result<()> {
+        let schema = self.own_schema();
+        self.ensure_transaction(partition, false, self.now_us);
+        self.change_own(&SchemaChange::DropTemporary { schema }, partition)
+    }
+
+    /// Whether the session has temporary relations.
+    pub(super) fn has_own(&self, partition: &Partition) -> bool {
+        !self.catalog(partition).is_empty_schema(self.own_schema())
+    }
+
+    /// A change of the session's own schema within its transaction. No row moves, and nobody is waited for.
+    fn change_own(&mut self, change: &SchemaChange, partition: &mut Partition) -> Result<()> {
+        let mut before = (*self.catalog(partition)).clone();
+        before.next_id = before.next_id.max(partition.next_storage_id).max(1);
+        let applied = apply_under(&self.path_in(&before), &before, change)?;
+        let own = self.own_schema();
+        if let Some(transaction) = &mut self.transaction {
+            // Nobody else has changed them, and what was written to them is gone.
+            transaction.written_versions.retain(|(name, _)| name.schema != own);
+        }
+        let after = self.own_version(&before, applied.catalog, &applied.work, partition);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.catalog = Some(after);
+        }
+        Ok(())
+    }
+
+    /// The session ends: its temporary relations go. What cannot be written down now is forgotten when the server starts again.
+    pub(super) fn leave_own(&mut self, partition: &mut Partition) {
+        if self.has_own(partition) && self.commit_without_own(partition).is_err() {
+            self.roll_back(partition);
+        }
+    }
+
+    fn commit_without_own(&mut self, partition: &mut Partition) -> Result<()> {
+        partition.admit_write()?;
+        self.drop_own(partition)?;
+        let lost = || Error::internal("a session lost its last transaction");
+        let transaction = self.transaction.as_ref().ok_or_else(lost)?;
+        let catalog = self.checked_catalog(transaction, partition)?;
+        let attachment = attachment_of(catalog.as_deref(), None, transaction);
+        let id = transaction.id;
+        let Partition { database, log, .. } = &mut *partition;
+        match database.commit(id, Some(&attachment), &mut **log) {
+            Ok(_) => {
+                self.install_catalog(catalog, partition);
+                self.transaction = None;
+                partition.schema_changes.end(id);
+                Ok(())
+            }
+            Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
+            Err(Stop::Wait(_)) => Err(lost()),
+        }
+    }
+}

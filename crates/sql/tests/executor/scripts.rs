@@ -49,6 +49,7 @@ scripts!(
     partial_indexes,
     recursive,
     schemas,
+    schemas_combined,
     select,
     sets,
     subqueries,

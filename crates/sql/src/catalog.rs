@@ -11,8 +11,8 @@ mod names;
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 
-use rubato_base::{ColumnSet, ColumnType, Error, Result, SqlState, TableId};
-use rubato_formula::{Bounds, Expr, RowBounds, check_bounds, type_bounds};
+use rubato_base::{ColumnSet, ColumnType, Error, Result, SqlState, TableId, Value};
+use rubato_formula::{Bounds, Environment, Expr, RowBounds, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -157,6 +157,7 @@ impl Domain {
                 text: String::new(),
                 domain: Some(DomainRule {
                     domain: self.key(),
+                    oid: self.oid,
                     constraint,
                 }),
             }
@@ -169,14 +170,22 @@ impl Domain {
 pub struct DomainRule {
     /// The domain.
     pub domain: RelationName,
+    /// Its number among the types.
+    pub oid: u32,
     /// Its constraint; `None` is NOT NULL.
     pub constraint: Option<String>,
 }
 
 impl DomainRule {
     /// What is said of a value that violates it.
-    pub(crate) fn violation(&self) -> Error {
-        rubato_formula::domain_violation(&self.domain.name, self.constraint.as_deref())
+    pub(crate) fn violation(&self, environment: &dyn Environment) -> Error {
+        let number = Value::Int8(i64::from(self.oid));
+        let constraint = self.constraint.as_deref();
+        // The search path says whether the schema belongs to the name.
+        match environment.catalog_function("format_type", &[number, Value::Null]) {
+            Ok(Value::Text(written)) => rubato_formula::domain_violation(&written, constraint),
+            _ => rubato_formula::domain_violation(&self.domain.name, constraint),
+        }
     }
 }
 

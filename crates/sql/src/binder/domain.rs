@@ -103,6 +103,7 @@ impl Context<'_> {
         let data_type = typed.data_type;
         let value = typed.expr;
         let mut checked = value.clone();
+        let written = self.path.written_domain(&domain.key(), self.catalog);
         for (constraint, condition) in domain.rules() {
             let mut holds = condition;
             holds.transform(&mut |node| {
@@ -120,7 +121,7 @@ impl Context<'_> {
                 arguments: vec![
                     checked,
                     holds,
-                    name(&domain.name),
+                    name(&written),
                     constraint.map_or(Expr::Literal(Value::Null), |own| name(&own)),
                 ],
             };

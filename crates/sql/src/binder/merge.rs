@@ -27,6 +27,11 @@ impl Context<'_> {
             relation: merge.table.clone(),
             joins: Vec::new(),
         };
+        if let ast::TableFactor::Table { name, .. } = &merge.table
+            && self.table(name)?.materialised.is_some()
+        {
+            return Err(no_merge_into(&self.table(name)?.name));
+        }
         let (table, alias) = self.target(&target)?;
         check_reachable(&merge.clauses)?;
         let mut from = From::of_table(&table, &alias);
@@ -141,6 +146,12 @@ impl Context<'_> {
         self.check_width(&insert.columns, columns.len(), row.content.len(), place)?;
         Ok(MergeAction::Insert(self.insert_row(&row.content, &target, scope)?))
     }
+}
+
+fn no_merge_into(view: &str) -> Error {
+    let message = format!("cannot execute MERGE on relation \"{view}\"");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_detail("This operation is not supported for materialized views.")
 }
 
 /// 42712 as MERGE has it.

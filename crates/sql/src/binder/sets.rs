@@ -96,8 +96,8 @@ impl Context<'_> {
             return Ok(false);
         };
         let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
-        let quoted = system_tables::written_with_schema(self.catalog, &sequence.key());
-        let literal = Typed::new(Expr::Literal(Value::text(&quoted)), DataType::Text);
+        let number = sequence.id.to_string();
+        let literal = Typed::new(Expr::Literal(Value::text(&number)), DataType::Text);
         let bound = binder.set_call("pg_get_sequence_data", vec![literal])?;
         self.push_functions(vec![bound], (&sequence.name, alias), false, state, factor)?;
         Ok(true)

@@ -369,6 +369,7 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
 fn domain_rule(reader: &mut ByteReader<'_>) -> Result<DomainRule> {
     Ok(DomainRule {
         domain: relation(reader, Format::Types)?,
+        oid: reader.u32()?,
         constraint: option(reader, text)?,
     })
 }

@@ -173,6 +173,7 @@ fn check(out: &mut Vec<u8>, check: &Check) {
     expr(out, &check.condition);
     option(out, check.domain.as_ref(), |out, rule| {
         relation(out, &rule.domain);
+        out.extend_from_slice(&rule.oid.to_le_bytes());
         option(out, rule.constraint.as_ref(), |out, constraint| text(out, constraint));
     });
 }

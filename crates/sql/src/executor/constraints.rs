@@ -35,7 +35,7 @@ pub(crate) fn check_conditions<T: Tuple + ?Sized>(
     {
         if !check.condition.is_not_false(row, evaluation)? {
             if let Some(rule) = &check.domain {
-                return Err(rule.violation());
+                return Err(rule.violation(evaluation.environment));
             }
             let message = format!(
                 "new row for relation \"{}\" violates check constraint \"{}\"",

@@ -318,7 +318,11 @@ impl Change {
 
     /// 42P07: tables, indexes, views, sequences and domains of a schema share one space of names.
     pub fn check_name(&self, name: &RelationName) -> Result<()> {
-        if self.catalog.name_is_taken(name) {
+        if self.catalog.domains.contains_key(name) {
+            let message = format!("type \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        if self.catalog.has_relation(name) {
             return Err(Error::new(
                 SqlState::DUPLICATE_TABLE,
                 format!("relation \"{name}\" already exists"),

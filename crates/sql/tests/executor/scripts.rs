@@ -50,6 +50,7 @@ scripts!(
     recursive,
     rows,
     schemas,
+    schemas_combined,
     select,
     sets,
     subqueries,

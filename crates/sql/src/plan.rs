@@ -31,8 +31,7 @@ pub struct Plan {
     pub parameter_types: Vec<DataType>,
     /// The columns of the result; see [`Plan::returns_rows`] where there are none.
     pub output: Vec<OutputColumn>,
-    /// The versions of the tables it was planned for: (name, version), 0 where a name was looked for in vain. If one differs, plan
-    /// again.
+    /// The versions of the tables it was planned for, 0 where a name was looked for in vain: if one differs, plan again.
     pub table_versions: Vec<(RelationName, u64)>,
     /// The schemas that names without one were looked for in: under another path, plan again.
     pub path: Arc<[SchemaId]>,
@@ -51,9 +50,8 @@ impl Plan {
     pub fn for_each_table_read<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
         self.body.for_each_table_read(visit);
         for subquery in &self.subqueries.queries {
-            subquery
-                .plan
-                .for_each_select(&mut |select| select.for_each_table(&mut *visit));
+            let plan = &subquery.plan;
+            plan.for_each_select(&mut |select| select.for_each_table(&mut *visit));
         }
     }
 

@@ -44,6 +44,11 @@ impl Context<'_> {
         };
         let path = object_name(name)?;
         let (schema, own) = split_path(&path)?;
+        if let Some(schema) = schema
+            && self.path.schema(schema, self.catalog)?.is_none()
+        {
+            return Err(no_schema(schema));
+        }
         let path = self.path_of_types();
         let Some(found) = path.find_domain(schema, own, self.catalog)? else {
             return Ok(None);

@@ -1,7 +1,8 @@
 //! Scalar expressions: from the syntax tree to typed expressions.
 
 use super::comparison::{comparison_of, row_of, symbol_of};
-use super::scope::{Found, Scope, missing_relation};
+use super::naming::{column_of, found_in};
+use super::scope::{Found, Scope};
 use super::typed::Typed;
 use super::types::bind_type;
 use super::window::Windows;
@@ -634,30 +635,6 @@ impl<'a> ExpressionBinder<'a> {
     /// Where the operator behind `left` stands.
     pub(super) fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
         self.context.source.position_after(left.span())
-    }
-}
-
-fn column_of(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Result<Found> {
-    match names {
-        [name] => scope.find(None, &fold(name)),
-        [table, name] => scope.find(Some(&fold(table)), &fold(name)),
-        [_, table, name] => match schema {
-            Some(schema) => scope.find_in_schema(schema, &fold(table), &fold(name)),
-            None => Err(missing_relation(&fold(table))),
-        },
-        _ => Err(Error::new(
-            SqlState::SYNTAX_ERROR,
-            "improper qualified name (too many dotted names)",
-        )),
-    }
-}
-
-/// What a name means to a query around; `None` if it means nothing to it.
-fn found_in(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Option<Result<Found>> {
-    match column_of(scope, names, schema) {
-        Err(error) if names.len() == 1 && error.code() == SqlState::UNDEFINED_COLUMN => None,
-        Err(error) if names.len() > 1 && error.code() == SqlState::UNDEFINED_TABLE => None,
-        found => Some(found),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the names of relations stand for, those that are there and those to be made.
 
+use super::scope::{Found, Scope, missing_relation};
+use super::typed::Typed;
 use super::{Context, NamedRelation, located, name_of_text, no_relation, object_name, split_path};
 use crate::catalog::{Dependency, RelationName, SchemaId, Table, no_schema};
 use crate::parser::syntax::fold;
@@ -8,8 +10,6 @@ use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
 use std::sync::Arc;
-
-use super::typed::Typed;
 
 impl Context<'_> {
     /// A table, view or system table by name. 42P01 if there is none.
@@ -275,4 +275,29 @@ fn no_place_in(schema: &str, name: &str) -> Error {
     let message = format!("permission denied to create \"{schema}.{name}\"");
     Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
         .with_detail("System catalog modifications are currently disallowed.")
+}
+
+/// The column that a name of up to three parts stands for; `schema` is what the first of three is.
+pub(super) fn column_of(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Result<Found> {
+    match names {
+        [name] => scope.find(None, &fold(name)),
+        [table, name] => scope.find(Some(&fold(table)), &fold(name)),
+        [_, table, name] => match schema {
+            Some(schema) => scope.find_in_schema(schema, &fold(table), &fold(name)),
+            None => Err(missing_relation(&fold(table))),
+        },
+        _ => Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "improper qualified name (too many dotted names)",
+        )),
+    }
+}
+
+/// What a name means to a query around; `None` if it means nothing to it.
+pub(super) fn found_in(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Option<Result<Found>> {
+    match column_of(scope, names, schema) {
+        Err(error) if names.len() == 1 && error.code() == SqlState::UNDEFINED_COLUMN => None,
+        Err(error) if names.len() > 1 && error.code() == SqlState::UNDEFINED_TABLE => None,
+        found => Some(found),
+    }
 }

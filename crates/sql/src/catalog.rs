@@ -90,6 +90,12 @@ impl Catalog {
         let domain = || self.domains.get(name).map(|domain| domain.version);
         table.or_else(view).or_else(domain)
     }
+
+    /// What a plan depends on that names this: another number for each definition, 0 if there is nothing of this name.
+    pub fn plan_version(&self, name: &RelationName) -> u64 {
+        let sequence = || self.sequences.get(name).map(|sequence| u64::from(sequence.id));
+        self.relation_version(name).or_else(sequence).unwrap_or(0)
+    }
 }
 
 /// A domain: a type with constraints of its own.

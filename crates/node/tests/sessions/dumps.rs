@@ -15,6 +15,10 @@ fn a_sequence_is_read_like_a_table() {
     world.must(0, "drop sequence s");
     let said = world.ask(0, "select * from s");
     assert!(said.iter().any(|line| line.starts_with("E 42P01")), "{said:?}");
+    // Another sequence of the name, by the text whose plan is kept.
+    world.must(0, "create sequence s start 3");
+    assert_eq!(world.rows(0, "select * from s"), ["3|0|f"]);
+    assert_eq!(world.rows(1, "select last_value, is_called from public.s"), ["3|f"]);
 }
 
 #[test]

@@ -96,6 +96,10 @@ impl Context<'_> {
             return Ok(false);
         };
         let binder = ExpressionBinder::new(self, &state.scope, "functions in FROM");
+        let name = sequence.key();
+        self.tables
+            .borrow_mut()
+            .insert(name.clone(), self.catalog.plan_version(&name));
         let number = sequence.id.to_string();
         let literal = Typed::new(Expr::Literal(Value::text(&number)), DataType::Text);
         let bound = binder.set_call("pg_get_sequence_data", vec![literal])?;

@@ -523,7 +523,7 @@ fn with_followers<'c>(name: &RelationName, catalog: &'c Catalog) -> SmallVec<[&'
 
 /// Whether the plan's tables are as they were when it was made, and are found on the same path.
 pub(super) fn is_current(plan: &Plan, catalog: &Catalog, path: &[SchemaId]) -> bool {
-    let is_same = |(name, version): &(RelationName, u64)| catalog.relation_version(name).unwrap_or(0) == *version;
+    let is_same = |(name, version): &(RelationName, u64)| catalog.plan_version(name) == *version;
     *plan.path == *path && plan.table_versions.iter().all(is_same)
 }
 

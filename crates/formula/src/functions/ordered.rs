@@ -3,7 +3,7 @@
 use super::argument::{Output, argument, entry};
 use super::{FunctionEntry, Implementation};
 use rubato_base::{Array, Error, Result, SqlState, Value};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// 22003 for what is no share.
@@ -62,7 +62,7 @@ fn percentile_disc(arguments: &[Value]) -> Result<Value> {
 /// The place of the first of the most frequent values.
 fn mode(arguments: &[Value]) -> Result<Value> {
     let values: &Array = argument(arguments, 0)?;
-    let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (place, value) in values.items.iter().enumerate() {
         counts.entry(format!("{value:?}")).or_insert((0, place)).0 += 1;
     }

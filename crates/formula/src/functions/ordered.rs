@@ -3,7 +3,6 @@
 use super::argument::{Output, argument, entry};
 use super::{FunctionEntry, Implementation};
 use rubato_base::{Array, Error, Result, SqlState, Value};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// 22003 for what is no share.
@@ -59,17 +58,20 @@ fn percentile_disc(arguments: &[Value]) -> Result<Value> {
     Ok(Value::Int4(place as i32))
 }
 
-/// The place of the first of the most frequent values.
+/// The place of the first of the most frequent values, which come in order: equal ones stand together, also where they are written
+/// differently (`1.0` and `1.00`).
 fn mode(arguments: &[Value]) -> Result<Value> {
     let values: &Array = argument(arguments, 0)?;
-    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for (place, value) in values.items.iter().enumerate() {
-        counts.entry(format!("{value:?}")).or_insert((0, place)).0 += 1;
+    let (mut most, mut place, mut begin) = (0, None, 0);
+    for (end, value) in values.items.iter().enumerate() {
+        if values.items[begin].compare(value) != Some(std::cmp::Ordering::Equal) {
+            begin = end;
+        }
+        if end + 1 - begin > most {
+            (most, place) = (end + 1 - begin, Some(begin));
+        }
     }
-    let most = counts
-        .into_values()
-        .max_by_key(|(count, place)| (*count, std::cmp::Reverse(*place)));
-    Ok(most.map_or(Value::Null, |(_, place)| {
+    Ok(place.map_or(Value::Null, |place| {
         Value::Int4(i32::try_from(place + 1).unwrap_or(i32::MAX))
     }))
 }
@@ -101,5 +103,8 @@ mod tests {
         assert!(disc(1.5).is_err());
         assert_eq!(mode(&[values(&[1, 2, 2, 3, 3])]).unwrap(), Value::Int4(2));
         assert_eq!(mode(&[values(&[])]).unwrap(), Value::Null);
+        let numbers = ["0", "1.0", "1.00"].map(|text| Value::Numeric(rubato_base::Numeric::parse(text).unwrap()));
+        let numbers = Value::Array(Arc::new(Array::new(DataType::Numeric, numbers.to_vec())));
+        assert_eq!(mode(&[numbers]).unwrap(), Value::Int4(2));
     }
 }

@@ -1,11 +1,13 @@
 //! The leaves: batches that the relay fills between two polls.
 
 use crate::kinds::{Builder, Column, Refused};
+use crate::segments::Segments;
 use crate::sieve::Sieve;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_common::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::TaskContext;
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -15,7 +17,7 @@ use datafusion_physical_plan::{
 use futures::Stream;
 use parking_lot::Mutex;
 use rubato_base::{RowRef, Value};
-use rubato_sql::analytics::{LeafRun, LeafSink, Outcome};
+use rubato_sql::analytics::{Gathered, LeafRun, LeafSink, Outcome};
 use rubato_sql::executor::ExecutionContext;
 use std::collections::VecDeque;
 use std::fmt;
@@ -57,8 +59,28 @@ pub(crate) struct Feed {
     channel: Arc<Mutex<Channel>>,
     run: LeafRun,
     rows: Rows,
+    columns: Vec<Column>,
+    /// Where whole tables may be.
+    segments: Arc<Segments>,
+    /// What of the rows that were gathered passes; `None`: all.
+    condition: Option<Arc<dyn PhysicalExpr>>,
+    way: Way,
     is_over: bool,
 }
+
+/// How the rows of a leaf come.
+#[derive(Debug)]
+enum Way {
+    /// It is to be seen whether segments serve.
+    Open,
+    /// Segments that were gathered, and those of their rows that have passed.
+    Segments(VecDeque<(Vec<ArrayRef>, usize)>, Box<BatchCoalescer>),
+    /// By their keys.
+    Rows,
+}
+
+/// Rows of a batch that passes or does not, as one that is looked at: their condition is looked at in arrays.
+const ROWS_LOOKED_AT_TOGETHER: usize = 16;
 
 /// Rows that are being put together.
 #[derive(Debug)]
@@ -119,14 +141,13 @@ fn taken(
 impl Rows {
     fn finish(&mut self) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.count));
-        self.count = 0;
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            arrays,
-            &options,
-        )?)
+        batch(&self.schema, (arrays, std::mem::take(&mut self.count)))
     }
+}
+
+fn batch(schema: &SchemaRef, (arrays, rows): (Vec<ArrayRef>, usize)) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
 }
 
 /// How filling a leaf went on.
@@ -146,8 +167,83 @@ impl Feed {
         self.channel.lock().wanted.is_some()
     }
 
-    /// Reads rows until there is a batch of `batch_rows`.
+    /// Makes a batch of `batch_rows` rows, of the last ones a smaller one.
     pub(crate) fn fill(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
+        if matches!(self.way, Way::Open) {
+            match self.gather(context, batch_rows)? {
+                Some(way) => self.way = way,
+                None => return Ok(Ok(Fed::Paused)),
+            }
+        }
+        match &self.way {
+            Way::Segments(..) => Ok(self.pass(context)),
+            _ => self.read(context, batch_rows),
+        }
+    }
+
+    /// Gathers the segments of a table that the leaf is all of; `None`: the statement pauses.
+    fn gather(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Option<Way>> {
+        let Some((table, places)) = self.run.whole_table() else {
+            return Ok(Some(Way::Rows));
+        };
+        let wanted = (places, &self.columns[..]);
+        let mut gathering = self.segments.gathering(table, wanted, batch_rows);
+        Ok(match self.run.gather(context, &mut gathering)? {
+            Gathered::Paused => None,
+            Gathered::No => Some(Way::Rows),
+            Gathered::Whole => {
+                let passed = BatchCoalescer::new(Arc::clone(&self.rows.schema), batch_rows);
+                Some(Way::Segments(gathering.taken.into(), Box::new(passed)))
+            }
+        })
+    }
+
+    /// Gives the next batch of what was gathered.
+    fn pass(&mut self, context: &mut ExecutionContext<'_>) -> Result<Fed> {
+        let Way::Segments(gathered, passed) = &mut self.way else {
+            return Ok(Fed::Ready);
+        };
+        let Some(condition) = &self.condition else {
+            let batch = gathered.pop_front().map(|taken| batch(&self.rows.schema, taken));
+            let batch = batch.transpose()?;
+            self.is_over = gathered.is_empty();
+            self.give(batch);
+            return Ok(Fed::Ready);
+        };
+        while !passed.has_completed_batch() {
+            if context.rows_left == 0 {
+                return Ok(Fed::Paused);
+            }
+            let Some(taken) = gathered.pop_front() else {
+                passed.finish_buffered_batch()?;
+                break;
+            };
+            let batch = batch(&self.rows.schema, taken)?;
+            context.spend_rows(batch.num_rows() / ROWS_LOOKED_AT_TOGETHER + 1);
+            let truths = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+            let Some(truths) = truths.as_any().downcast_ref::<BooleanArray>() else {
+                return Err(DataFusionError::Internal("a condition gives no truths".to_owned()));
+            };
+            passed.push_batch_with_filter(batch, truths)?;
+        }
+        let batch = passed.next_completed_batch();
+        self.is_over = gathered.is_empty() && passed.is_empty();
+        self.give(batch);
+        Ok(Fed::Ready)
+    }
+
+    /// Tells the leaf's stream of a batch, and whether it was the last.
+    fn give(&mut self, batch: Option<RecordBatch>) {
+        let mut channel = self.channel.lock();
+        channel.batches.extend(batch);
+        channel.is_over = self.is_over;
+        if let Some(waker) = channel.wanted.take() {
+            waker.wake();
+        }
+    }
+
+    /// Reads rows until there is a batch.
+    fn read(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
         while !self.is_over && self.rows.count < batch_rows {
             if context.rows_left == 0 {
                 return Ok(Ok(Fed::Paused));
@@ -158,17 +254,14 @@ impl Feed {
                 return Ok(Ok(Fed::Inexact));
             }
         }
-        let mut channel = self.channel.lock();
-        if self.rows.count > 0 {
-            match self.rows.finish() {
-                Ok(batch) => channel.batches.push_back(batch),
+        let batch = match self.rows.count {
+            0 => None,
+            _ => match self.rows.finish() {
+                Ok(batch) => Some(batch),
                 Err(error) => return Ok(Err(error)),
-            }
-        }
-        channel.is_over = self.is_over;
-        if let Some(waker) = channel.wanted.take() {
-            waker.wake();
-        }
+            },
+        };
+        self.give(batch);
         Ok(Ok(Fed::Ready))
     }
 }
@@ -181,14 +274,29 @@ pub(crate) struct FeedExec {
     properties: Arc<PlanProperties>,
 }
 
-/// Both ends of a leaf with these columns, of the rows that pass the sieve.
-pub(crate) fn leaf(
-    run: LeafRun,
-    name: String,
-    (columns, sieve): (&[Column], Sieve),
-    batch_rows: usize,
-) -> (Feed, Arc<dyn ExecutionPlan>) {
-    let schema = schema_of(columns);
+/// A leaf to be made.
+pub(crate) struct NewLeaf {
+    pub(crate) run: LeafRun,
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// What passes, looked at in rows.
+    pub(crate) sieve: Sieve,
+    /// The same for arrays.
+    pub(crate) condition: Option<Arc<dyn PhysicalExpr>>,
+    pub(crate) segments: Arc<Segments>,
+}
+
+/// Both ends of a leaf.
+pub(crate) fn leaf(new: NewLeaf, batch_rows: usize) -> (Feed, Arc<dyn ExecutionPlan>) {
+    let NewLeaf {
+        run,
+        name,
+        columns,
+        sieve,
+        condition,
+        segments,
+    } = new;
+    let schema = schema_of(&columns);
     let channel = Arc::new(Mutex::new(Channel::default()));
     let builders = columns.iter().map(|column| Builder::new(column.kind, batch_rows));
     let feed = Feed {
@@ -201,6 +309,10 @@ pub(crate) fn leaf(
             count: 0,
             is_inexact: false,
         },
+        columns,
+        segments,
+        condition,
+        way: Way::Open,
         is_over: false,
     };
     let exec = FeedExec {

@@ -30,20 +30,40 @@ mod kinds;
 mod node;
 mod plan;
 mod run;
+mod segments;
 mod sieve;
 mod window;
 mod yielding;
 
 use rubato_base::Result;
 use rubato_sql::analytics::{Engine, Run, Setting, Tree};
+use segments::Segments;
+use std::sync::Arc;
 
-/// The engine.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DataFusion;
+/// The engine of one database, with the columns that it keeps between statements: those of tables, by their numbers.
+#[derive(Clone, Debug)]
+pub struct DataFusion {
+    segments: Arc<Segments>,
+}
+
+impl DataFusion {
+    /// An engine that keeps at most so many bytes of columns.
+    pub fn new(columns_bytes_max: usize) -> DataFusion {
+        DataFusion {
+            segments: Arc::new(Segments::new(columns_bytes_max)),
+        }
+    }
+
+    /// How many bytes of columns it keeps now.
+    pub fn columns_bytes(&self) -> usize {
+        self.segments.bytes()
+    }
+}
 
 impl Engine for DataFusion {
     fn start(&self, tree: Tree, setting: Setting) -> Result<Box<dyn Run>> {
-        Ok(Box::new(run::TreeRun::new(tree, setting, run::BATCH_ROWS)?))
+        let segments = Arc::clone(&self.segments);
+        Ok(Box::new(run::TreeRun::new(tree, setting, segments, run::BATCH_ROWS)?))
     }
 
     fn explain(&self, tree: Tree, setting: Setting) -> Result<Vec<String>> {

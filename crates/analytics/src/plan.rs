@@ -5,9 +5,10 @@ use crate::append::AppendExec;
 use crate::compile::{Compiler, constant, keyed};
 use crate::expression::Compiled;
 use crate::failure::carried;
-use crate::feed::{Feed, leaf, schema_of};
+use crate::feed::{Feed, NewLeaf, leaf, schema_of};
 use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
+use crate::segments::Segments;
 use crate::sieve::Sieve;
 use crate::window::WindowExec;
 use crate::yielding::YieldExec;
@@ -46,6 +47,7 @@ type Exprs = Vec<(Arc<dyn PhysicalExpr>, Column)>;
 pub(crate) struct Planner<'a> {
     pub(crate) around: &'a Arc<Surroundings>,
     pub(crate) batch_rows: usize,
+    pub(crate) segments: &'a Arc<Segments>,
     /// The relay's ends of the leaves.
     pub(crate) feeds: Vec<Feed>,
 }
@@ -99,17 +101,25 @@ impl Planner<'_> {
         let columns = own.types.iter().map(|own| Column::of(*own, self.around.decimals));
         let columns: Vec<Column> = columns.collect();
         let (sieve, rest) = Sieve::take(terms, &columns);
-        let taken: Vec<String> = terms
-            .iter()
-            .filter(|term| !rest.contains(term))
-            .map(|term| show_expr(term, &|place: usize| format!("c{place}")))
-            .collect();
-        let mut title = relation_title(&own.select);
+        let taken: Vec<Expr> = terms.iter().filter(|term| !rest.contains(term)).cloned().collect();
+        let mut name = relation_title(&own.select);
+        let mut condition = None;
         if !taken.is_empty() {
-            title = format!("{title}, where {}", taken.join(" AND "));
+            let words = taken
+                .iter()
+                .map(|term| show_expr(term, &|place: usize| format!("c{place}")));
+            name = format!("{name}, where {}", words.collect::<Vec<_>>().join(" AND "));
+            condition = Some(self.condition(&columns, &taken)?);
         }
-        let run = LeafRun::new(Arc::clone(&own.select));
-        let (feed, exec) = leaf(run, title, (&columns, sieve), self.batch_rows);
+        let new = NewLeaf {
+            run: LeafRun::new(Arc::clone(&own.select)),
+            name,
+            columns: columns.clone(),
+            sieve,
+            condition,
+            segments: Arc::clone(self.segments),
+        };
+        let (feed, exec) = leaf(new, self.batch_rows);
         self.feeds.push(feed);
         let planned = Planned { exec, columns };
         match rest.is_empty() {

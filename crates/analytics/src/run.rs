@@ -8,6 +8,7 @@ use crate::feed::{Fed, Feed};
 use crate::kinds::{Column, View};
 use crate::node::Surroundings;
 use crate::plan::{Planner, refusal};
+use crate::segments::Segments;
 use arrow::array::RecordBatch;
 use datafusion_common::Result as DataFusionResult;
 use datafusion_execution::TaskContext;
@@ -31,6 +32,7 @@ pub(crate) const BATCH_ROWS: usize = 4096;
 pub(crate) struct TreeRun {
     tree: Tree,
     setting: Setting,
+    segments: Arc<Segments>,
     batch_rows: usize,
     streaming: Streaming,
     given: u64,
@@ -58,11 +60,12 @@ impl fmt::Debug for TreeRun {
 
 impl TreeRun {
     /// In front of the first row. 0A000 for what there is no operator for.
-    pub(crate) fn new(tree: Tree, setting: Setting, batch_rows: usize) -> Result<TreeRun> {
-        let streaming = Streaming::new(&tree, &setting, batch_rows, true)?;
+    pub(crate) fn new(tree: Tree, setting: Setting, segments: Arc<Segments>, batch_rows: usize) -> Result<TreeRun> {
+        let streaming = Streaming::new(&tree, &setting, &segments, (batch_rows, true))?;
         Ok(TreeRun {
             tree,
             setting,
+            segments,
             batch_rows,
             streaming,
             given: 0,
@@ -75,7 +78,7 @@ impl TreeRun {
         if self.given > 0 {
             return Err(too_late());
         }
-        self.streaming = Streaming::new(&self.tree, &self.setting, self.batch_rows, false)?;
+        self.streaming = Streaming::new(&self.tree, &self.setting, &self.segments, (self.batch_rows, false))?;
         Ok(())
     }
 
@@ -97,11 +100,17 @@ fn too_late() -> Error {
 }
 
 impl Streaming {
-    fn new(tree: &Tree, setting: &Setting, batch_rows: usize, decimals: bool) -> Result<Streaming> {
+    fn new(
+        tree: &Tree,
+        setting: &Setting,
+        segments: &Arc<Segments>,
+        (batch_rows, decimals): (usize, bool),
+    ) -> Result<Streaming> {
         let around = Arc::new(surroundings(setting, decimals));
         let mut planner = Planner {
             around: &around,
             batch_rows,
+            segments,
             feeds: Vec::new(),
         };
         let planned = planner.plan(tree).map_err(refusal)?;
@@ -177,6 +186,7 @@ pub(crate) fn words(tree: &Tree, setting: &Setting) -> Result<Vec<String>> {
     let mut planner = Planner {
         around: &around,
         batch_rows: 1,
+        segments: &Arc::new(Segments::new(0)),
         feeds: Vec::new(),
     };
     let planned = planner.plan(tree).map_err(refusal)?;

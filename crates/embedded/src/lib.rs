@@ -47,6 +47,10 @@ pub struct Options {
 
 /// Pause before a log that could not be forced is tried again.
 const FORCE_PAUSE: Duration = Duration::from_millis(250);
+/// One part in so many of the memory may be columns of tables that analytics keeps between statements: nothing where nobody asks for
+/// many rows.
+#[cfg(feature = "analytics")]
+const COLUMNS_SHARE: usize = 8;
 /// One part in so many of the memory is the store's cache, ...
 const STORE_CACHE_SHARE: usize = 8;
 /// ... which is never smaller or larger than this.
@@ -102,7 +106,7 @@ impl Database {
         };
         #[cfg(feature = "analytics")]
         if settings.analytics.is_none() {
-            settings.analytics = Some(Arc::new(rubato_analytics::DataFusion));
+            settings.analytics = Some(Arc::new(rubato_analytics::DataFusion::new(memory / COLUMNS_SHARE)));
         }
         let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
         let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);

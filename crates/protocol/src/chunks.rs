@@ -4,12 +4,15 @@
 //! had in memory at a time, and a load of many tables that of all of them together.
 
 use crate::item::Item;
+use rubato_base::{Lsn, Timestamp};
 
 /// The place of an item in its table. Only valid together with the item's generation, since an evicted item's slot is reused.
 pub(crate) type Slot = u32;
 
 /// Items of a chunk.
 const CHUNK_ITEMS: usize = 1024;
+/// Chunks of a segment, see [`crate::Segment`]: enough rows that a batch of them is worth its own cost.
+const SEGMENT_CHUNKS: usize = 4;
 /// Room of a table's first chunk at first.
 const FIRST_ITEMS: usize = 16;
 
@@ -20,6 +23,8 @@ pub(crate) struct Chunks {
     open: Vec<u32>,
     /// Above the generation of every item of a chunk that was given back.
     next_generation: u32,
+    /// Changes of rows that there have been.
+    changes: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -28,6 +33,18 @@ struct Chunk {
     /// Those of them that are free.
     free: Vec<u16>,
     is_open: bool,
+    state: SegmentState,
+}
+
+/// What was done to the rows of some chunks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SegmentState {
+    /// Another one behind every change of a row, or of which rows there are.
+    pub(crate) version: u64,
+    /// No row is newer.
+    pub(crate) last_cts: Timestamp,
+    /// When the log is durable up to here, every row is.
+    pub(crate) lsn: Lsn,
 }
 
 impl Chunks {
@@ -55,9 +72,45 @@ impl Chunks {
         self.chunks.get_mut(chunk_of(slot))?.items.get_mut(place_of(slot))
     }
 
+    /// The committed row of a slot has changed.
+    pub(crate) fn note_change(&mut self, slot: Slot) {
+        let item = self.get(slot);
+        let (cts, lsn) = (item.cts, item.lsn);
+        self.changed(chunk_of(slot), cts, lsn);
+    }
+
+    fn changed(&mut self, number: usize, cts: Timestamp, lsn: Lsn) {
+        self.changes += 1;
+        let state = &mut self.chunks[number].state;
+        state.version = self.changes;
+        state.last_cts = state.last_cts.max(cts);
+        state.lsn = state.lsn.max(lsn);
+    }
+
+    /// The segments that all slots fall into.
+    pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = SegmentState> {
+        self.chunks.chunks(SEGMENT_CHUNKS).map(|chunks| {
+            let states = chunks.iter().map(|chunk| chunk.state);
+            states.fold(SegmentState::default(), |all, own| SegmentState {
+                version: all.version.max(own.version),
+                last_cts: all.last_cts.max(own.last_cts),
+                lsn: all.lsn.max(own.lsn),
+            })
+        })
+    }
+
+    /// The items of a segment, also those that are free.
+    pub(crate) fn segment_items(&self, number: usize) -> impl Iterator<Item = &Item> {
+        let chunks = self.chunks.chunks(SEGMENT_CHUNKS).nth(number);
+        chunks.into_iter().flatten().flat_map(|chunk| &chunk.items)
+    }
+
     /// Gives an item a slot, and the slot's generation to the item.
     pub(crate) fn add(&mut self, mut item: Item) -> Slot {
         let number = self.with_room();
+        if item.row.is_some() {
+            self.changed(number, item.cts, item.lsn);
+        }
         let chunk = &mut self.chunks[number];
         let place = match chunk.free.pop() {
             Some(place) => {
@@ -84,6 +137,9 @@ impl Chunks {
         };
         let item = std::mem::replace(place, empty);
         let number = chunk_of(slot);
+        if item.row.is_some() {
+            self.changed(number, item.cts, item.lsn);
+        }
         let chunk = &mut self.chunks[number];
         chunk.free.push(place_of(slot) as u16);
         let is_empty = chunk.free.len() == CHUNK_ITEMS;
@@ -121,6 +177,7 @@ impl Chunks {
             items: Vec::with_capacity(room),
             free: Vec::new(),
             is_open: true,
+            state: SegmentState::default(),
         });
         self.open.push(self.chunks.len() as u32 - 1);
         self.chunks.len() - 1

@@ -233,7 +233,7 @@ impl FormulaDatabase {
                 .map_or(ColumnSet::EMPTY, |intent| intent.written);
             floor = floor.max(held.low_water);
             if is_kept(Rule::C3) {
-                floor = floor.max(item.marks.floor(written));
+                floor = floor.max(item.marks.floor(written)).max(held.all_read.floor(written));
             }
             if is_kept(Rule::C4) {
                 floor = floor.max(item.newest_cts());

@@ -302,7 +302,7 @@ pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Tim
 
 /// Notes a range read. A scan that goes on where the one before it stopped is one range with it: a long scan in pieces is
 /// checked as quickly as in one.
-fn note_range(t: &mut Transaction, held: &mut Table, table: TableId, visited: KeyRange, columns: ColumnSet) {
+pub(crate) fn note_range(t: &mut Transaction, held: &mut Table, table: TableId, visited: KeyRange, columns: ColumnSet) {
     let last = t
         .ranges
         .last_mut()

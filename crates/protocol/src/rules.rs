@@ -57,6 +57,8 @@ rules! {
         "Reading what own formulas wrote is reading to write: through what stands before, and whoever comes behind commits behind."
     R5 "R-5" true "table.rs"
         "Read marks are never lowered: what leaves memory raises the table's low-water mark."
+    R6 "R-6" false "segments.rs"
+        "A read of all rows at once raises marks of the whole table, which count for each of its rows; what it need not read again is what nobody has changed."
     W1 "W-1" false "write.rs"
         "A formula is appended to the pending ones of its item: nothing is checked and nobody waits."
     W2 "W-2" true "write.rs"

@@ -189,6 +189,10 @@ impl FormulaDatabase {
         for stamp in [table.low_water, table.range_low_water, table.last_cts] {
             sketch.stamp(stamp);
         }
+        for (columns, stamp) in table.all_read.0 {
+            sketch.number(columns.0);
+            sketch.stamp(stamp);
+        }
         sketch.number(table.range_marks.len() as u64);
         let mut marks: Vec<_> = table.range_marks.iter().collect();
         marks.sort_by_key(|mark| format!("{:?}", mark.0));

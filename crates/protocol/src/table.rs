@@ -1,8 +1,8 @@
 //! The items of one table (or index) that are in memory.
 
 use crate::api::{KeyRange, RowSource, StoredRow};
-use crate::chunks::Chunks;
 pub(crate) use crate::chunks::Slot;
+use crate::chunks::{Chunks, SegmentState};
 use crate::exact::ExactKeys;
 use crate::gone::Deletions;
 use crate::item::{Item, ReadMarks};
@@ -54,6 +54,8 @@ pub(crate) struct Table {
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
     /// No range that is not among `range_marks` was read above this timestamp.
     pub(crate) range_low_water: Timestamp,
+    /// Reads of all rows at once.
+    pub(crate) all_read: ReadMarks,
     /// How many items and deletions are dirty.
     pub(crate) dirty: usize,
     /// Deletions that the store does not know yet, of rows that are no items any more.
@@ -80,6 +82,7 @@ impl Table {
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
+            all_read: ReadMarks::default(),
             dirty: 0,
             deletions: Deletions::default(),
             flush_from: None,
@@ -293,6 +296,17 @@ impl Table {
         if !was_dirty {
             self.dirty += 1;
         }
+        self.chunks.note_change(slot);
+    }
+
+    /// The segments that its items lie in, see [`crate::Segment`].
+    pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = SegmentState> {
+        self.chunks.segments()
+    }
+
+    /// The items of a segment, in no order of their keys, and places that no item has.
+    pub(crate) fn segment_items(&self, number: usize) -> impl Iterator<Item = &Item> {
+        self.chunks.segment_items(number)
     }
 
     /// Keeps a committed change of `slot` above what is undecided there.

@@ -38,6 +38,25 @@ fn schedule_e_phantoms() {
     explore_all(&[&[Insert(5), Delete(5), C], &[Insert(5), Rollback], &[R(5), C]], &[]);
 }
 
+/// Whoever reads all rows by segments is a reader as any other: of rows that are there, and of those that are not.
+#[test]
+fn all_rows_at_once() {
+    explore_all(&[&[All, Insert(3), C], &[All, Insert(4), C]], &[1]);
+    explore_all(&[&[All, Plus(20, 1), C], &[R(20), Insert(4), C]], &[1, 20]);
+    explore_all(&[&[All, Delete(1), C], &[All, Delete(2), C]], &[1, 2]);
+    explore_all(&[&[All, Plus(1, 7), C], &[All, Set(2, 5), C]], &[1, 2]);
+    explore_all(&[&[All, All, C], &[Plus(1, 7), Plus(2, 7), C], &[All, C]], &[1, 2]);
+    explore_all(&[&[Plus(1, 7), All, C], &[All, Times(1, 2), C]], &[1, 2]);
+    explore_all(&[&[R(2), Plus(1, 7), C], &[All, C], &[All, Times(2, 2), C]], &[1, 2]);
+    let again = replay(
+        &[&[All, All, C], &[All, C]],
+        &[1, 2],
+        Policies::default(),
+        &[0, 1, 0, 0, 1],
+    );
+    assert_eq!(again.kept_reads, 2, "what nobody has changed is read once");
+}
+
 #[test]
 fn schedule_f_a_formula_that_fails_fails_before_commit_is_answered() {
     let mut run = Run::new(0, Policies::default(), &[1]);
@@ -195,7 +214,7 @@ fn random_programs_in_random_orders() {
         state ^= state << 17;
         state % bound
     };
-    let mut aborted = 0;
+    let (mut aborted, mut kept_reads) = (0, 0);
     for _ in 0..30_000 {
         let count = 2 + next(3) as usize;
         let programs: Vec<Vec<Op>> = (0..count)
@@ -203,7 +222,7 @@ fn random_programs_in_random_orders() {
                 let mut program: Vec<Op> = (0..1 + next(4))
                     .map(|_| {
                         let x = next(4) as i32;
-                        match next(12) {
+                        match next(13) {
                             0..=2 => R(x),
                             3 | 4 => Plus(x, 7),
                             5 => Times(x, 2),
@@ -211,7 +230,8 @@ fn random_programs_in_random_orders() {
                             7 | 8 => U(x, 3),
                             9 => Insert(x),
                             10 => Delete(x),
-                            _ => Count(x, 3),
+                            11 => Count(x, 3),
+                            _ => All,
                         }
                     })
                     .collect();
@@ -227,7 +247,9 @@ fn random_programs_in_random_orders() {
         for policies in all_policies() {
             let run = replay(&programs, &[0, 1, 2], policies, &order);
             aborted += run.ended.iter().filter(|ended| **ended == Some(false)).count();
+            kept_reads += run.kept_reads;
         }
     }
     assert!(aborted > 0, "some of them must conflict");
+    assert!(kept_reads > 1000, "segments must serve: {kept_reads}");
 }

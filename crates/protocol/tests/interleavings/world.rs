@@ -31,6 +31,8 @@ pub enum Op {
     Delete(i32),
     /// How many rows there are in the range, and their sum.
     Count(i32, i32),
+    /// The same of all rows, by segments, of which what a reader before has seen is not read again.
+    All,
     /// A sum under the limits [`LIMITS`]: blind while escrow lets it through, read to write and checked where it does not.
     Within(i32, i64),
     /// What is no plain sum, under the same limits: a product, and TPC-C's stock, which is filled up when it would run out.
@@ -151,6 +153,7 @@ fn apply(state: &mut State, op: Op, seen: &mut Seen) -> bool {
             state.entry(x).or_insert(100);
         }
         Delete(x) => seen.push(state.remove(&x)),
+        All => return apply(state, Count(i32::MIN, i32::MAX), seen),
         Count(from, to) => {
             seen.push(Some(state.range(from..=to).count() as i64));
             seen.push(Some(state.range(from..=to).map(|(_, v)| *v).sum()));
@@ -203,6 +206,10 @@ pub struct Run {
     span: Vec<(usize, usize)>,
     clock: usize,
     pub waits: usize,
+    /// Segments that were read: version, rows and their sum.
+    kept: BTreeMap<usize, (u64, i64, i64)>,
+    /// How many times one of them was not read again.
+    pub kept_reads: usize,
 }
 
 impl Run {
@@ -231,6 +238,8 @@ impl Run {
             span: vec![(0, usize::MAX); count],
             clock: 0,
             waits: 0,
+            kept: BTreeMap::new(),
+            kept_reads: 0,
         }
     }
 
@@ -244,7 +253,7 @@ impl Run {
             self.span[i].0 = self.clock;
             self.database.begin(BeginOptions {
                 session: SessionId(i as u64),
-                read_only: false,
+                read_only: only_reads(program),
             })
         });
         let savepoint = self.database.savepoint(id);
@@ -258,6 +267,7 @@ impl Run {
                 self.waiting[i] = true;
             }
             Err(Stop::Abort(error) | Stop::Fail(error)) => {
+                assert!(!only_reads(program), "a reader was aborted: {error}");
                 if error.code() == SqlState::CHECK_VIOLATION {
                     self.refused += 1;
                 } else {
@@ -325,6 +335,10 @@ impl Run {
                 assert_eq!(end, ScanEnd::Exhausted);
                 self.seen[i].extend([Some(count), Some(sum)]);
             }
+            All => {
+                let (count, sum) = self.all(id)?;
+                self.seen[i].extend([Some(count), Some(sum)]);
+            }
             Within(x, n) => self.within(i, id, x, |v| v + n, plus(n))?,
             Grow(x, n) => self.within(i, id, x, |v| v * n, times(n))?,
             Refill(x, n) => self.within(i, id, x, |v| refilled(v, n), refill(n))?,
@@ -352,6 +366,48 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// How many rows there are, and their sum.
+    fn all(&mut self, id: TransactionId) -> Outcome<(i64, i64)> {
+        let Some(segments) = self.database.segments(id, TABLE)? else {
+            let all = KeyRange {
+                from: Bound::Unbounded,
+                to: Bound::Unbounded,
+            };
+            let (mut count, mut sum) = (0, 0);
+            self.database
+                .scan(id, TABLE, &all, false, ColumnSet::ALL, &mut |_, row| {
+                    count += 1;
+                    sum += row.get(0).as_i64().unwrap();
+                    true
+                })?;
+            return Ok((count, sum));
+        };
+        let mut total = (0, 0);
+        for (number, segment) in segments.iter().enumerate() {
+            let kept = self.kept.get(&number).filter(|kept| kept.0 == segment.version);
+            let (count, sum) = match kept {
+                Some(kept) if segment.is_settled => {
+                    self.kept_reads += 1;
+                    (kept.1, kept.2)
+                }
+                _ => {
+                    let (mut count, mut sum) = (0, 0);
+                    self.database.visit_segment(id, TABLE, number, &mut |row| {
+                        count += 1;
+                        sum += row.get(0).as_i64().unwrap();
+                    })?;
+                    (count, sum)
+                }
+            };
+            if segment.is_settled {
+                self.kept.insert(number, (segment.version, count, sum));
+            }
+            total = (total.0 + count, total.1 + sum);
+        }
+        self.database.protect_all(id, TABLE, ColumnSet::ALL)?;
+        Ok(total)
     }
 
     fn blind(&mut self, id: TransactionId, x: i32, formula: Formula) -> Outcome<()> {
@@ -414,6 +470,13 @@ impl Run {
         assert_eq!(self.database.live_transactions(), 0);
         state
     }
+}
+
+/// Such a transaction is begun as one that only reads: it notes nothing of what it has read, and is never aborted.
+fn only_reads(program: &[Op]) -> bool {
+    program
+        .iter()
+        .all(|op| matches!(op, R(_) | Count(..) | All | C | Rollback))
 }
 
 fn permutations(items: &[usize], visit: &mut dyn FnMut(&[usize]) -> bool) -> bool {

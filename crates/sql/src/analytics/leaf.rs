@@ -1,11 +1,13 @@
 //! Reading the rows of a leaf, in slices, as the bytes in which they are kept where that is possible.
 
+use super::segments::{Gathered, SegmentSink, gather};
+use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::keys::{rest_of_range, whole_range};
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
-use crate::plan::{Access, Relation, SelectPlan};
-use rubato_base::{Result, RowRef, TableId, Value};
+use crate::plan::{Access, Relation, SelectPlan, Step};
+use rubato_base::{ColumnSet, Result, RowRef, TableId, Value};
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ pub trait LeafSink {
 pub struct LeafRun {
     select: Arc<SelectPlan>,
     state: State,
+    /// Segments that were made for it.
+    made: usize,
 }
 
 #[derive(Debug)]
@@ -41,7 +45,22 @@ impl LeafRun {
         LeafRun {
             select,
             state: State::Fresh,
+            made: 0,
         }
+    }
+
+    /// The table that all rows of this leaf are those of, and the places of the leaf's columns in them.
+    pub fn whole_table(&self) -> Option<(TableId, &[usize])> {
+        whole_scan(&self.select).map(|(table, columns, _)| (table, columns))
+    }
+
+    /// Reads the leaf by segments, before anything else was read of it; where that cannot be, nothing was read.
+    pub fn gather(&mut self, context: &mut ExecutionContext<'_>, sink: &mut dyn SegmentSink) -> Outcome<Gathered> {
+        let gathered = gather(&self.select, context, &mut self.made, sink)?;
+        if gathered == Gathered::Whole {
+            self.state = State::Done;
+        }
+        Ok(gathered)
     }
 
     /// Gives rows until `want` were taken, as far as the context's rows allow for: whether there are no more.
@@ -76,18 +95,28 @@ impl LeafRun {
     }
 }
 
-/// A table by its key, without conditions, is read without the relay's tuples between.
-fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
-    let general = State::Select(Box::new(SelectRun::on_relay()));
-    let [step] = select.steps.as_slice() else {
-        return Ok(general);
-    };
+/// A table, without conditions, is read without the relay's tuples between: its only step.
+fn plain_step(select: &SelectPlan) -> Option<(&Step, &Table)> {
+    let [step] = select.steps.as_slice() else { return None };
     let Relation::Table(table) = &step.relation else {
-        return Ok(general);
+        return None;
     };
-    if step.condition.is_some() || select.filter.is_some() {
-        return Ok(general);
-    }
+    let is_plain = step.condition.is_none() && select.filter.is_none();
+    is_plain.then_some((step, &**table))
+}
+
+/// The table that a leaf is all of, the places of its columns, and what it reads.
+pub(super) fn whole_scan(select: &SelectPlan) -> Option<(TableId, &[usize], ColumnSet)> {
+    let (step, table) = plain_step(select)?;
+    let is_whole = matches!(step.access, Access::Full { .. });
+    is_whole.then_some((table.id, &step.columns[..], step.reads))
+}
+
+fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
+    let general = || State::Select(Box::new(SelectRun::on_relay()));
+    let Some((step, table)) = plain_step(select) else {
+        return Ok(general());
+    };
     Ok(match &step.access {
         Access::Full { reverse } => State::Scan(table.id, whole_range(), *reverse),
         Access::Range(access) if access.index.is_none() => {
@@ -96,7 +125,7 @@ fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> 
                 None => State::Done,
             }
         }
-        _ => general,
+        _ => general(),
     })
 }
 

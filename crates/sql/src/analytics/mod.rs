@@ -10,13 +10,15 @@ mod correlated;
 mod decide;
 mod leaf;
 mod order;
+mod segments;
 mod sizes;
 mod tree;
 mod types;
 
 pub use crate::executor::sorting::compare_values;
 pub use leaf::{LeafRun, LeafSink};
-pub use rubato_protocol::{Outcome, Stop};
+pub use rubato_protocol::{Outcome, Segment, Stop};
+pub use segments::{Gathered, SegmentSink};
 pub use tree::{Join, JoinMode, Leaf, Order, Tree};
 
 use crate::executor::{ExecutionContext, Limits};

@@ -1,12 +1,12 @@
 //! The library's grammar behind our errors and limits.
 
+use super::dialect::Postgres;
 use super::lexer::{Lexer, TokenKind, character_position};
 use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported_construct;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
@@ -356,7 +356,7 @@ fn parse_with<T>(
 
 fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
     check_size(source)?;
-    let mut tokenizer = Tokenizer::new(&PostgreSqlDialect {}, source.text).with_unescape(true);
+    let mut tokenizer = Tokenizer::new(&Postgres, source.text).with_unescape(true);
     let tokens = tokenizer
         .tokenize_with_location()
         .map_err(|error| source.library_error(error.into()))?;
@@ -406,8 +406,7 @@ fn parse_tokens<T>(
     tokens: Vec<TokenWithSpan>,
     parse: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
 ) -> Result<T> {
-    let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect)
+    let mut parser = Parser::new(&Postgres)
         .with_recursion_limit(NESTING_MAX)
         .with_options(ParserOptions::new().with_unescape(true))
         .with_tokens_with_locations(tokens);

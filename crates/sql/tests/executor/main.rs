@@ -10,4 +10,6 @@ mod world;
 mod write;
 
 /// The scripts run on the relay alone here; the room `analytics` runs them with its engine.
-const ENGINE: Option<&'static dyn rubato_sql::analytics::Engine> = None;
+fn engine() -> Option<&'static dyn rubato_sql::analytics::Engine> {
+    None
+}

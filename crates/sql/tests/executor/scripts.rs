@@ -82,7 +82,7 @@ fn what_is_collected_is_limited() {
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
 pub fn run_script(script: &str, rows_left: usize) {
-    let mut world = World::with_engine(crate::ENGINE);
+    let mut world = World::with_engine(crate::engine());
     world.rows_left = rows_left;
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {

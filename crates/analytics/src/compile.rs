@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, StringViewArray};
 use rubato_base::datetime::Field;
 use rubato_base::{DataType, Error, Result, Value};
 use rubato_formula::{ArgumentType, Comparison, Expr, Function};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// Decimals with more digits behind the point are computed as numbers of any length.
@@ -269,11 +269,11 @@ impl Compiler<'_> {
         let members = match operand.column.kind {
             Kind::Text => known
                 .map(|value| value.as_str().map(Box::from))
-                .collect::<Option<HashSet<Box<str>>>>()
+                .collect::<Option<FxHashSet<Box<str>>>>()
                 .map(Values::Text),
             Kind::Int16 | Kind::Int32 | Kind::Int64 => known
                 .map(|value| whole(value, operand.column.data_type))
-                .collect::<Option<HashSet<i64>>>()
+                .collect::<Option<FxHashSet<i64>>>()
                 .map(Values::Whole),
             _ => None,
         };

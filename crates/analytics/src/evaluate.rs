@@ -320,9 +320,15 @@ fn trim_blanks(array: &ArrayRef) -> ArrayRef {
     let array = array.as_string_view();
     let mut builder = StringViewBuilder::with_capacity(array.len());
     for text in array {
-        builder.append_option(text.map(|text| text.trim_end_matches(' ')));
+        builder.append_option(text.map(trimmed));
     }
     Arc::new(builder.finish())
+}
+
+/// Looks at bytes: a search by characters took half of a query's time.
+fn trimmed(text: &str) -> &str {
+    let length = text.bytes().rposition(|byte| byte != b' ').map_or(0, |last| last + 1);
+    &text[..length]
 }
 
 fn parts_of_dates(field: Field, array: &ArrayRef, column: Column) -> Result<ArrayRef> {

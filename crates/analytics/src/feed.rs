@@ -198,7 +198,7 @@ impl Feed {
         })
     }
 
-    /// Gives the next batch of what was gathered.
+    /// Gives the next batch of what was gathered. A row of it costs as much as one that was read: it is the operators' work by now.
     fn pass(&mut self, context: &mut ExecutionContext<'_>) -> Result<Fed> {
         let Way::Segments(gathered, passed) = &mut self.way else {
             return Ok(Fed::Ready);
@@ -206,6 +206,7 @@ impl Feed {
         let Some(condition) = &self.condition else {
             let batch = gathered.pop_front().map(|taken| batch(&self.rows.schema, taken));
             let batch = batch.transpose()?;
+            context.spend_rows(batch.as_ref().map_or(0, RecordBatch::num_rows));
             self.is_over = gathered.is_empty();
             self.give(batch);
             return Ok(Fed::Ready);
@@ -227,6 +228,7 @@ impl Feed {
             passed.push_batch_with_filter(batch, truths)?;
         }
         let batch = passed.next_completed_batch();
+        context.spend_rows(batch.as_ref().map_or(0, RecordBatch::num_rows));
         self.is_over = gathered.is_empty() && passed.is_empty();
         self.give(batch);
         Ok(Fed::Ready)

@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use rubato_base::datetime::Field;
 use rubato_base::text_format::TextContext;
 use rubato_formula::{Comparison, Expr};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// What expressions may look at besides their columns.
@@ -87,8 +87,8 @@ pub(crate) struct Members {
 
 #[derive(Debug)]
 pub(crate) enum Values {
-    Whole(HashSet<i64>),
-    Text(HashSet<Box<str>>),
+    Whole(FxHashSet<i64>),
+    Text(FxHashSet<Box<str>>),
 }
 
 impl Node {

@@ -325,9 +325,14 @@ fn trim_blanks(array: &ArrayRef) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Looks at bytes: a search by characters took half of a query's time.
+/// Looks at eight bytes at a time: `char(25)` is mostly blanks, and a search by characters took half of a query's time.
 fn trimmed(text: &str) -> &str {
-    let length = text.bytes().rposition(|byte| byte != b' ').map_or(0, |last| last + 1);
+    const BLANKS: &[u8] = &[b' '; 8];
+    let mut rest = text.as_bytes();
+    while let Some(shorter) = rest.strip_suffix(BLANKS) {
+        rest = shorter;
+    }
+    let length = rest.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     &text[..length]
 }
 
@@ -450,4 +455,19 @@ fn by_rows(
         builder.push(&value)?;
     }
     Ok(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trimmed;
+
+    #[test]
+    fn blanks_at_the_end_go_and_no_others() {
+        for text in ["", "a", "a b", " a", "ä", "a        b", "       ", "é\t", "\u{2003}"] {
+            for blanks in 0..30 {
+                let padded = format!("{text}{}", " ".repeat(blanks));
+                assert_eq!(trimmed(&padded), text.trim_end_matches(' '));
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The leaves: batches that the relay fills between two polls.
 
 use crate::kinds::{Builder, Column, Refused};
-use crate::segments::Segments;
+use crate::segments::{Segments, Taken};
 use crate::sieve::Sieve;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::BatchCoalescer;
@@ -16,7 +16,7 @@ use datafusion_physical_plan::{
 };
 use futures::Stream;
 use parking_lot::Mutex;
-use rubato_base::{RowRef, Value};
+use rubato_base::{Error, RowRef, Value};
 use rubato_sql::analytics::{Gathered, LeafRun, LeafSink, Outcome};
 use rubato_sql::executor::ExecutionContext;
 use std::collections::VecDeque;
@@ -71,12 +71,50 @@ pub(crate) struct Feed {
 /// How the rows of a leaf come.
 #[derive(Debug)]
 enum Way {
-    /// It is to be seen whether segments serve.
-    Open,
-    /// Segments that were gathered, and those of their rows that have passed.
-    Segments(VecDeque<(Vec<ArrayRef>, usize)>, Box<BatchCoalescer>),
+    /// By segments, if that turns out to serve: those that were gathered so far.
+    Gathering(Found),
+    /// By segments, all of which were gathered, and the rows of them that have passed.
+    Segments(Found, Box<BatchCoalescer>),
     /// By their keys.
     Rows,
+}
+
+/// What was gathered of a table.
+#[derive(Debug, Default)]
+struct Found {
+    segments: Taken,
+    /// Rows that were not kept: they have passed.
+    loose: VecDeque<RecordBatch>,
+}
+
+/// Takes rows that are not kept, in batches.
+struct Loose<'a> {
+    rows: &'a mut Rows,
+    batches: &'a mut VecDeque<RecordBatch>,
+    batch_rows: usize,
+}
+
+impl LeafSink for Loose<'_> {
+    fn packed(&mut self, row: RowRef<'_>, columns: &[usize]) -> rubato_base::Result<bool> {
+        let was_taken = self.rows.packed(row, columns)?;
+        if self.rows.count >= self.batch_rows {
+            self.end()?;
+        }
+        Ok(was_taken)
+    }
+
+    fn values(&mut self, row: &[Value]) -> rubato_base::Result<bool> {
+        self.rows.values(row)
+    }
+}
+
+impl Loose<'_> {
+    fn end(&mut self) -> rubato_base::Result<()> {
+        let batch = self.rows.finish();
+        self.batches
+            .push_back(batch.map_err(|error| Error::internal(error.to_string()))?);
+        Ok(())
+    }
 }
 
 /// Rows of a batch that passes or does not, as one that is looked at: their condition is looked at in arrays.
@@ -139,6 +177,12 @@ fn taken(
 }
 
 impl Rows {
+    /// Forgets the rows.
+    fn clear(&mut self) {
+        self.builders.iter_mut().for_each(|builder| drop(builder.finish()));
+        (self.count, self.is_inexact) = (0, false);
+    }
+
     fn finish(&mut self) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
         batch(&self.schema, (arrays, std::mem::take(&mut self.count)))
@@ -169,11 +213,8 @@ impl Feed {
 
     /// Makes a batch of `batch_rows` rows, of the last ones a smaller one.
     pub(crate) fn fill(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
-        if matches!(self.way, Way::Open) {
-            match self.gather(context, batch_rows)? {
-                Some(way) => self.way = way,
-                None => return Ok(Ok(Fed::Paused)),
-            }
+        if matches!(self.way, Way::Gathering(_)) && !self.gather(context, batch_rows)? {
+            return Ok(Ok(Fed::Paused));
         }
         match &self.way {
             Way::Segments(..) => Ok(self.pass(context)),
@@ -181,21 +222,36 @@ impl Feed {
         }
     }
 
-    /// Gathers the segments of a table that the leaf is all of; `None`: the statement pauses.
-    fn gather(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Option<Way>> {
-        let Some((table, places)) = self.run.whole_table() else {
-            return Ok(Some(Way::Rows));
+    /// Gathers the segments of a table that the leaf is all of; `false`: the statement pauses.
+    fn gather(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<bool> {
+        let (Way::Gathering(found), Some((table, places))) = (&mut self.way, self.run.whole_table()) else {
+            self.way = Way::Rows;
+            return Ok(true);
         };
-        let wanted = (places, &self.columns[..]);
-        let mut gathering = self.segments.gathering(table, wanted, batch_rows);
-        Ok(match self.run.gather(context, &mut gathering)? {
-            Gathered::Paused => None,
-            Gathered::No => Some(Way::Rows),
-            Gathered::Whole => {
+        let places = places.to_vec();
+        let mut loose = Loose {
+            rows: &mut self.rows,
+            batches: &mut found.loose,
+            batch_rows,
+        };
+        let wanted = (&places[..], &self.columns[..]);
+        let mut gathering = self.segments.gathering(table, wanted, &mut found.segments, &mut loose);
+        let outcome = self.run.gather(context, &mut gathering);
+        drop(gathering);
+        match outcome? {
+            Gathered::Paused => return Ok(false),
+            Gathered::Whole if !loose.rows.is_inexact => {
+                loose.end()?;
                 let passed = BatchCoalescer::new(Arc::clone(&self.rows.schema), batch_rows);
-                Some(Way::Segments(gathering.taken.into(), Box::new(passed)))
+                self.way = Way::Segments(std::mem::take(found), Box::new(passed));
             }
-        })
+            Gathered::Whole | Gathered::No => {
+                self.rows.clear();
+                self.run.begin_again();
+                self.way = Way::Rows;
+            }
+        }
+        Ok(true)
     }
 
     /// Gives the next batch of what was gathered. A row of it costs as much as one that was read: it is the operators' work by now.
@@ -203,6 +259,13 @@ impl Feed {
         let Way::Segments(gathered, passed) = &mut self.way else {
             return Ok(Fed::Ready);
         };
+        if let Some(batch) = gathered.loose.pop_front() {
+            context.spend_rows(batch.num_rows());
+            self.is_over = gathered.loose.is_empty() && gathered.segments.is_empty();
+            self.give(Some(batch));
+            return Ok(Fed::Ready);
+        }
+        let gathered = &mut gathered.segments;
         let Some(condition) = &self.condition else {
             let batch = gathered.pop_front().map(|taken| batch(&self.rows.schema, taken));
             let batch = batch.transpose()?;
@@ -314,7 +377,7 @@ pub(crate) fn leaf(new: NewLeaf, batch_rows: usize) -> (Feed, Arc<dyn ExecutionP
         columns,
         segments,
         condition,
-        way: Way::Open,
+        way: Way::Gathering(Found::default()),
         is_over: false,
     };
     let exec = FeedExec {

@@ -4,8 +4,8 @@ use crate::kinds::{Builder, Column, Kind};
 use arrow::array::{Array, ArrayRef};
 use parking_lot::{Mutex, MutexGuard};
 use rubato_base::{RowRef, TableId};
-use rubato_sql::analytics::{Segment, SegmentSink};
-use std::collections::BTreeMap;
+use rubato_sql::analytics::{LeafSink, Segment, SegmentSink};
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a segment costs beside its arrays.
 const SEGMENT_BYTES: usize = 256;
@@ -65,7 +65,8 @@ impl Segments {
         &'a self,
         table: TableId,
         (places, columns): (&[usize], &[Column]),
-        rows: usize,
+        taken: &'a mut Taken,
+        loose: &'a mut dyn LeafSink,
     ) -> Gathering<'a> {
         let wanted = places.iter().zip(columns);
         Gathering {
@@ -74,10 +75,10 @@ impl Segments {
             table,
             wanted: wanted.map(|(place, column)| (*place, column.kind)).collect(),
             builders: Vec::new(),
-            rows_expected: rows,
             rows: 0,
             has_failed: false,
-            taken: Vec::new(),
+            taken,
+            loose,
         }
     }
 
@@ -87,7 +88,13 @@ impl Segments {
     }
 }
 
-/// Gathering what a leaf asks for.
+/// What a leaf has taken of segments: arrays, and how many rows.
+pub(crate) type Taken = VecDeque<(Vec<ArrayRef>, usize)>;
+
+/// Rows that a segment has at most.
+const SEGMENT_ROWS: usize = 4096;
+
+/// Gathering what a leaf asks for, until it pauses.
 pub(crate) struct Gathering<'a> {
     kept: MutexGuard<'a, Kept>,
     bytes_max: usize,
@@ -96,13 +103,13 @@ pub(crate) struct Gathering<'a> {
     wanted: Vec<(usize, Kind)>,
     /// Those of the segment that is being read; each has its own, so that its arrays are no longer than they need to be.
     builders: Vec<Builder>,
-    rows_expected: usize,
     /// Rows in the builders.
     rows: usize,
     /// A value was not taken.
     has_failed: bool,
-    /// What was gathered: arrays, and how many rows.
-    pub(crate) taken: Vec<(Vec<ArrayRef>, usize)>,
+    taken: &'a mut Taken,
+    /// Where rows go that are not kept.
+    loose: &'a mut dyn LeafSink,
 }
 
 impl Gathering<'_> {
@@ -112,10 +119,7 @@ impl Gathering<'_> {
 
     fn begin(&mut self) {
         if self.builders.is_empty() {
-            let builders = self
-                .wanted
-                .iter()
-                .map(|(_, kind)| Builder::new(*kind, self.rows_expected));
+            let builders = self.wanted.iter().map(|(_, kind)| Builder::new(*kind, SEGMENT_ROWS));
             self.builders.extend(builders);
         }
     }
@@ -145,7 +149,7 @@ impl SegmentSink for Gathering<'_> {
         })
     }
 
-    fn row(&mut self, row: RowRef<'_>, columns: &[usize]) {
+    fn keep_row(&mut self, row: RowRef<'_>, columns: &[usize]) {
         self.begin();
         for (builder, place) in self.builders.iter_mut().zip(columns) {
             if builder.push_encoded(row.encoded(*place)).is_err() {
@@ -180,14 +184,16 @@ impl SegmentSink for Gathering<'_> {
                 kept.bytes += own;
             }
         }
+        self.take(number);
         true
     }
 
-    fn take_rows(&mut self) -> bool {
-        let finished = self.finish();
-        let was_taken = finished.is_some();
-        self.taken.extend(finished);
-        was_taken
+    fn row(&mut self, row: RowRef<'_>, columns: &[usize]) {
+        self.has_failed |= self.loose.packed(row, columns).is_err();
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.has_failed
     }
 
     fn take(&mut self, number: usize) {
@@ -197,7 +203,7 @@ impl SegmentSink for Gathering<'_> {
             .iter()
             .filter_map(|(place, kind)| segment.column(*place, *kind));
         let taken = (arrays.cloned().collect(), segment.rows);
-        self.taken.push(taken);
+        self.taken.push_back(taken);
     }
 
     fn saw(&mut self, segments: Option<&[Segment]>) {
@@ -278,6 +284,18 @@ mod tests {
 
     const ROWS: usize = 100;
 
+    struct NoRows;
+
+    impl LeafSink for NoRows {
+        fn packed(&mut self, _: RowRef<'_>, _: &[usize]) -> rubato_base::Result<bool> {
+            panic!("every segment is kept");
+        }
+
+        fn values(&mut self, _: &[Value]) -> rubato_base::Result<bool> {
+            panic!("every segment is kept");
+        }
+    }
+
     fn columns() -> [Column; 2] {
         let text = ColumnType::plain(DataType::Text);
         [Column::plain(DataType::Int8), Column::of(text, true)]
@@ -295,7 +313,8 @@ mod tests {
     fn read(segments: &Segments, table: u32, now: &[Segment], length: usize) -> Option<(usize, i64)> {
         let columns = columns();
         let places = [1, 0];
-        let mut gathering = segments.gathering(TableId(table), (&places, &columns), ROWS);
+        let (mut taken, mut loose) = (Taken::new(), NoRows);
+        let mut gathering = segments.gathering(TableId(table), (&places, &columns), &mut taken, &mut loose);
         let missing = (0..now.len()).filter(|number| !gathering.has(*number, now[*number].version));
         let missing: Vec<usize> = missing.collect();
         if !missing
@@ -305,19 +324,23 @@ mod tests {
             gathering.saw(Some(now));
             return None;
         }
-        for number in &missing {
+        for (number, segment) in now.iter().enumerate() {
+            if !missing.contains(&number) {
+                gathering.take(number);
+                continue;
+            }
             for row in 0..ROWS {
                 let text = "x".repeat(length);
                 let row = Row::from_values(&[Value::text(&text), Value::Int8((number * ROWS + row) as i64)]);
-                gathering.row(row.as_ref(), &places);
+                gathering.keep_row(row.as_ref(), &places);
             }
-            if !gathering.keep(*number, now[*number].version) {
+            if !gathering.keep(number, segment.version) {
                 return None;
             }
         }
-        (0..now.len()).for_each(|number| gathering.take(number));
         gathering.saw(Some(now));
-        let sums = gathering.taken.iter().map(|(arrays, rows)| {
+        drop(gathering);
+        let sums = taken.iter().map(|(arrays, rows)| {
             assert_eq!((*rows, arrays.len()), (ROWS, 2));
             let numbers = arrays[0].as_any().downcast_ref::<arrow::array::Int64Array>().unwrap();
             numbers.values().iter().sum::<i64>()
@@ -345,7 +368,10 @@ mod tests {
         assert_eq!(read(&segments, 2, &changed, 3), None, "another table");
         // Rows are in the store alone.
         let columns = columns();
-        segments.gathering(TableId(1), (&[1, 0], &columns), ROWS).saw(None);
+        let (mut taken, mut loose) = (Taken::new(), NoRows);
+        let mut gathering = segments.gathering(TableId(1), (&[1, 0], &columns), &mut taken, &mut loose);
+        gathering.saw(None);
+        drop(gathering);
         assert_eq!(segments.bytes(), 0);
     }
 

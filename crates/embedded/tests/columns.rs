@@ -122,6 +122,65 @@ fn columns_that_are_kept_never_show_what_is_not_so() {
     );
 }
 
+/// Amounts move from row to row, and rows go and come, while others ask: what they are told is always of one moment.
+#[test]
+fn what_moves_while_it_is_read_is_counted_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = DataFusion::new(COLUMNS_BYTES_MAX);
+    let mut options = Options::default();
+    options.node.analytics = Some(Arc::new(engine.clone()));
+    let database = Database::open(folder.path(), options).expect("opens");
+    let mut first = make(&database);
+    let question = "select count(*), sum(v) from t where g < 100";
+    let expected = first.query(question).expect("asks").rows;
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let asked = std::thread::scope(|scope| {
+        for number in 0..2_u64 {
+            let mut writer = database.session().expect("a session");
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut moves = 0_u64;
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    moves += 1;
+                    // The first third is written to; the rest is worth being kept.
+                    let (from, to) = (1 + moves * 7_919 % (ROWS / 3), 1 + (moves * 104_729 + number) % (ROWS / 3));
+                    let text = match moves % 5 {
+                        0 => format!("update t set id = 1000000 + id where id = {from}; update t set id = id - 1000000 where id = {}", 1_000_000 + from),
+                        _ => format!("begin; update t set v = v - 5 where id = {from}; update t set v = v + 5 where id = {to}; commit"),
+                    };
+                    if writer.execute(&text).is_err() {
+                        writer.execute("rollback").expect("ends");
+                    }
+                }
+                moves
+            });
+        }
+        let mut readers = Vec::new();
+        for _ in 0..2 {
+            let mut reader = database.session().expect("a session");
+            readers.push(scope.spawn(move || {
+                reader.execute("set rubato.analytics = on").expect("sets");
+                let begun = std::time::Instant::now();
+                let mut answers = Vec::new();
+                while begun.elapsed() < std::time::Duration::from_secs(4) {
+                    answers.push(reader.query(question).expect("asks").rows);
+                }
+                answers
+            }));
+        }
+        let asked: Vec<_> = readers
+            .into_iter()
+            .flat_map(|reader| reader.join().expect("ends"))
+            .collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        asked
+    });
+    assert!(asked.len() > 20, "{} answers", asked.len());
+    let wrong = asked.iter().find(|answer| **answer != expected);
+    assert_eq!(wrong, None, "of {} answers; expected {expected:?}", asked.len());
+    assert!(engine.columns_bytes() > 0, "the rest of the table is kept");
+}
+
 /// A reader in a block that writes afterwards is checked: what it has read of the kept columns must still be so.
 #[test]
 fn who_writes_after_such_a_question_is_checked() {

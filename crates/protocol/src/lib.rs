@@ -51,6 +51,6 @@ pub use contention::{HotItem, ItemCounts, Place, Waiting};
 pub use database::FormulaDatabase;
 pub use memory::DirtyRow;
 pub use rules::{Rule, break_rule};
-pub use segments::Segment;
+pub use segments::{Segment, Segments};
 pub use sketch::Sketch;
 pub use statistics::{AbortReason, Statistics};

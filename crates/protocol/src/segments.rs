@@ -4,7 +4,8 @@
 //! them: two reads of it at snapshots that have everything in it ([`Segment::is_settled`]) see the same rows where the versions are the same.
 //! There are segments only of what is in memory as a whole, and they say nothing of a transaction's own changes.
 //!
-//! A read of all segments is a read of the whole table, and has to be one step: between two steps rows may leave memory.
+//! Who reads a whole table protects it first ([`FormulaDatabase::protect_all`]): from then on nothing is committed at or below its snapshot there, and segments can be
+//! read one after the other, with pauses, as long as no row leaves memory ([`Segments::departures`]).
 
 use crate::api::{KeyRange, Outcome};
 use crate::database::{FormulaDatabase, table_of};
@@ -22,10 +23,19 @@ pub struct Segment {
     pub is_settled: bool,
 }
 
+/// The segments of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// By number.
+    pub segments: Vec<Segment>,
+    /// Rows that have left memory for the store so far: where there are more of them than before, rows may be in other segments.
+    pub departures: u64,
+}
+
 impl FormulaDatabase {
-    /// The segments of a table as they are now, by number; `None` where the transaction has to read it by its keys: rows are in the store alone, it has
+    /// The segments of a table as they are now; `None` where the transaction has to read it by its keys: rows are in the store alone, it has
     /// changes of its own there, or the outcome of a prepared branch is not known.
-    pub fn segments(&mut self, transaction: TransactionId, table: TableId) -> Outcome<Option<Vec<Segment>>> {
+    pub fn segments(&mut self, transaction: TransactionId, table: TableId) -> Outcome<Option<Segments>> {
         let t = self.active(transaction)?;
         let has_own = t.writes.iter().any(|write| write.table == table);
         let ts = t.ts;
@@ -39,11 +49,13 @@ impl FormulaDatabase {
             version: state.version,
             is_settled: state.last_cts <= ts,
         });
-        Ok(Some(segments.collect()))
+        Ok(Some(Segments {
+            segments: segments.collect(),
+            departures: held.departures,
+        }))
     }
 
-    /// Visits the rows of a segment as the transaction's snapshot has them, in no order of their keys. Protects nothing: see
-    /// [`FormulaDatabase::protect_all`].
+    /// Visits the rows of a segment as the transaction's snapshot has them, in no order of their keys. Protects nothing.
     pub fn visit_segment(
         &mut self,
         transaction: TransactionId,

@@ -56,6 +56,8 @@ pub(crate) struct Table {
     pub(crate) range_low_water: Timestamp,
     /// Reads of all rows at once.
     pub(crate) all_read: ReadMarks,
+    /// Rows that have left memory for the store.
+    pub(crate) departures: u64,
     /// How many items and deletions are dirty.
     pub(crate) dirty: usize,
     /// Deletions that the store does not know yet, of rows that are no items any more.
@@ -83,6 +85,7 @@ impl Table {
             range_marks: Vec::new(),
             range_low_water: low_water,
             all_read: ReadMarks::default(),
+            departures: 0,
             dirty: 0,
             deletions: Deletions::default(),
             flush_from: None,
@@ -209,6 +212,7 @@ impl Table {
     pub(crate) fn evict(&mut self, key: &Key, memory_bytes: &mut usize) {
         let Some(item) = self.remove(key) else { return };
         if item.row.is_some() {
+            self.departures += 1;
             // Of a complete table nothing was in the store alone: now this row is.
             if self.complete || self.stored_up_to.is_some() {
                 self.stored_up_to = self.stored_up_to.take().max(Some(key.clone()));

@@ -385,7 +385,7 @@ impl Run {
             return Ok((count, sum));
         };
         let mut total = (0, 0);
-        for (number, segment) in segments.iter().enumerate() {
+        for (number, segment) in segments.segments.iter().enumerate() {
             let kept = self.kept.get(&number).filter(|kept| kept.0 == segment.version);
             let (count, sum) = match kept {
                 Some(kept) if segment.is_settled => {

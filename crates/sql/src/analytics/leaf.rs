@@ -1,6 +1,6 @@
 //! Reading the rows of a leaf, in slices, as the bytes in which they are kept where that is possible.
 
-use super::segments::{Gathered, SegmentSink, gather};
+use super::segments::{Gathered, Progress, SegmentSink, gather};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::keys::{rest_of_range, whole_range};
@@ -25,8 +25,8 @@ pub trait LeafSink {
 pub struct LeafRun {
     select: Arc<SelectPlan>,
     state: State,
-    /// Segments that were made for it.
-    made: usize,
+    /// How far its segments were gathered.
+    progress: Option<Progress>,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl LeafRun {
         LeafRun {
             select,
             state: State::Fresh,
-            made: 0,
+            progress: None,
         }
     }
 
@@ -54,13 +54,18 @@ impl LeafRun {
         whole_scan(&self.select).map(|(table, columns, _)| (table, columns))
     }
 
-    /// Reads the leaf by segments, before anything else was read of it; where that cannot be, nothing was read.
+    /// Reads the leaf by segments, before anything else was read of it. Where that cannot be, what the sink was given counts for nothing.
     pub fn gather(&mut self, context: &mut ExecutionContext<'_>, sink: &mut dyn SegmentSink) -> Outcome<Gathered> {
-        let gathered = gather(&self.select, context, &mut self.made, sink)?;
+        let gathered = gather(&self.select, context, &mut self.progress, sink)?;
         if gathered == Gathered::Whole {
             self.state = State::Done;
         }
         Ok(gathered)
+    }
+
+    /// Goes back in front of the first row.
+    pub fn begin_again(&mut self) {
+        (self.state, self.progress) = (State::Fresh, None);
     }
 
     /// Gives rows until `want` were taken, as far as the context's rows allow for: whether there are no more.

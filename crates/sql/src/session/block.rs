@@ -69,12 +69,13 @@ impl Session {
             session: self.id,
             read_only,
         });
+        let version = self.committed(partition).version;
         self.transaction = Some(OpenTransaction {
             id,
             started_us: self.began_us.take().unwrap_or(now_us),
             catalog: None,
-            base_version: partition.catalog.version,
-            seen_version: partition.catalog.version,
+            base_version: version,
+            seen_version: version,
             base_catalog: None,
             derived: Vec::new(),
             savepoints: Vec::new(),
@@ -115,7 +116,8 @@ impl Session {
             Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
             Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
         }
-        partition.channels.check_room(self.channels.actions())?;
+        let own = self.identity.database_id;
+        partition.channels.check_room(own, self.channels.actions())?;
         self.end_temporary(partition)?;
         let Some(transaction) = &self.transaction else {
             self.tell_channels(partition);
@@ -125,8 +127,8 @@ impl Session {
         };
         let catalog = self.checked_catalog(transaction, partition)?;
         let outcomes = self.asked_id.map(|id| partition.sequences.outcomes.record_of(id));
-        let attachment =
-            (catalog.is_some() || outcomes.is_some()).then(|| attachment_of(catalog.as_deref(), outcomes, transaction));
+        let attachment = (catalog.is_some() || outcomes.is_some())
+            .then(|| attachment_of((own, catalog.as_deref()), outcomes, transaction));
         let (id, changes_schema) = (transaction.id, transaction.base_catalog.is_some());
         let Partition { database, log, .. } = partition;
         match database.commit(id, attachment.as_deref(), &mut **log) {

@@ -20,6 +20,7 @@ mod channels;
 mod constraints;
 mod copy;
 mod cursors;
+mod databases;
 mod environment;
 mod execute;
 mod extended;
@@ -315,6 +316,15 @@ impl Session {
         Ok(report)
     }
 
+    /// Applies a setting of the database's; one that is no longer known is passed over.
+    pub fn database_setting(&mut self, name: &str, value: &str) {
+        if self.settings.set(name, Some(value), false).is_ok() {
+            self.settings.end_transaction(true);
+            self.settings.shape(&mut self.text);
+            self.tell_application();
+        }
+    }
+
     /// Values of settings that the server fixes, by name.
     pub fn tell_server(&mut self, settings: std::sync::Arc<[(String, String)]>) {
         self.settings.tell_server(settings);
@@ -538,8 +548,13 @@ impl Session {
             .and_then(|transaction| transaction.catalog.as_ref())
         {
             Some(own) => Arc::clone(own),
-            None => Arc::clone(&partition.catalog),
+            None => Arc::clone(self.committed(partition)),
         }
+    }
+
+    /// The committed catalog of the session's database.
+    fn committed<'p>(&self, partition: &'p Partition) -> &'p Arc<Catalog> {
+        partition.databases.catalog(self.identity.database_id)
     }
 
     /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.

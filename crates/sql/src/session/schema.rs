@@ -10,6 +10,7 @@ use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
+use crate::databases::DatabaseId;
 use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
@@ -139,8 +140,9 @@ impl Session {
         let id = self.ensure_transaction(partition, false, now_us);
         self.replay = None;
         partition.database.catch_up(id)?;
+        let newest = self.committed(partition).version;
         if let Some(transaction) = &mut self.transaction {
-            transaction.seen_version = partition.catalog.version;
+            transaction.seen_version = newest;
         }
         let mut before = (*self.catalog(partition)).clone();
         // Ids that other transactions have taken meanwhile are never given again.
@@ -150,7 +152,7 @@ impl Session {
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
-        have_to_itself(&tables, &before, id, partition)?;
+        have_to_itself(&tables, (self.identity.database_id, &before), id, partition)?;
         let is_change = applied.catalog.version != before_version;
         let after = self.own_version(&before, applied.catalog, &applied.work, partition);
         Ok(SchemaChanging {
@@ -175,10 +177,9 @@ impl Session {
             renumber(before, &mut after, u64::from(partition.take_storage_id()));
             after.next_id = after.next_id.max(partition.next_storage_id);
         }
+        let committed = Arc::clone(self.committed(partition));
         if let Some(transaction) = &mut self.transaction {
-            transaction
-                .base_catalog
-                .get_or_insert_with(|| Arc::clone(&partition.catalog));
+            transaction.base_catalog.get_or_insert(committed);
         }
         let after = Arc::new(after);
         for work in works {
@@ -200,7 +201,7 @@ impl Session {
                         if converts_rows(works) {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
                             partition.database.lay_down(&[*storage]);
-                        } else if was_there(source, transaction, partition) {
+                        } else if was_there(source, transaction) {
                             partition.database.lay_out(*storage);
                         } else if partition.database.is_laid_down(source) {
                             partition.database.lay_down(&[*storage]);
@@ -246,19 +247,20 @@ impl Session {
             )
         };
         let own = transaction.catalog.as_ref().zip(transaction.base_catalog.as_ref());
-        if partition.catalog.version != transaction.base_version {
+        let committed = Arc::clone(self.committed(partition));
+        if committed.version != transaction.base_version {
             for (name, version) in &transaction.written_versions {
                 let is_own = own.is_some_and(|(own, base)| differs(name, base, own));
-                if !is_own && partition.catalog.tables.get(name).map(|table| table.version) != Some(*version) {
+                if !is_own && committed.tables.get(name).map(|table| table.version) != Some(*version) {
                     return Err(changed(name));
                 }
             }
         }
         match own {
             None => Ok(None),
-            Some((own, base)) if Arc::ptr_eq(base, &partition.catalog) => Ok(Some(Arc::clone(own))),
+            Some((own, base)) if Arc::ptr_eq(base, &committed) => Ok(Some(Arc::clone(own))),
             Some((own, base)) => {
-                let mut merged = merge(base, own, &partition.catalog).map_err(|name| changed(&name))?;
+                let mut merged = merge(base, own, &committed).map_err(|name| changed(&name))?;
                 merged.version = u64::from(partition.take_storage_id());
                 merged.next_id = merged.next_id.max(partition.next_storage_id);
                 Ok(Some(Arc::new(merged)))
@@ -271,7 +273,7 @@ impl Session {
         let (Some(catalog), Some(transaction)) = (catalog, &mut self.transaction) else {
             return;
         };
-        partition.catalog = catalog;
+        partition.set_catalog(self.identity.database_id, catalog);
         for storage in &transaction.created_storage {
             partition.database.publish_table(*storage);
         }
@@ -281,7 +283,7 @@ impl Session {
 
 /// What the log is told of a new catalog, and of an id that the client has asked for.
 pub(super) fn attachment_of(
-    catalog: Option<&Catalog>,
+    (database, catalog): (DatabaseId, Option<&Catalog>),
     outcomes: Option<OutcomeRecord>,
     transaction: &OpenTransaction,
 ) -> Vec<u8> {
@@ -291,7 +293,7 @@ pub(super) fn attachment_of(
     };
     let derived = transaction.derived.iter().copied();
     Attachment {
-        catalog: catalog.cloned(),
+        catalogs: catalog.map(|catalog| (database, catalog.clone())).into_iter().collect(),
         outcomes,
         derived: derived.filter(|derived| has(derived.to)).collect(),
         ..Attachment::default()
@@ -310,7 +312,7 @@ fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
 /// now on waits for this one.
 fn have_to_itself(
     tables: &[RelationName],
-    before: &Catalog,
+    (database, before): (DatabaseId, &Catalog),
     id: TransactionId,
     partition: &mut Partition,
 ) -> Outcome<()> {
@@ -321,11 +323,11 @@ fn have_to_itself(
     let table = storage.first().copied().unwrap_or(TableId(0));
     let mut owners = tables
         .iter()
-        .filter_map(|name| partition.schema_changes.owner(name, id));
+        .filter_map(|name| partition.schema_changes.owner(database, name, id));
     if let Some(owner) = owners.next() {
         return partition.database.wait_for(id, owner, table);
     }
-    partition.schema_changes.begin(tables, id);
+    partition.schema_changes.begin(database, tables, id);
     match partition.database.other_writer(id, &storage) {
         Some(writer) => partition.database.wait_for(id, writer, table),
         None => Ok(()),
@@ -363,9 +365,10 @@ fn converts_rows(works: &[StorageWork]) -> bool {
 }
 
 /// Whether the source was there before this transaction, so that recovery can lay rows out of it again.
-fn was_there(source: TableId, transaction: &OpenTransaction, partition: &Partition) -> bool {
-    let base = transaction.base_catalog.as_ref().unwrap_or(&partition.catalog);
-    base.tables.values().any(|table| table.id == source)
+fn was_there(source: TableId, transaction: &OpenTransaction) -> bool {
+    let base = transaction.base_catalog.iter();
+    base.flat_map(|base| base.tables.values())
+        .any(|table| table.id == source)
 }
 
 /// Gives the new catalog and every table that it changed a version that no other catalog has, not even one that was rolled back:

@@ -71,6 +71,15 @@ impl Settings {
         Ok(reported.then(|| (name, value.unwrap_or_default())))
     }
 
+    /// A setting by its own name, with a value as SET would keep it. 42704, 22023.
+    pub fn checked(&self, name: &str, value: Option<&str>) -> Result<(String, Option<String>)> {
+        let mut tried = self.clone();
+        let known = known(name).map_or_else(|| name.to_ascii_lowercase(), |setting| setting.0.to_owned());
+        tried.set(name, value, false)?;
+        let kept = value.and_then(|_| tried.get(&known));
+        Ok((known, kept))
+    }
+
     /// RESET ALL.
     pub fn reset_all(&mut self) -> Vec<(String, String)> {
         let names: Vec<String> = self.changed.keys().cloned().collect();

@@ -183,6 +183,8 @@ impl Context<'_> {
                 let name = path.last().cloned().unwrap_or_default();
                 Ok(RelationName::new(SchemaId::NOWHERE, name))
             }
+            // What is in another database, or another session's, is refused without a place.
+            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Err(error),
             found => located(self, sqlparser::ast::Spanned::span(name), found),
         }
     }
@@ -219,7 +221,8 @@ impl Context<'_> {
             return Ok(None);
         }
         let path = name_of_text(text)?;
-        let (schema, name) = split_path(&path, &self.path.database)?;
+        let split = split_path(&path, &self.path.database);
+        let (schema, name) = located(self, sqlparser::ast::Spanned::span(value), split)?;
         let number = match self.relation_by_path(&path) {
             Ok(NamedRelation::Table(table)) => table.oid,
             Ok(NamedRelation::System(system)) => system.oid,

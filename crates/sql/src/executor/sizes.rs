@@ -57,7 +57,7 @@ impl StorageSizes {
         let own: i64 = storage_of(catalog).into_iter().map(|storage| self.of(storage)).sum();
         let others = self.all_bytes.saturating_sub(own).max(0);
         let stored = match (own, others) {
-            (_, 0) => self.stored_bytes,
+            (0, 0) => self.stored_bytes / self.databases.iter().count().max(1) as i64,
             _ => (i128::from(self.stored_bytes) * i128::from(own) / i128::from(own + others)) as i64,
         };
         own.max(stored)

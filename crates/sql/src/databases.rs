@@ -5,16 +5,18 @@
 //!
 //! Invariants:
 //! - The database [`DatabaseId::RUBATO`] is always there and keeps its name. It has a second one, `postgres`.
-//! - No id is used twice, in whatever databases: storage, sequences and oids of all of them are told apart by it.
+//! - No two tables or indexes share storage, and no two sequences a number, in whatever databases.
 
 mod change;
 mod codec;
+mod copy;
 
 pub use change::{Applied, DatabaseChange, DatabaseCommand, DatabaseOptions};
 pub(crate) use codec::{decode_facts, encode_facts};
+pub(crate) use copy::{Copied, copied};
 
 use crate::catalog::Catalog;
-use rubato_base::{Error, SqlState, TableId};
+use rubato_base::{Error, Result, SqlState, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -138,6 +140,14 @@ impl Databases {
             database.catalog = catalog;
         }
         changed
+    }
+
+    /// The same with one more, which has this catalog. 42P04.
+    pub(crate) fn with_new(&self, facts: &DatabaseFacts, catalog: &Arc<Catalog>) -> Result<Databases> {
+        self.check_name(&facts.name)?;
+        let mut all = self.facts();
+        all.push(facts.clone());
+        Ok(self.with_facts(all).with_catalog(facts.id, Arc::clone(catalog)))
     }
 
     /// The same with these databases instead: what is not among them is gone, what is new is empty.

@@ -73,6 +73,11 @@ impl SchemaChanges {
         self.changing.is_empty()
     }
 
+    /// Whether somebody has tables of a database to himself.
+    pub fn concern(&self, database: DatabaseId) -> bool {
+        self.changing.iter().any(|(place, _, _)| *place == database)
+    }
+
     /// The transaction changes these tables of a database from now on.
     pub fn begin(&mut self, database: DatabaseId, tables: &[RelationName], transaction: TransactionId) {
         for table in tables {
@@ -438,6 +443,15 @@ impl SequenceValues {
             .iter()
             .filter_map(|(id, value)| value.logged.map(|logged| (*id, logged)))
             .collect()
+    }
+
+    /// A sequence that begins as another one is now.
+    pub fn copy(&mut self, from: u32, to: u32) {
+        let Some(value) = self.values.get(&from).copied() else {
+            return;
+        };
+        self.values.insert(to, value);
+        self.moved.extend(value.logged.map(|logged| (to, logged)));
     }
 
     /// Sequences that are gone with their database.

@@ -457,3 +457,138 @@ fn a_drop_between_two_checkpoints_leaves_nothing() {
     world.node.checkpoint().expect("a checkpoint");
     assert_eq!(world.stored_tables(), [0]);
 }
+
+/// What the copy of [`a_database_is_made_of_another`] holds, and that it is its own.
+fn check_copy(world: &mut World, round: i64) {
+    let copy = world.enter("copy").expect("there");
+    assert_eq!(
+        world.rows(copy, "select count(*), sum(id), count(distinct name) from t"),
+        ["3000|4501500|3000"]
+    );
+    assert_eq!(world.rows(copy, "select id from t where name = 'row 1234'"), ["1234"]);
+    assert_eq!(
+        world.rows(copy, "select count(*) from s.loose"),
+        [(20 + round).to_string()]
+    );
+    assert_eq!(world.rows(copy, "select * from v"), ["3000"]);
+    assert_eq!(world.rows(copy, "select n from kept"), ["3000"]);
+    assert_eq!(code(&world.ask(copy, "insert into child values (9999)")), "23503");
+    assert_eq!(code(&world.ask(copy, "insert into t (name) values ('row 7')")), "23505");
+    assert_eq!(code(&world.ask(copy, "insert into limited values (1000)")), "23514");
+    assert_eq!(code(&world.ask(copy, "select * from own")), "42P01");
+    assert_eq!(
+        world.rows(
+            copy,
+            "select obj_description('numbers'::regclass), obj_description('t'::regclass)"
+        ),
+        ["of nothing|rows"]
+    );
+    world.must(copy, "insert into s.loose values (round(random() * 100)::int)");
+    world.leave(copy);
+}
+
+#[test]
+fn a_database_is_made_of_another() {
+    let mut world = World::new(1);
+    world.must(0, "create database source");
+    let source = world.enter("source").expect("there");
+    world.must(
+        source,
+        "create table t (id serial primary key, name text unique); create schema s; create table s.loose (x int)",
+    );
+    world.must(
+        source,
+        "insert into t (name) select 'row ' || i from generate_series(1, 3000) i",
+    );
+    world.must(
+        source,
+        "insert into s.loose select i from generate_series(1, 20) i; create index on s.loose (x)",
+    );
+    world.must(
+        source,
+        "create table child (t int references t on delete cascade); insert into child values (1), (2)",
+    );
+    world.must(
+        source,
+        "create view v as select count(*) from t; create materialized view kept as select count(*) as n from t",
+    );
+    world.must(
+        source,
+        "create domain d as int check (value < 100); create table limited (x d); create sequence numbers",
+    );
+    world.must(
+        source,
+        "comment on sequence numbers is 'of nothing'; comment on table t is 'rows'; select nextval('numbers')",
+    );
+    world.must(source, "create temp table own (x int)");
+    world.node.checkpoint().expect("a checkpoint");
+    world.must(source, "update t set name = 'row ' || id where id < 100");
+    assert_eq!(
+        world.must(0, "create database copy template source"),
+        ["C CREATE DATABASE", "Z I"]
+    );
+    // What happens there afterwards is nothing to the copy.
+    world.must(
+        source,
+        "delete from t where id > 10; drop view v; insert into s.loose values (21)",
+    );
+    assert_eq!(world.rows(source, "select count(*) from child"), ["2"]);
+    for round in 0..5 {
+        check_copy(&mut world, round);
+        if round == 1 {
+            world.node.checkpoint().expect("a checkpoint");
+        }
+        if round == 3 {
+            world.must(0, "drop database source");
+        }
+        world = world.restart();
+    }
+    let copy = world.enter("copy").expect("there");
+    assert_eq!(code(&world.ask(copy, "insert into t (name) values ('new')")), "none");
+    let next: i64 = world.rows(copy, "select max(id) from t")[0].parse().expect("a number");
+    // Each restart skips what was set aside.
+    assert!((3001..3300).contains(&next), "{next}");
+    let next: i64 = world.rows(copy, "select nextval('numbers')")[0]
+        .parse()
+        .expect("a number");
+    assert!((2..100).contains(&next), "{next}");
+    world.must(copy, "delete from t where id = 1");
+    assert_eq!(world.rows(copy, "select * from child"), ["2"]);
+}
+
+#[test]
+fn a_copy_has_its_template_to_itself() {
+    let mut world = two();
+    world.must(
+        1,
+        "create table t (x int primary key); insert into t select i from generate_series(1, 5000) i",
+    );
+    world.must(1, "begin; insert into t values (0)");
+    // Whoever has begun to write is waited for.
+    world.begin(0, "create database copy template other");
+    assert!(!world.is_idle(0));
+    world.must(1, "commit");
+    world.run();
+    assert_eq!(world.said(0), ["C CREATE DATABASE", "Z I"]);
+    let copy = world.enter("copy").expect("there");
+    assert_eq!(world.rows(copy, "select count(*) from t"), ["5001"]);
+    // Two that make the same: one of them is told that it is there, whoever was first, and nothing of its copy stays.
+    let third = world.enter("rubato").expect("there");
+    world.send(0, [query("create database again template other")]);
+    world.turn();
+    world.send(third, [query("create database again")]);
+    world.send(1, [query("insert into t values (-1)")]);
+    world.run();
+    assert_eq!(code(&world.said(1)), "none");
+    let (copied, made) = (world.said(0), world.said(third));
+    let mut codes = [code(&copied), code(&made)];
+    let copy_is_there = codes[0] == "none";
+    codes.sort_unstable();
+    assert_eq!(codes, ["42P04", "none"]);
+    world = world.restart();
+    let again = world.enter("again").expect("there");
+    let expected = if copy_is_there { "none" } else { "42P01" };
+    assert_eq!(code(&world.ask(again, "select * from t")), expected);
+    let other = world.enter("other").expect("there");
+    assert_eq!(world.rows(other, "select count(*) from t"), ["5002"]);
+}

@@ -1,7 +1,6 @@
 //! CREATE, ALTER and DROP DATABASE as functions from one [`Databases`] to the next.
 
 use super::{DatabaseFacts, DatabaseId, Databases, FIRST_NAME, TEMPLATES, is_same_name, no_database};
-use crate::catalog::Catalog;
 use rubato_base::{Error, Result, SqlState};
 
 /// Databases that there may be at a time: each takes part in every checkpoint.
@@ -91,6 +90,8 @@ impl DatabaseChange {
 pub enum Applied {
     /// These are the databases from now on, if no session is in the one that is named here.
     Changed(Databases, Option<DatabaseId>),
+    /// This database is to be made, of what is in another one.
+    Copied(DatabaseFacts, DatabaseId),
     /// Nothing happens but a notice of this severity.
     Told(&'static str, Error),
 }
@@ -98,12 +99,11 @@ pub enum Applied {
 impl Databases {
     /// Carries a statement of a session in `current` out; `new_id` is for a database that is made.
     ///
-    /// Errors: 42P04 exists, 3D000 does not exist, 55006 the session is in it, 42809 a template, 22023, 0A000.
+    /// Errors: 42P04 exists, 3D000 does not exist, 55006 the session is in it, 42809 a template, 22023, 0A000, 54000.
     pub fn apply(&self, command: &DatabaseCommand, current: DatabaseId, new_id: DatabaseId) -> Result<Applied> {
         let DatabaseCommand { name, change } = command;
         if let DatabaseChange::Create { template, options } = change {
-            let created = self.create(name, template.as_deref(), options, new_id)?;
-            return Ok(Applied::Changed(created, None));
+            return self.create(name, template.as_deref(), options, new_id);
         }
         let Some(found) = self.find(name) else {
             return missing(name, change);
@@ -144,37 +144,31 @@ impl Databases {
         Ok(Applied::Changed(self.with_facts(all.collect()), left))
     }
 
-    fn create(
-        &self,
-        name: &str,
-        template: Option<&str>,
-        options: &DatabaseOptions,
-        id: DatabaseId,
-    ) -> Result<Databases> {
+    fn create(&self, name: &str, template: Option<&str>, options: &DatabaseOptions, id: DatabaseId) -> Result<Applied> {
         self.check_name(name)?;
-        if let Some(template) = template.filter(|template| !TEMPLATES.contains(template)) {
-            let found = self.find(template).ok_or_else(|| {
-                let message = format!("template database \"{template}\" does not exist");
-                Error::new(SqlState::INVALID_CATALOG_NAME, message)
-            })?;
-            if !is_empty(&found.catalog) {
-                return Err(Error::unsupported("CREATE DATABASE with a template that is not empty")
-                    .with_hint("Dump the database with pg_dump, and restore it into the new one."));
-            }
-        }
+        let find = |template: &str| {
+            let message = format!("template database \"{template}\" does not exist");
+            let missing = Error::new(SqlState::INVALID_CATALOG_NAME, message);
+            self.find(template).ok_or(missing)
+        };
+        let template = template.filter(|template| !TEMPLATES.contains(template));
+        let template = template.map(find).transpose()?;
         if self.by_id.len() >= DATABASES_MAX {
             let message = "there are too many databases";
             return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
         }
         let mut facts = DatabaseFacts::new(id, name);
         take_options(&mut facts, options);
+        if let Some(template) = template {
+            return Ok(Applied::Copied(facts, template.facts.id));
+        }
         let mut all = self.facts();
         all.push(facts);
-        Ok(self.with_facts(all))
+        Ok(Applied::Changed(self.with_facts(all), None))
     }
 
     /// 42P04.
-    fn check_name(&self, name: &str) -> Result<()> {
+    pub(super) fn check_name(&self, name: &str) -> Result<()> {
         if self.find(name).is_none() && !TEMPLATES.contains(&name) {
             return Ok(());
         }
@@ -232,13 +226,6 @@ fn missing(name: &str, change: &DatabaseChange) -> Result<Applied> {
     }
 }
 
-fn is_empty(catalog: &Catalog) -> bool {
-    catalog.relations().next().is_none()
-        && catalog.domains.is_empty()
-        && catalog.schemas == Catalog::default().schemas
-        && catalog.comments.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +244,7 @@ mod tests {
         let applied = databases.apply(command, DatabaseId::RUBATO, DatabaseId(20_000));
         match applied.expect("it is done") {
             Applied::Changed(databases, _) => databases,
-            Applied::Told(_, told) => panic!("{told}"),
+            other => panic!("{other:?}"),
         }
     }
 

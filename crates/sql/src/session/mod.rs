@@ -407,7 +407,11 @@ impl Session {
                 current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
             }
             Statement::Utility(utility) => {
-                current.tag.is_none() && matches!(**utility, Utility::Schema(_) | Utility::CreateTableAs(_))
+                current.tag.is_none()
+                    && matches!(
+                        **utility,
+                        Utility::Schema(_) | Utility::CreateTableAs(_) | Utility::Database(_)
+                    )
             }
             Statement::Empty => false,
         };

@@ -10,7 +10,7 @@ use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
-use crate::databases::DatabaseId;
+use crate::databases::{DatabaseId, Databases};
 use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 /// A schema change whose rows are being moved.
 pub(super) struct SchemaChanging {
-    run: SchemaRun,
-    after: Arc<Catalog>,
-    notices: Vec<Error>,
-    tag: &'static str,
+    pub(super) run: SchemaRun,
+    pub(super) after: Arc<Catalog>,
+    pub(super) notices: Vec<Error>,
+    pub(super) tag: &'static str,
     /// Whether there is anything to commit.
-    is_change: bool,
+    pub(super) is_change: bool,
 }
 
 impl Session {
@@ -41,7 +41,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        let mut changing = match self.changing_schema.take() {
+        let changing = match self.changing_schema.take() {
             Some(changing) => changing,
             // Others have changed what the rows come from while this one waited for them.
             None if create_as.is_some_and(|create| !self.is_bound_now(&create.source, partition)) => {
@@ -50,6 +50,33 @@ impl Session {
             }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
         };
+        let Some(changing) = self.move_rows(changing, partition, context)? else {
+            return Ok(Next::Yield);
+        };
+        let after = Arc::clone(&changing.after);
+        if changing.is_change
+            && let Some(transaction) = &mut self.transaction
+        {
+            transaction.catalog = Some(after);
+            transaction.derived.extend(changing.run.into_derived());
+        }
+        for notice in &changing.notices {
+            responder.notice("NOTICE", notice);
+        }
+        match create_as {
+            None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
+            Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
+            Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
+        }
+    }
+
+    /// Moves rows for a slice; gives the change back when all of them have been moved.
+    pub(super) fn move_rows(
+        &mut self,
+        mut changing: Box<SchemaChanging>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+    ) -> Outcome<Option<Box<SchemaChanging>>> {
         let id = self.ensure_transaction(partition, false, context.now_us);
         let after = Arc::clone(&changing.after);
         let times_us = (context.now_us, (context.clock_us)());
@@ -69,22 +96,9 @@ impl Session {
         if !done {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();
-            return Ok(Next::Yield);
+            return Ok(None);
         }
-        if changing.is_change
-            && let Some(transaction) = &mut self.transaction
-        {
-            transaction.catalog = Some(after);
-            transaction.derived.extend(changing.run.into_derived());
-        }
-        for notice in &changing.notices {
-            responder.notice("NOTICE", notice);
-        }
-        match create_as {
-            None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
-            Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
-            Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
-        }
+        Ok(Some(changing))
     }
 
     fn is_bound_now(&mut self, plan: &Plan, partition: &Partition) -> bool {
@@ -189,7 +203,13 @@ impl Session {
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
-    fn note_storage(&mut self, work: &StorageWork, works: &[StorageWork], partition: &mut Partition, after: &Catalog) {
+    pub(super) fn note_storage(
+        &mut self,
+        work: &StorageWork,
+        works: &[StorageWork],
+        partition: &mut Partition,
+        after: &Catalog,
+    ) {
         let Some(transaction) = &mut self.transaction else {
             return;
         };
@@ -284,6 +304,7 @@ impl Session {
 /// What the log is told of a new catalog, and of an id that the client has asked for.
 pub(super) fn attachment_of(
     (database, catalog): (DatabaseId, Option<&Catalog>),
+    databases: Option<&Databases>,
     outcomes: Option<OutcomeRecord>,
     transaction: &OpenTransaction,
 ) -> Vec<u8> {
@@ -294,6 +315,7 @@ pub(super) fn attachment_of(
     let derived = transaction.derived.iter().copied();
     Attachment {
         catalogs: catalog.map(|catalog| (database, catalog.clone())).into_iter().collect(),
+        databases: databases.map(Databases::facts),
         outcomes,
         derived: derived.filter(|derived| has(derived.to)).collect(),
         ..Attachment::default()
@@ -310,7 +332,7 @@ fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
 
 /// Waits for others that change these tables, and then for those who have begun to write to them; whoever comes to write from
 /// now on waits for this one.
-fn have_to_itself(
+pub(super) fn have_to_itself(
     tables: &[RelationName],
     (database, before): (DatabaseId, &Catalog),
     id: TransactionId,

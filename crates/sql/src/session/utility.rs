@@ -140,7 +140,7 @@ impl Session {
                 return self.change_schema(&create.change, Some(create), partition, context, responder);
             }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
-            Utility::Database(command) => return self.change_databases(command, partition, responder),
+            Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
                 self.channels.add(ChannelAction::Listen(channel.as_str().into()));
                 "LISTEN".into()

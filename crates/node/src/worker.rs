@@ -232,7 +232,10 @@ impl StatementWorker for NodeWorker {
         drop(partition);
         session.tell_server(start.server);
         for (name, value) in settings {
-            session.database_setting(&name, &value);
+            // One that is no longer known is passed over: it must not keep everybody out.
+            if let Ok(Some((name, value))) = session.startup_setting(&name, &value) {
+                responder.parameter_status(&name, &value);
+            }
         }
         for (name, value) in &start.settings {
             if let Some((name, value)) = session.startup_setting(name, value)? {

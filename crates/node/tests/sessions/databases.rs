@@ -293,6 +293,8 @@ fn options_settings_and_comments_are_kept() {
         assert_eq!(world.rows(0, sql), ["the second", ""]);
         let inside = world.enter("b").expect("there");
         assert_eq!(world.rows(inside, "show work_mem"), ["1MB"]);
+        world.must(inside, "set work_mem = '9MB'; reset work_mem");
+        assert_eq!(world.rows(inside, "show work_mem"), ["1MB"]);
         assert_eq!(world.rows(inside, "show timezone"), ["Europe/Berlin"]);
         assert_eq!(world.rows(inside, "show search_path"), ["s, public"]);
         world.enter("d").expect("renamed");

@@ -130,11 +130,7 @@ impl Databases {
                 }
                 take_options(&mut facts, options);
             }
-            DatabaseChange::Set { setting, value } => {
-                facts.settings.retain(|(name, _)| name != setting);
-                let value = value.iter().map(|value| (setting.clone(), value.clone()));
-                facts.settings.extend(value);
-            }
+            DatabaseChange::Set { setting, value } => put_setting(&mut facts, setting, value.as_deref()),
             DatabaseChange::SetFromCurrent { .. } => {}
             DatabaseChange::ResetAll => facts.settings.clear(),
             DatabaseChange::Comment(comment) => facts.comment.clone_from(comment),
@@ -190,6 +186,17 @@ fn take_options(facts: &mut DatabaseFacts, options: &DatabaseOptions) {
     facts.allows_connections = options.allows_connections.unwrap_or(facts.allows_connections);
     facts.is_template = options.is_template.unwrap_or(facts.is_template);
     facts.connections_max = options.connections_max.unwrap_or(facts.connections_max);
+}
+
+fn put_setting(facts: &mut DatabaseFacts, setting: &str, value: Option<&str>) {
+    let Some(value) = value else {
+        facts.settings.retain(|(name, _)| name != setting);
+        return;
+    };
+    match facts.settings.iter_mut().find(|(name, _)| name == setting) {
+        Some(known) => value.clone_into(&mut known.1),
+        None => facts.settings.push((setting.to_owned(), value.to_owned())),
+    }
 }
 
 fn check_drop(facts: &DatabaseFacts, current: DatabaseId) -> Result<()> {

@@ -307,22 +307,13 @@ impl Session {
         }
     }
 
-    /// Applies a setting of the startup message. Reports what the client is to be told.
+    /// Applies a setting of the database's or of the startup message. Reports what the client is to be told.
     pub fn startup_setting(&mut self, name: &str, value: &str) -> Result<Option<(String, String)>> {
         let report = self.settings.set(name, Some(value), false)?;
-        self.settings.end_transaction(true);
+        self.settings.begin();
         self.settings.shape(&mut self.text);
         self.tell_application();
         Ok(report)
-    }
-
-    /// Applies a setting of the database's; one that is no longer known is passed over.
-    pub fn database_setting(&mut self, name: &str, value: &str) {
-        if self.settings.set(name, Some(value), false).is_ok() {
-            self.settings.end_transaction(true);
-            self.settings.shape(&mut self.text);
-            self.tell_application();
-        }
     }
 
     /// Values of settings that the server fixes, by name.

@@ -476,13 +476,7 @@ impl Session {
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
-        let Partition {
-            sequences,
-            advisory,
-            insight,
-            ..
-        } = partition;
-        let outside = (sequences, advisory, &**insight);
+        let outside = (&mut partition.sequences, &mut partition.advisory, &*partition.insight);
         let values = with_evaluation(self, &catalog, outside, &[], times_us, |evaluation| {
             let values = arguments
                 .iter()

@@ -74,13 +74,7 @@ fn drop_database(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     if has_with || !cursor.is_at_end() {
         cursor.expect_symbol(b'(')?;
         loop {
-            let place = cursor.offset();
-            let option = cursor.name()?;
-            if option != "force" {
-                let message = format!("unrecognized DROP DATABASE option \"{option}\"");
-                let position = Some(cursor.source.byte_position(place));
-                return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(position));
-            }
+            cursor.expect("force")?;
             force = true;
             if !cursor.accept_symbol(b',') {
                 break;

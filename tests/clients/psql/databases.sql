@@ -47,7 +47,6 @@ select * from four."B c".t;
 select table_catalog, table_schema from information_schema.tables where table_name = 't';
 select 1 from one.public.t;
 drop table one.public.t;
-select 'one.public.t'::regclass;
 drop database four;
 alter database four rename to six;
 \c one
@@ -66,3 +65,16 @@ select has_database_privilege('one', 'create, TEMP');
 select pg_database_size('one') > 0;
 drop database "Two words" with (force);
 select count(*) from pg_database where datname in ('one', 'Two words', 'four');
+select one.pg_catalog.lower('X');
+select four.pg_catalog.lower('X');
+create table t (id serial primary key, x text unique);
+insert into t (x) values ('a'), ('b');
+create database copy template one;
+\c copy
+insert into t (x) values ('c') returning *;
+insert into t (x) values ('a');
+\d t
+select current_database();
+select count(*) from pg_class where relname = 't';
+\c one
+drop database copy;

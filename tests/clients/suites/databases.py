@@ -125,11 +125,14 @@ def killed(context, server):
         if number % 2:
             context.psql_text(server.url, "checkpoint")
     succeeds(context, server, "dropdb", "test_2")
+    succeeds(context, server, "createdb", "-T", "test_1", "test_4")
+    context.psql_text(url_of(server, "test_1"), "delete from t")
+    context.psql_text(url_of(server, "test_4"), "delete from t where i = 1; insert into t values (0), (0), (0), (0)")
     server.kill()
     server.launch()
-    require(databases(context, server) == ["test_0", "test_1", "test_3"], str(databases(context, server)))
-    for number in (0, 1, 3):
+    require(databases(context, server) == ["test_0", "test_1", "test_3", "test_4"], str(databases(context, server)))
+    for number, expected in ((0, 100), (1, 0), (3, 103), (4, 104)):
         count = context.scalar(url_of(server, f"test_{number}"), "select count(*) from t")
-        require(count == str(100 + number), f"test_{number} has {count} rows")
+        require(count == str(expected), f"test_{number} has {count} rows")
     gone = context.psql(url_of(server, "test_2"), "-c", "select 1").stdout
     require("does not exist" in gone, gone)

@@ -180,5 +180,31 @@ def migrations_change_tables(_):
         expect(sorted(found["columns"] for found in constraints.values() if found["unique"]), [["id"], ["title"]])
 
 
+@check
+def the_test_runner_has_a_database_of_its_own(_):
+    own = connection.settings_dict["NAME"]
+    made = connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select current_database()")
+            expect((made, cursor.fetchone()[0]), (f"test_{own}", made))
+        expect("django_session" in connection.introspection.table_names(), True)
+        expect("library_partitur" in connection.introspection.table_names(), False)
+        # As for tests that run side by side: each has a copy, with the rows that the migrations have made.
+        connection.creation.clone_test_db("1", verbosity=0, autoclobber=True)
+        copy = connection.copy()
+        copy.settings_dict = connection.creation.get_test_db_clone_settings("1")
+        with copy.cursor() as cursor:
+            cursor.execute("select current_database(), (select count(*) > 0 from auth_permission)")
+            expect(cursor.fetchone(), (f"{made}_1", True))
+        copy.close()
+        connection.creation.destroy_test_db(suffix="1", verbosity=0)
+    finally:
+        connection.creation.destroy_test_db(own, verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute("select current_database(), count(*) from pg_database where datname like 'test%'")
+        expect(cursor.fetchone(), (own, 0))
+
+
 if __name__ == "__main__":
     sys.exit(run(None, sys.argv[2:]))

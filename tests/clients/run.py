@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 import harness  # noqa: E402  (its folder must be known first)
 
 SUITES = [
-    "psql", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "node", "go", "jdbc", "hibernate", "tokio", "sqlx", "dump", "differential",
+    "psql", "databases", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "node", "go", "jdbc", "hibernate", "tokio", "sqlx", "dump", "differential",
     "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program",
 ]
 # Suites about Rubato's own folder, program and views: PostgreSQL has nothing to compare.

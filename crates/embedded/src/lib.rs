@@ -129,10 +129,16 @@ impl Database {
         Ok(Database { inner: Arc::new(inner) })
     }
 
-    /// A session. It may be moved to another thread; to use several threads, make one for each.
+    /// A session in the database that every folder has, `rubato`. It may be moved to another thread; to use several threads, make one
+    /// for each.
     pub fn session(&self) -> Result<Session> {
+        self.session_in(rubato_sql::databases::FIRST_NAME)
+    }
+
+    /// A session in a database that was made with CREATE DATABASE. 3D000 if there is none of this name.
+    pub fn session_in(&self, database: &str) -> Result<Session> {
         let number = self.inner.next_session.fetch_add(1, Ordering::Relaxed);
-        Session::new(self.clone(), number)
+        Session::new(self.clone(), number, database)
     }
 
     /// Waits until the log is on the disk up to `durable_at` (see [`Session::durable_at`]); forces it, together with whoever else

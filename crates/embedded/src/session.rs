@@ -75,14 +75,14 @@ pub(crate) fn now_us() -> i64 {
 }
 
 impl Session {
-    pub(crate) fn new(database: Database, number: usize) -> Result<Session> {
+    pub(crate) fn new(database: Database, number: usize, name: &str) -> Result<Session> {
         let bell = Arc::new(Bell::default());
         let mut worker = database.node().worker(number, Some(Arc::clone(&bell) as _))?;
         let start = SessionStart {
             session: SessionId(number as u64 + 1),
             worker: number,
             user: "rubato".into(),
-            database: "rubato".into(),
+            database: name.to_owned(),
             settings: Vec::new(),
             peer: "in process".into(),
             ..SessionStart::default()

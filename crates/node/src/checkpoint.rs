@@ -14,10 +14,12 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
 use rubato_protocol::{CommitLog, DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
+use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases};
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Rows taken while the partition is held. Each is a look at cold memory: with four times as many, and without handing
@@ -31,7 +33,9 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
 /// Format of the mark and of everything that it describes.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
+/// The format of a mark that says nothing of databases but what is in the first one: earlier programs read it.
+const ONE_DATABASE_VERSION: u32 = 1;
 
 /// What a checkpoint leaves behind beside rows.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +45,7 @@ pub(crate) struct Mark {
     /// Above every timestamp handed out before.
     pub(crate) clock: Timestamp,
     pub(crate) next_storage_id: u32,
-    pub(crate) catalog: Catalog,
+    pub(crate) databases: Databases,
     pub(crate) sequences: Vec<(u32, i64)>,
     pub(crate) outcomes: Option<OutcomeRecord>,
 }
@@ -49,12 +53,17 @@ pub(crate) struct Mark {
 impl Mark {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let is_plain = self.databases.is_plain();
+        let version = if is_plain { ONE_DATABASE_VERSION } else { FORMAT_VERSION };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.log_start.to_le_bytes());
         out.extend_from_slice(&self.clock.0.to_le_bytes());
         out.extend_from_slice(&self.next_storage_id.to_le_bytes());
+        let catalogs = self.databases.iter();
+        let catalogs = catalogs.map(|database| (database.facts.id, (*database.catalog).clone()));
         let rest = Attachment {
-            catalog: Some(self.catalog.clone()),
+            catalogs: catalogs.collect(),
+            databases: (!is_plain).then(|| self.databases.facts()),
             sequences: self.sequences.clone(),
             outcomes: self.outcomes.clone(),
             ..Attachment::default()
@@ -77,12 +86,15 @@ impl Mark {
         }
         let (log_start, clock, next_storage_id) = (reader.u64()?, Timestamp(reader.u64()?), reader.u32()?);
         let rest = Attachment::decode(reader.rest())?;
-        let catalog = rest.catalog.ok_or_else(|| damaged("a checkpoint without a catalog"))?;
+        if rest.catalogs.is_empty() {
+            return Err(damaged("a checkpoint without a catalog"));
+        }
+        let databases = with_attached(&Databases::default(), rest.databases, rest.catalogs);
         Ok(Mark {
             log_start,
             clock,
             next_storage_id,
-            catalog,
+            databases,
             sequences: rest.sequences,
             outcomes: rest.outcomes,
         })
@@ -95,12 +107,17 @@ impl Mark {
     }
 }
 
-/// The storage ids of a catalog's tables and indexes.
-pub(crate) fn storage_ids(catalog: &Catalog) -> Vec<TableId> {
-    let tables = catalog.tables.values();
-    tables
-        .flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)))
-        .collect()
+/// The databases with what a record or a mark says of them.
+pub(crate) fn with_attached(
+    databases: &Databases,
+    facts: Option<Vec<DatabaseFacts>>,
+    catalogs: Vec<(DatabaseId, Catalog)>,
+) -> Databases {
+    let mut changed = facts.map_or_else(|| databases.clone(), |facts| databases.with_facts(facts));
+    for (database, catalog) in catalogs {
+        changed = changed.with_catalog(database, Arc::new(catalog));
+    }
+    changed
 }
 
 /// Appends what a checkpoint has to keep of the log before it.
@@ -127,7 +144,7 @@ impl Shared {
                 log_start: appended.min(undecided),
                 clock: partition.database.clock(),
                 next_storage_id: partition.next_storage_id,
-                catalog: (*partition.catalog).clone(),
+                databases: (*partition.databases).clone(),
                 sequences: partition.sequences.all(),
                 outcomes: partition.sequences.outcomes.all(),
             };
@@ -198,11 +215,11 @@ impl Shared {
         store_rows(rows, &*self.store)
     }
 
-    /// Storage of which the store may hold rows, and that neither the catalog nor an open transaction has: once the mark with that
+    /// Storage of which the store may hold rows, and that neither a catalog nor an open transaction has: once the mark with that
     /// catalog is written, nothing refers to it any more.
     fn unused_storage(&self, partition: &Partition) -> Vec<TableId> {
         let mut stored = self.stored.lock();
-        let named = storage_ids(&partition.catalog);
+        let named = partition.databases.storage();
         let private: BTreeSet<TableId> = partition.database.private_tables().collect();
         let is_unused = |id: &&TableId| !named.contains(id) && !private.contains(id);
         let unused = stored.iter().filter(is_unused).copied().collect();

@@ -1,6 +1,6 @@
 //! Opening: the rows of the last checkpoint, and the log from its mark on.
 
-use crate::checkpoint::{MARK_TABLE, Mark, spill, storage_ids};
+use crate::checkpoint::{MARK_TABLE, Mark, spill, with_attached};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::laying::Laying;
@@ -18,6 +18,7 @@ use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Channels;
 use rubato_sql::checkpoints::Checkpoints;
+use rubato_sql::databases::{Databases, storage_of};
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
 use rubato_storage::Store;
@@ -54,7 +55,7 @@ const DERIVED_ROWS: usize = 256;
 
 pub(crate) struct Recovery<'a> {
     pub(crate) database: FormulaDatabase,
-    pub(crate) catalog: Catalog,
+    pub(crate) databases: Databases,
     sequences: SequenceValues,
     next_storage_id: u32,
     parts: Vec<LoggedChange>,
@@ -109,7 +110,7 @@ pub(crate) fn recover(
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
         database: recovery.database,
-        catalog: Arc::new(recovery.catalog),
+        databases: Arc::default(),
         log: Box::new(LogWriter::new(Arc::clone(&log_end), forcer.clone())),
         sequences: recovery.sequences,
         row_numbers: RowNumberCounters::default(),
@@ -121,6 +122,7 @@ pub(crate) fn recover(
         advisory: AdvisoryLocks::default(),
         channels: Channels::default(),
     };
+    partition.set_databases(Arc::new(recovery.databases));
     partition.forget_temporary();
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
@@ -195,7 +197,7 @@ fn log_reader(directory: &Arc<dyn LogDirectory>, mark: Option<&Mark>) -> Result<
 
 impl<'a> Recovery<'a> {
     fn new(store: &'a Arc<dyn Store>, settings: &NodeSettings, mark: Mark) -> Recovery<'a> {
-        let tables: BTreeSet<TableId> = storage_ids(&mark.catalog).into_iter().collect();
+        let tables: BTreeSet<TableId> = mark.databases.storage().into_iter().collect();
         let stored = StoredTables::default();
         stored.lock().clone_from(&tables);
         let laying = Arc::new(Laying::new(Arc::clone(store), settings.helper, settings.memory_bytes));
@@ -216,9 +218,9 @@ impl<'a> Recovery<'a> {
             .for_each(|outcomes| sequences.outcomes.recover(outcomes));
         Recovery {
             database,
-            catalog: mark.catalog,
+            next_storage_id: mark.next_storage_id.max(mark.databases.next_id()),
+            databases: mark.databases,
             sequences,
-            next_storage_id: mark.next_storage_id,
             parts: Vec::new(),
             stored,
             laying,
@@ -317,24 +319,29 @@ impl<'a> Recovery<'a> {
         if let Some(outcomes) = &attachment.outcomes {
             self.sequences.outcomes.recover(outcomes);
         }
-        let Some(catalog) = attachment.catalog else {
+        if attachment.catalogs.is_empty() && attachment.databases.is_none() {
             return Ok(());
-        };
-        let before: BTreeSet<TableId> = storage_ids(&self.catalog).into_iter().collect();
-        let after: BTreeSet<TableId> = storage_ids(&catalog).into_iter().collect();
+        }
+        let databases = with_attached(&self.databases, attachment.databases, attachment.catalogs);
+        let before: BTreeSet<TableId> = self.databases.storage().into_iter().collect();
+        let after: BTreeSet<TableId> = databases.storage().into_iter().collect();
         for new in after.difference(&before) {
             // A checkpoint that was cut short may have stored some of its rows already.
             self.database.open_table(*new);
             self.stored.lock().insert(*new);
         }
         for derived in attachment.derived {
-            derive(&mut self.database, &catalog, cts, derived)?;
+            let own = databases
+                .iter()
+                .find(|database| storage_of(&database.catalog).contains(&derived.to));
+            let own = own.ok_or_else(|| damaged("rows of a table that is in no database"))?;
+            derive(&mut self.database, &own.catalog, cts, derived)?;
         }
         for gone in before.difference(&after) {
             self.database.drop_table(*gone);
         }
-        self.next_storage_id = self.next_storage_id.max(catalog.next_id);
-        self.catalog = catalog;
+        self.next_storage_id = self.next_storage_id.max(databases.next_id());
+        self.databases = databases;
         Ok(())
     }
 }
@@ -387,7 +394,7 @@ fn drop_unknown(store: &dyn Store, known: &BTreeSet<TableId>) -> Result<()> {
 
 /// Finds the largest row number of each table without a primary key.
 fn number_rows(partition: &mut Partition) -> Result<()> {
-    let catalog = Arc::clone(&partition.catalog);
+    let databases = Arc::clone(&partition.databases);
     let id = partition.database.begin(BeginOptions {
         session: SessionId(0),
         read_only: true,
@@ -396,7 +403,8 @@ fn number_rows(partition: &mut Partition) -> Result<()> {
         from: Bound::Unbounded,
         to: Bound::Unbounded,
     };
-    for table in catalog.tables.values().filter(|table| table.primary_key.is_empty()) {
+    let tables = databases.iter().flat_map(|database| database.catalog.tables.values());
+    for table in tables.filter(|table| table.primary_key.is_empty()) {
         let mut last = None;
         let mut visit = |key: &[u8], _: rubato_base::RowRef<'_>| {
             last = KeyReader::new(key)

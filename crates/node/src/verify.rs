@@ -34,12 +34,9 @@ pub fn verify(store: &Arc<dyn Store>, directory: Arc<dyn LogDirectory>) -> Resul
         replayed: replayed.transactions,
         ..VerifyReport::default()
     };
-    let tables: Vec<Table> = recovery
-        .catalog
-        .tables
-        .values()
-        .map(|table| (**table).clone())
-        .collect();
+    let databases = recovery.databases.iter();
+    let tables = databases.flat_map(|database| database.catalog.tables.values());
+    let tables: Vec<Table> = tables.map(|table| (**table).clone()).collect();
     for table in tables {
         let columns = table.columns.len();
         let rows = count(&mut recovery, &table.name, table.id, columns)?;

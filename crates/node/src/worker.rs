@@ -6,6 +6,7 @@ use crate::node::{Inbox, Shared, partition_session};
 use crate::relay::{EPOCH_2000_US, Left, SessionWork};
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder};
+use rubato_sql::databases::{DatabaseId, Databases, FIRST_NAME, no_database};
 use rubato_sql::insight::Insight;
 use rubato_sql::session::{Identity, Session};
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
@@ -210,9 +211,12 @@ impl StatementWorker for NodeWorker {
     type Responder = Box<dyn Responder>;
 
     fn open_session(&mut self, start: SessionStart, responder: &mut Box<dyn Responder>) -> Result<Box<Session>> {
+        let partition = self.shared.partition.lock();
+        let (database_id, settings) = database_of(&start, &partition.databases)?;
         let identity = Identity {
             user: start.user,
             database: start.database,
+            database_id,
             backend_id: (start.session.0 & 0x7fff_ffff) as i32,
             remote: start.remote,
             local: start.local,
@@ -223,14 +227,22 @@ impl StatementWorker for NodeWorker {
         // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.
         let seed = self.now_us as u64 ^ start.session.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut session = Session::new(id, self.index, identity, seed);
+        // Whoever is in a database is known before somebody may drop it.
+        self.insight.add_session(session.facts());
+        drop(partition);
         session.tell_server(start.server);
+        for (name, value) in settings {
+            // One that is no longer known is passed over: it must not keep everybody out.
+            if let Ok(Some((name, value))) = session.startup_setting(&name, &value) {
+                responder.parameter_status(&name, &value);
+            }
+        }
         for (name, value) in &start.settings {
             if let Some((name, value)) = session.startup_setting(name, value)? {
                 responder.parameter_status(&name, &value);
             }
         }
         session.facts().begin_at(self.now_us - EPOCH_2000_US);
-        self.insight.add_session(session.facts());
         Ok(Box::new(session))
     }
 
@@ -335,6 +347,20 @@ impl StatementWorker for NodeWorker {
         });
         self.unpark(id);
     }
+}
+
+/// The database that a session asks for, and the settings that it begins with. 3D000, 55000.
+fn database_of(start: &SessionStart, databases: &Databases) -> Result<(DatabaseId, Vec<(String, String)>)> {
+    let name = &start.database;
+    let found = databases.find(name).ok_or_else(|| {
+        let hint = format!("Every server has the database \"{FIRST_NAME}\"; CREATE DATABASE makes others.");
+        no_database(name).with_hint(hint)
+    })?;
+    if !found.facts.allows_connections {
+        let message = format!("database \"{name}\" is not currently accepting connections");
+        return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+    }
+    Ok((found.facts.id, found.facts.settings.clone()))
 }
 
 fn memory_is_full() -> Error {

@@ -19,8 +19,6 @@ pub struct LoginRules<'a> {
     pub end_point_hash: Option<&'a [u8]>,
     /// Who may come in; `None` lets everybody in.
     pub passwords: Option<&'a Passwords>,
-    /// The names of databases that exist.
-    pub databases: &'a [String],
 }
 
 /// What is to happen after [`Login::step`].
@@ -127,7 +125,7 @@ impl Login {
             output.negotiate_protocol_version(PROTOCOL_3_0, asked.protocol_options.clone());
         }
         if rules.passwords.is_none() {
-            return accept(asked, rules);
+            return Ok(LoginStep::Accepted(asked));
         }
         // As PostgreSQL: the better one first, and only under TLS.
         match self.end_point_hash(rules) {
@@ -171,23 +169,11 @@ impl Login {
                     return Err(Error::new(SqlState::INVALID_PASSWORD, message));
                 };
                 output.authentication_sasl_final(reply);
-                Ok((length, accept(asked, rules)?))
+                Ok((length, LoginStep::Accepted(asked)))
             }
             State::Startup => Err(Error::internal("a password came before the startup message")),
         }
     }
-}
-
-fn accept(asked: StartupParameters, rules: &LoginRules<'_>) -> Result<LoginStep, Error> {
-    if !rules.databases.contains(&asked.database) {
-        let message = format!("database \"{}\" does not exist", asked.database);
-        let hint = format!(
-            "The database of this server is \"{}\".",
-            rules.databases.first().map_or("", String::as_str)
-        );
-        return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message).with_hint(hint));
-    }
-    Ok(LoginStep::Accepted(asked))
 }
 
 fn violation(message: &str) -> Error {
@@ -236,14 +222,11 @@ mod tests {
     const STARTUP: &[u8] = b"\0\0\0\x25\0\x03\0\x02user\0ann\0database\0rubato\0\0";
 
     fn rules(passwords: Option<&Passwords>) -> LoginRules<'_> {
-        // Leaked once per test: the rules borrow what a server holds for its whole life.
-        let databases = Box::leak(Box::new(["rubato".to_owned()]));
         LoginRules {
             tls_available: true,
             tls_required: false,
             end_point_hash: None,
             passwords,
-            databases,
         }
     }
 

@@ -21,8 +21,6 @@ pub struct ServerSettings {
     pub send_timeout: Duration,
     /// How long running statements may go on when the server stops.
     pub grace_time: Duration,
-    /// Names under which the database is known; the first is its own.
-    pub databases: Vec<String>,
     /// `--memory`, for SHOW (`shared_buffers`); `None` where whoever starts the server does not say.
     pub memory_bytes: Option<u64>,
     /// Which thread sends answers.
@@ -49,7 +47,6 @@ impl Default for ServerSettings {
             login_timeout: Duration::from_secs(60),
             send_timeout: Duration::from_secs(600),
             grace_time: Duration::from_secs(10),
-            databases: vec!["rubato".to_owned(), "postgres".to_owned()],
             memory_bytes: None,
             sending: Sending::default(),
         }

@@ -6,9 +6,13 @@
 //! - Two sessions hold a lock at once only if both hold it shared.
 //! - Who waits is served in order of arrival; whoever may go on is named by [`AdvisoryLocks::take_woken`].
 
+use crate::databases::DatabaseId;
 use rubato_base::{Error, Result, SessionId, SqlState};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A lock: a name means something within a database.
+pub type LockName = (DatabaseId, AdvisoryKey);
 
 /// Locks that may be held or waited for at once, by all sessions together.
 const LOCKS_MAX: usize = 100_000;
@@ -56,9 +60,9 @@ impl Lock {
 /// The advisory locks of a partition.
 #[derive(Debug, Default)]
 pub struct AdvisoryLocks {
-    locks: BTreeMap<AdvisoryKey, Lock>,
+    locks: BTreeMap<LockName, Lock>,
     /// What each session holds or waits for.
-    of_session: BTreeMap<SessionId, BTreeSet<AdvisoryKey>>,
+    of_session: BTreeMap<SessionId, BTreeSet<LockName>>,
     woken: Vec<SessionId>,
     /// How many holds have been taken.
     taken: u64,
@@ -67,13 +71,14 @@ pub struct AdvisoryLocks {
 impl AdvisoryLocks {
     /// Takes a lock: `false` if others hold it. Who wants to wait then waits in its queue, and asks again when woken. 40P01 if
     /// those who wait would wait for one another.
-    pub fn lock(&mut self, session: SessionId, request: AdvisoryRequest) -> Result<bool> {
+    pub fn lock(&mut self, session: SessionId, database: DatabaseId, request: AdvisoryRequest) -> Result<bool> {
         let AdvisoryRequest {
             key,
             shared,
             scope,
             waits,
         } = request;
+        let key = (database, key);
         if self.locks.len() >= LOCKS_MAX && !self.locks.contains_key(&key) {
             let error = Error::new(SqlState::OUT_OF_MEMORY, "too many advisory locks are held");
             return Err(error.with_hint("Release locks that are no longer needed."));
@@ -115,7 +120,7 @@ impl AdvisoryLocks {
     }
 
     /// Gives one hold of a session's lock back; `false` if it has none.
-    pub fn unlock(&mut self, session: SessionId, key: AdvisoryKey, shared: bool, scope: AdvisoryScope) -> bool {
+    pub fn unlock(&mut self, session: SessionId, key: LockName, shared: bool, scope: AdvisoryScope) -> bool {
         let Some(lock) = self.locks.get_mut(&key) else {
             return false;
         };
@@ -163,7 +168,7 @@ impl AdvisoryLocks {
 
     /// The session waits no longer.
     pub fn stop_waiting(&mut self, session: SessionId) {
-        let keys: Vec<AdvisoryKey> = self.of_session.get(&session).into_iter().flatten().copied().collect();
+        let keys: Vec<LockName> = self.of_session.get(&session).into_iter().flatten().copied().collect();
         for key in keys {
             let Some(lock) = self.locks.get_mut(&key) else { continue };
             let before = lock.queue.len();
@@ -180,7 +185,7 @@ impl AdvisoryLocks {
     }
 
     fn release(&mut self, session: SessionId, which: impl Fn(&Holder) -> bool) {
-        let keys: Vec<AdvisoryKey> = self.of_session.get(&session).into_iter().flatten().copied().collect();
+        let keys: Vec<LockName> = self.of_session.get(&session).into_iter().flatten().copied().collect();
         for key in keys {
             let Some(lock) = self.locks.get_mut(&key) else { continue };
             let before = lock.holders.len();
@@ -193,7 +198,7 @@ impl AdvisoryLocks {
     }
 
     /// What `session` has to do with a lock has become less: wakes who may go on, and forgets what nobody needs.
-    fn settle(&mut self, session: SessionId, key: AdvisoryKey) {
+    fn settle(&mut self, session: SessionId, key: LockName) {
         let Some(lock) = self.locks.get(&key) else { return };
         let free = lock
             .queue
@@ -259,6 +264,7 @@ mod tests {
     const A: SessionId = SessionId(1);
     const B: SessionId = SessionId(2);
     const C: SessionId = SessionId(3);
+    const ONE: LockName = (DatabaseId::RUBATO, AdvisoryKey::One(1));
 
     fn request(number: i64, shared: bool) -> AdvisoryRequest {
         AdvisoryRequest {
@@ -272,17 +278,17 @@ mod tests {
     #[test]
     fn who_waits_is_served_in_order_and_shared_locks_are_shared() {
         let mut locks = AdvisoryLocks::default();
-        assert!(locks.lock(A, request(1, true)).unwrap());
-        assert!(locks.lock(B, request(1, true)).unwrap());
-        assert!(!locks.lock(C, request(1, false)).unwrap());
+        assert!(locks.lock(A, DatabaseId::RUBATO, request(1, true)).unwrap());
+        assert!(locks.lock(B, DatabaseId::RUBATO, request(1, true)).unwrap());
+        assert!(!locks.lock(C, DatabaseId::RUBATO, request(1, false)).unwrap());
         // Behind one who waits for it alone, unless it is held already.
-        assert!(!locks.lock(SessionId(4), request(1, true)).unwrap());
-        assert!(locks.lock(A, request(1, true)).unwrap());
+        assert!(!locks.lock(SessionId(4), DatabaseId::RUBATO, request(1, true)).unwrap());
+        assert!(locks.lock(A, DatabaseId::RUBATO, request(1, true)).unwrap());
         locks.leave(A);
         assert!(locks.take_woken().is_empty());
-        assert!(locks.unlock(B, AdvisoryKey::One(1), true, AdvisoryScope::Session));
+        assert!(locks.unlock(B, ONE, true, AdvisoryScope::Session));
         assert_eq!(locks.take_woken(), vec![C]);
-        assert!(locks.lock(C, request(1, false)).unwrap());
+        assert!(locks.lock(C, DatabaseId::RUBATO, request(1, false)).unwrap());
         locks.leave(C);
         assert_eq!(locks.take_woken(), vec![SessionId(4)]);
         locks.leave(SessionId(4));
@@ -296,24 +302,40 @@ mod tests {
             key: AdvisoryKey::Two(0, 1),
             ..request(1, false)
         };
-        assert!(locks.lock(A, request(1, false)).unwrap() && locks.lock(B, two).unwrap());
-        assert!(locks.lock(A, request(1, false)).unwrap());
-        assert!(locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
-        assert!(!locks.lock(B, request(1, false)).unwrap());
-        assert!(!locks.unlock(A, AdvisoryKey::One(1), true, AdvisoryScope::Session));
-        assert!(locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
-        assert!(!locks.unlock(A, AdvisoryKey::One(1), false, AdvisoryScope::Session));
+        assert!(
+            locks.lock(A, DatabaseId::RUBATO, request(1, false)).unwrap()
+                && locks.lock(B, DatabaseId::RUBATO, two).unwrap()
+        );
+        assert!(locks.lock(A, DatabaseId::RUBATO, request(1, false)).unwrap());
+        assert!(locks.unlock(A, ONE, false, AdvisoryScope::Session));
+        assert!(!locks.lock(B, DatabaseId::RUBATO, request(1, false)).unwrap());
+        assert!(!locks.unlock(A, ONE, true, AdvisoryScope::Session));
+        assert!(locks.unlock(A, ONE, false, AdvisoryScope::Session));
+        assert!(!locks.unlock(A, ONE, false, AdvisoryScope::Session));
         assert_eq!(locks.take_woken(), vec![B]);
     }
 
     #[test]
     fn a_circle_of_waits_is_refused() {
         let mut locks = AdvisoryLocks::default();
-        assert!(locks.lock(A, request(1, false)).unwrap() && locks.lock(B, request(2, false)).unwrap());
-        assert!(!locks.lock(A, request(2, false)).unwrap());
-        let error = locks.lock(B, request(1, false)).unwrap_err();
+        assert!(
+            locks.lock(A, DatabaseId::RUBATO, request(1, false)).unwrap()
+                && locks.lock(B, DatabaseId::RUBATO, request(2, false)).unwrap()
+        );
+        assert!(!locks.lock(A, DatabaseId::RUBATO, request(2, false)).unwrap());
+        let error = locks.lock(B, DatabaseId::RUBATO, request(1, false)).unwrap_err();
         assert_eq!(error.code(), SqlState::DEADLOCK_DETECTED);
         locks.leave(B);
         assert_eq!(locks.take_woken(), vec![A]);
+    }
+
+    #[test]
+    fn the_same_name_in_another_database_is_another_lock() {
+        let mut locks = AdvisoryLocks::default();
+        assert!(locks.lock(A, DatabaseId::RUBATO, request(1, false)).unwrap());
+        assert!(locks.lock(B, DatabaseId(20_000), request(1, false)).unwrap());
+        assert!(!locks.unlock(B, ONE, false, AdvisoryScope::Session));
+        assert!(locks.unlock(A, ONE, false, AdvisoryScope::Session));
+        assert!(!locks.lock(A, DatabaseId(20_000), request(1, false)).unwrap());
     }
 }

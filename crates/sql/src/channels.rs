@@ -3,6 +3,7 @@
 //! What a transaction tells is told when it commits, in the order of commits. A session takes its notifications out of its inbox when it
 //! is between two transactions; others wake it for that.
 
+use crate::databases::DatabaseId;
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,10 +64,13 @@ impl Inbox {
     }
 }
 
+/// A name means something within a database.
+type Channel = (DatabaseId, Arc<str>);
+
 /// Who listens to what.
 #[derive(Debug, Default)]
 pub struct Channels {
-    listeners: BTreeMap<Arc<str>, BTreeMap<SessionId, Listener>>,
+    listeners: BTreeMap<Channel, BTreeMap<SessionId, Listener>>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,18 +116,19 @@ impl ChannelAction {
 pub(crate) struct Teller<'a> {
     pub session: SessionId,
     pub backend_id: i32,
+    pub database: DatabaseId,
     /// Where he is told something himself.
     pub inbox: &'a Arc<Inbox>,
 }
 
 impl Channels {
     /// 54000 if a listener has so much to take that no more may be told him.
-    pub(crate) fn check_room(&self, actions: &[ChannelAction]) -> Result<()> {
+    pub(crate) fn check_room(&self, database: DatabaseId, actions: &[ChannelAction]) -> Result<()> {
         for action in actions {
             let ChannelAction::Notify { channel, .. } = action else {
                 continue;
             };
-            let mut listeners = self.listeners.get(channel).into_iter().flat_map(BTreeMap::values);
+            let mut listeners = self.listeners_of(database, channel);
             if listeners.any(|listener| listener.inbox.is_full()) {
                 let message = "too many notifications in the NOTIFY queue";
                 return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
@@ -132,6 +137,11 @@ impl Channels {
             }
         }
         Ok(())
+    }
+
+    fn listeners_of(&self, database: DatabaseId, channel: &Arc<str>) -> impl Iterator<Item = &Listener> {
+        let listeners = self.listeners.get(&(database, Arc::clone(channel)));
+        listeners.into_iter().flat_map(BTreeMap::values)
     }
 
     /// A transaction has committed: the sessions, as clients know them, that have something to take now.
@@ -145,7 +155,7 @@ impl Channels {
                         inbox: Arc::clone(teller.inbox),
                     };
                     self.listeners
-                        .entry(channel)
+                        .entry((teller.database, channel))
                         .or_default()
                         .insert(teller.session, listener);
                 }
@@ -160,8 +170,7 @@ impl Channels {
         }
         let mut wake = Vec::new();
         for (channel, payload) in told {
-            let listeners = self.listeners.get(&channel).into_iter().flat_map(BTreeMap::values);
-            for listener in listeners {
+            for listener in self.listeners_of(teller.database, &channel) {
                 listener.inbox.push(Notification {
                     channel: Arc::clone(&channel),
                     payload: Arc::clone(&payload),
@@ -178,7 +187,7 @@ impl Channels {
 
     /// The session listens no longer, to one channel or to any.
     pub(crate) fn unlisten(&mut self, session: SessionId, channel: Option<&str>) {
-        self.listeners.retain(|name, listeners| {
+        self.listeners.retain(|(_, name), listeners| {
             if channel.is_none_or(|channel| channel == &**name) {
                 listeners.remove(&session);
             }
@@ -205,6 +214,7 @@ mod tests {
         let teller = |number: usize| Teller {
             session: SessionId(number as u64),
             backend_id: number as i32 + 10,
+            database: DatabaseId::RUBATO,
             inbox: &inboxes[number],
         };
         let notify = |channel: &str, payload: &str| ChannelAction::notify(channel, payload).unwrap();
@@ -234,6 +244,12 @@ mod tests {
         channels.unlisten(SessionId(1), None);
         assert!(channels.commit(teller(0), vec![notify("a", "3")], Lsn(3)).is_empty());
         assert_eq!(channels.commit(teller(1), vec![notify("b", "4")], Lsn(3)), [10]);
+        // The channel of another database is another one.
+        let elsewhere = Teller {
+            database: DatabaseId(20_000),
+            ..teller(1)
+        };
+        assert!(channels.commit(elsewhere, vec![notify("b", "5")], Lsn(4)).is_empty());
     }
 
     #[test]
@@ -243,19 +259,20 @@ mod tests {
         let teller = Teller {
             session: SessionId(1),
             backend_id: 1,
+            database: DatabaseId::RUBATO,
             inbox: &inbox,
         };
         channels.commit(teller, vec![ChannelAction::Listen("a".into())], Lsn(1));
         let payload = "x".repeat(PAYLOAD_BYTES_MAX);
         let actions = vec![ChannelAction::notify("a", &payload).unwrap()];
         let mut count = 0;
-        while channels.check_room(&actions).is_ok() {
+        while channels.check_room(DatabaseId::RUBATO, &actions).is_ok() {
             channels.commit(teller, actions.clone(), Lsn(1));
             count += 1;
         }
         assert!((1000..=INBOX_MAX).contains(&count));
         inbox.take();
-        assert!(channels.check_room(&actions).is_ok());
+        assert!(channels.check_room(DatabaseId::RUBATO, &actions).is_ok());
         assert!(ChannelAction::notify("a", &"x".repeat(8000)).is_err());
         assert!(ChannelAction::notify("", "x").is_err());
     }

@@ -4,6 +4,7 @@
 //! where it is kept anyway.
 
 use crate::client::TransactionStatus;
+use crate::databases::{DatabaseId, Databases};
 use crate::session::Identity;
 use parking_lot::Mutex;
 use rubato_base::SessionId;
@@ -27,6 +28,7 @@ pub struct Insight {
     sessions: Mutex<Sessions>,
     stages: Mutex<Vec<Arc<StageMetrics>>>,
     counters: OnceLock<NodeCounters>,
+    databases: Mutex<Arc<Databases>>,
 }
 
 #[derive(Default)]
@@ -61,6 +63,22 @@ impl Insight {
         let sessions = self.sessions.lock();
         let live = |(id, facts): (&SessionId, &Weak<SessionFacts>)| Some((*id, facts.upgrade()?));
         sessions.by_id.iter().filter_map(live).collect()
+    }
+
+    /// The sessions in a database, but for one.
+    pub(crate) fn sessions_in(&self, database: DatabaseId, but: SessionId) -> Vec<Arc<SessionFacts>> {
+        let mut sessions: Vec<Arc<SessionFacts>> = self.sessions().into_values().collect();
+        sessions.retain(|facts| facts.identity.database_id == database && facts.id != but);
+        sessions
+    }
+
+    /// The databases.
+    pub fn databases(&self) -> Arc<Databases> {
+        Arc::clone(&self.databases.lock())
+    }
+
+    pub(crate) fn set_databases(&self, databases: Arc<Databases>) {
+        *self.databases.lock() = databases;
     }
 
     pub(crate) fn stages(&self) -> Vec<Arc<StageMetrics>> {

@@ -23,6 +23,7 @@ pub mod catalog_codec;
 pub mod channels;
 pub mod checkpoints;
 pub mod client;
+pub mod databases;
 mod deparse;
 pub mod executor;
 pub mod explain;

@@ -6,11 +6,12 @@ use crate::catalog::{Catalog, RelationName, Sequence};
 use crate::catalog_codec;
 use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
+use crate::databases::{DatabaseFacts, DatabaseId, Databases, decode_facts, encode_facts, storage_of};
 use crate::executor::RowNumbers;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
 use crate::schema_change::without_temporary;
-use rubato_base::codec::{ByteReader, put_length};
+use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
 use std::cell::RefCell;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 pub struct Partition {
     /// Rows and transactions.
     pub database: FormulaDatabase,
-    /// The committed catalog.
-    pub catalog: Arc<Catalog>,
+    /// The databases with their committed catalogs; [`Partition::set_databases`] changes them.
+    pub databases: Arc<Databases>,
     /// Where commits go.
     pub log: Box<dyn CommitLog + Send>,
     /// Values of sequences.
@@ -48,18 +49,23 @@ pub struct Partition {
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.
 #[derive(Debug, Default)]
 pub struct SchemaChanges {
-    changing: Vec<(RelationName, TransactionId)>,
+    changing: Vec<(DatabaseId, RelationName, TransactionId)>,
     dropped: Vec<TableId>,
 }
 
 impl SchemaChanges {
     /// The other transaction that changes this table's definition, if there is one.
-    pub fn owner(&self, table: &RelationName, transaction: TransactionId) -> Option<TransactionId> {
+    pub fn owner(
+        &self,
+        database: DatabaseId,
+        table: &RelationName,
+        transaction: TransactionId,
+    ) -> Option<TransactionId> {
         let mut others = self
             .changing
             .iter()
-            .filter(|(name, owner)| name == table && *owner != transaction);
-        others.next().map(|(_, owner)| *owner)
+            .filter(|(place, name, owner)| *place == database && name == table && *owner != transaction);
+        others.next().map(|(_, _, owner)| *owner)
     }
 
     /// Whether nobody changes anything.
@@ -67,28 +73,46 @@ impl SchemaChanges {
         self.changing.is_empty()
     }
 
-    /// The transaction changes these tables from now on.
-    pub fn begin(&mut self, tables: &[RelationName], transaction: TransactionId) {
+    /// Whether somebody has tables of a database to himself.
+    pub fn concern(&self, database: DatabaseId) -> bool {
+        self.changing.iter().any(|(place, _, _)| *place == database)
+    }
+
+    /// The transaction changes these tables of a database from now on.
+    pub fn begin(&mut self, database: DatabaseId, tables: &[RelationName], transaction: TransactionId) {
         for table in tables {
-            if !self.changing.iter().any(|(name, _)| name == table) {
-                self.changing.push((table.clone(), transaction));
+            let is_same =
+                |(place, name, _): &(DatabaseId, RelationName, TransactionId)| *place == database && name == table;
+            if !self.changing.iter().any(is_same) {
+                self.changing.push((database, table.clone(), transaction));
             }
         }
     }
 
     /// The transaction has ended.
     pub fn end(&mut self, transaction: TransactionId) {
-        self.changing.retain(|(_, owner)| *owner != transaction);
+        self.changing.retain(|(_, _, owner)| *owner != transaction);
     }
 }
 
 impl Partition {
     /// Gives a storage id that no one else has.
     pub fn take_storage_id(&mut self) -> u32 {
-        self.next_storage_id = self.next_storage_id.max(self.catalog.next_id).max(1);
+        self.next_storage_id = self.next_storage_id.max(self.databases.next_id()).max(1);
         let id = self.next_storage_id;
         self.next_storage_id += 1;
         id
+    }
+
+    /// These are the databases from now on, for the views of what happens now too.
+    pub fn set_databases(&mut self, databases: Arc<Databases>) {
+        self.insight.set_databases(Arc::clone(&databases));
+        self.databases = databases;
+    }
+
+    /// This is the committed catalog of a database from now on.
+    pub fn set_catalog(&mut self, database: DatabaseId, catalog: Arc<Catalog>) {
+        self.set_databases(Arc::new(self.databases.with_catalog(database, catalog)));
     }
 
     /// Forgets storage that no catalog names any more: at once, or when the checkpoint under way has taken all that it must. What
@@ -104,15 +128,18 @@ impl Partition {
 
     /// Forgets what belonged to sessions: none is there when the partition is opened.
     pub fn forget_temporary(&mut self) {
-        if self.catalog.temporary_schemas().is_empty() {
-            return;
+        let databases = Arc::clone(&self.databases);
+        for database in databases.iter() {
+            if database.catalog.temporary_schemas().is_empty() {
+                continue;
+            }
+            let kept = without_temporary(&database.catalog);
+            let left = storage_of(&kept);
+            let gone = storage_of(&database.catalog).into_iter();
+            let gone: Vec<TableId> = gone.filter(|storage| !left.contains(storage)).collect();
+            self.set_catalog(database.facts.id, Arc::new(kept));
+            self.drop_storage(gone);
         }
-        let kept = Arc::new(without_temporary(&self.catalog));
-        let before = std::mem::replace(&mut self.catalog, kept);
-        let gone = before.tables.values().filter(|table| table.schema.is_temporary());
-        let storage =
-            gone.flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)));
-        self.drop_storage(storage);
     }
 
     /// 53100 or the like while nothing that writes may be begun.
@@ -155,8 +182,10 @@ impl Partition {
 /// What a log record carries beside changes of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
-    /// The whole new catalog.
-    pub catalog: Option<Catalog>,
+    /// Whole new catalogs, and whose they are. A commit has one at the most, a checkpoint all.
+    pub catalogs: Vec<(DatabaseId, Catalog)>,
+    /// What databases there are from now on, if that has changed.
+    pub databases: Option<Vec<DatabaseFacts>>,
     /// Sequences (by id) and the value up to which their numbers may have been given.
     pub sequences: Vec<(u32, i64)>,
     /// Outcomes of transactions whose clients asked for an id.
@@ -175,10 +204,12 @@ pub struct Derived {
     pub to: TableId,
 }
 
-/// What an attachment has behind its sequences.
+/// What an attachment has behind its sequences. The catalog of the first database stands at the end; those of others are told among
+/// the databases, of which programs knew nothing that knew only one.
 const HAS_CATALOG: u8 = 1;
 const HAS_OUTCOMES: u8 = 2;
 const HAS_DERIVED: u8 = 4;
+const HAS_DATABASES: u8 = 8;
 
 impl Attachment {
     /// As bytes.
@@ -191,10 +222,15 @@ impl Attachment {
         }
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
         let derived = !self.derived.is_empty();
+        let is_first = |(id, _): &&(DatabaseId, Catalog)| *id == DatabaseId::RUBATO;
+        let first = self.catalogs.iter().find(is_first);
+        let others: Vec<_> = self.catalogs.iter().filter(|own| !is_first(own)).collect();
+        let databases = self.databases.is_some() || !others.is_empty();
         out.push(
-            flag(self.catalog.is_some(), HAS_CATALOG)
+            flag(first.is_some(), HAS_CATALOG)
                 | flag(self.outcomes.is_some(), HAS_OUTCOMES)
-                | flag(derived, HAS_DERIVED),
+                | flag(derived, HAS_DERIVED)
+                | flag(databases, HAS_DATABASES),
         );
         if let Some(outcomes) = &self.outcomes {
             outcomes.encode(&mut out);
@@ -206,7 +242,20 @@ impl Attachment {
                 out.extend_from_slice(&derived.to.0.to_le_bytes());
             }
         }
-        if let Some(catalog) = &self.catalog {
+        if databases {
+            out.push(u8::from(self.databases.is_some()));
+            if let Some(facts) = &self.databases {
+                encode_facts(facts, &mut out);
+            }
+            put_length(&mut out, others.len());
+            for (id, catalog) in others {
+                let mut bytes = Vec::new();
+                catalog_codec::encode_catalog(catalog, &mut bytes);
+                out.extend_from_slice(&id.0.to_le_bytes());
+                put_bytes(&mut out, &bytes);
+            }
+        }
+        if let Some((_, catalog)) = first {
             catalog_codec::encode_catalog(catalog, &mut out);
         }
         out
@@ -220,7 +269,7 @@ impl Attachment {
             sequences.push((reader.u32()?, reader.u64()? as i64));
         }
         let parts = reader.u8()?;
-        if parts > HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED {
+        if parts > HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED | HAS_DATABASES {
             let message = format!("the log is damaged: an attachment with parts {parts}");
             return Err(Error::new(SqlState::DATA_CORRUPTED, message));
         }
@@ -235,12 +284,23 @@ impl Attachment {
                 derived.push(Derived { from, to });
             }
         }
-        let catalog = match parts & HAS_CATALOG {
-            0 => None,
-            _ => Some(catalog_codec::decode_catalog(reader.rest())?),
-        };
+        let (mut databases, mut catalogs) = (None, Vec::new());
+        if parts & HAS_DATABASES != 0 {
+            if reader.u8()? != 0 {
+                databases = Some(decode_facts(&mut reader)?);
+            }
+            for _ in 0..reader.length()? {
+                let id = DatabaseId(reader.u32()?);
+                catalogs.push((id, catalog_codec::decode_catalog(reader.bytes()?)?));
+            }
+        }
+        if parts & HAS_CATALOG != 0 {
+            let first = catalog_codec::decode_catalog(reader.rest())?;
+            catalogs.push((DatabaseId::RUBATO, first));
+        }
         Ok(Attachment {
-            catalog,
+            catalogs,
+            databases,
             sequences,
             outcomes,
             derived,
@@ -385,6 +445,23 @@ impl SequenceValues {
             .collect()
     }
 
+    /// A sequence that begins as another one is now.
+    pub fn copy(&mut self, from: u32, to: u32) {
+        let Some(value) = self.values.get(&from).copied() else {
+            return;
+        };
+        self.values.insert(to, value);
+        self.moved.extend(value.logged.map(|logged| (to, logged)));
+    }
+
+    /// Sequences that are gone with their database.
+    pub fn forget(&mut self, gone: impl IntoIterator<Item = u32>) {
+        for id in gone {
+            self.values.remove(&id);
+            self.moved.retain(|(moved, _)| *moved != id);
+        }
+    }
+
     fn put_back(&mut self, moved: Vec<(u32, i64)>) {
         let since = std::mem::replace(&mut self.moved, moved);
         self.moved.extend(since);
@@ -486,7 +563,11 @@ mod tests {
     #[test]
     fn attachments_round_trip() {
         let attachment = Attachment {
-            catalog: Some(Catalog::default()),
+            catalogs: vec![
+                (DatabaseId(20_000), Catalog::default()),
+                (DatabaseId::RUBATO, Catalog::default()),
+            ],
+            databases: Some(Databases::default().facts()),
             sequences: vec![(1, -5), (2, 7)],
             outcomes: Some(OutcomeRecord {
                 reserved: 9,
@@ -498,12 +579,23 @@ mod tests {
             }],
         };
         let back = Attachment::decode(&attachment.encode()).unwrap();
-        assert_eq!((back.sequences, back.catalog.is_some()), (vec![(1, -5), (2, 7)], true));
+        assert_eq!(
+            (back.sequences, back.databases),
+            (attachment.sequences, attachment.databases)
+        );
+        let ids: Vec<DatabaseId> = back.catalogs.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [DatabaseId(20_000), DatabaseId::RUBATO]);
         assert_eq!(back.outcomes, attachment.outcomes);
         assert_eq!(back.derived, attachment.derived);
         let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
-        assert!(plain.outcomes.is_none() && plain.catalog.is_none());
-        assert!(Attachment::decode(&[0, 9]).is_err());
+        assert!(plain.outcomes.is_none() && plain.catalogs.is_empty());
+        // What concerns the first database alone is as it was when there was no other.
+        let first = Attachment {
+            catalogs: vec![(DatabaseId::RUBATO, Catalog::default())],
+            ..Attachment::default()
+        };
+        assert_eq!(first.encode()[..2], [0, HAS_CATALOG]);
+        assert!(Attachment::decode(&[0, 16]).is_err());
         assert!(Attachment::decode(&[1, 0]).is_err());
     }
 }

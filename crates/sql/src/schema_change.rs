@@ -14,6 +14,7 @@ mod schemas;
 mod sequences;
 mod views;
 
+pub(crate) use apply::FIRST_ID;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
 pub(crate) use sequences::{number_sequences, sequence_read};

@@ -1,6 +1,7 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
+use crate::databases::DatabaseCommand;
 use crate::plan::Plan;
 use rubato_base::DataType;
 use rubato_formula::Expr;
@@ -135,6 +136,8 @@ pub enum Utility {
     Schema(SchemaChange),
     /// CREATE TABLE AS, SELECT INTO.
     CreateTableAs(CreateTableAs),
+    /// CREATE, ALTER and DROP DATABASE, and COMMENT ON DATABASE.
+    Database(DatabaseCommand),
     /// CHECKPOINT.
     Checkpoint,
     /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.

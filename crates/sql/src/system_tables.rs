@@ -7,6 +7,7 @@
 mod classes;
 mod columns;
 mod constraints;
+mod databases;
 mod definitions;
 mod domains;
 mod extension;
@@ -22,16 +23,17 @@ mod registry;
 mod schema_views;
 mod values;
 
+pub(crate) use databases::shared_function;
 pub(crate) use definitions::quoted;
 pub use functions::call;
 pub use made::MadeRows;
 pub(crate) use made::{Made, Making, TableRows};
 pub(crate) use names::{ObjectKind, told_type};
 pub(crate) use registry::{by_full_name, find, function, has_number};
-pub(crate) use values::DATABASES;
 
 use crate::binder::{Hidden, ResolvedPath, ScopeColumn};
 use crate::catalog::{Catalog, KeyExpression, RelationName, SYSTEM_SCHEMAS, SchemaId, Sequence, Table};
+use crate::databases::Databases;
 use crate::insight::{Insight, SessionFacts};
 use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
 use rubato_formula::Environment;
@@ -178,6 +180,7 @@ impl SystemTable {
             catalog,
             database,
             sessions: insight.sessions(),
+            databases: insight.databases(),
             stages: insight.stages(),
             counters: insight.counters(),
             now_us,
@@ -199,6 +202,7 @@ struct Live<'a> {
     catalog: &'a Catalog,
     database: &'a FormulaDatabase,
     sessions: BTreeMap<SessionId, Arc<SessionFacts>>,
+    databases: Arc<Databases>,
     stages: Vec<Arc<StageMetrics>>,
     counters: Vec<(&'static str, i64)>,
     /// In microseconds since 2000-01-01 UTC.

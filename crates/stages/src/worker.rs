@@ -26,7 +26,7 @@ pub struct SessionStart {
     pub worker: usize,
     /// The user that logged in.
     pub user: String,
-    /// The database, already known to exist.
+    /// The database that it asks for.
     pub database: String,
     /// Settings from the startup message and its `options`, in order, names as the client wrote them. The session refuses
     /// unknown names and bad values.
@@ -112,7 +112,7 @@ pub trait StatementWorker: Send {
     type Responder: Send;
 
     /// Makes a session. Settings that the session keeps in another form than the client wrote them (`DateStyle`) are
-    /// reported through `responder`, after the owner's own reports.
+    /// reported through `responder`, after the owner's own reports. 3D000 if there is no such database.
     fn open_session(&mut self, start: SessionStart, responder: &mut Self::Responder) -> Result<Box<Self::Session>>;
 
     /// Takes work in. It is bounded by the number of connections, so it cannot be refused.

@@ -40,7 +40,7 @@ macro_rules! privileges {
 }
 
 privileges! {
-    "has_schema_privilege", "has_table_privilege", "has_database_privilege", "has_sequence_privilege", "has_any_column_privilege",
+    "has_schema_privilege", "has_table_privilege", "has_sequence_privilege", "has_any_column_privilege",
     "has_function_privilege", "has_type_privilege", "has_tablespace_privilege", "has_language_privilege",
     "has_foreign_data_wrapper_privilege", "has_server_privilege", "pg_has_role",
 }
@@ -125,6 +125,12 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("obj_description" (Oid, Name) -> Text),
     catalog!("col_description" (Oid, Int4) -> Text),
     catalog!("shobj_description" (Oid, Name) -> Text),
+    catalog!("has_database_privilege" (Text, Text) -> Bool),
+    catalog!("has_database_privilege" (Oid, Text) -> Bool),
+    catalog!("has_database_privilege" (Name, Text, Text) -> Bool),
+    catalog!("has_database_privilege" (Name, Oid, Text) -> Bool),
+    catalog!("has_database_privilege" (Oid, Text, Text) -> Bool),
+    catalog!("has_database_privilege" (Oid, Oid, Text) -> Bool),
     catalog!("regclassin" (Text) -> Oid),
     catalog!("regtypein" (Text) -> Oid),
     catalog!("regprocin" (Text) -> Oid),

@@ -34,6 +34,7 @@ use rubato_protocol::grid::{
 };
 use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
+use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
 use rubato_storage::Store;
 use std::sync::Arc;
@@ -255,7 +256,8 @@ impl GridNode {
 
     /// Where the rows of a table are, and the limits of its columns.
     pub fn storage_of(&self, table: &str) -> Option<(TableId, RowBounds)> {
-        let catalog = Arc::clone(&self.node.0.partition.lock().catalog);
+        let databases = Arc::clone(&self.node.0.partition.lock().databases);
+        let catalog = databases.catalog(DatabaseId::RUBATO);
         let table = catalog.tables.get(&RelationName::public(table))?;
         Some((table.id, table.row_bounds()))
     }

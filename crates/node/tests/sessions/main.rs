@@ -9,6 +9,7 @@ mod column_types;
 mod compatibility;
 mod copy;
 mod cursors;
+mod databases;
 mod deferrable;
 mod drivers;
 mod dumps;

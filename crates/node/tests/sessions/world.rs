@@ -190,31 +190,48 @@ impl World {
             settings.clone(),
         );
         let (node, _) = opened.expect("a node");
-        let mut worker = node.worker(0, None).expect("a worker");
-        let open = |number: usize| {
-            let start = SessionStart {
-                session: SessionId(number as u64 + 1),
-                user: user.into(),
-                database: "rubato".into(),
-                ..SessionStart::default()
-            };
-            let mut responder: Box<dyn Responder> = Box::new(Lines::default());
-            Some(worker.open_session(start, &mut responder).expect("a session"))
-        };
-        let idle = (0..sessions).map(open).collect();
-        World {
+        let worker = node.worker(0, None).expect("a worker");
+        let mut world = World {
             node,
             worker,
-            idle,
-            said: vec![Vec::new(); sessions],
-            contexts: vec![None; sessions],
-            details: vec![None; sessions],
+            idle: Vec::new(),
+            said: Vec::new(),
+            contexts: Vec::new(),
+            details: Vec::new(),
             user,
-            gone: vec![false; sessions],
+            gone: Vec::new(),
             directory,
             store,
             settings,
+        };
+        for _ in 0..sessions {
+            world.enter("rubato").expect("a session");
         }
+        world
+    }
+
+    /// One more session, in a database; its number.
+    pub fn enter(&mut self, database: &str) -> Result<usize, Error> {
+        let number = self.idle.len();
+        let start = SessionStart {
+            session: SessionId(number as u64 + 1),
+            user: self.user.into(),
+            database: database.into(),
+            ..SessionStart::default()
+        };
+        let mut responder: Box<dyn Responder> = Box::new(Lines::default());
+        self.idle.push(Some(self.worker.open_session(start, &mut responder)?));
+        self.said.push(Vec::new());
+        self.contexts.push(None);
+        self.details.push(None);
+        self.gone.push(false);
+        Ok(number)
+    }
+
+    /// The client of an idle session ends it.
+    pub fn leave(&mut self, session: usize) {
+        self.tell(session, [Request::Terminate]);
+        self.idle[session] = None;
     }
 
     pub fn is_idle(&self, session: usize) -> bool {

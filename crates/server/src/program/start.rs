@@ -130,7 +130,6 @@ fn server_settings(arguments: &StartArguments) -> Result<ServerSettings, String>
         login_timeout: seconds(arguments.login_timeout_seconds, default.login_timeout),
         send_timeout: seconds(arguments.send_timeout_seconds, default.send_timeout),
         grace_time: seconds(arguments.grace_seconds, default.grace_time),
-        databases: default.databases,
         memory_bytes: Some(arguments.memory.unwrap_or_else(memory_default).bytes),
         sending: default.sending,
     })

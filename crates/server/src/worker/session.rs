@@ -56,7 +56,6 @@ impl<W: SqlWorker> WorkerLoop<W> {
             tls_required: shared.tls.is_some() && !is_loopback(&connection.peer),
             end_point_hash: shared.tls.as_ref().and_then(|tls| tls.end_point_hash.as_deref()),
             passwords: shared.passwords.as_ref(),
-            databases: &shared.settings.databases,
         };
         let Some(responder) = self.responder(index) else {
             return Progress::Over;

@@ -270,6 +270,10 @@ impl StatementWorker for TestEngine {
             let message = format!("unrecognized configuration parameter \"{name}\"");
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
         }
+        if start.database == "other" {
+            let message = format!("database \"{}\" does not exist", start.database);
+            return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
+        }
         responder.parameter_status("test_worker", &start.worker.to_string());
         Ok(Box::new(TestSession {
             id: start.session,

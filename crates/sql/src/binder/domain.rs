@@ -43,7 +43,7 @@ impl Context<'_> {
             return Ok(None);
         };
         let path = object_name(name)?;
-        let (schema, own) = split_path(&path)?;
+        let (schema, own) = split_path(&path, &self.path.database)?;
         if let Some(schema) = schema
             && self.path.schema(schema, self.catalog)?.is_none()
         {
@@ -88,7 +88,7 @@ impl Context<'_> {
 
     /// A domain that is to be dropped or changed; what is not there is nowhere. 3F000.
     fn old_domain(&self, path: &[String], if_exists: bool) -> Result<RelationName> {
-        let (schema, name) = split_path(path)?;
+        let (schema, name) = split_path(path, &self.path.database)?;
         if let Some(found) = self.path.find_domain(schema, name, self.catalog)? {
             return Ok(found);
         }

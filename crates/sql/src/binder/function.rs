@@ -6,6 +6,7 @@ use super::typed::Typed;
 use super::types::{TypeName, type_by_name};
 use super::window::is_window_function;
 use super::{located, object_name};
+use crate::databases::is_same_name;
 use crate::parser::subscripts::ASSIGNED_PART;
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
@@ -51,7 +52,17 @@ impl ExpressionBinder<'_> {
 
     fn function_inner(&self, function: &ast::Function) -> Result<Typed> {
         let path = object_name(&function.name)?;
-        let name = match path.as_slice() {
+        let within = match path.as_slice() {
+            [database, within @ ..] if path.len() == 3 => {
+                if !is_same_name(database, &self.context.path.database) {
+                    let message = format!("cross-database references are not implemented: {}", path.join("."));
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                within
+            }
+            within => within,
+        };
+        let name = match within {
             [name] => name.as_str(),
             [schema, name] if schema == "pg_catalog" || schema == "public" => name.as_str(),
             _ => return Err(no_function(&path.join("."))),

@@ -44,6 +44,7 @@ mod window;
 mod writing_with;
 
 use crate::catalog::{Catalog, RelationName, Table, View, ViewQuery};
+use crate::databases::is_same_name;
 use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
@@ -397,12 +398,12 @@ pub(crate) fn name_of_text(text: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Schema and name of a path, with the database left out.
-pub(crate) fn split_path(path: &[String]) -> Result<(Option<&str>, &str)> {
+/// Schema and name of a path, with the database left out, which is to be the session's own.
+pub(crate) fn split_path<'p>(path: &'p [String], own: &str) -> Result<(Option<&'p str>, &'p str)> {
     match path {
         [name] => Ok((None, name)),
         [schema, name] => Ok((Some(schema), name)),
-        [database, schema, name] if matches!(database.as_str(), "rubato" | "postgres") => Ok((Some(schema), name)),
+        [database, schema, name] if is_same_name(database, own) => Ok((Some(schema), name)),
         [_, _, _] => {
             let message = format!("cross-database references are not implemented: \"{}\"", path.join("."));
             Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))

@@ -19,7 +19,7 @@ impl Context<'_> {
     }
 
     pub(super) fn relation_by_path(&self, path: &[String]) -> Result<NamedRelation> {
-        let (schema, name) = split_path(path)?;
+        let (schema, name) = split_path(path, &self.path.database)?;
         let candidates = match self.meant_in_view(schema, name) {
             Some(meant) => vec![meant],
             None => self.path.candidates(schema, name, self.catalog)?,
@@ -113,7 +113,7 @@ impl Context<'_> {
 
     /// The name of a relation to be made. 3F000 or 42501 where there is no place for it.
     pub fn new_name(&self, path: &[String], temporary: bool) -> Result<RelationName> {
-        let (schema, name) = split_path(path)?;
+        let (schema, name) = split_path(path, &self.path.database)?;
         let schema = match schema {
             None if temporary => self.own_schema()?,
             None => self.path.listed.first().copied().ok_or_else(|| {
@@ -155,7 +155,7 @@ impl Context<'_> {
 
     /// A relation that is to be dropped or changed; what is not there is in no schema, or in the one that was named. 3F000.
     pub fn old_name(&self, path: &[String]) -> Result<RelationName> {
-        let (schema, name) = split_path(path)?;
+        let (schema, name) = split_path(path, &self.path.database)?;
         if let Some(found) = self.path.find(schema, name, self.catalog)? {
             return Ok(found);
         }
@@ -183,13 +183,15 @@ impl Context<'_> {
                 let name = path.last().cloned().unwrap_or_default();
                 Ok(RelationName::new(SchemaId::NOWHERE, name))
             }
+            // What is in another database, or another session's, is refused without a place.
+            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Err(error),
             found => located(self, sqlparser::ast::Spanned::span(name), found),
         }
     }
 
     /// The name that a table's own sequence is given, which lies in the table's schema. 55000 for any other.
     pub(super) fn sibling_name(&self, path: &[String], schema: SchemaId) -> Result<String> {
-        let (named, name) = split_path(path)?;
+        let (named, name) = split_path(path, &self.path.database)?;
         match named {
             Some(named) if self.path.schema(named, self.catalog)? != Some(schema) => Err(Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -219,7 +221,8 @@ impl Context<'_> {
             return Ok(None);
         }
         let path = name_of_text(text)?;
-        let (schema, name) = split_path(&path)?;
+        let split = split_path(&path, &self.path.database);
+        let (schema, name) = located(self, sqlparser::ast::Spanned::span(value), split)?;
         let number = match self.relation_by_path(&path) {
             Ok(NamedRelation::Table(table)) => table.oid,
             Ok(NamedRelation::System(system)) => system.oid,
@@ -264,7 +267,7 @@ impl Context<'_> {
 
     fn sequence_number(&self, text: &str) -> Result<Option<u32>> {
         let path = name_of_text(text)?;
-        let (schema, name) = split_path(&path)?;
+        let (schema, name) = split_path(&path, &self.path.database)?;
         let found = self.path.find(schema, name, self.catalog)?;
         let sequence = found.and_then(|found| self.catalog.sequences.get(&found));
         Ok(sequence.map(|sequence| sequence.id))

@@ -2,6 +2,7 @@
 
 use super::types::type_by_name;
 use crate::catalog::{Catalog, RelationName, SchemaId};
+use crate::databases::FIRST_NAME;
 use crate::system_tables;
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub struct SearchPath {
     pub user: Arc<str>,
     /// The schema of the session's temporary relations.
     pub temporary: SchemaId,
+    /// The database that it is in.
+    pub database: Arc<str>,
 }
 
 impl Default for SearchPath {
@@ -23,6 +26,7 @@ impl Default for SearchPath {
             schemas: Arc::from(["public".to_owned()]),
             user: Arc::from(""),
             temporary: SchemaId::NOWHERE,
+            database: Arc::from(FIRST_NAME),
         }
     }
 }
@@ -53,6 +57,7 @@ impl SearchPath {
             listed: listed.into(),
             temporary: self.temporary,
             user: Arc::clone(&self.user),
+            database: Arc::clone(&self.database),
         }
     }
 }
@@ -68,6 +73,8 @@ pub struct ResolvedPath {
     pub temporary: SchemaId,
     /// The user.
     pub user: Arc<str>,
+    /// The database that it is in.
+    pub database: Arc<str>,
 }
 
 impl Default for ResolvedPath {

@@ -90,7 +90,8 @@ impl Context<'_> {
         factor: &ast::TableFactor,
     ) -> Result<bool> {
         let path = object_name(name)?;
-        let (schema, own) = split_path(&path)?;
+        let split = split_path(&path, &self.path.database);
+        let (schema, own) = located(self, sqlparser::ast::Spanned::span(name), split)?;
         let found = self.path.find(schema, own, self.catalog)?;
         let Some(sequence) = found.and_then(|found| self.catalog.sequences.get(&found)) else {
             return Ok(false);

@@ -1,23 +1,27 @@
 //! How large relations are, for the statements that ask.
 //!
 //! A size is an estimate: what the rows in memory take with their keys, as a sample of each table says. Rows that only the store has
-//! are not counted table by table, since it keeps all tables together; the database is at least as large as what the store has on
-//! the disk.
+//! are not counted table by table, since it keeps all tables together; all databases together are at least as large as what the store
+//! has on the disk, and share it as they do the memory.
 
 use super::ExecutionContext;
 use crate::binder::no_relation;
 use crate::catalog::{Catalog, Table};
+use crate::databases::{Databases, is_same_name, no_database, storage_of};
 use crate::insight::STORED_BYTES;
-use crate::system_tables::DATABASES;
-use rubato_base::{Error, Result, SqlState, TableId, Value};
+use rubato_base::{Result, TableId, Value};
 use rubato_formula::{Environment, RelationSizes, SizePart};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The bytes of each storage, as they were when the statement began.
 #[derive(Debug, Default)]
 pub(crate) struct StorageSizes {
     by_storage: BTreeMap<TableId, i64>,
     stored_bytes: i64,
+    databases: Arc<Databases>,
+    /// The bytes of all databases.
+    all_bytes: i64,
 }
 
 impl StorageSizes {
@@ -29,21 +33,34 @@ impl StorageSizes {
                 i64::try_from(database.table_bytes(storage)).unwrap_or(i64::MAX),
             )
         };
-        let tables = context.catalog.tables.values();
-        let storages = tables.flat_map(|table| {
-            let indexes = table.indexes.iter().map(|index| index.id);
-            std::iter::once(table.id).chain(indexes)
-        });
+        let databases = context.insight.databases();
+        // What only this transaction knows of its own is told too.
+        let all: BTreeMap<TableId, i64> = databases.storage().into_iter().map(size).collect();
+        let all_bytes = all.values().sum();
+        let own = storage_of(context.catalog).into_iter().map(size);
         let counters = context.insight.counters();
         let stored = counters.iter().find(|(name, _)| *name == STORED_BYTES);
         StorageSizes {
-            by_storage: storages.map(size).collect(),
+            by_storage: all.into_iter().chain(own).collect(),
             stored_bytes: stored.map_or(0, |(_, bytes)| *bytes),
+            databases,
+            all_bytes,
         }
     }
 
     fn of(&self, storage: TableId) -> i64 {
         self.by_storage.get(&storage).copied().unwrap_or(0)
+    }
+
+    /// What is in a catalog: in memory, and as much of what the store has.
+    fn of_all(&self, catalog: &Catalog) -> i64 {
+        let own: i64 = storage_of(catalog).into_iter().map(|storage| self.of(storage)).sum();
+        let others = self.all_bytes.saturating_sub(own).max(0);
+        let stored = match (own, others) {
+            (0, 0) => self.stored_bytes / self.databases.iter().count().max(1) as i64,
+            _ => (i128::from(self.stored_bytes) * i128::from(own) / i128::from(own + others)) as i64,
+        };
+        own.max(stored)
     }
 }
 
@@ -118,17 +135,18 @@ impl RelationSizes for NamedSizes<'_> {
     }
 
     fn database(&self, database: &Value) -> Result<Option<i64>> {
-        let is_listed = |is_meant: &dyn Fn((u32, &str)) -> bool| DATABASES.iter().any(|listed| is_meant(*listed));
-        match database {
-            Value::Text(name) if *database == self.database || is_listed(&|(_, other)| other == name.as_str()) => {}
-            Value::Text(name) => {
-                let message = format!("database \"{name}\" does not exist");
-                return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
+        let databases = &self.storage.databases;
+        let found = match database {
+            Value::Text(name) => databases.find(name).ok_or_else(|| no_database(name))?,
+            number => {
+                let mut listed = databases.listed();
+                let found = listed.find(|(listed, _, _)| number.as_i64() == Some(i64::from(*listed)));
+                let Some((_, _, found)) = found else { return Ok(None) };
+                found
             }
-            other if is_listed(&|(number, _)| other.as_i64() == Some(i64::from(number))) => {}
-            _ => return Ok(None),
-        }
-        let in_memory = self.storage.by_storage.values().sum::<i64>();
-        Ok(Some(in_memory.max(self.storage.stored_bytes)))
+        };
+        let is_own = matches!(&self.database, Value::Text(own) if is_same_name(own, &found.facts.name));
+        let catalog = if is_own { self.catalog } else { &found.catalog };
+        Ok(Some(self.storage.of_all(catalog)))
     }
 }

@@ -13,13 +13,12 @@ const VERBS: [&str; 8] = [
 ];
 
 /// What CREATE, ALTER and DROP may stand before, besides tables, indexes and sequences; two words where one alone is no name.
-const KINDS: [&str; 36] = [
+const KINDS: [&str; 35] = [
     "access method",
     "aggregate",
     "cast",
     "collation",
     "conversion",
-    "database",
     "default privileges",
     "domain",
     "event trigger",

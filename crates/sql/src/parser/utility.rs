@@ -3,6 +3,7 @@
 mod constraints;
 mod copy;
 mod cursors;
+mod databases;
 mod domain;
 mod schemas;
 mod sequence;
@@ -85,9 +86,14 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     if ["create", "alter", "drop"]
         .iter()
         .any(|verb| first.is(source.text, verb))
-        && let Some(syntax) = domain::domain(Cursor::new(source)?)?
     {
-        return Ok(Some(syntax));
+        let syntax = match domain::domain(Cursor::new(source)?)? {
+            None => databases::databases(Cursor::new(source)?)?,
+            syntax => syntax,
+        };
+        if syntax.is_some() {
+            return Ok(syntax);
+        }
     }
     if first.is(source.text, "create") {
         return match create_sequence(Cursor::new(source)?)? {
@@ -182,6 +188,9 @@ fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     let is_on = cursor.accept("on");
     if is_on && cursor.accept("schema") {
         return schemas::comment_on_schema(&mut cursor);
+    }
+    if is_on && cursor.accept("database") {
+        return databases::comment_on_database(&mut cursor).map(Some);
     }
     let is_kept = is_on
         && cursor

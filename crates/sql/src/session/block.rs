@@ -4,6 +4,7 @@ use super::schema::attachment_of;
 use super::{Block, Next, Session};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
+use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::partition::{Derived, Partition};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
@@ -26,6 +27,8 @@ pub(super) struct OpenTransaction {
     pub(super) seen_version: u64,
     /// The committed catalog that its own one was made of.
     pub(super) base_catalog: Option<Arc<Catalog>>,
+    /// The database that it makes.
+    pub(super) new_database: Option<NewDatabase>,
     /// Storage that it has laid out of other storage.
     pub(super) derived: Vec<Derived>,
     pub(super) savepoints: Vec<NamedSavepoint>,
@@ -37,6 +40,12 @@ pub(super) struct OpenTransaction {
     pub(super) dropped_storage: Vec<TableId>,
     /// Checks of deferrable constraints that it has put off.
     pub(super) deferred: DeferredChecks,
+}
+
+/// A database that is made of another one.
+pub(super) struct NewDatabase {
+    pub(super) facts: DatabaseFacts,
+    pub(super) catalog: Arc<Catalog>,
 }
 
 /// A savepoint.
@@ -69,13 +78,15 @@ impl Session {
             session: self.id,
             read_only,
         });
+        let version = self.committed(partition).version;
         self.transaction = Some(OpenTransaction {
             id,
             started_us: self.began_us.take().unwrap_or(now_us),
             catalog: None,
-            base_version: partition.catalog.version,
-            seen_version: partition.catalog.version,
+            base_version: version,
+            seen_version: version,
             base_catalog: None,
+            new_database: None,
             derived: Vec::new(),
             savepoints: Vec::new(),
             written_versions: Vec::new(),
@@ -115,7 +126,8 @@ impl Session {
             Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
             Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
         }
-        partition.channels.check_room(self.channels.actions())?;
+        let own = self.identity.database_id;
+        partition.channels.check_room(own, self.channels.actions())?;
         self.end_temporary(partition)?;
         let Some(transaction) = &self.transaction else {
             self.tell_channels(partition);
@@ -124,9 +136,14 @@ impl Session {
             return Ok(None);
         };
         let catalog = self.checked_catalog(transaction, partition)?;
+        let new_database = transaction.new_database.as_ref();
+        let databases = new_database.map(|new| partition.databases.with_new(&new.facts, &new.catalog));
+        let databases = databases.transpose()?;
         let outcomes = self.asked_id.map(|id| partition.sequences.outcomes.record_of(id));
-        let attachment =
-            (catalog.is_some() || outcomes.is_some()).then(|| attachment_of(catalog.as_deref(), outcomes, transaction));
+        let told = new_database.map(|new| (new.facts.id, Some(&*new.catalog)));
+        let told = told.unwrap_or((own, catalog.as_deref()));
+        let attachment = (told.1.is_some() || outcomes.is_some())
+            .then(|| attachment_of(told, databases.as_ref(), outcomes, transaction));
         let (id, changes_schema) = (transaction.id, transaction.base_catalog.is_some());
         let Partition { database, log, .. } = partition;
         match database.commit(id, attachment.as_deref(), &mut **log) {
@@ -136,6 +153,7 @@ impl Session {
                     partition.sequences.outcomes.commit(asked, committed.durable_at);
                 }
                 self.install_catalog(catalog, partition);
+                self.install_new_database(databases, partition);
                 self.tell_channels(partition);
                 self.transaction = None;
                 self.conflicts = self.conflicts.saturating_sub(1);

@@ -44,6 +44,7 @@ impl Session {
         let teller = Teller {
             session: self.id,
             backend_id: self.identity.backend_id,
+            database: self.identity.database_id,
             inbox: &self.channels.inbox,
         };
         let wake = partition.channels.commit(teller, actions, self.durable_at);

@@ -7,6 +7,7 @@ use crate::advisory::AdvisoryLocks;
 use crate::catalog::Catalog;
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
+use crate::insight::Insight;
 use crate::partition::{Partition, SequenceValues};
 use crate::statement::{CopyFormat, CopyStatement, Statement};
 use bytes::Bytes;
@@ -142,13 +143,20 @@ impl Session {
         if copy.reader.packs_in_partition() {
             let mut partition = lock.lock();
             let Partition {
-                sequences, advisory, ..
+                sequences,
+                advisory,
+                insight,
+                ..
             } = &mut *partition;
-            self.pack(&mut copy, data, (sequences, advisory), context);
+            self.pack(&mut copy, data, (sequences, advisory, &**insight), context);
             self.copy_in = Some(copy);
             return self.place_copied(&mut partition, context, responder);
         }
-        let outside = (&mut SequenceValues::default(), &mut AdvisoryLocks::default());
+        let outside = (
+            &mut SequenceValues::default(),
+            &mut AdvisoryLocks::default(),
+            &Insight::default(),
+        );
         self.pack(&mut copy, data, outside, context);
         self.copy_in = Some(copy);
         self.place_copied(&mut lock.lock(), context, responder)

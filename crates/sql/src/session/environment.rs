@@ -5,6 +5,8 @@ use super::settings::Settings;
 use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
 use crate::catalog::{Catalog, SchemaId, Sequence, no_schema};
 use crate::channels::ChannelAction;
+use crate::databases::DatabaseId;
+use crate::insight::Insight;
 use crate::partition::SequenceValues;
 use crate::system_tables::{self, View};
 use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
@@ -21,6 +23,8 @@ pub struct Identity {
     pub user: String,
     /// The database.
     pub database: String,
+    /// Its number.
+    pub database_id: DatabaseId,
     /// The number by which the client can cancel it.
     pub backend_id: i32,
     /// The client's end of the connection, and the server's; `None` in process.
@@ -49,6 +53,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) taken: RefCell<&'a mut TakenNumbers>,
     pub(crate) settings: RefCell<&'a mut Settings>,
     pub(crate) identity: &'a Identity,
+    /// What the session sees beside its catalog.
+    pub(crate) insight: &'a Insight,
     pub(crate) random_state: Cell<u64>,
     pub(crate) clock_us: i64,
     /// The id of the transaction, if it was asked for one.
@@ -94,7 +100,7 @@ impl SessionEnvironment<'_> {
             });
         }
         let path = name_of_text(name)?;
-        let (schema, bare) = split_path(&path)?;
+        let (schema, bare) = split_path(&path, &self.path.database)?;
         let found = self.path.find(schema, bare, self.catalog)?;
         match found.as_ref().map(|found| (self.catalog.sequences.get(found), found)) {
             Some((Some(sequence), _)) => Ok(sequence),
@@ -245,6 +251,9 @@ impl Environment for SessionEnvironment<'_> {
         if name == "current_schemas" {
             let with_implicit = matches!(arguments, [Value::Bool(true)]);
             return Ok(self.current_schemas(with_implicit));
+        }
+        if let Some(value) = system_tables::shared_function(name, arguments, &self.insight.databases()) {
+            return value;
         }
         let view = View {
             catalog: self.catalog,

@@ -10,6 +10,7 @@ use crate::binder::{BindSettings, SearchPath};
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::client::Responder;
 use crate::executor::{Completion, Cursor, Progress, StatementKind};
+use crate::insight::Insight;
 use crate::partition::{Partition, SequenceValues};
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
@@ -32,14 +33,14 @@ impl BindSettings for Session {
     }
 }
 
-/// What functions change outside of transactions.
-pub(super) type Outside<'a> = (&'a mut SequenceValues, &'a mut AdvisoryLocks);
+/// What functions change outside of transactions, and what they look into.
+pub(super) type Outside<'a> = (&'a mut SequenceValues, &'a mut AdvisoryLocks, &'a Insight);
 
 /// Runs `work` with everything that expressions may see of the session.
 pub(super) fn with_evaluation<T>(
     session: &mut Session,
     catalog: &Catalog,
-    (sequences, advisory): Outside<'_>,
+    (sequences, advisory, insight): Outside<'_>,
     parameters: &[Value],
     times_us: (i64, i64),
     work: impl FnOnce(&EvalContext<'_>) -> T,
@@ -52,11 +53,17 @@ pub(super) fn with_evaluation<T>(
         taken: RefCell::new(&mut session.taken),
         settings: RefCell::new(&mut session.settings),
         identity: &session.identity,
+        insight,
         random_state: Cell::new(session.random_state),
         clock_us: times_us.1,
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
-        pauses: PauseView::new(&mut session.pauses, advisory, session.id, session.now_us),
+        pauses: PauseView::new(
+            &mut session.pauses,
+            advisory,
+            (session.id, session.identity.database_id),
+            session.now_us,
+        ),
         channels: RefCell::new(session.channels.actions_mut()),
     };
     let evaluation = EvalContext {
@@ -202,13 +209,14 @@ impl Session {
         mut versions: impl Iterator<Item = u64>,
         partition: &mut Partition,
     ) -> Outcome<()> {
+        let newest = self.committed(partition).version;
         let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
             return Ok(());
         };
         let seen = transaction.seen_version;
         if versions.any(|version| version > seen) {
             partition.database.catch_up(transaction.id)?;
-            transaction.seen_version = partition.catalog.version;
+            transaction.seen_version = newest;
         }
         Ok(())
     }
@@ -216,7 +224,7 @@ impl Session {
     /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
     /// for: commit checks them.
     pub(super) fn note_written(&mut self, tables: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
-        let catalog = self.catalog(partition);
+        let (catalog, own) = (self.catalog(partition), self.identity.database_id);
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };
@@ -227,7 +235,7 @@ impl Session {
                 continue;
             }
             for table in with_followers(name, &catalog) {
-                if let Some(owner) = partition.schema_changes.owner(&table.key(), transaction.id) {
+                if let Some(owner) = partition.schema_changes.owner(own, &table.key(), transaction.id) {
                     partition.database.wait_for(transaction.id, owner, table.id)?;
                 }
                 partition.database.announce_write(transaction.id, table.id);

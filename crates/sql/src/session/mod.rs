@@ -20,6 +20,7 @@ mod channels;
 mod constraints;
 mod copy;
 mod cursors;
+mod databases;
 mod environment;
 mod execute;
 mod extended;
@@ -306,10 +307,10 @@ impl Session {
         }
     }
 
-    /// Applies a setting of the startup message. Reports what the client is to be told.
+    /// Applies a setting of the database's or of the startup message. Reports what the client is to be told.
     pub fn startup_setting(&mut self, name: &str, value: &str) -> Result<Option<(String, String)>> {
         let report = self.settings.set(name, Some(value), false)?;
-        self.settings.end_transaction(true);
+        self.settings.begin();
         self.settings.shape(&mut self.text);
         self.tell_application();
         Ok(report)
@@ -397,7 +398,11 @@ impl Session {
                 current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
             }
             Statement::Utility(utility) => {
-                current.tag.is_none() && matches!(**utility, Utility::Schema(_) | Utility::CreateTableAs(_))
+                current.tag.is_none()
+                    && matches!(
+                        **utility,
+                        Utility::Schema(_) | Utility::CreateTableAs(_) | Utility::Database(_)
+                    )
             }
             Statement::Empty => false,
         };
@@ -538,8 +543,13 @@ impl Session {
             .and_then(|transaction| transaction.catalog.as_ref())
         {
             Some(own) => Arc::clone(own),
-            None => Arc::clone(&partition.catalog),
+            None => Arc::clone(self.committed(partition)),
         }
+    }
+
+    /// The committed catalog of the session's database.
+    fn committed<'p>(&self, partition: &'p Partition) -> &'p Arc<Catalog> {
+        partition.databases.catalog(self.identity.database_id)
     }
 
     /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.

@@ -3,6 +3,7 @@
 use super::Session;
 use crate::binder::{ResolvedPath, SearchPath};
 use crate::catalog::{Catalog, SchemaId};
+use crate::databases::DatabaseId;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ impl Session {
             schemas: self.settings.search_path(),
             user: Arc::from(self.identity.user.as_str()),
             temporary: self.own_schema(),
+            database: Arc::from(self.identity.database.as_str()),
         }
     }
 
@@ -44,18 +46,20 @@ impl Session {
         Arc::clone(&self.known_path.path)
     }
 
-    /// What the plan of a text is kept by: most sessions share their plans, those under another path share theirs. `None` where it is
+    /// What the plan of a text is kept by: most sessions share their plans, those under another path or in another
+    /// database share theirs. `None` where it is
     /// not known what the path comes to. A plan says which path it is for: that decides when it is run.
     pub(super) fn plan_key<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         let known = &self.known_path;
         if known.path_changes != self.settings.path_changes() {
             return None;
         }
-        if known.path.is_usual() {
+        let database = self.identity.database_id;
+        if known.path.is_usual() && database == DatabaseId::RUBATO {
             return Some(Cow::Borrowed(key));
         }
         let mut prefixed = String::with_capacity(key.len() + 32);
-        prefixed.push('\u{2}');
+        let _ = write!(prefixed, "\u{2}{}:", database.0);
         for schema in known.path.searched.iter() {
             let _ = write!(prefixed, "{}.", schema.0);
         }

@@ -9,6 +9,7 @@ use super::{Next, Session};
 use crate::advisory::AdvisoryLocks;
 use crate::checkpoints::Ticket;
 use crate::client::Responder;
+use crate::databases::DatabaseId;
 use crate::partition::Partition;
 use rubato_base::{Error, Result, SessionId};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
@@ -53,6 +54,7 @@ pub(crate) struct PauseView<'a> {
     pauses: RefCell<&'a mut Pauses>,
     locks: RefCell<&'a mut AdvisoryLocks>,
     session: SessionId,
+    database: DatabaseId,
     now_us: i64,
     sleeps: Cell<u32>,
 }
@@ -61,13 +63,14 @@ impl<'a> PauseView<'a> {
     pub(super) fn new(
         pauses: &'a mut Pauses,
         locks: &'a mut AdvisoryLocks,
-        session: SessionId,
+        (session, database): (SessionId, DatabaseId),
         now_us: i64,
     ) -> PauseView<'a> {
         PauseView {
             pauses: RefCell::new(pauses),
             locks: RefCell::new(locks),
             session,
+            database,
             now_us,
             sleeps: Cell::new(0),
         }
@@ -76,7 +79,7 @@ impl<'a> PauseView<'a> {
     pub(crate) fn lock(&self, request: AdvisoryRequest) -> Result<bool> {
         let mut pauses = self.pauses.borrow_mut();
         pauses.has_locked = true;
-        if self.locks.borrow_mut().lock(self.session, request)? {
+        if self.locks.borrow_mut().lock(self.session, self.database, request)? {
             pauses.grants.push((request.key, request.shared, request.scope));
             pauses.pause = None;
             return Ok(true);
@@ -90,7 +93,7 @@ impl<'a> PauseView<'a> {
 
     pub(crate) fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {
         let mut locks = self.locks.borrow_mut();
-        locks.unlock(self.session, key, shared, AdvisoryScope::Session)
+        locks.unlock(self.session, (self.database, key), shared, AdvisoryScope::Session)
     }
 
     pub(crate) fn unlock_all(&self) {
@@ -173,22 +176,26 @@ impl Session {
                 outcome?;
                 Ok(self.answered("CHECKPOINT".to_owned(), partition, responder))
             }
-            None => {
-                let look_us = self.now_us.saturating_add(CHECKPOINT_LOOK_US);
-                self.pauses.pause = Some(Pause::Until(look_us));
-                self.deadline_us = [self.statement_deadline_us(), Some(look_us)]
-                    .into_iter()
-                    .flatten()
-                    .min();
-                Ok(Next::Park(StageKind::Transaction))
-            }
+            None => Ok(self.look_again(CHECKPOINT_LOOK_US)),
         }
+    }
+
+    /// The utility under way is run again after a while: what it waits for wakes nobody.
+    pub(super) fn look_again(&mut self, after_us: i64) -> Next {
+        let look_us = self.now_us.saturating_add(after_us);
+        self.pauses.pause = Some(Pause::Until(look_us));
+        self.deadline_us = [self.statement_deadline_us(), Some(look_us)]
+            .into_iter()
+            .flatten()
+            .min();
+        Next::Park(StageKind::Transaction)
     }
 
     /// What the statement under way has locked it locks again when it is run again.
     pub(super) fn give_back_grants(&mut self, partition: &mut Partition) {
         for (key, shared, scope) in std::mem::take(&mut self.pauses.grants) {
-            partition.advisory.unlock(self.id, key, shared, scope);
+            let name = (self.identity.database_id, key);
+            partition.advisory.unlock(self.id, name, shared, scope);
         }
     }
 

@@ -32,9 +32,10 @@ pub(super) struct Prepared {
 impl Session {
     /// The search path that a plan from the cache is for, if plan, path and catalog are as they are now.
     pub(super) fn path_of_cached(&mut self, cached: &CachedPlan, partition: &Partition) -> Option<Arc<[SchemaId]>> {
-        let path = Arc::clone(&self.path_in(&partition.catalog).searched);
+        let committed = Arc::clone(self.committed(partition));
+        let path = Arc::clone(&self.path_in(&committed).searched);
         let is_same = matches!(&cached.statement, Statement::Planned(plan) if plan.path == path);
-        (cached.catalog_version == partition.catalog.version && is_same).then_some(path)
+        (cached.catalog_version == committed.version && is_same).then_some(path)
     }
 
     pub(super) fn bind_prepared(
@@ -50,7 +51,7 @@ impl Session {
             bound => bound?,
         };
         let types = parameter_types(&statement);
-        let is_own = !Arc::ptr_eq(&catalog, &partition.catalog);
+        let is_own = !Arc::ptr_eq(&catalog, self.committed(partition));
         let path = Arc::clone(&self.path_in(&catalog).searched);
         let key = prepared_key(sql, declared);
         let key = self.plan_key(&key).filter(|_| !is_own);

@@ -39,7 +39,7 @@ impl Session {
             advisory,
             ..
         } = partition;
-        let outside = (sequences, advisory);
+        let outside = (sequences, advisory, &**insight);
         // Where the transaction ends with the statement there is nothing to put off to.
         let puts_off = self.block != Block::None;
         let kept = self.transaction.as_mut().filter(|_| puts_off);

@@ -10,6 +10,7 @@ use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
+use crate::databases::{DatabaseId, Databases};
 use crate::executor::SchemaRun;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
@@ -23,12 +24,12 @@ use std::sync::Arc;
 
 /// A schema change whose rows are being moved.
 pub(super) struct SchemaChanging {
-    run: SchemaRun,
-    after: Arc<Catalog>,
-    notices: Vec<Error>,
-    tag: &'static str,
+    pub(super) run: SchemaRun,
+    pub(super) after: Arc<Catalog>,
+    pub(super) notices: Vec<Error>,
+    pub(super) tag: &'static str,
     /// Whether there is anything to commit.
-    is_change: bool,
+    pub(super) is_change: bool,
 }
 
 impl Session {
@@ -40,7 +41,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        let mut changing = match self.changing_schema.take() {
+        let changing = match self.changing_schema.take() {
             Some(changing) => changing,
             // Others have changed what the rows come from while this one waited for them.
             None if create_as.is_some_and(|create| !self.is_bound_now(&create.source, partition)) => {
@@ -49,6 +50,33 @@ impl Session {
             }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
         };
+        let Some(changing) = self.move_rows(changing, partition, context)? else {
+            return Ok(Next::Yield);
+        };
+        let after = Arc::clone(&changing.after);
+        if changing.is_change
+            && let Some(transaction) = &mut self.transaction
+        {
+            transaction.catalog = Some(after);
+            transaction.derived.extend(changing.run.into_derived());
+        }
+        for notice in &changing.notices {
+            responder.notice("NOTICE", notice);
+        }
+        match create_as {
+            None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
+            Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
+            Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
+        }
+    }
+
+    /// Moves rows for a slice; gives the change back when all of them have been moved.
+    pub(super) fn move_rows(
+        &mut self,
+        mut changing: Box<SchemaChanging>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+    ) -> Outcome<Option<Box<SchemaChanging>>> {
         let id = self.ensure_transaction(partition, false, context.now_us);
         let after = Arc::clone(&changing.after);
         let times_us = (context.now_us, (context.clock_us)());
@@ -68,22 +96,9 @@ impl Session {
         if !done {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();
-            return Ok(Next::Yield);
+            return Ok(None);
         }
-        if changing.is_change
-            && let Some(transaction) = &mut self.transaction
-        {
-            transaction.catalog = Some(after);
-            transaction.derived.extend(changing.run.into_derived());
-        }
-        for notice in &changing.notices {
-            responder.notice("NOTICE", notice);
-        }
-        match create_as {
-            None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),
-            Some(create) if create.with_data && changing.is_change => Ok(self.fill_created(create, partition)?),
-            Some(create) => Ok(self.answered(create.tag.to_owned(), partition, responder)),
-        }
+        Ok(Some(changing))
     }
 
     fn is_bound_now(&mut self, plan: &Plan, partition: &Partition) -> bool {
@@ -139,8 +154,9 @@ impl Session {
         let id = self.ensure_transaction(partition, false, now_us);
         self.replay = None;
         partition.database.catch_up(id)?;
+        let newest = self.committed(partition).version;
         if let Some(transaction) = &mut self.transaction {
-            transaction.seen_version = partition.catalog.version;
+            transaction.seen_version = newest;
         }
         let mut before = (*self.catalog(partition)).clone();
         // Ids that other transactions have taken meanwhile are never given again.
@@ -150,7 +166,7 @@ impl Session {
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
-        have_to_itself(&tables, &before, id, partition)?;
+        have_to_itself(&tables, (self.identity.database_id, &before), id, partition)?;
         let is_change = applied.catalog.version != before_version;
         let after = self.own_version(&before, applied.catalog, &applied.work, partition);
         Ok(SchemaChanging {
@@ -175,10 +191,9 @@ impl Session {
             renumber(before, &mut after, u64::from(partition.take_storage_id()));
             after.next_id = after.next_id.max(partition.next_storage_id);
         }
+        let committed = Arc::clone(self.committed(partition));
         if let Some(transaction) = &mut self.transaction {
-            transaction
-                .base_catalog
-                .get_or_insert_with(|| Arc::clone(&partition.catalog));
+            transaction.base_catalog.get_or_insert(committed);
         }
         let after = Arc::new(after);
         for work in works {
@@ -188,7 +203,13 @@ impl Session {
     }
 
     /// Storage is made at once, where nobody else finds it, and dropped when the transaction has ended one way or the other.
-    fn note_storage(&mut self, work: &StorageWork, works: &[StorageWork], partition: &mut Partition, after: &Catalog) {
+    pub(super) fn note_storage(
+        &mut self,
+        work: &StorageWork,
+        works: &[StorageWork],
+        partition: &mut Partition,
+        after: &Catalog,
+    ) {
         let Some(transaction) = &mut self.transaction else {
             return;
         };
@@ -200,7 +221,7 @@ impl Session {
                         if converts_rows(works) {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
                             partition.database.lay_down(&[*storage]);
-                        } else if was_there(source, transaction, partition) {
+                        } else if was_there(source, transaction) {
                             partition.database.lay_out(*storage);
                         } else if partition.database.is_laid_down(source) {
                             partition.database.lay_down(&[*storage]);
@@ -246,19 +267,20 @@ impl Session {
             )
         };
         let own = transaction.catalog.as_ref().zip(transaction.base_catalog.as_ref());
-        if partition.catalog.version != transaction.base_version {
+        let committed = Arc::clone(self.committed(partition));
+        if committed.version != transaction.base_version {
             for (name, version) in &transaction.written_versions {
                 let is_own = own.is_some_and(|(own, base)| differs(name, base, own));
-                if !is_own && partition.catalog.tables.get(name).map(|table| table.version) != Some(*version) {
+                if !is_own && committed.tables.get(name).map(|table| table.version) != Some(*version) {
                     return Err(changed(name));
                 }
             }
         }
         match own {
             None => Ok(None),
-            Some((own, base)) if Arc::ptr_eq(base, &partition.catalog) => Ok(Some(Arc::clone(own))),
+            Some((own, base)) if Arc::ptr_eq(base, &committed) => Ok(Some(Arc::clone(own))),
             Some((own, base)) => {
-                let mut merged = merge(base, own, &partition.catalog).map_err(|name| changed(&name))?;
+                let mut merged = merge(base, own, &committed).map_err(|name| changed(&name))?;
                 merged.version = u64::from(partition.take_storage_id());
                 merged.next_id = merged.next_id.max(partition.next_storage_id);
                 Ok(Some(Arc::new(merged)))
@@ -271,7 +293,7 @@ impl Session {
         let (Some(catalog), Some(transaction)) = (catalog, &mut self.transaction) else {
             return;
         };
-        partition.catalog = catalog;
+        partition.set_catalog(self.identity.database_id, catalog);
         for storage in &transaction.created_storage {
             partition.database.publish_table(*storage);
         }
@@ -281,7 +303,8 @@ impl Session {
 
 /// What the log is told of a new catalog, and of an id that the client has asked for.
 pub(super) fn attachment_of(
-    catalog: Option<&Catalog>,
+    (database, catalog): (DatabaseId, Option<&Catalog>),
+    databases: Option<&Databases>,
     outcomes: Option<OutcomeRecord>,
     transaction: &OpenTransaction,
 ) -> Vec<u8> {
@@ -291,7 +314,8 @@ pub(super) fn attachment_of(
     };
     let derived = transaction.derived.iter().copied();
     Attachment {
-        catalog: catalog.cloned(),
+        catalogs: catalog.map(|catalog| (database, catalog.clone())).into_iter().collect(),
+        databases: databases.map(Databases::facts),
         outcomes,
         derived: derived.filter(|derived| has(derived.to)).collect(),
         ..Attachment::default()
@@ -308,9 +332,9 @@ fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
 
 /// Waits for others that change these tables, and then for those who have begun to write to them; whoever comes to write from
 /// now on waits for this one.
-fn have_to_itself(
+pub(super) fn have_to_itself(
     tables: &[RelationName],
-    before: &Catalog,
+    (database, before): (DatabaseId, &Catalog),
     id: TransactionId,
     partition: &mut Partition,
 ) -> Outcome<()> {
@@ -321,11 +345,11 @@ fn have_to_itself(
     let table = storage.first().copied().unwrap_or(TableId(0));
     let mut owners = tables
         .iter()
-        .filter_map(|name| partition.schema_changes.owner(name, id));
+        .filter_map(|name| partition.schema_changes.owner(database, name, id));
     if let Some(owner) = owners.next() {
         return partition.database.wait_for(id, owner, table);
     }
-    partition.schema_changes.begin(tables, id);
+    partition.schema_changes.begin(database, tables, id);
     match partition.database.other_writer(id, &storage) {
         Some(writer) => partition.database.wait_for(id, writer, table),
         None => Ok(()),
@@ -363,9 +387,10 @@ fn converts_rows(works: &[StorageWork]) -> bool {
 }
 
 /// Whether the source was there before this transaction, so that recovery can lay rows out of it again.
-fn was_there(source: TableId, transaction: &OpenTransaction, partition: &Partition) -> bool {
-    let base = transaction.base_catalog.as_ref().unwrap_or(&partition.catalog);
-    base.tables.values().any(|table| table.id == source)
+fn was_there(source: TableId, transaction: &OpenTransaction) -> bool {
+    let base = transaction.base_catalog.iter();
+    base.flat_map(|base| base.tables.values())
+        .any(|table| table.id == source)
 }
 
 /// Gives the new catalog and every table that it changed a version that no other catalog has, not even one that was rolled back:

@@ -121,7 +121,7 @@ impl Session {
         context: &mut SessionContext<'_>,
     ) -> Result<Current> {
         let catalog = self.catalog(partition);
-        let own_catalog = !Arc::ptr_eq(&catalog, &partition.catalog);
+        let own_catalog = !Arc::ptr_eq(&catalog, self.committed(partition));
         let normalised = normalise(&piece.text, 0);
         self.path_in(&catalog);
         let settings = ScriptSettings(&self.text, self.set_path());

@@ -13,6 +13,8 @@ use std::sync::{Arc, LazyLock};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     changed: BTreeMap<String, String>,
+    /// What had changed when the session began, by its database or its client: what RESET goes back to.
+    at_start: BTreeMap<String, String>,
     /// Former values of what was changed since the transaction began, to put back: (name, value, whether LOCAL).
     undo: Vec<(String, Option<String>, bool)>,
     /// What the server says of itself, by name: values of fixed settings.
@@ -51,6 +53,9 @@ impl Settings {
 
     /// SET; `None` is DEFAULT. Put back when the transaction fails, and at its end if `local`.
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<Report> {
+        let own = own_name(name);
+        let at_start = self.at_start.get(&own).cloned();
+        let value = value.or(at_start.as_deref());
         let (name, value, reported) = match known(name) {
             Some((name, default, kind, reported)) => {
                 let current = self.get(name).unwrap_or_default();
@@ -69,6 +74,21 @@ impl Settings {
         };
         self.undo.push((name.clone(), before, local));
         Ok(reported.then(|| (name, value.unwrap_or_default())))
+    }
+
+    /// The session begins with what has been set so far.
+    pub fn begin(&mut self) {
+        self.end_transaction(true);
+        self.at_start.clone_from(&self.changed);
+    }
+
+    /// A setting by its own name, with a value as SET would keep it. 42704, 22023.
+    pub fn checked(&self, name: &str, value: Option<&str>) -> Result<(String, Option<String>)> {
+        let mut tried = self.clone();
+        tried.set(name, value, false)?;
+        let own = own_name(name);
+        let kept = value.and_then(|_| tried.get(&own));
+        Ok((own, kept))
     }
 
     /// RESET ALL.
@@ -182,6 +202,11 @@ impl Settings {
     }
 }
 
+/// What a setting is kept by.
+fn own_name(name: &str) -> String {
+    known(name).map_or_else(|| name.to_ascii_lowercase(), |setting| setting.0.to_owned())
+}
+
 /// The names in the search path that sessions begin with.
 static DEFAULT_PATH: LazyLock<Arc<[String]>> = LazyLock::new(|| Arc::from(["$user".to_owned(), "public".to_owned()]));
 
@@ -223,6 +248,22 @@ mod tests {
             vec![("application_name".to_owned(), String::new())]
         );
         assert_eq!(settings.get("TimeZone").as_deref(), Some("Europe/Berlin"));
+    }
+
+    #[test]
+    fn reset_goes_back_to_what_the_session_began_with() {
+        let mut settings = Settings::default();
+        settings.set("work_mem", Some("1MB"), false).unwrap();
+        settings.set("my.x", Some("first"), false).unwrap();
+        settings.begin();
+        for (name, value) in [("work_mem", "2MB"), ("my.x", "second"), ("timezone", "Europe/Berlin")] {
+            settings.set(name, Some(value), false).unwrap();
+        }
+        settings.set("work_mem", None, false).unwrap();
+        assert_eq!(settings.get("work_mem").as_deref(), Some("1MB"));
+        settings.reset_all();
+        assert_eq!(settings.get("my.x").as_deref(), Some("first"));
+        assert_eq!(settings.get("timezone").as_deref(), Some("UTC"));
     }
 
     #[test]

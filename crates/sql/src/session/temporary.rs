@@ -91,7 +91,7 @@ impl Session {
         let lost = || Error::internal("a session lost its last transaction");
         let transaction = self.transaction.as_ref().ok_or_else(lost)?;
         let catalog = self.checked_catalog(transaction, partition)?;
-        let attachment = attachment_of(catalog.as_deref(), None, transaction);
+        let attachment = attachment_of((self.identity.database_id, catalog.as_deref()), None, None, transaction);
         let id = transaction.id;
         let Partition { database, log, .. } = &mut *partition;
         match database.commit(id, Some(&attachment), &mut **log) {

@@ -140,6 +140,7 @@ impl Session {
                 return self.change_schema(&create.change, Some(create), partition, context, responder);
             }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
+            Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
                 self.channels.add(ChannelAction::Listen(channel.as_str().into()));
                 "LISTEN".into()
@@ -475,7 +476,7 @@ impl Session {
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);
-        let outside = (&mut partition.sequences, &mut partition.advisory);
+        let outside = (&mut partition.sequences, &mut partition.advisory, &*partition.insight);
         let values = with_evaluation(self, &catalog, outside, &[], times_us, |evaluation| {
             let values = arguments
                 .iter()

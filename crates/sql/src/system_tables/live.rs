@@ -3,16 +3,13 @@
 //! `docs/contention.md` tells how to read them.
 
 use super::registry::column;
-use super::{Content, Live, OWNER, SystemTable, oid, text};
+use super::{Content, Live, OWNER, SystemTable, databases, oid, text};
 use crate::catalog::Catalog;
 use DataType::{Float8, Int4, Int8, Name, Text};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{ColumnType, DataType, KeyReader, SessionId, TableId, Value};
 use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
 use rubato_stages::StageKind;
-
-/// The oid of the database `rubato` in `pg_database`.
-const DATABASE: u32 = 16_383;
 
 /// What makes the rows of a view.
 type Rows = fn(&Live<'_>) -> Vec<Vec<Value>>;
@@ -124,11 +121,15 @@ pub(super) fn own_views() -> impl Iterator<Item = SystemTable> {
     })
 }
 
-/// What makes the rows of a view that PostgreSQL has, too.
+/// What makes the rows of a table or view that PostgreSQL has, too.
 pub(super) fn view_of(name: &str) -> Option<Rows> {
     match name {
         "pg_catalog.pg_stat_activity" => Some(activity),
         "pg_catalog.pg_locks" => Some(locks),
+        "pg_catalog.pg_database" => Some(databases::databases),
+        "pg_catalog.pg_stat_database" => Some(databases::statistics),
+        "pg_catalog.pg_db_role_setting" => Some(databases::settings),
+        "pg_catalog.pg_shdescription" => Some(databases::descriptions),
         _ => None,
     }
 }
@@ -137,8 +138,23 @@ fn count(number: u64) -> Value {
     Value::Int8(number as i64)
 }
 
-/// A place in words: table, index, key. What has been dropped since has no name.
-fn named(catalog: &Catalog, (storage, key): &Place) -> [Value; 3] {
+/// A place in words: table, index, key; a table of another database stands behind the name of that. What has been dropped since has no
+/// name.
+fn named(live: &Live<'_>, place: &Place) -> [Value; 3] {
+    let elsewhere = || {
+        let mut others = live.databases.iter();
+        others.find_map(|database| {
+            let [table, index, key] = named_in(&database.catalog, place)?;
+            let Value::Text(table) = table else { return None };
+            let table = text(&format!("{}.{}", database.facts.name, table.as_str()));
+            Some([table, index, key])
+        })
+    };
+    let found = named_in(live.catalog, place).or_else(elsewhere);
+    found.unwrap_or([Value::Null, Value::Null, Value::Null])
+}
+
+fn named_in(catalog: &Catalog, (storage, key): &Place) -> Option<[Value; 3]> {
     for table in catalog.tables.values() {
         let type_of = |column: &usize| table.columns[*column].column_type;
         let own_key: Vec<ColumnType> = if table.primary_key.is_empty() {
@@ -148,14 +164,14 @@ fn named(catalog: &Catalog, (storage, key): &Place) -> [Value; 3] {
         };
         let shown = |types: &[ColumnType]| key.as_ref().map_or(Value::Null, |key| readable(key.as_bytes(), types));
         if table.id == *storage {
-            return [text(&table.name), Value::Null, shown(&own_key)];
+            return Some([text(&table.name), Value::Null, shown(&own_key)]);
         }
         if let Some(index) = table.indexes.iter().find(|index| index.id == *storage) {
             let columns: Vec<ColumnType> = index.columns.iter().map(|number| table.key_type(*number)).collect();
-            return [text(&table.name), text(&index.name), shown(&columns)];
+            return Some([text(&table.name), text(&index.name), shown(&columns)]);
         }
     }
-    [Value::Null, Value::Null, Value::Null]
+    None
 }
 
 /// The components of a key as they are written in SQL: `7`, `(7, violin)`.
@@ -183,7 +199,7 @@ fn readable(key: &[u8], types: &[ColumnType]) -> Value {
 fn hot_items(live: &Live<'_>) -> Vec<Vec<Value>> {
     let items = live.database.hot_items().into_iter();
     let row = |(place, item): (Place, rubato_protocol::HotItem)| {
-        let mut row = named(live.catalog, &place).to_vec();
+        let mut row = named(live, &place).to_vec();
         row.extend([item.transactions, item.pending, item.queue, item.waiting].map(count));
         row.push(count(item.counts.waits.iter().sum()));
         row.push(count(item.counts.aborts.iter().sum()));
@@ -225,7 +241,7 @@ fn waits(live: &Live<'_>) -> Vec<Vec<Value>> {
             owner.as_ref().map_or(Value::Null, |owner| text(owner.state)),
             text(reason_of(waiting.reason)),
         ];
-        row.extend(named(live.catalog, &waiting.place));
+        row.extend(named(live, &waiting.place));
         row.push(Value::Float8(waited_us as f64 / 1000.0));
         row.push(text(&now.query));
         row.push(owner.map_or(Value::Null, |owner| text(&owner.query)));
@@ -352,7 +368,9 @@ fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
         let now = facts.now();
         let wait = waiting.iter().find(|wait| wait.session == facts.id);
         vec![
-            oid(DATABASE),
+            live.databases
+                .listed_number(&facts.identity.database)
+                .map_or(Value::Null, oid),
             text(&facts.identity.database),
             Value::Int4(facts.identity.backend_id),
             Value::Null,

@@ -157,14 +157,14 @@ fn plain_name(text: &str) -> Result<String> {
 
 fn domain_number(text: &str, view: &View<'_>) -> Option<i64> {
     let path = name_of_text(text).ok()?;
-    let (schema, name) = split_path(&path).ok()?;
+    let (schema, name) = split_path(&path, &view.path.database).ok()?;
     let found = view.path.find_domain(schema, name, view.catalog).ok()??;
     view.catalog.domains.get(&found).map(|domain| i64::from(domain.oid))
 }
 
 fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {
     let path = name_of_text(text)?;
-    let (schema, name) = split_path(&path)?;
+    let (schema, name) = split_path(&path, &view.path.database)?;
     if let Some(table) = registry::find(schema, name) {
         return Ok(i64::from(table.oid));
     }

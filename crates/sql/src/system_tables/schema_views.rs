@@ -48,7 +48,7 @@ static INDEX_VIEWS: [Source; 4] = of_indexes![
     "pg_catalog.pg_statio_user_indexes",
 ];
 
-static LISTS: [Source; 6] = [
+static LISTS: [Source; 5] = [
     Source {
         name: "pg_catalog.pg_tables",
         columns: &[
@@ -159,16 +159,6 @@ static LISTS: [Source; 6] = [
             ]]
         },
         others: no_others,
-    },
-    Source {
-        name: "pg_catalog.pg_stat_database",
-        columns: &["datid", "datname"],
-        of_table: none_of_table,
-        others: |_| {
-            super::DATABASES
-                .map(|(number, name)| vec![oid(number), text(name)])
-                .to_vec()
-        },
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Types, functions, operators, databases, roles and settings: what does not depend on the tables that there are.
+//! Types, functions, operators, roles and settings: what does not depend on the tables that there are.
 
 use super::extension::SCHEMAS;
 use super::registry::{find, recorded_rows};
@@ -213,23 +213,6 @@ pub(super) static SOURCES: &[Source] = &[
         },
     },
     Source {
-        name: "pg_catalog.pg_database",
-        columns: &[
-            "oid",
-            "datname",
-            "datdba",
-            "encoding",
-            "datlocprovider",
-            "datallowconn",
-            "datconnlimit",
-            "dattablespace",
-            "datcollate",
-            "datctype",
-        ],
-        of_table: none_of_table,
-        others: databases,
-    },
-    Source {
         name: "pg_catalog.pg_tablespace",
         columns: &["oid", "spcname", "spcowner"],
         of_table: none_of_table,
@@ -380,27 +363,6 @@ pub(super) fn operator_classes() -> &'static [(u32, u32)] {
 pub(super) fn descriptions() -> Vec<Vec<Value>> {
     let columns = ["objoid", "classoid", "objsubid", "description"];
     recorded_rows("pg_description", DESCRIPTIONS, &columns, |_| true)
-}
-
-/// The numbers and names of databases: they all mean the same tables.
-pub(crate) const DATABASES: [(u32, &str); 2] = [(5, "postgres"), (16_383, "rubato")];
-
-fn databases(_: &View<'_>) -> Vec<Vec<Value>> {
-    let row = |(number, name): (u32, &str)| {
-        vec![
-            oid(number),
-            text(name),
-            oid(OWNER),
-            Value::Int4(6),
-            text("c"),
-            Value::Bool(true),
-            Value::Int4(-1),
-            oid(1663),
-            text("C"),
-            text("C"),
-        ]
-    };
-    DATABASES.map(row).to_vec()
 }
 
 /// Who may do what in `public`, as PostgreSQL makes it.

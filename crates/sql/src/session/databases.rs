@@ -1,0 +1,241 @@
+//! CREATE, ALTER and DROP DATABASE.
+//!
+//! They change no row, so that they have no transaction of the protocol: what databases there are from then on is one record of the
+//! log. Within a block CREATE and DROP are refused; the others take effect at once, and are not rolled back.
+//!
+//! A database that is made of another is the exception: its rows are laid out of those as a schema change lays them out anew, in a
+//! transaction that has the other's tables to itself and makes the database when it commits.
+
+use super::block::NewDatabase;
+use super::schema::{SchemaChanging, have_to_itself};
+use super::{Block, Next, Origin, Session, SessionContext};
+use crate::catalog::RelationName;
+use crate::client::Responder;
+use crate::databases::{
+    Applied, Copied, DatabaseChange, DatabaseCommand, DatabaseFacts, DatabaseId, Databases, copied, storage_of,
+};
+use crate::executor::SchemaRun;
+use crate::partition::{Attachment, Partition};
+use crate::schema_change::FIRST_ID;
+use rubato_base::{Error, Result, SqlState, Timestamp};
+use rubato_protocol::{CommitRecord, Outcome};
+use rubato_stages::worker::Signal;
+use std::sync::Arc;
+
+/// How long sessions that leave a database are waited for, as PostgreSQL does: a client that has closed its connection is gone a little later.
+const LEAVING_US_MAX: i64 = 5_000_000;
+/// How often it is looked whether they have left.
+const LEAVING_LOOK_US: i64 = 10_000;
+
+impl Session {
+    pub(super) fn change_databases(
+        &mut self,
+        command: &DatabaseCommand,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        let tag = command.change.tag();
+        if let Some(copying) = self.changing_schema.take() {
+            return self.copy_rows(copying, partition, context, responder);
+        }
+        self.check_place(&command.change)?;
+        partition.admit_write()?;
+        let command = self.with_known_setting(command)?;
+        partition.next_storage_id = partition.next_storage_id.max(FIRST_ID);
+        let new_id = match command.change {
+            DatabaseChange::Create { .. } => partition.take_storage_id(),
+            _ => 0,
+        };
+        let own = self.identity.database_id;
+        match partition.databases.apply(&command, own, DatabaseId(new_id))? {
+            Applied::Copied(facts, template) => {
+                let copying = self.begin_copy(facts, template, partition, context.now_us)?;
+                return self.copy_rows(Box::new(copying), partition, context, responder);
+            }
+            Applied::Told(severity, told) => responder.notice(severity, &told),
+            Applied::Changed(databases, left) => {
+                if let Some(next) = self.wait_for_leaving(left, &command, partition)? {
+                    return Ok(next);
+                }
+                self.install_databases(databases, partition)?;
+            }
+        }
+        Ok(self.answered(tag.to_owned(), partition, responder))
+    }
+
+    /// 25001 within a block, 25006 where nothing may be written.
+    fn check_place(&self, change: &DatabaseChange) -> Result<()> {
+        let is_script = self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.origin == Origin::Script);
+        let is_within = match self.block {
+            Block::None => false,
+            // The first of several messages has nothing before it that it could take along.
+            Block::Implicit => is_script || self.transaction.as_ref().is_some_and(|it| it.new_database.is_none()),
+            Block::Explicit | Block::Failed => true,
+        };
+        let tag = change.tag();
+        if change.stands_alone() && is_within {
+            let message = format!("{tag} cannot run inside a transaction block");
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        if self.is_read_only() {
+            let message = format!("cannot execute {tag} in a read-only transaction");
+            return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    /// The statement with the setting as it is called, and its value as sessions take it. 42704, 22023.
+    fn with_known_setting(&self, command: &DatabaseCommand) -> Result<DatabaseCommand> {
+        let change = match &command.change {
+            DatabaseChange::Set { setting, value } => {
+                let (setting, value) = self.settings.checked(setting, value.as_deref())?;
+                DatabaseChange::Set { setting, value }
+            }
+            DatabaseChange::SetFromCurrent { setting } => {
+                let current = self.settings.get(setting);
+                let (setting, value) = self.settings.checked(setting, current.as_deref())?;
+                DatabaseChange::Set { setting, value }
+            }
+            other => other.clone(),
+        };
+        Ok(DatabaseCommand {
+            name: command.name.clone(),
+            change,
+        })
+    }
+
+    /// Waits a while for the sessions in a database that is to be without any. 55006 if they stay.
+    fn wait_for_leaving(
+        &mut self,
+        left: Option<DatabaseId>,
+        command: &DatabaseCommand,
+        partition: &Partition,
+    ) -> Result<Option<Next>> {
+        let Some(database) = left else { return Ok(None) };
+        let others = partition.insight.sessions_in(database, self.id);
+        // Nobody is in one that is being copied.
+        if others.is_empty() && !partition.schema_changes.concern(database) {
+            return Ok(None);
+        }
+        let started_us = self.current.as_ref().map_or(self.now_us, |current| current.started_us);
+        if self.now_us.saturating_sub(started_us) < LEAVING_US_MAX {
+            let is_forced = matches!(command.change, DatabaseChange::Drop { force: true, .. });
+            if let Some(signals) = self.identity.signals.as_ref().filter(|_| is_forced) {
+                for other in others {
+                    signals.signal(other.identity.backend_id, Signal::Terminate);
+                }
+            }
+            return Ok(Some(self.look_again(LEAVING_LOOK_US)));
+        }
+        let message = format!("database \"{}\" is being accessed by other users", command.name);
+        let detail = match others.len() {
+            0 | 1 => "There is 1 other session using the database.".to_owned(),
+            count => format!("There are {count} other sessions using the database."),
+        };
+        Err(Error::new(SqlState::OBJECT_IN_USE, message).with_detail(detail))
+    }
+
+    /// The catalog of a database that is made of another, and what has to happen to rows.
+    fn begin_copy(
+        &mut self,
+        facts: DatabaseFacts,
+        template: DatabaseId,
+        partition: &mut Partition,
+        now_us: i64,
+    ) -> Outcome<SchemaChanging> {
+        let id = self.ensure_transaction(partition, false, now_us);
+        self.replay = None;
+        partition.database.catch_up(id)?;
+        let source = Arc::clone(partition.databases.catalog(template));
+        if let Some(transaction) = &mut self.transaction {
+            transaction.base_catalog = Some(Arc::clone(&source));
+            transaction.new_database = Some(NewDatabase {
+                facts: facts.clone(),
+                catalog: Arc::clone(&source),
+            });
+        }
+        let tables: Vec<RelationName> = source.tables.keys().cloned().collect();
+        have_to_itself(&tables, (template, &source), id, partition)?;
+        let Copied {
+            catalog,
+            works,
+            sequences,
+        } = copied(&source, || partition.take_storage_id());
+        for (from, to) in sequences {
+            partition.sequences.copy(from, to);
+        }
+        let after = Arc::new(catalog);
+        if let Some(transaction) = &mut self.transaction {
+            let catalog = Arc::clone(&after);
+            transaction.new_database = Some(NewDatabase { facts, catalog });
+        }
+        for work in &works {
+            self.note_storage(work, &works, partition, &after);
+        }
+        Ok(SchemaChanging {
+            run: SchemaRun::new(works),
+            after,
+            notices: Vec::new(),
+            tag: "CREATE DATABASE",
+            is_change: true,
+        })
+    }
+
+    /// Copies rows for a slice; the database is there when the transaction commits.
+    fn copy_rows(
+        &mut self,
+        copying: Box<SchemaChanging>,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Outcome<Next> {
+        let Some(copied) = self.move_rows(copying, partition, context)? else {
+            return Ok(Next::Yield);
+        };
+        let tag = copied.tag.to_owned();
+        if let Some(transaction) = &mut self.transaction {
+            transaction.derived.extend(copied.run.into_derived());
+        }
+        Ok(self.answered(tag, partition, responder))
+    }
+
+    /// The transaction that has made a database has committed: everybody sees it from now on.
+    pub(super) fn install_new_database(&mut self, databases: Option<Databases>, partition: &mut Partition) {
+        let (Some(databases), Some(transaction)) = (databases, &self.transaction) else {
+            return;
+        };
+        partition.set_databases(Arc::new(databases));
+        for storage in &transaction.created_storage {
+            partition.database.publish_table(*storage);
+        }
+    }
+
+    /// Writes down what databases there are, and forgets what was in those that are gone.
+    fn install_databases(&mut self, databases: Databases, partition: &mut Partition) -> Result<()> {
+        let attachment = Attachment {
+            databases: Some(databases.facts()),
+            ..Attachment::default()
+        };
+        let record = CommitRecord {
+            cts: Timestamp::ZERO,
+            changes: &(),
+            attachment: Some(&attachment.encode()),
+        };
+        let appended = partition.log.append(&record)?;
+        self.raise_durable(appended);
+        let before = Arc::clone(&partition.databases);
+        let gone = before.iter().filter(|own| databases.get(own.facts.id).is_none());
+        let gone: Vec<_> = gone.map(|own| Arc::clone(&own.catalog)).collect();
+        partition.set_databases(Arc::new(databases));
+        for catalog in gone {
+            let sequences = catalog.sequences.values().map(|sequence| sequence.id);
+            partition.sequences.forget(sequences);
+            partition.drop_storage(storage_of(&catalog));
+        }
+        Ok(())
+    }
+}

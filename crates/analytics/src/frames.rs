@@ -1,5 +1,6 @@
 //! What a window function gives for one row after the other of a partition.
 
+use rubato_base::datetime::Interval;
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_formula::{Accumulator, Expr, ResolvedAggregate};
 use rubato_sql::window::{FrameBound, FrameUnit, WindowCall, WindowFunction};
@@ -32,8 +33,8 @@ impl Call {
     /// In front of the partition that begins at `row`. 22004, 22013 for a distance that is NULL or negative.
     pub(crate) fn new(call: &WindowCall, row: usize) -> Result<Call> {
         let distances = (
-            distance(&call.frame.start, "starting")?,
-            distance(&call.frame.end, "ending")?,
+            distance(&call.frame.start, call.frame.unit, "starting")?,
+            distance(&call.frame.end, call.frame.unit, "ending")?,
         );
         Ok(Call {
             row,
@@ -159,37 +160,19 @@ impl Call {
     /// The rows that the call looks at, empty if its ends do not meet.
     fn frame(&self, call: &WindowCall, partition: &Partition<'_>, took: &mut usize) -> Range<usize> {
         let rows = &partition.rows;
-        let start = self.bound(
-            &call.frame.start,
-            self.distances.0,
-            call.frame.unit,
-            partition,
-            true,
-            took,
-        );
-        let end = self.bound(
-            &call.frame.end,
-            self.distances.1,
-            call.frame.unit,
-            partition,
-            false,
-            took,
-        );
+        let start = self.bound(call, partition, true, took);
+        let end = self.bound(call, partition, false, took);
         let (start, end) = (start.clamp(rows.start, rows.end), end.clamp(rows.start, rows.end));
         start.min(end)..end
     }
 
     /// The first row of the frame, or the row behind its last one.
-    fn bound(
-        &self,
-        bound: &FrameBound,
-        distance: i64,
-        unit: FrameUnit,
-        partition: &Partition<'_>,
-        is_start: bool,
-        took: &mut usize,
-    ) -> usize {
+    fn bound(&self, call: &WindowCall, partition: &Partition<'_>, is_start: bool, took: &mut usize) -> usize {
         let rows = &partition.rows;
+        let (bound, distance) = match is_start {
+            true => (&call.frame.start, self.distances.0),
+            false => (&call.frame.end, self.distances.1),
+        };
         let distance = match bound {
             FrameBound::UnboundedPreceding => return rows.start,
             FrameBound::UnboundedFollowing => return rows.end,
@@ -197,15 +180,46 @@ impl Call {
             FrameBound::Preceding(_) => -distance,
             FrameBound::Following(_) => distance,
         };
-        match unit {
+        match call.frame.unit {
             FrameUnit::Rows => {
                 let own = (self.row as i64)
                     .saturating_add(distance)
                     .saturating_add(i64::from(!is_start));
                 usize::try_from(own).unwrap_or(0)
             }
+            FrameUnit::Range if !matches!(bound, FrameBound::CurrentRow) => self.key_bound(call, partition, is_start),
             FrameUnit::Range | FrameUnit::Groups => self.group_bound(distance, partition, is_start, took),
         }
+    }
+
+    /// The first row whose sort key is not before the one that the frame begins with, or is beyond the one that it ends with.
+    fn key_bound(&self, call: &WindowCall, partition: &Partition<'_>, is_start: bool) -> usize {
+        let key_place = call.arguments.len() + usize::from(call.filter.is_some());
+        let has_start = call.range.is_some_and(|range| range.start.is_some());
+        let end_place = key_place + 1 + usize::from(!is_start && has_start);
+        let (descending, nulls_first) = call
+            .order
+            .first()
+            .map_or((false, false), |key| (key.descending, key.nulls_first));
+        let wanted = &partition.inputs[self.row][end_place];
+        // NULLs are peers of each other, and within no distance of anything else.
+        if wanted.is_null() {
+            return match is_start {
+                true => partition.peers[self.row],
+                false => self.peers_end,
+            };
+        }
+        let is_before = |inputs: &Vec<Value>| {
+            let key = &inputs[key_place];
+            if key.is_null() {
+                return nulls_first;
+            }
+            let order = key.order(wanted);
+            let order = if descending { order.reverse() } else { order };
+            order.is_lt() || (order.is_eq() && !is_start)
+        };
+        let rows = &partition.rows;
+        rows.start + partition.inputs[rows.clone()].partition_point(is_before)
     }
 
     /// Where the group of peers begins, or ends, that is so many groups away.
@@ -267,7 +281,8 @@ fn tile(partition: &Partition<'_>, row: usize) -> Result<Value> {
     Ok(Value::Int4((tile + 1) as i32))
 }
 
-fn distance(bound: &FrameBound, which: &str) -> Result<i64> {
+/// A number of rows or groups, checked; with RANGE only checked, since columns say where the frame ends.
+fn distance(bound: &FrameBound, unit: FrameUnit, which: &str) -> Result<i64> {
     let (FrameBound::Preceding(expr) | FrameBound::Following(expr)) = bound else {
         return Ok(0);
     };
@@ -275,6 +290,15 @@ fn distance(bound: &FrameBound, which: &str) -> Result<i64> {
         Expr::Literal(value) => value,
         _ => return Err(Error::internal("the distance of a frame is not known")),
     };
+    if unit == FrameUnit::Range && !value.is_null() {
+        return match is_negative(value) {
+            true => Err(Error::new(
+                SqlState::INVALID_PRECEDING_OR_FOLLOWING_SIZE,
+                "invalid preceding or following size in window function",
+            )),
+            false => Ok(0),
+        };
+    }
     match value.as_i64() {
         None => Err(Error::new(
             SqlState::NULL_VALUE_NOT_ALLOWED,
@@ -285,5 +309,13 @@ fn distance(bound: &FrameBound, which: &str) -> Result<i64> {
             format!("frame {which} offset must not be negative"),
         )),
         Some(distance) => Ok(distance),
+    }
+}
+
+fn is_negative(distance: &Value) -> bool {
+    match distance {
+        Value::Interval(interval) => *interval < Interval::default(),
+        Value::Float8(number) => number.is_nan() || *number < 0.0,
+        other => other.order(&Value::Int8(0)).is_lt(),
     }
 }

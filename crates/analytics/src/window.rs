@@ -20,7 +20,7 @@ use datafusion_physical_plan::{
 };
 use futures::Stream;
 use rubato_base::{Key, KeyWriter, Value};
-use rubato_sql::window::WindowCall;
+use rubato_sql::window::{RangeColumns, WindowCall};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -198,9 +198,10 @@ impl WindowStream {
         Ok(())
     }
 
-    /// Arguments of a call by row, and behind them whether its FILTER lets the row through.
+    /// Arguments of a call by row, behind them whether its FILTER lets the row through, and the columns of its RANGE.
     fn inputs(&self, batch: &RecordBatch, call: &WindowCall) -> rubato_base::Result<Vec<Vec<Value>>> {
-        let places = call.arguments.iter().chain(&call.filter);
+        let range = call.range.iter().flat_map(RangeColumns::columns);
+        let places = call.arguments.iter().chain(&call.filter).chain(range);
         let views = places.map(|place| View::new(batch.column(*place), self.columns[*place]));
         let views = views.collect::<rubato_base::Result<Vec<_>>>()?;
         let row = |row: usize| views.iter().map(|view| view.value(row)).collect();

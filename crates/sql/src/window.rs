@@ -28,6 +28,8 @@ pub struct WindowCall {
     pub order: Vec<SortKey>,
     /// Which rows of the partition it looks at.
     pub frame: Frame,
+    /// Where a frame of RANGE with distances begins and ends.
+    pub range: Option<RangeColumns>,
     /// The type of the result.
     pub result_type: DataType,
 }
@@ -77,13 +79,38 @@ pub struct Frame {
 pub enum FrameUnit {
     /// Rows.
     Rows,
-    /// Rows with equal sort keys together; no distances.
+    /// Rows with equal sort keys together; distances are of their values.
     Range,
     /// Groups of rows with equal sort keys.
     Groups,
 }
 
-/// An end of a frame. Distances are whole numbers over parameters only.
+/// Columns that say, row by row, between which sort keys a frame of RANGE lies; all of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeColumns<C = usize> {
+    /// The sort key.
+    pub key: C,
+    /// The key with which the frame begins, where a distance says that.
+    pub start: Option<C>,
+    /// The key with which it ends.
+    pub end: Option<C>,
+}
+
+impl<C> RangeColumns<C> {
+    /// Its columns, in order.
+    pub fn columns(&self) -> impl Iterator<Item = &C> {
+        std::iter::once(&self.key).chain(&self.start).chain(&self.end)
+    }
+
+    /// The same, to be changed.
+    pub fn columns_mut(&mut self) -> impl Iterator<Item = &mut C> {
+        std::iter::once(&mut self.key)
+            .chain(&mut self.start)
+            .chain(&mut self.end)
+    }
+}
+
+/// An end of a frame. Distances are over parameters only: whole numbers, with RANGE what the sort key may be added to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameBound {
     /// The start of the partition.

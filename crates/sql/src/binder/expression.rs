@@ -338,7 +338,12 @@ impl<'a> ExpressionBinder<'a> {
                 function: resolved.function,
                 arguments: vec![typed.expr],
             };
-            return Ok(Typed::new(call.fold_constants(), resolved.result_type));
+            return Ok(match call.fold_constants() {
+                Expr::Literal(Value::Int8(number)) if number == i64::from(i32::MIN) => {
+                    Typed::new(Expr::Literal(Value::Int4(i32::MIN)), DataType::Int4)
+                }
+                folded => Typed::new(folded, resolved.result_type),
+            });
         }
         let typed = self.bind(operand)?;
         let resolved = located(

@@ -24,6 +24,7 @@ mod merge;
 mod naming;
 mod nested;
 mod parameters;
+mod range_frame;
 mod row_expression;
 mod schema;
 mod schemas;

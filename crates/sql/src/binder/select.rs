@@ -11,7 +11,7 @@ use super::labels::column_name;
 use super::scope::{Hidden, Scope};
 use super::tail::{Tail, direction, refuse_query_parts};
 use super::typed::Typed;
-use super::window::{WindowBound, Windows, distinct_on as distinct_on_of};
+use super::window::{WindowBound, Windows, distinct_on as distinct_on_of, with_ties};
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
@@ -372,6 +372,9 @@ impl Context<'_> {
         };
         if !distinct_on.is_empty() {
             select = distinct_on_of(select, distinct_on);
+        }
+        if tail.has_ties() {
+            select = with_ties(select)?;
         }
         Ok((select, output))
     }

@@ -50,18 +50,24 @@ impl<'q> Tail<'q> {
         }
     }
 
+    /// WITH TIES.
+    pub fn has_ties(&self) -> bool {
+        self.fetch.is_some_and(|fetch| fetch.with_ties)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.order_by.is_none() && self.limit_clause.is_none() && self.fetch.is_none() && self.locks.is_empty()
     }
 }
 
+/// 0A000 for what only other databases have, and for locks on rows that ties decide about.
 pub(super) fn refuse_query_parts(query: &ast::Query) -> Result<()> {
-    let fetch = query
-        .fetch
-        .as_ref()
-        .is_some_and(|fetch| fetch.with_ties || fetch.percent);
-    if fetch {
-        return Err(Error::unsupported("FETCH FIRST ... WITH TIES"));
+    let Some(fetch) = &query.fetch else { return Ok(()) };
+    if fetch.percent {
+        return Err(Error::unsupported("FETCH FIRST ... PERCENT"));
+    }
+    if fetch.with_ties && !query.locks.is_empty() {
+        return Err(Error::unsupported("FOR UPDATE with FETCH FIRST ... WITH TIES"));
     }
     Ok(())
 }

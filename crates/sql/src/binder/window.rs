@@ -6,9 +6,9 @@ use super::{Context, located};
 use crate::parser::syntax::fold;
 use crate::plan::{JoinKind, Relation, SortKey};
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
-use crate::window::{Frame, FrameBound, FrameUnit, WindowCall, WindowFunction, WindowPlan};
+use crate::window::{Frame, FrameBound, FrameUnit, RangeColumns, WindowCall, WindowFunction, WindowPlan};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{CastContext, Comparison, Expr};
+use rubato_formula::{CastContext, Comparison, Expr, resolve_operator};
 use sqlparser::ast::{self, Spanned};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,8 +29,10 @@ pub(super) struct WindowBound {
     arguments: Vec<Expr>,
     filter: Option<Expr>,
     partition: Vec<Expr>,
-    order: Vec<(Expr, bool, bool)>,
+    /// With its type, and whether it is descending, and NULLs first.
+    pub(super) order: Vec<(Expr, DataType, bool, bool)>,
     frame: Frame,
+    pub(super) range: Option<RangeColumns<Expr>>,
     result_type: DataType,
 }
 
@@ -38,13 +40,15 @@ impl WindowBound {
     pub(super) fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let ordered = self.order.iter_mut().map(|(expr, ..)| expr);
         let own = self.arguments.iter_mut().chain(&mut self.filter);
-        own.chain(&mut self.partition).chain(ordered)
+        let range = self.range.iter_mut().flat_map(RangeColumns::columns_mut);
+        own.chain(&mut self.partition).chain(ordered).chain(range)
     }
 
     pub(super) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let ordered = self.order.iter().map(|(expr, ..)| expr);
         let own = self.arguments.iter().chain(&self.filter);
-        own.chain(&self.partition).chain(ordered)
+        let range = self.range.iter().flat_map(RangeColumns::columns);
+        own.chain(&self.partition).chain(ordered).chain(range)
     }
 }
 
@@ -188,6 +192,7 @@ impl ExpressionBinder<'_> {
             partition: Vec::new(),
             order: Vec::new(),
             frame: Frame::standard(),
+            range: None,
             result_type,
         })
     }
@@ -220,6 +225,7 @@ impl ExpressionBinder<'_> {
             partition: Vec::new(),
             order: Vec::new(),
             frame: Frame::standard(),
+            range: None,
             result_type,
         })
     }
@@ -248,9 +254,9 @@ impl ExpressionBinder<'_> {
             call.partition.push(self.context.settle(self.bind(expr)?)?.expr);
         }
         for item in &spec.order_by {
-            let expr = self.context.settle(self.bind(&item.expr)?)?.expr;
+            let key = self.context.settle(self.bind(&item.expr)?)?;
             let (descending, nulls_first) = super::tail::direction(&item.options)?;
-            call.order.push((expr, descending, nulls_first));
+            call.order.push((key.expr, key.data_type, descending, nulls_first));
         }
         if let Some(frame) = &spec.window_frame {
             call.frame = self.frame(frame, call)?;
@@ -258,15 +264,15 @@ impl ExpressionBinder<'_> {
         Ok(())
     }
 
-    fn frame(&self, frame: &ast::WindowFrame, call: &WindowBound) -> Result<Frame> {
+    fn frame(&self, frame: &ast::WindowFrame, call: &mut WindowBound) -> Result<Frame> {
         let unit = match frame.units {
             ast::WindowFrameUnits::Rows => FrameUnit::Rows,
             ast::WindowFrameUnits::Range => FrameUnit::Range,
             ast::WindowFrameUnits::Groups => FrameUnit::Groups,
         };
-        let start = self.bound(&frame.start_bound, unit)?;
+        let start = self.bound(&frame.start_bound, unit, call, true)?;
         let end = match &frame.end_bound {
-            Some(end) => self.bound(end, unit)?,
+            Some(end) => self.bound(end, unit, call, false)?,
             None => FrameBound::CurrentRow,
         };
         let refusal = match (&start, &end) {
@@ -289,27 +295,37 @@ impl ExpressionBinder<'_> {
         Ok(Frame { unit, start, end })
     }
 
-    fn bound(&self, bound: &ast::WindowFrameBound, unit: FrameUnit) -> Result<FrameBound> {
-        let distance = |expr: &ast::Expr| -> Result<Expr> {
-            if unit == FrameUnit::Range {
-                return Err(Error::unsupported("RANGE with a distance PRECEDING or FOLLOWING"));
-            }
+    fn bound(
+        &self,
+        bound: &ast::WindowFrameBound,
+        unit: FrameUnit,
+        call: &mut WindowBound,
+        is_start: bool,
+    ) -> Result<FrameBound> {
+        let mut distance = |expr: &ast::Expr, precedes: bool| -> Result<Expr> {
             let typed = self.bind(expr)?;
-            let word = if unit == FrameUnit::Rows { "ROWS" } else { "GROUPS" };
+            let word = match unit {
+                FrameUnit::Rows => "ROWS",
+                FrameUnit::Range => "RANGE",
+                FrameUnit::Groups => "GROUPS",
+            };
             if !typed.expr.is_constant() {
                 let message = format!("argument of {word} must not contain variables");
                 let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
                 return located(self.context, expr.span(), Err(error));
             }
-            let coerced = self.context.coerce(typed, DataType::Int8, CastContext::Implicit);
+            let coerced = match unit {
+                FrameUnit::Range => self.range_distance(typed, call, precedes, is_start),
+                _ => self.context.coerce(typed, DataType::Int8, CastContext::Implicit),
+            };
             located(self.context, expr.span(), coerced)
         };
         Ok(match bound {
             ast::WindowFrameBound::CurrentRow => FrameBound::CurrentRow,
             ast::WindowFrameBound::Preceding(None) => FrameBound::UnboundedPreceding,
             ast::WindowFrameBound::Following(None) => FrameBound::UnboundedFollowing,
-            ast::WindowFrameBound::Preceding(Some(expr)) => FrameBound::Preceding(distance(expr)?),
-            ast::WindowFrameBound::Following(Some(expr)) => FrameBound::Following(distance(expr)?),
+            ast::WindowFrameBound::Preceding(Some(expr)) => FrameBound::Preceding(distance(expr, true)?),
+            ast::WindowFrameBound::Following(Some(expr)) => FrameBound::Following(distance(expr, false)?),
         })
     }
 }
@@ -379,36 +395,83 @@ impl Context<'_> {
 }
 
 /// The rows of a SELECT that come first among those with equal values in the columns `on`, in its own order.
-pub(super) fn distinct_on(mut select: BoundSelect, on: Vec<usize>) -> BoundSelect {
+pub(super) fn distinct_on(select: BoundSelect, on: Vec<usize>) -> BoundSelect {
+    let limits = (select.parts.limit.clone(), select.parts.offset.clone());
+    numbered(select, WindowFunction::RowNumber, on, limits, |number| {
+        Expr::Compare(
+            Comparison::Equal,
+            Box::new(number),
+            Box::new(Expr::Literal(Value::Int8(1))),
+        )
+    })
+}
+
+/// FETCH FIRST ... WITH TIES: the rows of a SELECT up to its limit, and those behind them that are peers of the last one. 42601
+/// without an order.
+pub(super) fn with_ties(select: BoundSelect) -> Result<BoundSelect> {
+    if select.parts.order_by.is_empty() {
+        let message = "WITH TIES cannot be specified without ORDER BY clause";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    let (Some(limit), offset) = (select.parts.limit.clone(), select.parts.offset.clone()) else {
+        return Ok(select);
+    };
+    let add = resolve_operator("+", Some(DataType::Int8), DataType::Int8)?.function;
+    let skipped = Expr::Coalesce(vec![
+        offset.clone().unwrap_or(Expr::Literal(Value::Null)),
+        Expr::Literal(Value::Int8(0)),
+    ]);
+    let last = Expr::Call {
+        function: add,
+        arguments: vec![limit.clone(), skipped],
+    };
+    // A row's rank is not beyond the last row's exactly if it is one of those, or a peer of it.
+    Ok(numbered(
+        select,
+        WindowFunction::Rank,
+        Vec::new(),
+        (None, offset),
+        |rank| {
+            let within = Expr::Compare(Comparison::LessOrEqual, Box::new(rank), Box::new(last));
+            Expr::Or(vec![Expr::IsNull(Box::new(limit)), within])
+        },
+    ))
+}
+
+/// The rows of a SELECT whose number, by its own order, meets a condition.
+fn numbered(
+    mut select: BoundSelect,
+    function: WindowFunction,
+    partition: Vec<usize>,
+    (limit, offset): (Option<Expr>, Option<Expr>),
+    condition: impl FnOnce(Expr) -> Expr,
+) -> BoundSelect {
     let parts = &mut select.parts;
     let width = parts.projection.len();
+    (parts.limit, parts.offset) = (None, None);
     let outer = SelectParts {
         aggregate: None,
         projection: (0..width).map(Expr::Column).collect(),
         distinct: false,
         visible: parts.visible,
         order_by: std::mem::take(&mut parts.order_by),
-        limit: parts.limit.take(),
-        offset: parts.offset.take(),
+        limit,
+        offset,
         lock: None,
     };
     parts.visible = width;
     let number = WindowCall {
-        function: WindowFunction::RowNumber,
+        function,
         arguments: Vec::new(),
         filter: None,
-        partition: on,
+        partition,
         order: outer.order_by.clone(),
         frame: Frame::standard(),
+        range: None,
         result_type: DataType::Int8,
     };
-    let is_first = Expr::Compare(
-        Comparison::Equal,
-        Box::new(Expr::Column(width)),
-        Box::new(Expr::Literal(Value::Int8(1))),
-    );
     BoundSelect {
-        query: windowed(select, vec![number], vec![is_first]),
+        query: windowed(select, vec![number], vec![condition(Expr::Column(width))]),
         parts: outer,
     }
 }
@@ -431,7 +494,7 @@ fn windowed(select: BoundSelect, calls: Vec<WindowCall>, terms: Vec<Expr>) -> Qu
 }
 
 fn window_call(call: &WindowBound, place: &mut dyn FnMut(&Expr) -> usize) -> WindowCall {
-    let order = call.order.iter().map(|(expr, descending, nulls_first)| SortKey {
+    let order = call.order.iter().map(|(expr, _, descending, nulls_first)| SortKey {
         column: place(expr),
         descending: *descending,
         nulls_first: *nulls_first,
@@ -444,6 +507,11 @@ fn window_call(call: &WindowBound, place: &mut dyn FnMut(&Expr) -> usize) -> Win
         filter: call.filter.as_ref().map(&mut *place),
         partition: call.partition.iter().map(&mut *place).collect(),
         frame: call.frame.clone(),
+        range: call.range.as_ref().map(|range| RangeColumns {
+            key: place(&range.key),
+            start: range.start.as_ref().map(&mut *place),
+            end: range.end.as_ref().map(&mut *place),
+        }),
         result_type: call.result_type,
     }
 }

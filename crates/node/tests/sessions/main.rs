@@ -24,5 +24,6 @@ mod schemas;
 mod scripts;
 mod slices;
 mod subqueries;
+mod views;
 mod walk;
 mod world;

@@ -13,7 +13,18 @@ macro_rules! scripts {
     };
 }
 
-scripts!(describe, materialised, search_path, temporary, temporary_combined);
+scripts!(
+    alter_actions,
+    describe,
+    index_options,
+    materialised,
+    renamed_beneath,
+    search_path,
+    statements_of_tables,
+    temporary,
+    temporary_combined,
+    written_views
+);
 
 /// Runs every block and compares the whole transcript with the script.
 fn run_script(script: &str) {

@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod alter_table;
 mod arbiter;
 mod array;
 mod column_type;
@@ -18,12 +19,14 @@ mod identity;
 mod insert;
 mod joins;
 mod json;
+mod key_clauses;
 mod labels;
 mod materialised;
 mod merge;
 mod naming;
 mod nested;
 mod parameters;
+mod renaming;
 mod row_expression;
 mod schema;
 mod schemas;
@@ -34,6 +37,7 @@ mod sequence;
 mod sets;
 mod subquery;
 mod tail;
+mod target;
 mod templates;
 mod typed;
 mod types;
@@ -49,7 +53,7 @@ use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use crate::system_tables;
 use create::refuse_parts;
 use parameters::Parameters;
@@ -65,8 +69,11 @@ use writing_with::writing_body;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
+pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
+pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};
 pub use search_path::{ResolvedPath, SearchPath};
+pub(crate) use target::writable;
 pub(crate) use types::{no_type, type_of_text};
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
@@ -183,6 +190,10 @@ fn bind_grammar(
                 None => context.schema_statement(&parsed.statement),
             }
         }
+        ast::Statement::CreateView(create) => {
+            let change = context.create_view(create, parsed.view_check)?;
+            Ok(Statement::Utility(Arc::new(Utility::Schema(change))))
+        }
         other => context.schema_statement(other),
     }
 }
@@ -231,6 +242,8 @@ pub(crate) struct Context<'a> {
     named_relations: RefCell<BTreeSet<RelationName>>,
     /// The queries of views that it names.
     view_queries: RefCell<Vec<Arc<BoundQuery>>>,
+    /// Where that is asked for, what the names in the text mean.
+    names_meant: Option<RefCell<renaming::Names>>,
 }
 
 /// What a table name stands for.
@@ -265,6 +278,7 @@ impl<'a> Context<'a> {
             writing_parts: RefCell::default(),
             named_relations: RefCell::default(),
             view_queries: RefCell::default(),
+            names_meant: None,
         }
     }
 

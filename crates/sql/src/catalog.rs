@@ -7,12 +7,15 @@
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
 mod names;
+mod options;
 
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
+pub(crate) use options::limits_of;
+pub use options::{IndexOptions, KeyOrder, Remarked, ViewCheck, ViewOptions};
 
-use rubato_base::{ColumnSet, ColumnType, Error, Result, SqlState, TableId, Value};
-use rubato_formula::{Bounds, Environment, Expr, RowBounds, check_bounds, type_bounds};
+use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState, TableId, Value};
+use rubato_formula::{Bounds, Environment, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -62,6 +65,11 @@ impl Default for Catalog {
 impl Catalog {
     /// Forgets what was said of relations and columns that are gone.
     pub(crate) fn drop_comments(&mut self) {
+        for table in self.tables.values_mut().filter(|table| !table.remarks.is_empty()) {
+            if table.has_stale_remarks() {
+                Arc::make_mut(table).drop_remarks();
+            }
+        }
         if self.comments.is_empty() {
             return;
         }
@@ -70,6 +78,7 @@ impl Catalog {
         known.extend(self.sequences.values().map(|sequence| (sequence.id, None)));
         known.extend(self.views.values().map(|view| (view.oid, None)));
         known.extend(self.schemas.values().map(|schema| (schema.0, None)));
+        known.extend(self.domains.values().map(|domain| (domain.oid, None)));
         let is_there = |table: &Table, column: u32| {
             let place = (column as usize).checked_sub(1);
             place.is_none_or(|place| table.columns.get(place).is_some_and(|column| !column.dropped))
@@ -166,6 +175,7 @@ impl Domain {
                     oid: self.oid,
                     constraint,
                 }),
+                option_of: None,
             }
         })
     }
@@ -208,6 +218,8 @@ pub struct View {
     pub columns: Vec<(String, ColumnType)>,
     /// Its query.
     pub query: ViewQuery,
+    /// What was said of it beside its query.
+    pub options: ViewOptions,
     /// Another one for each definition: plans are told apart by it.
     pub version: u64,
 }
@@ -274,6 +286,10 @@ pub struct Table {
     pub primary_key: Vec<usize>,
     /// The name of the primary key constraint.
     pub primary_key_name: String,
+    /// INCLUDE of the primary key.
+    pub primary_key_included: Vec<usize>,
+    /// What COMMENT says of its indexes and constraints, by their names.
+    pub remarks: BTreeMap<(Remarked, String), String>,
     /// Secondary indexes, unique constraints included.
     pub indexes: Vec<Index>,
     /// What indexes hold of a row beside its columns; [`KeyExpression::FIRST`] says how keys name them.
@@ -476,6 +492,8 @@ pub struct Index {
     /// Of a deferrable UNIQUE constraint, when it is checked. Rows may share a key of it for a while: such an index is not `unique`,
     /// and what has been written is looked at when the statement or the transaction ends.
     pub deferral: Deferral,
+    /// What was said of it beside its columns.
+    pub options: IndexOptions,
 }
 
 impl Index {
@@ -540,9 +558,19 @@ pub struct Check {
     pub text: String,
     /// The domain's rule that it stands for: then it is none of the table's constraints.
     pub domain: Option<DomainRule>,
+    /// The view that checks it of rows that are written through it. Such a check stands in plans, never in the catalog.
+    pub option_of: Option<String>,
 }
 
 impl Check {
+    /// Whether a row satisfies it: what a view checks has to be true, of anything else it is enough not to be false.
+    pub(crate) fn holds<T: Tuple + ?Sized>(&self, row: &T, evaluation: &EvalContext<'_>) -> Result<bool> {
+        match self.option_of {
+            Some(_) => self.condition.is_true(row, evaluation),
+            None => self.condition.is_not_false(row, evaluation),
+        }
+    }
+
     /// The limits that the check puts on a column; `None` if it says something else of it.
     pub(crate) fn bounds(&self, number: usize, column: &Column) -> Option<Bounds> {
         check_bounds(&self.condition, number, column.column_type)
@@ -604,6 +632,8 @@ pub struct Sequence {
     pub cycle: bool,
     /// The table and column that own it (serial, identity): it is dropped with them.
     pub owned_by: Option<(RelationName, usize)>,
+    /// The type of its numbers; `None` if it was made before that was kept.
+    pub data_type: Option<DataType>,
 }
 
 impl Sequence {

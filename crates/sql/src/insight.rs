@@ -5,6 +5,7 @@
 
 use crate::client::TransactionStatus;
 use crate::databases::{DatabaseId, Databases};
+use crate::executor::IndexProgress;
 use crate::session::Identity;
 use parking_lot::Mutex;
 use rubato_base::SessionId;
@@ -108,6 +109,7 @@ pub struct SessionFacts {
     transaction_since_us: AtomicI64,
     waiting_since_us: AtomicI64,
     query: Mutex<Option<Arc<str>>>,
+    building: Mutex<Option<IndexProgress>>,
 }
 
 /// The same at one moment.
@@ -137,6 +139,7 @@ impl SessionFacts {
             transaction_since_us: AtomicI64::new(0),
             waiting_since_us: AtomicI64::new(0),
             query: Mutex::default(),
+            building: Mutex::default(),
         }
     }
 
@@ -170,6 +173,15 @@ impl SessionFacts {
         *self.query.lock() = Some(shown);
     }
 
+    /// How far the index is that it builds; `None` if it builds none.
+    pub(crate) fn builds(&self, progress: Option<IndexProgress>) {
+        *self.building.lock() = progress;
+    }
+
+    pub(crate) fn building(&self) -> Option<IndexProgress> {
+        self.building.lock().clone()
+    }
+
     /// It waits for another transaction.
     pub(crate) fn waits(&self, now_us: i64) {
         self.waiting_since_us.store(now_us, Relaxed);
@@ -182,6 +194,7 @@ impl SessionFacts {
             TransactionStatus::InTransaction => IN_TRANSACTION,
             TransactionStatus::Failed => FAILED,
         };
+        self.builds(None);
         self.state.store(state, Relaxed);
         self.state_since_us.store(now_us, Relaxed);
         self.transaction_since_us.store(transaction_since_us, Relaxed);

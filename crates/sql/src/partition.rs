@@ -526,6 +526,7 @@ mod tests {
             maximum,
             cycle,
             owned_by: None,
+            data_type: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! in the same transaction. It moves no row itself.
 
 mod alter;
+mod alter_constraints;
 mod apply;
 mod column_type;
 mod constraints;
@@ -12,6 +13,7 @@ mod materialised;
 mod merge;
 mod schemas;
 mod sequences;
+mod truncate;
 mod views;
 
 pub(crate) use apply::FIRST_ID;

@@ -1,5 +1,9 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
+mod relations;
+
+pub use relations::{DomainChange, MovedTo, RelationKind, SchemaElement};
+
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::databases::DatabaseCommand;
 use crate::plan::Plan;
@@ -311,6 +315,10 @@ pub enum SchemaChange {
         name: String,
         /// IF NOT EXISTS.
         if_not_exists: bool,
+        /// What is made in it, in order: statements that are bound when it is there.
+        elements: Vec<SchemaElement>,
+        /// For reading literals in them.
+        text: rubato_base::text_format::TextContext,
     },
     /// DROP SCHEMA.
     DropSchema {
@@ -364,6 +372,33 @@ pub enum SchemaChange {
         column: u32,
         /// What is said; `None` takes it back.
         comment: Option<String>,
+    },
+    /// COMMENT ON INDEX and CONSTRAINT.
+    Remark {
+        /// The table.
+        table: RelationName,
+        /// What is commented on there.
+        object: (crate::catalog::Remarked, String),
+        /// What is said; `None` takes it back.
+        comment: Option<String>,
+    },
+    /// ALTER VIEW ... SET and RESET.
+    SetViewOptions {
+        /// The view.
+        view: RelationName,
+        /// What its options are.
+        options: crate::catalog::ViewOptions,
+    },
+    /// ALTER VIEW ... RENAME COLUMN.
+    RenameViewColumn {
+        /// The view.
+        view: RelationName,
+        /// The column.
+        column: usize,
+        /// Its new name.
+        name: String,
+        /// What the statement calls it.
+        kind: RelationKind,
     },
     /// CREATE DOMAIN.
     CreateDomain {
@@ -423,6 +458,8 @@ pub enum SchemaChange {
         if_exists: bool,
         /// What changes, in order.
         actions: Vec<AlterAction>,
+        /// What the statement calls it.
+        kind: RelationKind,
     },
     /// CREATE SEQUENCE.
     CreateSequence {
@@ -453,72 +490,6 @@ pub enum SchemaChange {
     },
 }
 
-/// What ALTER DOMAIN changes.
-#[derive(Debug)]
-pub enum DomainChange {
-    /// SET and DROP DEFAULT: the default and its text.
-    SetDefault(Option<rubato_formula::Expr>, Option<String>),
-    /// SET and DROP NOT NULL.
-    SetNotNull(bool),
-    /// ADD CHECK: existing rows are checked.
-    AddCheck(crate::catalog::DomainCheck),
-    /// DROP CONSTRAINT.
-    DropConstraint {
-        /// Its name.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
-}
-
-/// What a statement calls a relation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RelationKind {
-    /// TABLE, which may stand for others too.
-    Table,
-    /// VIEW
-    View,
-    /// MATERIALIZED VIEW
-    MaterialisedView,
-    /// SEQUENCE
-    Sequence,
-    /// INDEX
-    Index,
-}
-
-impl RelationKind {
-    /// With its article, as messages have it.
-    pub fn described(self) -> &'static str {
-        match self {
-            RelationKind::Table => "a table",
-            RelationKind::View => "a view",
-            RelationKind::MaterialisedView => "a materialized view",
-            RelationKind::Sequence => "a sequence",
-            RelationKind::Index => "an index",
-        }
-    }
-
-    /// The tag of ALTER.
-    pub fn alter_tag(self) -> &'static str {
-        match self {
-            RelationKind::Table => "ALTER TABLE",
-            RelationKind::View => "ALTER VIEW",
-            RelationKind::MaterialisedView => "ALTER MATERIALIZED VIEW",
-            RelationKind::Sequence => "ALTER SEQUENCE",
-            RelationKind::Index => "ALTER INDEX",
-        }
-    }
-}
-
-/// Where a relation goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MovedTo {
-    /// RENAME TO
-    Name(String),
-    /// SET SCHEMA
-    Schema(SchemaId),
-}
-
 /// One action of ALTER TABLE.
 #[derive(Debug)]
 pub enum AlterAction {
@@ -528,6 +499,8 @@ pub enum AlterAction {
         name: String,
         /// Columns.
         columns: Vec<usize>,
+        /// INCLUDE.
+        included: Vec<usize>,
     },
     /// ADD UNIQUE: as an index with `constraint` set (id 0).
     AddUnique(crate::catalog::Index),
@@ -541,6 +514,45 @@ pub enum AlterAction {
         name: String,
         /// What it becomes.
         deferral: crate::catalog::Deferral,
+    },
+    /// RENAME CONSTRAINT.
+    RenameConstraint {
+        /// Its name.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
+    /// ADD PRIMARY KEY or UNIQUE ... USING INDEX.
+    UseIndex {
+        /// The constraint's name, if it has another one than the index.
+        name: Option<String>,
+        /// The index.
+        index: String,
+        /// Whether it becomes the primary key.
+        is_primary: bool,
+        /// When the constraint is checked.
+        deferral: crate::catalog::Deferral,
+    },
+    /// ALTER COLUMN SET GENERATED, of an identity column.
+    SetIdentity {
+        /// The column.
+        column: usize,
+        /// ALWAYS or BY DEFAULT, if that is said.
+        always: Option<bool>,
+    },
+    /// What an identity column's sequence becomes, and its next number if that is said.
+    AlterSequence {
+        /// The sequence.
+        sequence: crate::catalog::Sequence,
+        /// RESTART.
+        restart: Option<i64>,
+    },
+    /// ALTER COLUMN DROP IDENTITY.
+    DropIdentity {
+        /// The column.
+        column: usize,
+        /// IF EXISTS.
+        if_exists: bool,
     },
     /// DROP CONSTRAINT name.
     DropConstraint {

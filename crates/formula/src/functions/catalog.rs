@@ -172,6 +172,8 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("pg_get_function_identity_arguments" (Oid) -> Text),
     catalog!("pg_get_serial_sequence" (Text, Text) -> Text),
     catalog!("pg_relation_is_publishable" (Oid) -> Bool),
+    catalog!("pg_relation_is_updatable" (Oid, Bool) -> Int4),
+    catalog!("pg_column_is_updatable" (Oid, Int2, Bool) -> Bool),
     catalog!("pg_relation_filenode" (Oid) -> Oid),
     catalog!("pg_tablespace_location" (Oid) -> Text),
 ];

@@ -164,10 +164,6 @@ fn constraints_are_told_when_they_are_checked() {
             "create table x (a int references p not deferrable initially deferred)",
             "E 42601 constraint declared INITIALLY DEFERRED must be DEFERRABLE",
         ),
-        (
-            "create table x (a int primary key deferrable)",
-            "E 0A000 a deferrable primary key is not supported",
-        ),
     ] {
         let said = world.ask(0, sql);
         assert!(first(&said).starts_with(error), "{sql}: {said:?}");

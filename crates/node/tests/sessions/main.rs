@@ -25,5 +25,6 @@ mod schemas;
 mod scripts;
 mod slices;
 mod subqueries;
+mod views;
 mod walk;
 mod world;

@@ -14,12 +14,17 @@ macro_rules! scripts {
 }
 
 scripts!(
+    alter_actions,
     databases,
     describe,
+    index_options,
     materialised,
+    renamed_beneath,
     search_path,
+    statements_of_tables,
     temporary,
-    temporary_combined
+    temporary_combined,
+    written_views
 );
 
 /// Runs every block and compares the whole transcript with the script.

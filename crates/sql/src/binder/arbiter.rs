@@ -1,8 +1,8 @@
 //! ON CONFLICT: the unique index whose conflicts are resolved.
 
-use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
+use super::target::{Target, Write};
 use super::{Context, located, object_name};
 use crate::catalog::{Index, Table};
 use crate::parser::ConflictTarget;
@@ -12,7 +12,6 @@ use rubato_base::{Error, Result, SqlState};
 use rubato_formula::Expr;
 use sqlparser::ast;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl Context<'_> {
     /// The arbiter that a clause names: `None` any, `Some(None)` the primary key, `Some(Some(i))` unique index i.
@@ -20,11 +19,12 @@ impl Context<'_> {
         &self,
         clause: &ast::OnConflict,
         target: Option<&ConflictTarget>,
-        table: &Arc<Table>,
+        written: &Target,
     ) -> Result<Option<Option<usize>>> {
+        let table = &written.table;
         if let Some(target) = target {
-            let scope = Scope::of_table(table, &table.name);
-            let wanted = self.inferred_keys(&target.keys, table, &scope)?;
+            let scope = written.scope();
+            let wanted = self.inferred_keys(&target.keys, written, &scope)?;
             let predicate = target.predicate.as_ref();
             let binder = ExpressionBinder::new(self, &scope, "WHERE");
             let predicate = predicate.map(|predicate| binder.condition(predicate)).transpose()?;
@@ -38,20 +38,21 @@ impl Context<'_> {
             Some(ast::ConflictTarget::Columns(names)) => {
                 let mut wanted = BTreeSet::new();
                 for name in names {
-                    wanted.insert(located(self, name.span, find_column(table, &fold(name)))?);
+                    wanted.insert(located(self, name.span, written.column(&fold(name), Write::Update))?);
                 }
                 self.arbiter_by_keys(&wanted, None, table).map(Some)
             }
-            Some(ast::ConflictTarget::OnConstraint(name)) => arbiter_by_name(name, table).map(Some),
+            Some(ast::ConflictTarget::OnConstraint(name)) => arbiter_by_name(name, written).map(Some),
         }
     }
 
     /// What the clause lists, as numbers in keys.
-    fn inferred_keys(&self, keys: &[ast::Expr], table: &Table, scope: &Scope) -> Result<BTreeSet<usize>> {
+    fn inferred_keys(&self, keys: &[ast::Expr], written: &Target, scope: &Scope) -> Result<BTreeSet<usize>> {
+        let table = &written.table;
         let mut wanted = BTreeSet::new();
         for key in keys {
             if let ast::Expr::Identifier(name) = key {
-                wanted.insert(located(self, name.span, find_column(table, &fold(name)))?);
+                wanted.insert(located(self, name.span, written.column(&fold(name), Write::Update))?);
                 continue;
             }
             let typed = ExpressionBinder::new(self, scope, "index expressions").bind(key)?;
@@ -112,15 +113,14 @@ fn no_arbiter(table: &Table, index: &Index) -> Error {
     )
 }
 
-fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize>> {
+fn arbiter_by_name(name: &ast::ObjectName, written: &Target) -> Result<Option<usize>> {
+    let table = &written.table;
     let name = object_name(name)?.pop().unwrap_or_default();
-    if !table.primary_key.is_empty() && table.primary_key_name == name {
+    if !written.is_view() && !table.primary_key.is_empty() && table.primary_key_name == name {
         return Ok(None);
     }
-    let index = table
-        .indexes
-        .iter()
-        .position(|index| index.constraint && index.name == name);
+    let is_meant = |index: &Index| !written.is_view() && index.constraint && index.name == name;
+    let index = table.indexes.iter().position(is_meant);
     if let Some(index) = index.map(|index| &table.indexes[index])
         && index.deferral.is_deferrable()
     {
@@ -129,7 +129,7 @@ fn arbiter_by_name(name: &ast::ObjectName, table: &Table) -> Result<Option<usize
     index.map(Some).ok_or_else(|| {
         Error::new(
             SqlState::UNDEFINED_OBJECT,
-            format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
+            format!("constraint \"{name}\" for table \"{}\" does not exist", written.name()),
         )
     })
 }

@@ -153,6 +153,7 @@ impl Context<'_> {
                 condition,
                 text: check.text.clone(),
                 domain: None,
+                option_of: None,
             })
         });
         bound.collect()

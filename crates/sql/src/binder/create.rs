@@ -3,14 +3,15 @@
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::identity::given_name;
+use super::key_clauses::{deferral, is_not_distinct, referential_action};
 use super::scope::Scope;
 use super::sequence::{new_sequence, next_value, sequence_options};
 use super::types::{TypeName, bind_type_name};
 use super::{Context, located, object_name};
 use crate::catalog::{
-    Check, Column, Deferral, ForeignKey, Index, OnCommit, ReferentialAction, RelationName, RowExpression, Sequence,
-    Table,
+    Check, Column, Deferral, ForeignKey, Index, IndexOptions, OnCommit, RelationName, RowExpression, Sequence, Table,
 };
+use crate::parser::NULLS_NOT_DISTINCT;
 use crate::parser::syntax::{cut, fold};
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId, Value};
@@ -103,6 +104,8 @@ impl<'a, 'c> Definition<'a, 'c> {
             columns: Vec::new(),
             primary_key: Vec::new(),
             primary_key_name: String::new(),
+            primary_key_included: Vec::new(),
+            remarks: Default::default(),
             indexes: Vec::new(),
             expressions: Vec::new(),
             checks: Vec::new(),
@@ -151,6 +154,10 @@ impl<'a, 'c> Definition<'a, 'c> {
             );
             return located(self.context, definition.name.span, Err(error));
         }
+        let says = |wanted: fn(&ast::ColumnOption) -> bool| definition.options.iter().any(|own| wanted(&own.option));
+        if says(|own| matches!(own, ast::ColumnOption::Null)) && says(|own| matches!(own, ast::ColumnOption::NotNull)) {
+            return Err(self.two_nullabilities(&name));
+        }
         let domain = self.context.domain(&definition.data_type)?;
         let type_name = match &domain {
             Some(domain) => Ok(TypeName::Plain(domain.column_type)),
@@ -193,15 +200,15 @@ impl<'a, 'c> Definition<'a, 'c> {
         Ok(())
     }
 
+    fn two_nullabilities(&self, column: &str) -> Error {
+        let table = &self.table.name;
+        let message = format!("conflicting NULL/NOT NULL declarations for column \"{column}\" of table \"{table}\"");
+        Error::new(SqlState::SYNTAX_ERROR, message)
+    }
+
     fn column_option(&mut self, column: &mut Column, place: usize, option: &ast::ColumnOption) -> Result<()> {
         match option {
-            ast::ColumnOption::Null if column.not_null => Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                format!(
-                    "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
-                    column.name, self.table.name
-                ),
-            )),
+            ast::ColumnOption::Null if column.not_null => Err(self.two_nullabilities(&column.name)),
             ast::ColumnOption::NotNull => {
                 column.not_null = true;
                 Ok(())
@@ -251,6 +258,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             ast::ColumnOption::Collation(name) => {
                 let name = super::object_name(name)?.pop().unwrap_or_default().to_ascii_lowercase();
                 match name.as_str() {
+                    NULLS_NOT_DISTINCT => Ok(()),
                     "c" | "posix" | "default" | "ucs_basic" => Ok(()),
                     _ => Err(Error::unsupported(format!("collation \"{name}\""))
                         .with_hint("Text is ordered by its bytes (\"C\").")),
@@ -323,11 +331,14 @@ impl<'a, 'c> Definition<'a, 'c> {
             }
             match &option.option {
                 ast::ColumnOption::PrimaryKey(key) => {
-                    refuse_deferrable_key(key.characteristics)?;
-                    self.primary_key(name, vec![column])?;
+                    self.primary_key(name, vec![column], Vec::new(), deferral(key.characteristics)?)?;
                 }
                 ast::ColumnOption::Unique(unique) => {
-                    self.unique(name, vec![column], deferral(unique.characteristics)?)?;
+                    let options = IndexOptions {
+                        nulls_not_distinct: definition.options.iter().any(is_not_distinct),
+                        ..IndexOptions::default()
+                    };
+                    self.unique(name, vec![column], options, deferral(unique.characteristics)?)?;
                 }
                 ast::ColumnOption::Check(check) => self.check(name.or(check.name.as_ref()), &check.expr)?,
                 ast::ColumnOption::ForeignKey(key) => {
@@ -343,16 +354,23 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn constraint(&mut self, constraint: &ast::TableConstraint) -> Result<()> {
         match constraint {
             ast::TableConstraint::PrimaryKey(key) => {
-                refuse_deferrable_key(key.characteristics)?;
                 let columns = self.key_columns(&key.columns)?;
-                self.primary_key(key.name.as_ref(), columns)
+                let included = self.included(&key.include)?;
+                self.primary_key(key.name.as_ref(), columns, included, deferral(key.characteristics)?)
             }
             ast::TableConstraint::Unique(unique) => {
-                if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                    return Err(Error::unsupported("UNIQUE NULLS NOT DISTINCT"));
-                }
                 let columns = self.key_columns(&unique.columns)?;
-                self.unique(unique.name.as_ref(), columns, deferral(unique.characteristics)?)
+                let options = IndexOptions {
+                    nulls_not_distinct: unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct,
+                    included: self.included(&unique.include)?,
+                    ..IndexOptions::default()
+                };
+                self.unique(
+                    unique.name.as_ref(),
+                    columns,
+                    options,
+                    deferral(unique.characteristics)?,
+                )
             }
             ast::TableConstraint::Check(check) => self.check(check.name.as_ref(), &check.expr),
             ast::TableConstraint::ForeignKey(key) => {
@@ -398,13 +416,6 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn index_columns(&mut self, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
         let mut found = Vec::with_capacity(columns.len());
         for column in columns {
-            let order = &column.column.options;
-            if order.sort.as_ref().is_some_and(|sort| *sort == ast::OrderBySort::Desc)
-                || order.nulls_first == Some(true)
-            {
-                return Err(Error::unsupported("an index in descending order")
-                    .with_hint("An ascending index also serves ORDER BY ... DESC."));
-            }
             let ast::Expr::Identifier(ident) = &column.column.expr else {
                 found.push(self.key_of_expression(&column.column.expr)?);
                 continue;
@@ -420,6 +431,12 @@ impl<'a, 'c> Definition<'a, 'c> {
             ));
         }
         Ok(found)
+    }
+
+    /// The columns that INCLUDE names.
+    pub fn included(&self, names: &[ast::Ident]) -> Result<Vec<usize>> {
+        let find = |name: &ast::Ident| located(self.context, name.span, self.find_for_key(&fold(name)));
+        names.iter().map(find).collect()
     }
 
     fn name_or(&mut self, name: Option<&ast::Ident>, columns: &[usize], suffix: &str) -> String {
@@ -440,8 +457,14 @@ impl<'a, 'c> Definition<'a, 'c> {
         self.free_name(&parts)
     }
 
-    fn primary_key(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>) -> Result<()> {
-        if !self.table.primary_key.is_empty() {
+    fn primary_key(
+        &mut self,
+        name: Option<&ast::Ident>,
+        columns: Vec<usize>,
+        included: Vec<usize>,
+        deferral: Deferral,
+    ) -> Result<()> {
+        if self.table.has_primary_key() {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
                 format!(
@@ -451,11 +474,22 @@ impl<'a, 'c> Definition<'a, 'c> {
             ));
         }
         self.check_key_types(&columns)?;
-        self.table.primary_key_name = self.name_or(name, &[], "pkey");
+        let name = self.name_or(name, &[], "pkey");
         for column in &columns {
             self.table.columns[*column].not_null = true;
         }
+        if deferral.is_deferrable() {
+            let options = IndexOptions {
+                is_primary: true,
+                included,
+                ..IndexOptions::default()
+            };
+            self.push_unique(name, columns, options, deferral);
+            return Ok(());
+        }
+        self.table.primary_key_name = name;
         self.table.primary_key = columns;
+        self.table.primary_key_included = included;
         Ok(())
     }
 
@@ -474,9 +508,21 @@ impl<'a, 'c> Definition<'a, 'c> {
         }
     }
 
-    fn unique(&mut self, name: Option<&ast::Ident>, columns: Vec<usize>, deferral: Deferral) -> Result<()> {
+    fn unique(
+        &mut self,
+        name: Option<&ast::Ident>,
+        columns: Vec<usize>,
+        options: IndexOptions,
+        deferral: Deferral,
+    ) -> Result<()> {
         self.check_key_types(&columns)?;
-        let name = self.name_or(name, &columns, "key");
+        let named: Vec<usize> = columns.iter().chain(&options.included).copied().collect();
+        let name = self.name_or(name, &named, "key");
+        self.push_unique(name, columns, options, deferral);
+        Ok(())
+    }
+
+    fn push_unique(&mut self, name: String, columns: Vec<usize>, options: IndexOptions, deferral: Deferral) {
         self.table.indexes.push(Index {
             id: TableId(0),
             name,
@@ -485,8 +531,8 @@ impl<'a, 'c> Definition<'a, 'c> {
             unique: !deferral.is_deferrable(),
             constraint: true,
             deferral,
+            options,
         });
-        Ok(())
     }
 
     fn check(&mut self, name: Option<&ast::Ident>, expr: &ast::Expr) -> Result<()> {
@@ -518,6 +564,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             columns: set,
             text: expr.to_string(),
             domain: None,
+            option_of: None,
         });
         Ok(())
     }
@@ -626,39 +673,5 @@ impl Context<'_> {
         self.number_sequences(&mut default)?;
         let is_null = matches!(default, Expr::Literal(Value::Null));
         Ok(((!is_null).then_some(default), expr.to_string()))
-    }
-}
-
-/// The rows lie under their primary key, so that no two may share one even for a while.
-fn refuse_deferrable_key(characteristics: Option<ast::ConstraintCharacteristics>) -> Result<()> {
-    match deferral(characteristics)? {
-        Deferral::Never => Ok(()),
-        Deferral::Immediate | Deferral::Deferred => {
-            Err(Error::unsupported("a deferrable primary key").with_hint("A UNIQUE constraint may be deferrable."))
-        }
-    }
-}
-
-/// What is said of when a constraint is checked.
-fn deferral(characteristics: Option<ast::ConstraintCharacteristics>) -> Result<Deferral> {
-    let Some(said) = characteristics else {
-        return Ok(Deferral::Never);
-    };
-    if said.enforced == Some(false) {
-        return Err(Error::unsupported("a constraint that is NOT ENFORCED"));
-    }
-    let initially_deferred = said
-        .initially
-        .map(|initially| initially == ast::DeferrableInitial::Deferred);
-    Deferral::of_clauses(said.deferrable, initially_deferred)
-}
-
-fn referential_action(action: Option<&ast::ReferentialAction>) -> ReferentialAction {
-    match action {
-        None | Some(ast::ReferentialAction::NoAction) => ReferentialAction::Refuse,
-        Some(ast::ReferentialAction::Restrict) => ReferentialAction::Restrict,
-        Some(ast::ReferentialAction::Cascade) => ReferentialAction::Cascade,
-        Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
-        Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
     }
 }

@@ -125,6 +125,8 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
         columns,
         primary_key: Vec::new(),
         primary_key_name: String::new(),
+        primary_key_included: Vec::new(),
+        remarks: Default::default(),
         indexes: Vec::new(),
         expressions: Vec::new(),
         checks: Vec::new(),

@@ -5,6 +5,7 @@ use super::expression::ExpressionBinder;
 use super::from::From;
 use super::scope::Scope;
 use super::subquery::query_of;
+use super::target::{Target, Write};
 use super::{Context, located, object_name};
 use crate::catalog::Table;
 use crate::client::OutputColumn;
@@ -18,16 +19,16 @@ use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn update(&self, statement: &ast::Update) -> Result<(PlanBody, Vec<OutputColumn>)> {
-        let (table, alias) = self.target(&statement.table)?;
+        let written = self.target(&statement.table, Write::Update)?;
+        let (table, alias) = (&written.table, &written.alias);
         let from = match &statement.from {
             Some(ast::UpdateTableFromKind::AfterSet(from) | ast::UpdateTableFromKind::BeforeSet(from)) => from,
             None => &Vec::new(),
         };
-        let mut sources = self.sources_beside(&table, &alias, from)?;
+        let mut sources = self.sources_beside(&written, from)?;
         let scope = sources.scope.clone();
-        let target = Scope::of_table(&table, &alias);
         let binder = ExpressionBinder::new(self, &scope, "UPDATE");
-        let mut assignments = self.assignments(&statement.assignments, &table, &target, &binder)?;
+        let mut assignments = self.assignments(&statement.assignments, &written, &binder)?;
         sources
             .query
             .terms
@@ -38,10 +39,10 @@ impl Context<'_> {
         if !from.is_empty() || self.writes_within.get() || asks {
             let (columns, values) = assignments.into_iter().unzip();
             let change = (RowChange::Update(columns), values);
-            return Ok((self.joined_change(&table, sources, change, returning), output));
+            return Ok((self.joined_change(table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
-        let (mut target, filter) = plan_target(&table, &alias, terms, self);
+        let (mut target, filter) = plan_target(table, alias, terms, self);
         let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
         let assignments: Vec<Assignment> = assignments
             .into_iter()
@@ -62,7 +63,7 @@ impl Context<'_> {
             .filter(|index| table.read_by_index(&table.indexes[*index]).intersects(changed))
             .collect();
         let ordered_because = order_reason(
-            &table,
+            table,
             filter.as_ref(),
             &assignments,
             changes_key,
@@ -94,9 +95,10 @@ impl Context<'_> {
         let [target] = from.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "DELETE takes one table"));
         };
-        let (table, alias) = self.target(target)?;
+        let written = self.target(target, Write::Delete)?;
+        let (table, alias) = (&written.table, &written.alias);
         let using = statement.using.as_deref().unwrap_or_default();
-        let mut sources = self.sources_beside(&table, &alias, using)?;
+        let mut sources = self.sources_beside(&written, using)?;
         let scope = sources.scope.clone();
         sources
             .query
@@ -106,10 +108,10 @@ impl Context<'_> {
         let asks = self.asks_for_each_row(sources.query.terms.iter_mut());
         if !using.is_empty() || self.writes_within.get() || asks {
             let change = (RowChange::Delete, Vec::new());
-            return Ok((self.joined_change(&table, sources, change, returning), output));
+            return Ok((self.joined_change(table, sources, change, returning), output));
         }
         let terms = sources.query.terms;
-        let (mut target, filter) = plan_target(&table, &alias, terms, self);
+        let (mut target, filter) = plan_target(table, alias, terms, self);
         for expr in returning.iter().flatten() {
             target.reads = target.reads.union(expr.columns());
         }
@@ -122,8 +124,8 @@ impl Context<'_> {
     }
 
     /// The table that a statement changes, and what stands beside it in FROM or USING.
-    fn sources_beside(&self, table: &Arc<Table>, alias: &str, from: &[ast::TableWithJoins]) -> Result<From> {
-        let mut sources = From::of_table(table, alias);
+    fn sources_beside(&self, written: &Target, from: &[ast::TableWithJoins]) -> Result<From> {
+        let mut sources = written.from();
         from.iter().try_for_each(|item| self.joined(item, &mut sources))?;
         Ok(sources)
     }
@@ -162,8 +164,8 @@ impl Context<'_> {
         })
     }
 
-    /// The table that a statement changes, and its alias.
-    pub(super) fn target(&self, target: &ast::TableWithJoins) -> Result<(Arc<Table>, String)> {
+    /// What a statement changes, under the alias that it has there.
+    pub(super) fn target(&self, target: &ast::TableWithJoins, write: Write) -> Result<Target> {
         let ast::TableFactor::Table {
             name,
             alias,
@@ -176,11 +178,11 @@ impl Context<'_> {
         if !target.joins.is_empty() {
             return Err(Error::unsupported("a join in the target of UPDATE or DELETE"));
         }
-        let table = self.table_to_change(name)?;
-        let alias = alias
-            .as_ref()
-            .map_or_else(|| table.name.clone(), |alias| fold(&alias.name));
-        Ok((table, alias))
+        let mut target = self.target_of(name, write)?;
+        if let Some(alias) = alias {
+            target.alias = fold(&alias.name);
+        }
+        Ok(target)
     }
 
     fn where_terms(&self, selection: Option<&ast::Expr>, scope: &Scope) -> Result<Vec<Expr>> {
@@ -196,13 +198,13 @@ impl Context<'_> {
     pub(super) fn assignments(
         &self,
         list: &[ast::Assignment],
-        table: &Table,
-        target: &Scope,
+        target: &Target,
         binder: &ExpressionBinder<'_>,
     ) -> Result<Vec<(usize, Expr)>> {
+        let table = &target.table;
         let mut assignments: Vec<(usize, Expr)> = Vec::with_capacity(list.len());
         let mut push = |name: &ast::ObjectName, value: Assigned<'_>| {
-            let column = self.target_column(name, table, target)?;
+            let column = self.target_column(name, target)?;
             if assignments.iter().any(|(other, _)| *other == column) {
                 let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
                 return located(self, name.span(), Err(Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -277,16 +279,15 @@ impl Context<'_> {
         located(self, span, self.assign(typed, &definition.name, definition.column_type))
     }
 
-    fn target_column(&self, name: &ast::ObjectName, table: &Table, target: &Scope) -> Result<usize> {
+    fn target_column(&self, name: &ast::ObjectName, target: &Target) -> Result<usize> {
         let path = object_name(name)?;
-        let alias = target.relations.first().map_or("", |relation| relation.alias.as_str());
         let column = match path.as_slice() {
             [column] => column,
-            [qualifier, column] if qualifier == alias => column,
+            [qualifier, column] if *qualifier == target.alias => column,
             [column, _] => column,
             _ => return Err(Error::new(SqlState::SYNTAX_ERROR, "improper qualified name")),
         };
-        located(self, name.span(), find_column(table, column))
+        located(self, name.span(), target.column(column, Write::Update))
     }
 }
 

@@ -216,7 +216,7 @@ impl<'a> ExpressionBinder<'a> {
             Err(error) if self.is_free(names, &error) => {
                 let outer = self
                     .context
-                    .outer_column(&|scope| found_in(scope, names, self.schema_of(names)));
+                    .outer_column(names, &|scope| found_in(scope, names, self.schema_of(names)));
                 if outer.is_none()
                     && names.len() == 1
                     && self.whole_row(&ast::Expr::Identifier(names[0].clone())).is_some()
@@ -229,8 +229,9 @@ impl<'a> ExpressionBinder<'a> {
             found => located(self.context, span, found)?,
         };
         self.context.note_column(found.global, span);
+        self.context.note_named(names, 0, self.scope, found);
         Ok(Typed {
-            expr: Expr::Column(found.global),
+            expr: self.scope.value_of(found.global),
             data_type: found.column_type.data_type,
             modifier: found.column_type.modifier,
             span,

@@ -128,6 +128,7 @@ impl Context<'_> {
                 }
                 match &relation {
                     NamedRelation::Table(table) => {
+                        self.note_relation(name, alias.as_ref(), &table.key());
                         self.check_populated(table)?;
                         state.scope.push_table(table, &alias_name);
                         push(state, Relation::Table(Arc::clone(table)));
@@ -137,8 +138,10 @@ impl Context<'_> {
                         push(state, Relation::System(system.name.to_owned()));
                     }
                     NamedRelation::View(view) => {
+                        self.note_relation(name, alias.as_ref(), &view.key());
                         let (query, columns) = self.bind_view(view)?;
                         state.push_query(&alias_name, query, &columns);
+                        state.scope.set_origin(view.key());
                     }
                 }
                 state.scope.set_schema(schema);

@@ -1,12 +1,13 @@
 //! INSERT.
 
-use super::dml::{find_column, is_default};
+use super::dml::is_default;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::select::insert_values;
+use super::target::{Target, Write};
 use super::typed::Typed;
 use super::{Context, located, object_name};
-use crate::catalog::Table;
+use crate::catalog::Column;
 use crate::client::OutputColumn;
 use crate::parser::syntax::{Overriding, fold};
 use crate::parser::{ConflictTarget, InsertClauses};
@@ -15,7 +16,6 @@ use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
-use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn insert(
@@ -32,25 +32,23 @@ impl Context<'_> {
                 "INSERT takes INTO; use ON CONFLICT for existing rows",
             ));
         }
-        let table = self.table_to_change(name)?;
-        let alias = statement
-            .table_alias
-            .as_ref()
-            .map_or_else(|| table.name.clone(), |alias| fold(&alias.alias));
-        let columns = self.insert_columns(&statement.columns, &table)?;
-        let source = self.insert_source(statement, &table, &columns, clauses.overriding)?;
+        let mut written = self.target_of(name, Write::Insert)?;
+        if let Some(alias) = &statement.table_alias {
+            written.alias = fold(&alias.alias);
+        }
+        let columns = self.insert_columns(&statement.columns, &written)?;
+        let source = self.insert_source(statement, &written, &columns, clauses.overriding)?;
         let on_conflict = match &statement.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => {
                 let target = clauses.conflict_target.as_ref();
-                Some(self.on_conflict(clause, target, (&table, &alias))?)
+                Some(self.on_conflict(clause, target, &written)?)
             }
             Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "use ON CONFLICT ... DO UPDATE")),
         };
-        let scope = Scope::of_table(&table, &alias);
-        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
+        let (returning, output) = self.returning(statement.returning.as_ref(), &written.scope())?;
         let plan = InsertPlan {
-            table,
+            table: written.table,
             source,
             on_conflict,
             returning,
@@ -59,19 +57,17 @@ impl Context<'_> {
     }
 
     /// The columns named, or all.
-    pub(super) fn insert_columns(&self, names: &[ast::ObjectName], table: &Table) -> Result<Vec<usize>> {
+    pub(super) fn insert_columns(&self, names: &[ast::ObjectName], target: &Target) -> Result<Vec<usize>> {
         if names.is_empty() {
-            return Ok((0..table.columns.len())
-                .filter(|column| !table.columns[*column].dropped)
-                .collect());
+            return Ok(target.columns());
         }
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
             let path = object_name(name)?;
-            let column = find_column(table, path.last().map_or("", String::as_str));
-            let column = located(self, name.span(), column)?;
+            let own = path.last().map_or("", String::as_str);
+            let column = located(self, name.span(), target.column(own, Write::Insert))?;
             if columns.contains(&column) {
-                let message = format!("column \"{}\" specified more than once", table.columns[column].name);
+                let message = format!("column \"{own}\" specified more than once");
                 return located(self, name.span(), Err(Error::new(SqlState::DUPLICATE_COLUMN, message)));
             }
             columns.push(column);
@@ -82,12 +78,12 @@ impl Context<'_> {
     fn insert_source(
         &self,
         statement: &ast::Insert,
-        table: &Arc<Table>,
+        written: &Target,
         columns: &[usize],
         overriding: Option<Overriding>,
     ) -> Result<InsertSource> {
         let target = InsertTarget {
-            table,
+            written,
             columns,
             overriding,
         };
@@ -115,21 +111,24 @@ impl Context<'_> {
         }
         let wanted: Vec<DataType> = columns
             .iter()
-            .map(|column| table.columns[*column].column_type.data_type)
+            .map(|column| {
+                target
+                    .column(*column)
+                    .map_or(DataType::Unknown, |it| it.column_type.data_type)
+            })
             .collect();
         let (select, output) = self.query(query, &wanted)?;
         let place = |index| selected_span(query, index).unwrap_or_else(|| query.span());
         self.check_width(&statement.columns, columns.len(), output.len(), place)?;
         let mut given = Vec::with_capacity(output.len());
         for (index, (column, item)) in columns.iter().zip(&output).enumerate() {
-            target.check_identity(*column)?;
+            let definition = target.to_be_given(index)?;
             let typed = Typed {
                 expr: Expr::Column(index),
                 data_type: item.data_type,
                 modifier: item.modifier,
                 span: Span::empty(),
             };
-            let definition = &table.columns[*column];
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
             given.push((*column, expr));
         }
@@ -164,12 +163,11 @@ impl Context<'_> {
     ) -> Result<Vec<Expr>> {
         let binder = ExpressionBinder::new(self, scope, "VALUES");
         let mut given = Vec::with_capacity(values.len());
-        for (value, column) in values.iter().zip(target.columns) {
+        for (place, (value, column)) in values.iter().zip(target.columns).enumerate() {
             if is_default(value) {
                 continue;
             }
-            located(self, value.span(), target.check_identity(*column))?;
-            let definition = &target.table.columns[*column];
+            let definition = located(self, value.span(), target.to_be_given(place))?;
             let typed = binder.bind(value)?;
             let mut expr = located(
                 self,
@@ -189,9 +187,9 @@ impl Context<'_> {
         &self,
         clause: &ast::OnConflict,
         target: Option<&ConflictTarget>,
-        (table, alias): (&Arc<Table>, &str),
+        written: &Target,
     ) -> Result<OnConflict> {
-        let arbiter = self.arbiter(clause, target, table)?;
+        let arbiter = self.arbiter(clause, target, written)?;
         let action = match &clause.action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
@@ -202,11 +200,10 @@ impl Context<'_> {
                     )
                     .with_hint("For example, ON CONFLICT (column_name)."));
                 }
-                let mut scope = Scope::of_table(table, alias);
-                scope.push_table(table, "excluded");
+                let mut scope = written.scope();
+                written.push_onto(&mut scope, "excluded");
                 let binder = ExpressionBinder::new(self, &scope, "UPDATE");
-                let target = Scope::of_table(table, alias);
-                let mut assignments = self.assignments(&update.assignments, table, &target, &binder)?;
+                let mut assignments = self.assignments(&update.assignments, written, &binder)?;
                 let mut filter = update
                     .selection
                     .as_ref()
@@ -233,22 +230,30 @@ fn selected_span(query: &ast::Query, index: usize) -> Option<Span> {
 
 /// Where rows go.
 pub(super) struct InsertTarget<'a> {
-    pub(super) table: &'a Table,
+    pub(super) written: &'a Target,
+    /// Columns of the table; of a view also such as cannot be written, which have no number there.
     pub(super) columns: &'a [usize],
     pub(super) overriding: Option<Overriding>,
 }
 
 impl InsertTarget<'_> {
-    /// 428C9: a value for a column that is generated, or for an identity that is GENERATED ALWAYS.
-    fn check_identity(&self, column: usize) -> Result<()> {
-        let definition = &self.table.columns[column];
+    fn column(&self, column: usize) -> Option<&Column> {
+        self.written.table.columns.get(column)
+    }
+
+    /// The column at a place of the list, which is given a value. 428C9 if it is generated, or an identity that is GENERATED ALWAYS;
+    /// 0A000 if it is none of the table's.
+    fn to_be_given(&self, place: usize) -> Result<&Column> {
+        let Some(definition) = self.columns.get(place).and_then(|column| self.column(*column)) else {
+            return Err(self.written.not_writable(place, Write::Insert));
+        };
         if definition.generated.is_some() {
             let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
             return Err(Error::new(SqlState(*b"428C9"), message)
                 .with_detail(format!("Column \"{}\" is a generated column.", definition.name)));
         }
         if definition.identity_always != Some(true) || self.overriding.is_some() {
-            return Ok(());
+            return Ok(definition);
         }
         Err(Error::new(
             SqlState(*b"428C9"),
@@ -264,6 +269,7 @@ impl InsertTarget<'_> {
     /// A row for all columns: what is not given takes its default.
     fn row(&self, given: Vec<(usize, Expr)>) -> Vec<Expr> {
         let mut row: Vec<Expr> = self
+            .written
             .table
             .columns
             .iter()

@@ -5,15 +5,14 @@ use super::expression::ExpressionBinder;
 use super::from::From;
 use super::insert::InsertTarget;
 use super::scope::Scope;
+use super::target::{Target, Write};
 use super::{Context, located};
-use crate::catalog::Table;
 use crate::parser::syntax::Overriding;
 use crate::plan::{JoinKind, MergeAction, MergeClause, MergePlan, PlanBody};
 use crate::planner::{flatten, plan_change};
 use rubato_base::{Error, Result, SqlState};
 use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
-use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn merge(&self, merge: &ast::Merge, overriding: Option<Overriding>) -> Result<PlanBody> {
@@ -27,17 +26,13 @@ impl Context<'_> {
             relation: merge.table.clone(),
             joins: Vec::new(),
         };
-        if let ast::TableFactor::Table { name, .. } = &merge.table
-            && self.table(name)?.materialised.is_some()
-        {
-            return Err(no_merge_into(&self.table(name)?.name));
-        }
-        let (table, alias) = self.target(&target)?;
+        let written = self.target(&target, Write::Merge)?;
+        let alias = &written.alias;
         check_reachable(&merge.clauses)?;
-        let mut from = From::of_table(&table, &alias);
+        let mut from = written.from();
         from.scope.first_in_reach = 1;
         let source = self.factor(&merge.source, &mut from);
-        source.map_err(|error| twice_named(error, &alias))?;
+        source.map_err(|error| twice_named(error, alias))?;
         let source_scope = from.scope.clone();
         from.scope.first_in_reach = 0;
         let on = ExpressionBinder::new(self, &from.scope, "JOIN/ON").condition(&merge.on)?;
@@ -47,7 +42,7 @@ impl Context<'_> {
                 true => &from.scope,
                 false => &source_scope,
             };
-            clauses.push(self.merge_clause(clause, (&table, &alias), scope, overriding)?);
+            clauses.push(self.merge_clause(clause, &written, scope, overriding)?);
         }
         self.join_target(flatten(vec![on]), &clauses, &mut from)?;
         let others = columns_read(clauses.iter().flat_map(expressions), 0);
@@ -57,7 +52,11 @@ impl Context<'_> {
         }
         let projection = others.iter().map(|column| Expr::Column(*column)).collect();
         let source = plan_change(from.query, projection, self);
-        Ok(PlanBody::Merge(MergePlan { table, source, clauses }))
+        Ok(PlanBody::Merge(MergePlan {
+            table: written.table,
+            source,
+            clauses,
+        }))
     }
 
     /// The target is optional if something is done with rows of the source that match none.
@@ -81,7 +80,7 @@ impl Context<'_> {
     fn merge_clause(
         &self,
         clause: &ast::MergeClause,
-        (table, alias): (&Arc<Table>, &str),
+        written: &Target,
         scope: &Scope,
         overriding: Option<Overriding>,
     ) -> Result<MergeClause> {
@@ -89,7 +88,7 @@ impl Context<'_> {
         let condition =
             condition.map(|condition| ExpressionBinder::new(self, scope, "MERGE WHEN").condition(condition));
         let action = match &clause.action {
-            ast::MergeAction::Insert(insert) => self.merge_insert(insert, table, scope, overriding)?,
+            ast::MergeAction::Insert(insert) => self.merge_insert(insert, written, scope, overriding)?,
             ast::MergeAction::Update(update) => {
                 let ast::MergeUpdateKind::Set(assignments) = &update.kind else {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\""));
@@ -98,8 +97,7 @@ impl Context<'_> {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
                 }
                 let binder = ExpressionBinder::new(self, scope, "UPDATE");
-                let target = Scope::of_table(table, alias);
-                MergeAction::Update(self.assignments(assignments, table, &target, &binder)?)
+                MergeAction::Update(self.assignments(assignments, written, &binder)?)
             }
             ast::MergeAction::Delete { .. } => MergeAction::Delete,
             ast::MergeAction::DoNothing { .. } => MergeAction::Nothing,
@@ -119,16 +117,16 @@ impl Context<'_> {
     fn merge_insert(
         &self,
         insert: &ast::MergeInsertExpr,
-        table: &Arc<Table>,
+        written: &Target,
         scope: &Scope,
         overriding: Option<Overriding>,
     ) -> Result<MergeAction> {
         if insert.insert_predicate.is_some() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
         }
-        let columns = self.insert_columns(&insert.columns, table)?;
+        let columns = self.insert_columns(&insert.columns, written)?;
         let target = InsertTarget {
-            table,
+            written,
             columns: &columns,
             overriding,
         };
@@ -146,12 +144,6 @@ impl Context<'_> {
         self.check_width(&insert.columns, columns.len(), row.content.len(), place)?;
         Ok(MergeAction::Insert(self.insert_row(&row.content, &target, scope)?))
     }
-}
-
-fn no_merge_into(view: &str) -> Error {
-    let message = format!("cannot execute MERGE on relation \"{view}\"");
-    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_detail("This operation is not supported for materialized views.")
 }
 
 /// 42712 as MERGE has it.

@@ -1,6 +1,7 @@
 //! From text to typed statements: names are looked up, types resolved, and the rest left to the planner.
 
 mod aggregate;
+mod alter_table;
 mod arbiter;
 mod array;
 mod column_type;
@@ -18,6 +19,7 @@ mod identity;
 mod insert;
 mod joins;
 mod json;
+mod key_clauses;
 mod labels;
 mod materialised;
 mod merge;
@@ -25,6 +27,7 @@ mod naming;
 mod nested;
 mod parameters;
 mod range_frame;
+mod renaming;
 mod row_expression;
 mod schema;
 mod schemas;
@@ -35,6 +38,7 @@ mod sequence;
 mod sets;
 mod subquery;
 mod tail;
+mod target;
 mod templates;
 mod typed;
 mod types;
@@ -51,7 +55,7 @@ use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use crate::system_tables;
 use create::refuse_parts;
 use parameters::Parameters;
@@ -67,8 +71,11 @@ use writing_with::writing_body;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
+pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
+pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};
 pub use search_path::{ResolvedPath, SearchPath};
+pub(crate) use target::writable;
 pub(crate) use types::{no_type, type_of_text};
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
@@ -185,6 +192,10 @@ fn bind_grammar(
                 None => context.schema_statement(&parsed.statement),
             }
         }
+        ast::Statement::CreateView(create) => {
+            let change = context.create_view(create, parsed.view_check)?;
+            Ok(Statement::Utility(Arc::new(Utility::Schema(change))))
+        }
         other => context.schema_statement(other),
     }
 }
@@ -233,6 +244,8 @@ pub(crate) struct Context<'a> {
     named_relations: RefCell<BTreeSet<RelationName>>,
     /// The queries of views that it names.
     view_queries: RefCell<Vec<Arc<BoundQuery>>>,
+    /// Where that is asked for, what the names in the text mean.
+    names_meant: Option<RefCell<renaming::Names>>,
 }
 
 /// What a table name stands for.
@@ -267,6 +280,7 @@ impl<'a> Context<'a> {
             writing_parts: RefCell::default(),
             named_relations: RefCell::default(),
             view_queries: RefCell::default(),
+            names_meant: None,
         }
     }
 

@@ -80,7 +80,10 @@ impl Context<'_> {
     pub fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         match self.relation(name)? {
             NamedRelation::Table(table) => Ok(table),
-            NamedRelation::View(view) => Err(self.no_table_but_view(name, &view)),
+            NamedRelation::View(view) => Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not a table", view.name),
+            )),
             NamedRelation::System(system) => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{}\" is a system catalog", system.name),

@@ -2,12 +2,13 @@
 
 use super::create::Definition;
 use super::dml::find_column;
+use super::key_clauses::{deferral, key_orders};
 use super::{Context, NamedRelation, located, object_name};
-use crate::catalog::{Deferral, Index, RelationName, SchemaId, Table};
+use crate::catalog::{Deferral, Index, IndexOptions, RelationName, Remarked, Table};
 use crate::deparse::key_label;
 use crate::parser::syntax::fold;
-use crate::parser::utility::{AlterConstraintSyntax, DropExpressionSyntax};
-use crate::statement::{AlterAction, SchemaChange, Statement, Utility};
+use crate::parser::utility::{CommentSyntax, Commented};
+use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement, Utility};
 use rubato_base::{Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
@@ -17,7 +18,6 @@ impl Context<'_> {
         let change = match statement {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,
-            ast::Statement::CreateView(create) => self.create_view(create)?,
             // There is one owner of everything.
             ast::Statement::AlterTable(alter) if self.is_other_owner(alter)? => {
                 let kind = self.source.text.split_whitespace().nth(1).unwrap_or_default();
@@ -128,23 +128,34 @@ impl Context<'_> {
         })
     }
 
-    fn create_index(&self, statement: &ast::CreateIndex) -> Result<SchemaChange> {
-        if !statement.include.is_empty() {
-            return Err(Error::unsupported("INCLUDE columns in an index"));
-        }
-        if statement.nulls_distinct == Some(false) {
-            return Err(Error::unsupported("NULLS NOT DISTINCT"));
-        }
+    pub(super) fn create_index(&self, statement: &ast::CreateIndex) -> Result<SchemaChange> {
         match &statement.using {
             None | Some(ast::IndexType::BTree | ast::IndexType::Hash) => {}
             Some(other) => {
-                return Err(Error::unsupported(format!("access method {other}")).with_hint("USING btree is supported."));
+                let hint = match other {
+                    ast::IndexType::GIN => {
+                        "USING btree is supported, also over expressions: CREATE INDEX ON table ((document ->> 'key'))."
+                    }
+                    _ => "USING btree is supported.",
+                };
+                return Err(Error::unsupported(format!("access method {other}")).with_hint(hint));
             }
+        }
+        if let NamedRelation::View(view) = self.relation(&statement.table_name)? {
+            let message = format!("cannot create index on relation \"{}\"", view.name);
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .with_detail("This operation is not supported for views."));
         }
         let table = self.table(&statement.table_name)?;
         let mut definition = Definition::of_existing(self, &table);
         let columns = definition.index_columns(&statement.columns)?;
         definition.check_key_types(&columns)?;
+        let options = IndexOptions {
+            nulls_not_distinct: statement.nulls_distinct == Some(false),
+            included: definition.included(&statement.include)?,
+            orders: key_orders(&statement.columns),
+            ..IndexOptions::default()
+        };
         let name = match &statement.name {
             Some(name) => Self::plain_name(name)?,
             None => {
@@ -152,7 +163,7 @@ impl Context<'_> {
                     Some(expression) => key_label(expression).to_owned(),
                     None => table.columns[*number].name.clone(),
                 };
-                let labels: Vec<String> = columns.iter().map(label).collect();
+                let labels: Vec<String> = columns.iter().chain(&options.included).map(label).collect();
                 let names = labels.iter().map(String::as_str);
                 let parts: Vec<&str> = std::iter::once(table.name.as_str())
                     .chain(names)
@@ -173,48 +184,13 @@ impl Context<'_> {
             unique: statement.unique,
             constraint: false,
             deferral: Deferral::Never,
+            options,
         };
         Ok(SchemaChange::CreateIndex {
             table: table.key(),
             expressions: definition.table.expressions,
             index,
             if_not_exists: statement.if_not_exists,
-        })
-    }
-
-    pub(super) fn alter_constraint(&self, syntax: AlterConstraintSyntax) -> Result<SchemaChange> {
-        let table = self.old_name(&syntax.table)?;
-        if !self.catalog.tables.contains_key(&table) && !syntax.if_exists {
-            return Err(super::no_relation(&syntax.table.join(".")));
-        }
-        let actions = syntax.constraints.into_iter();
-        let actions = actions.map(|(name, deferral)| AlterAction::AlterConstraint { name, deferral });
-        Ok(SchemaChange::AlterTable {
-            table,
-            if_exists: syntax.if_exists,
-            actions: actions.collect(),
-        })
-    }
-
-    pub(super) fn drop_expression(&self, syntax: DropExpressionSyntax) -> Result<SchemaChange> {
-        let table = match self.old_name(&syntax.table) {
-            Err(error) if syntax.if_exists && error.code() == SqlState::INVALID_SCHEMA_NAME => {
-                RelationName::new(SchemaId::NOWHERE, syntax.table.last().cloned().unwrap_or_default())
-            }
-            found => found?,
-        };
-        let actions = match self.catalog.tables.get(&table) {
-            Some(known) => vec![AlterAction::DropExpression {
-                column: find_column(known, &syntax.column)?,
-                if_exists: syntax.if_generated,
-            }],
-            None if syntax.if_exists => Vec::new(),
-            None => return Err(super::no_relation(&syntax.table.join("."))),
-        };
-        Ok(SchemaChange::AlterTable {
-            table,
-            if_exists: syntax.if_exists,
-            actions,
         })
     }
 
@@ -238,6 +214,7 @@ impl Context<'_> {
                     table: name,
                     if_exists: true,
                     actions: Vec::new(),
+                    kind: RelationKind::Table,
                 });
             }
             let shown = object_name(&statement.name)?.join(".");
@@ -249,26 +226,102 @@ impl Context<'_> {
         for operation in in_order(&statement.operations) {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
+        self.altered(table, current, actions, (statement.if_exists, RelationKind::Table))
+    }
+
+    /// The change that is made of a table's actions; `current` is what they make of it.
+    pub(super) fn altered(
+        &self,
+        table: &Arc<Table>,
+        current: Table,
+        mut actions: Vec<AlterAction>,
+        (if_exists, kind): (bool, RelationKind),
+    ) -> Result<SchemaChange> {
         actions.extend(self.expressions_again(table, &current, &actions)?);
         let checks = self.checks_again(table, current, &actions)?;
         if !checks.is_empty() {
             actions.push(AlterAction::ReplaceChecks(checks));
         }
         Ok(SchemaChange::AlterTable {
-            table: name,
-            if_exists: statement.if_exists,
+            table: table.key(),
+            if_exists,
             actions,
+            kind,
         })
     }
 
-    fn alter_operation(
+    /// COMMENT ON INDEX, CONSTRAINT and DOMAIN. 42704 and 42P01.
+    pub(super) fn remark(&self, syntax: CommentSyntax) -> Result<SchemaChange> {
+        let comment = syntax.comment;
+        let (table, object) = match syntax.object {
+            Commented::Domain(path, kind) => {
+                let (schema, name) = super::split_path(&path)?;
+                let found = self.path.find_domain(schema, name, self.catalog)?;
+                let Some(relation) = found else {
+                    return match kind == "type" && super::types::type_by_name(name).is_some() {
+                        true => Err(Error::unsupported("COMMENT ON a type of the system's")),
+                        false => Err(super::no_type(&path.join("."))),
+                    };
+                };
+                return Ok(SchemaChange::Comment {
+                    relation,
+                    column: 0,
+                    comment,
+                });
+            }
+            Commented::Index(path) => {
+                let index = self.old_name(&path)?;
+                let Some(table) = self.catalog.table_of_index(&index) else {
+                    return Err(match self.catalog.has_relation(&index) {
+                        true => Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{index}\" is not an index")),
+                        false => super::no_relation(&path.join(".")),
+                    });
+                };
+                (table.key(), (Remarked::Index, index.name.clone()))
+            }
+            Commented::Constraint(name, path) => {
+                let table = self.old_name(&path)?;
+                let own = self.catalog.tables.get(&table);
+                let own = own.ok_or_else(|| super::no_relation(&path.join(".")))?;
+                if !own.has_constraint(&name) {
+                    let message = format!("constraint \"{name}\" for table \"{}\" does not exist", own.name);
+                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+                }
+                (table, (Remarked::Constraint, name))
+            }
+        };
+        Ok(SchemaChange::Remark { table, object, comment })
+    }
+
+    pub(super) fn alter_operation(
         &self,
         operation: &ast::AlterTableOperation,
         table: &mut Table,
         actions: &mut Vec<AlterAction>,
     ) -> Result<()> {
-        use ast::AlterTableOperation as Op;
+        use ast::{AlterTableOperation as Op, TableConstraint};
         match operation {
+            Op::AddConstraint {
+                constraint:
+                    constraint @ (TableConstraint::PrimaryKeyUsingIndex(using) | TableConstraint::UniqueUsingIndex(using)),
+                ..
+            } => {
+                let is_primary = matches!(constraint, TableConstraint::PrimaryKeyUsingIndex(_));
+                let index = fold(&using.index_name);
+                let deferral = deferral(using.characteristics)?;
+                if is_primary && let Some(own) = table.indexes.iter().find(|own| own.name == index) {
+                    for number in own.columns.clone() {
+                        let column = table.columns.get_mut(number);
+                        column.into_iter().for_each(|column| column.not_null = true);
+                    }
+                }
+                actions.push(AlterAction::UseIndex {
+                    name: using.name.as_ref().map(fold),
+                    index,
+                    is_primary,
+                    deferral,
+                });
+            }
             Op::AddConstraint { constraint, .. } => {
                 let mut definition = Definition::of_existing(self, table);
                 definition.constraint(constraint)?;
@@ -497,6 +550,7 @@ fn constraint_actions(before: &Table, after: &Table, actions: &mut Vec<AlterActi
         actions.push(AlterAction::AddPrimaryKey {
             name: after.primary_key_name.clone(),
             columns: after.primary_key.clone(),
+            included: after.primary_key_included.clone(),
         });
     }
     actions.extend(

@@ -1,9 +1,11 @@
 //! Schemas, and what moves between them.
 
-use super::{Context, located, no_relation};
-use crate::catalog::{RelationName, no_schema};
-use crate::parser::utility::{Moved, SchemaSyntax};
-use crate::statement::{MovedTo, RelationKind, SchemaChange};
+use super::{Context, ResolvedPath, located, no_relation};
+use crate::catalog::{Catalog, RelationName, no_schema};
+use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::parser::utility::{ElementSyntax, Moved, SchemaSyntax, Syntax, parse_utility};
+use crate::statement::{MovedTo, RelationKind, SchemaChange, SchemaElement};
+use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast::{self, Spanned};
 
@@ -14,10 +16,20 @@ impl Context<'_> {
                 name,
                 role,
                 if_not_exists,
+                elements,
             } => {
                 let role = role.map(|role| self.role(role)).transpose()?;
+                let name = name.or(role).unwrap_or_default();
+                if if_not_exists && !elements.is_empty() {
+                    let message = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements";
+                    let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                    let first = elements.iter().map(|element| element.range.0).min();
+                    return Err(error.with_position(first.map(|first| self.source.byte_position(first))));
+                }
                 SchemaChange::CreateSchema {
-                    name: name.or(role).unwrap_or_default(),
+                    elements: self.schema_elements(&name, elements)?,
+                    text: self.text.clone(),
+                    name,
                     if_not_exists,
                 }
             }
@@ -43,6 +55,23 @@ impl Context<'_> {
                 SchemaChange::CommentOnSchema { schema, comment }
             }
         })
+    }
+
+    /// 42P15: what CREATE SCHEMA makes is made in that schema.
+    fn schema_elements(&self, name: &str, elements: Vec<ElementSyntax>) -> Result<Vec<SchemaElement>> {
+        let element = |element: ElementSyntax| {
+            if let Some(other) = element.schema.filter(|other| other != name) {
+                let message =
+                    format!("CREATE specifies a schema ({other}) different from the one being created ({name})");
+                return Err(Error::new(SqlState(*b"42P15"), message));
+            }
+            let (start, end) = element.range;
+            Ok(SchemaElement {
+                sql: self.source.text[start..end].to_owned(),
+                characters_before: self.source.byte_position(start) - 1,
+            })
+        };
+        elements.into_iter().map(element).collect()
     }
 
     /// A role by name: there is the user, who owns everything. 42704 for others.
@@ -99,6 +128,19 @@ impl Context<'_> {
                 if_exists: statement.if_exists,
                 to: MovedTo::Name(Self::plain_name(new)?),
             })),
+            [
+                ast::AlterTableOperation::RenameColumn {
+                    old_column_name,
+                    new_column_name,
+                },
+            ] if self.catalog.views.contains_key(name) => self
+                .rename_view_column(
+                    name,
+                    (&fold(old_column_name), &fold(new_column_name)),
+                    RelationKind::Table,
+                )
+                .map(Some),
+            [ast::AlterTableOperation::RenameColumn { .. }] if table.is_some() => Ok(None),
             operations => {
                 let is_plain = |operation: &ast::AlterTableOperation| {
                     matches!(operation, ast::AlterTableOperation::OwnerTo { .. })
@@ -120,6 +162,35 @@ impl Context<'_> {
             }
         }
     }
+}
+
+/// What an element of CREATE SCHEMA does, in a catalog in which the schema is there.
+pub(crate) fn bind_element(
+    element: &SchemaElement,
+    text: &TextContext,
+    path: &ResolvedPath,
+    catalog: &Catalog,
+) -> Result<SchemaChange> {
+    let source = Source {
+        text: &element.sql,
+        characters_before: element.characters_before,
+    };
+    let context = Context::new(source, catalog, text.clone(), path.clone());
+    if let Some(syntax) = parse_utility(source)? {
+        return match syntax {
+            Syntax::CreateSequence(sequence) => context.create_sequence(&sequence),
+            _ => Err(source.syntax_error(0)),
+        };
+    }
+    with_stack_for(source.text, || {
+        let parsed = parse_statement(source)?;
+        match &parsed.statement {
+            ast::Statement::CreateView(create) => context.create_view(create, parsed.view_check),
+            ast::Statement::CreateTable(create) if create.query.is_none() => context.create_table(create),
+            ast::Statement::CreateIndex(create) => context.create_index(create),
+            _ => Err(source.syntax_error(0)),
+        }
+    })
 }
 
 /// What an action of ALTER TABLE is called.

@@ -1,7 +1,8 @@
 //! Names in reach of an expression.
 
-use crate::catalog::{SchemaId, Table};
+use crate::catalog::{RelationName, SchemaId, Table};
 use rubato_base::{ColumnType, Error, Result, SqlState};
+use rubato_formula::Expr;
 use std::sync::Arc;
 
 /// The relations that an expression may name. Columns are numbered through: those of the first relation, then the second ...
@@ -22,6 +23,8 @@ pub(crate) struct ScopeRelation {
     pub alias: String,
     /// Its schema, where it has no alias: `schema.table.column` names its columns.
     pub schema: Option<SchemaId>,
+    /// What it is, of a table or view.
+    pub origin: Option<RelationName>,
     /// Its columns.
     pub columns: Vec<ScopeColumn>,
     /// The number of its first column.
@@ -36,9 +39,16 @@ pub(crate) struct ScopeRelation {
     pub is_covered: bool,
     /// It may be missing as a whole: an outer join makes NULLs of its columns.
     pub is_optional: bool,
-    /// Of an alias of a join: the numbers of the columns that its columns are.
+    /// Of an alias of a join, or of a view that is written: the numbers of the columns that its columns are.
     pub stands_for: Option<Vec<usize>>,
+    /// What stands for columns that are none, by their numbers from [`COMPUTED_BASE`] on: those of a view that is written.
+    pub computed: Vec<(usize, Expr)>,
 }
+
+/// Numbers from this one on stand for expressions over columns.
+pub(crate) const COMPUTED_BASE: usize = 1 << 22;
+/// More than a relation has columns.
+const COMPUTED_WIDTH: usize = 1 << 12;
 
 impl ScopeRelation {
     /// The place of the column with this number.
@@ -133,12 +143,20 @@ impl Scope {
         self.push(alias, columns, Some(Arc::clone(table)));
         let schema = (table.name == alias).then_some(table.schema);
         self.set_schema(schema);
+        self.set_origin(table.key());
     }
 
     /// Says in which schema the relation is that was added last.
     pub fn set_schema(&mut self, schema: Option<SchemaId>) {
         if let Some(last) = self.relations.last_mut() {
             last.schema = schema;
+        }
+    }
+
+    /// Says what the relation is that was added last.
+    pub fn set_origin(&mut self, origin: RelationName) {
+        if let Some(last) = self.relations.last_mut() {
+            last.origin = Some(origin);
         }
     }
 
@@ -150,6 +168,7 @@ impl Scope {
         self.relations.push(ScopeRelation {
             alias: alias.to_owned(),
             schema: None,
+            origin: None,
             columns,
             first,
             table,
@@ -158,7 +177,59 @@ impl Scope {
             is_covered: false,
             is_optional: false,
             stands_for: None,
+            computed: Vec::new(),
         });
+    }
+
+    /// Adds a view as it is written: its table, of which nothing can be named, and columns that are made of the table's.
+    pub fn push_view(&mut self, table: &Arc<Table>, alias: &str, columns: Vec<(ScopeColumn, Expr)>) {
+        let star = self.star.len();
+        self.push_table(table, alias);
+        let first = self.width() - table.columns.len();
+        if let Some(beneath) = self.relations.last_mut() {
+            (beneath.is_covered, beneath.columns_visible) = (true, false);
+        }
+        let own = self.relations.len();
+        self.star.truncate(star);
+        self.star.extend((0..columns.len()).map(|column| (own, column)));
+        let mut relation = ScopeRelation {
+            alias: alias.to_owned(),
+            schema: None,
+            origin: None,
+            columns: Vec::with_capacity(columns.len()),
+            first: self.width(),
+            table: None,
+            columns_visible: true,
+            is_value: false,
+            is_covered: false,
+            is_optional: false,
+            stands_for: None,
+            computed: Vec::new(),
+        };
+        let mut stands_for = Vec::with_capacity(columns.len());
+        for (place, (column, value)) in columns.into_iter().enumerate() {
+            relation.columns.push(column);
+            stands_for.push(match value {
+                Expr::Column(column) => first + column,
+                value => {
+                    let number = COMPUTED_BASE + own * COMPUTED_WIDTH + place;
+                    let value = value.remap_columns(&|column| first + column);
+                    relation.computed.push((number, value));
+                    number
+                }
+            });
+        }
+        relation.stands_for = Some(stands_for);
+        self.relations.push(relation);
+    }
+
+    /// What a number of a column stands for.
+    pub fn value_of(&self, global: usize) -> Expr {
+        let mut computed = self.relations.iter().flat_map(|relation| &relation.computed);
+        match computed.find(|(number, _)| *number == global) {
+            Some((_, value)) => value.clone(),
+            None => Expr::Column(global),
+        }
     }
 
     /// Adds an alias of columns that are there; `*` does not stand for them once more.
@@ -174,6 +245,7 @@ impl Scope {
         let relation = ScopeRelation {
             alias: alias.to_owned(),
             schema: None,
+            origin: None,
             columns: own.collect(),
             first: self.width(),
             table: None,
@@ -182,6 +254,7 @@ impl Scope {
             is_covered: false,
             is_optional: false,
             stands_for: Some(globals),
+            computed: Vec::new(),
         };
         self.relations.push(relation);
     }

@@ -660,7 +660,7 @@ fn item_of_column(scope: &Scope, (relation, index): (usize, usize)) -> Item {
     let column = &source.columns[index];
     Item {
         typed: Typed {
-            expr: Expr::Column(source.global(index)),
+            expr: scope.value_of(source.global(index)),
             data_type: column.column_type.data_type,
             modifier: column.column_type.modifier,
             span: sqlparser::tokenizer::Span::empty(),

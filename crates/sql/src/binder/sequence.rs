@@ -3,8 +3,8 @@
 use super::Context;
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
-use crate::catalog::{RelationName, Sequence};
-use crate::parser::utility::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+use crate::catalog::{RelationName, Sequence, limits_of};
+use crate::parser::utility::{AlterSequenceSyntax, Altered, SequenceOptions, SequenceSyntax};
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{Expr, resolve_function};
@@ -12,16 +12,7 @@ use sqlparser::ast;
 
 impl Context<'_> {
     pub(super) fn create_sequence(&self, syntax: &SequenceSyntax) -> Result<SchemaChange> {
-        let data_type = match syntax.data_type {
-            None => DataType::Int8,
-            Some((start, end)) => match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
-                Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => column_type.data_type,
-                _ => {
-                    let message = "sequence type must be smallint, integer, or bigint";
-                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-            },
-        };
+        let data_type = self.sequence_type(syntax.data_type)?.unwrap_or(DataType::Int8);
         let name = self.new_name(&syntax.name, syntax.temporary)?;
         let mut sequence = new_sequence(&name, data_type, &syntax.options)?;
         sequence.owned_by = self.sequence_owner(syntax.owned_by.as_deref())?;
@@ -41,6 +32,33 @@ impl Context<'_> {
                 restart: None,
             });
         };
+        let (sequence, restart) = self.altered_sequence(before, &syntax.altered)?;
+        Ok(SchemaChange::AlterSequence {
+            name,
+            if_exists: syntax.if_exists,
+            sequence: Some(sequence),
+            restart,
+        })
+    }
+
+    /// The type that AS names. 22023 if no sequence has it.
+    fn sequence_type(&self, named: Option<(usize, usize)>) -> Result<Option<DataType>> {
+        let Some((start, end)) = named else { return Ok(None) };
+        match type_by_name(&self.source.text[start..end].to_ascii_lowercase()) {
+            Some(TypeName::Plain(column_type)) if column_type.data_type.is_integer() => Ok(Some(column_type.data_type)),
+            _ => {
+                let message = "sequence type must be smallint, integer, or bigint";
+                Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+            }
+        }
+    }
+
+    /// A sequence with what is said anew, and its next number if that is.
+    pub(super) fn altered_sequence(&self, before: &Sequence, syntax: &Altered) -> Result<(Sequence, Option<i64>)> {
+        let mut before = before.clone();
+        let given_type = self.sequence_type(syntax.data_type)?;
+        let data_type = given_type.or(before.data_type).unwrap_or(DataType::Int8);
+        before.retype(data_type);
         let given = &syntax.options;
         let without = |what: &str| syntax.without.contains(&what);
         let bound = |given: Option<i64>, what: &str, before: i64| match given {
@@ -55,7 +73,7 @@ impl Context<'_> {
             maximum: bound(given.maximum, "maxvalue", before.maximum),
             cycle: given.cycle || (before.cycle && !without("cycle")),
         };
-        let mut sequence = new_sequence(&name, DataType::Int8, &options)?;
+        let mut sequence = new_sequence(&before.key(), data_type, &options)?;
         sequence.id = before.id;
         sequence.owned_by = match &syntax.owned_by {
             None => before.owned_by.clone(),
@@ -75,12 +93,7 @@ impl Context<'_> {
                 return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
             }
         }
-        Ok(SchemaChange::AlterSequence {
-            name,
-            if_exists: syntax.if_exists,
-            sequence: Some(sequence),
-            restart,
-        })
+        Ok((sequence, restart))
     }
 
     fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(RelationName, usize)>> {
@@ -113,11 +126,7 @@ pub(super) fn next_value(name: &str, column_type: ColumnType) -> Result<(Expr, S
 
 /// A sequence with PostgreSQL's defaults for its type. 22023 where the options contradict each other.
 pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &SequenceOptions) -> Result<Sequence> {
-    let (type_minimum, type_maximum) = match data_type {
-        DataType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        DataType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let (type_minimum, type_maximum) = limits_of(data_type);
     let invalid = |message: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
     let increment = options.increment.unwrap_or(1);
     if increment == 0 {
@@ -128,7 +137,17 @@ pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &S
     } else {
         (options.minimum.unwrap_or(type_minimum), options.maximum.unwrap_or(-1))
     };
-    if minimum >= maximum || minimum < type_minimum || maximum > type_maximum {
+    if maximum < type_minimum || maximum > type_maximum {
+        return invalid(format!(
+            "MAXVALUE ({maximum}) is out of range for sequence data type {data_type}"
+        ));
+    }
+    if minimum < type_minimum || minimum > type_maximum {
+        return invalid(format!(
+            "MINVALUE ({minimum}) is out of range for sequence data type {data_type}"
+        ));
+    }
+    if minimum >= maximum {
         return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
     }
     let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
@@ -153,6 +172,7 @@ pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &S
         maximum,
         cycle,
         owned_by: None,
+        data_type: Some(data_type),
     })
 }
 

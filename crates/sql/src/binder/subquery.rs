@@ -4,7 +4,7 @@
 //! rows by it. Others are asked for each tuple: what they refer to are their arguments, which are parameters within them.
 
 use super::expression::{ExpressionBinder, boolean, not_if};
-use super::scope::{Found, Scope};
+use super::scope::{COMPUTED_BASE, Found, Scope};
 use super::typed::Typed;
 use super::{Context, located};
 use crate::client::OutputColumn;
@@ -101,7 +101,11 @@ impl Context<'_> {
     }
 
     /// A column of the queries around the one that is bound, innermost first; `None` if no one has it.
-    pub(super) fn outer_column(&self, find: &dyn Fn(&Scope) -> Option<Result<Found>>) -> Option<Result<Typed>> {
+    pub(super) fn outer_column(
+        &self,
+        names: &[ast::Ident],
+        find: &dyn Fn(&Scope) -> Option<Result<Found>>,
+    ) -> Option<Result<Typed>> {
         let mut levels = self.outer_levels.borrow_mut();
         let (place, found) = levels
             .iter()
@@ -112,6 +116,11 @@ impl Context<'_> {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
+        if found.global >= COMPUTED_BASE {
+            let what = "a column of a view that is written, which is no column of its table, within a subquery";
+            return Some(Err(Error::unsupported(what)));
+        }
+        self.note_named(names, levels.len() - place, &levels[place].scope, found);
         for inner in &mut levels[place + 1..] {
             inner.reaches_out = true;
         }

@@ -8,7 +8,7 @@ use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_so
 use crate::catalog::{Catalog, Table};
 use crate::client::OutputColumn;
 use crate::parser::Literal;
-use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type};
+use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type, with_stack_for};
 use crate::parser::utility::{CopySyntax, SchemaSyntax, Syntax};
 use crate::plan::{PlanBody, SelectPlan};
 use crate::statement::{CopyStatement, CursorOptions, Statement, Utility};
@@ -106,17 +106,18 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.alter_sequence(&sequence)?)
         }
-        Syntax::AlterConstraint(alter) => {
+        Syntax::AlterTable(alter) => {
             let context = context(source, catalog, settings);
-            Utility::Schema(context.alter_constraint(alter)?)
+            let change = with_stack_for(source.text, || context.alter_by_pieces(&alter));
+            Utility::Schema(change?)
+        }
+        Syntax::Comment(syntax) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.remark(syntax)?)
         }
         Syntax::Domain(statement) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.domain_statement(statement)?)
-        }
-        Syntax::DropExpression(drop) => {
-            let context = context(source, catalog, settings);
-            Utility::Schema(context.drop_expression(drop)?)
         }
         Syntax::Schema(syntax) => {
             let context = context(source, catalog, settings);

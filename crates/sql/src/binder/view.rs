@@ -4,11 +4,12 @@
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
 use super::scope::{Hidden, Scope};
+use super::target::Write;
 use super::writing_with::writing_body;
-use super::{Context, located, object_name};
-use crate::catalog::{Dependency, RelationName, View, ViewQuery};
+use super::{Context, object_name};
+use crate::catalog::{Dependency, RelationName, View, ViewCheck, ViewOptions, ViewQuery};
 use crate::client::OutputColumn;
-use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::parser::syntax::fold;
 use crate::plan::Relation;
 use crate::planner::{BoundQuery, BoundSelect};
 use crate::statement::SchemaChange;
@@ -19,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How deep views may refer to views.
-const VIEWS_DEEP_MAX: usize = 100;
+pub(super) const VIEWS_DEEP_MAX: usize = 100;
 
 impl Context<'_> {
     /// CREATE [OR REPLACE] VIEW.
-    pub(super) fn create_view(&self, statement: &ast::CreateView) -> Result<SchemaChange> {
+    pub(super) fn create_view(&self, statement: &ast::CreateView, check: Option<ViewCheck>) -> Result<SchemaChange> {
         let tables = statement.query.with.iter().flat_map(|with| &with.cte_tables);
         if tables
             .map(|table| &table.query)
@@ -39,6 +40,7 @@ impl Context<'_> {
             ));
         }
         self.defines_view.set(true);
+        let options = view_options(statement, check)?;
         let (query, _, output) = self.view_query(&statement.query)?;
         let columns = self.view_columns(statement, &output)?;
         let own = query
@@ -53,6 +55,7 @@ impl Context<'_> {
             name: name.name,
             columns,
             query,
+            options,
             version: 1,
         };
         let (_, again) = self.bind_view(&view)?;
@@ -62,11 +65,28 @@ impl Context<'_> {
                 "a view whose text does not say the types of its columns",
             ));
         }
+        self.check_option(&view)?;
         Ok(SchemaChange::CreateView {
             view,
             or_replace: statement.or_replace,
             becomes_temporary: own && !statement.temporary,
         })
+    }
+
+    /// 0A000: what cannot be written cannot be checked.
+    pub(super) fn check_option(&self, view: &View) -> Result<()> {
+        if view.options.check.is_none() {
+            return Ok(());
+        }
+        let Err(error) = self.writable_view(view, Write::Update) else {
+            return Ok(());
+        };
+        if error.code() != SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE {
+            return Err(error);
+        }
+        let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+        Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            .with_hint(error.fields().detail.clone().unwrap_or_default()))
     }
 
     /// The query of a view that is to be made: as it is kept, and bound.
@@ -108,29 +128,12 @@ impl Context<'_> {
     /// The query of a view, with the view's columns.
     pub(super) fn bind_view(&self, view: &View) -> Result<(Arc<BoundQuery>, Vec<OutputColumn>)> {
         let depth = self.views.borrow().len();
-        if depth >= VIEWS_DEEP_MAX {
-            return Err(Error::new(
-                SqlState::STATEMENT_TOO_COMPLEX,
-                "views refer to views too deeply",
-            ));
-        }
-        let names = std::mem::take(&mut *self.names.borrow_mut());
-        let levels = std::mem::take(&mut *self.outer_levels.borrow_mut());
-        self.views.borrow_mut().push(view.query.clone());
         let empty = Scope::default();
-        let bound = with_stack_for(&view.query.text, || {
-            let parsed = parse_statement(Source::new(&view.query.text))?;
-            let ast::Statement::Query(query) = &parsed.statement else {
-                return Err(Error::internal("a view without a query"));
-            };
+        let bound = self.within_view(&view.query, |query| {
             // Nothing of the query around is in its reach.
             self.within_scope(&empty, || self.nested(query))
         });
-        self.views.borrow_mut().pop();
-        self.names.replace(names);
-        self.outer_levels.replace(levels);
-        // Positions would be those of the view's text.
-        let ((query, mut columns), _) = bound.map_err(Error::without_position)?;
+        let ((query, mut columns), _) = bound?;
         for (column, (name, _)) in columns.iter_mut().zip(&view.columns) {
             column.name.clone_from(name);
         }
@@ -197,19 +200,27 @@ impl Context<'_> {
         }
         self.named_dependencies(used)
     }
+}
 
-    /// 42809 or 55000: what is to be done with a table was asked of a view.
-    pub(super) fn no_table_but_view(&self, name: &ast::ObjectName, view: &View) -> Error {
-        let error = Error::new(
-            SqlState::WRONG_OBJECT_TYPE,
-            format!("\"{}\" is a view: it can be read, but not changed", view.name),
-        )
-        .with_hint("Name the tables that it reads.");
-        match located::<()>(self, sqlparser::ast::Spanned::span(name), Err(error)) {
-            Err(error) => error,
-            Ok(()) => Error::internal("an error was lost"),
-        }
+/// What CREATE VIEW says in WITH (...), and behind the query.
+fn view_options(statement: &ast::CreateView, check: Option<ViewCheck>) -> Result<ViewOptions> {
+    let mut options = ViewOptions {
+        check,
+        ..ViewOptions::default()
+    };
+    let (ast::CreateTableOptions::With(list) | ast::CreateTableOptions::Options(list)) = &statement.options else {
+        return Ok(options);
+    };
+    for option in list {
+        let (name, value) = match option {
+            ast::SqlOption::Ident(name) => (fold(name), None),
+            ast::SqlOption::KeyValue { key, value } => (fold(key), Some(value)),
+            other => return Err(Error::unsupported(format!("the option {other} of a view"))),
+        };
+        let value = value.map(|value| value.to_string().trim_matches('\'').to_ascii_lowercase());
+        options.set(&name, value.as_deref())?;
     }
+    Ok(options)
 }
 
 /// The columns that a wildcard stands for, by name.

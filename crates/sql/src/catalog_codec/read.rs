@@ -2,8 +2,9 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, ForeignKey, Index, KeyExpression,
-    Materialised, OnCommit, ReferentialAction, RelationName, RowExpression, SchemaId, Sequence, Table, View, ViewQuery,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, ForeignKey, Index, IndexOptions,
+    KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked, RowExpression,
+    SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, DataType, Result, TableId};
@@ -82,6 +83,23 @@ fn view(reader: &mut ByteReader<'_>, format: Format) -> Result<View> {
         name: text(reader)?,
         columns: list(reader, |reader| Ok((text(reader)?, column_type(reader)?)))?,
         query: view_query(reader, format)?,
+        options: match format >= Format::Details {
+            true => view_options(reader)?,
+            false => ViewOptions::default(),
+        },
+    })
+}
+
+fn view_options(reader: &mut ByteReader<'_>) -> Result<ViewOptions> {
+    Ok(ViewOptions {
+        check: match reader.u8()? {
+            0 => None,
+            1 => Some(ViewCheck::Local),
+            2 => Some(ViewCheck::Cascaded),
+            _ => return Err(damaged("check option of a view")),
+        },
+        security_barrier: option(reader, flag)?,
+        security_invoker: option(reader, flag)?,
     })
 }
 
@@ -197,7 +215,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
     let oid = reader.u32()?;
     let id = TableId(reader.u32()?);
     let version = reader.u64()?;
-    let table = Table {
+    let mut table = Table {
         oid,
         id,
         version,
@@ -206,6 +224,8 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         columns: list(reader, |reader| column(reader, format))?,
         primary_key: numbers(reader)?,
         primary_key_name: text(reader)?,
+        primary_key_included: Vec::new(),
+        remarks: Default::default(),
         indexes: list(reader, |reader| index(reader, format))?,
         expressions: match format >= Format::Types {
             true => list(reader, key_expression)?,
@@ -223,8 +243,24 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
             false => OnCommit::Preserve,
         },
     };
+    if format >= Format::Details {
+        table.primary_key_included = numbers(reader)?;
+        let remarks = list(reader, |reader| {
+            let kind = match flag(reader)? {
+                true => Remarked::Constraint,
+                false => Remarked::Index,
+            };
+            Ok(((kind, text(reader)?), text(reader)?))
+        })?;
+        table.remarks = remarks.into_iter().collect();
+    }
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
+    within(&table.primary_key_included, columns)?;
+    let included = table.indexes.iter().map(|index| &index.options.included);
+    included
+        .into_iter()
+        .try_for_each(|included| within(included, columns))?;
     check_keys(&table)?;
     table
         .checks
@@ -300,9 +336,13 @@ fn flag(reader: &mut ByteReader<'_>) -> Result<bool> {
     }
 }
 
+fn data_type(reader: &mut ByteReader<'_>) -> Result<DataType> {
+    DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))
+}
+
 fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
     Ok(ColumnType {
-        data_type: DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))?,
+        data_type: data_type(reader)?,
         modifier: reader.u32()? as i32,
     })
 }
@@ -355,6 +395,10 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
     if deferral.is_deferrable() && flags != 2 {
         return Err(damaged("an index is unique and deferrable at once"));
     }
+    let options = match format >= Format::Details {
+        true => index_options(reader, columns.len())?,
+        false => IndexOptions::default(),
+    };
     Ok(Index {
         id,
         name,
@@ -363,7 +407,28 @@ fn index(reader: &mut ByteReader<'_>, format: Format) -> Result<Index> {
         unique: flags & 1 != 0,
         constraint: flags & 2 != 0,
         deferral,
+        options,
     })
+}
+
+fn index_options(reader: &mut ByteReader<'_>, width: usize) -> Result<IndexOptions> {
+    let flags = reader.u8()?;
+    let options = IndexOptions {
+        is_primary: flags & 1 != 0,
+        nulls_not_distinct: flags & 2 != 0,
+        included: numbers(reader)?,
+        orders: list(reader, |reader| {
+            let bits = reader.u8()?;
+            Ok(KeyOrder {
+                descending: bits & 1 != 0,
+                nulls_first: bits & 2 != 0,
+            })
+        })?,
+    };
+    match flags < 4 && (options.orders.is_empty() || options.orders.len() == width) {
+        true => Ok(options),
+        false => Err(damaged("options of an index")),
+    }
 }
 
 fn domain_rule(reader: &mut ByteReader<'_>) -> Result<DomainRule> {
@@ -386,6 +451,7 @@ fn check(reader: &mut ByteReader<'_>, format: Format) -> Result<Check> {
             true => option(reader, domain_rule)?,
             false => None,
         },
+        option_of: None,
     })
 }
 
@@ -448,5 +514,9 @@ fn sequence(reader: &mut ByteReader<'_>, format: Format) -> Result<Sequence> {
         maximum,
         cycle,
         owned_by,
+        data_type: match format >= Format::Details {
+            true => option(reader, data_type)?,
+            false => None,
+        },
     })
 }

@@ -1,8 +1,9 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, KeyExpression, Materialised, OnCommit,
-    ReferentialAction, RelationName, RowExpression, SchemaId, Sequence, Table, View, ViewQuery,
+    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, IndexOptions, KeyExpression, Materialised, OnCommit,
+    ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions,
+    ViewQuery,
 };
 use rubato_base::ColumnType;
 use rubato_base::codec::{put_bytes, put_length};
@@ -51,6 +52,18 @@ fn view(view: &View, out: &mut Vec<u8>) {
         type_and_modifier(out, *column_type);
     });
     view_query(&view.query, out);
+    view_options(&view.options, out);
+}
+
+fn view_options(options: &ViewOptions, out: &mut Vec<u8>) {
+    out.push(match options.check {
+        None => 0,
+        Some(ViewCheck::Local) => 1,
+        Some(ViewCheck::Cascaded) => 2,
+    });
+    for truth in [options.security_barrier, options.security_invoker] {
+        option(out, truth, |out, truth| out.push(u8::from(truth)));
+    }
 }
 
 fn view_query(query: &ViewQuery, out: &mut Vec<u8>) {
@@ -122,6 +135,12 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
         OnCommit::Delete => 1,
         OnCommit::Drop => 2,
     });
+    numbers(out, &table.primary_key_included);
+    list(out, table.remarks.iter(), |out, ((kind, name), comment)| {
+        out.push(u8::from(*kind == Remarked::Constraint));
+        text(out, name);
+        text(out, comment);
+    });
 }
 
 fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {
@@ -165,6 +184,13 @@ fn index(out: &mut Vec<u8>, index: &Index) {
     out.push(u8::from(index.unique) | u8::from(index.constraint) << 1);
     deferral(out, index.deferral);
     option(out, index.predicate.as_ref(), row_expression);
+    index_options(out, &index.options);
+}
+
+fn index_options(out: &mut Vec<u8>, options: &IndexOptions) {
+    out.push(u8::from(options.is_primary) | u8::from(options.nulls_not_distinct) << 1);
+    numbers(out, &options.included);
+    list(out, options.orders.iter(), |out, order| out.push(order.bits()));
 }
 
 fn check(out: &mut Vec<u8>, check: &Check) {
@@ -218,4 +244,5 @@ fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
         relation(out, table);
         put_length(out, *column);
     });
+    option(out, sequence.data_type, |out, data_type| out.push(data_type as u8));
 }

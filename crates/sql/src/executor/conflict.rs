@@ -1,7 +1,7 @@
 //! ON CONFLICT.
 
 use super::ExecutionContext;
-use super::constraints::{check_row, unique_violation};
+use super::constraints::{check_options, check_row, unique_violation};
 use super::referential::Effects;
 use super::rows::{Conflict, change_row, insert_row};
 use super::sorting::FixedHasher;
@@ -59,6 +59,7 @@ impl Resolver {
             if matches!(on_conflict.action, ConflictAction::Update { .. }) {
                 self.touched.insert(key.clone());
             }
+            check_options(table, values, ColumnSet::ALL, context.evaluation)?;
             effects.row_added(table, values);
             return Ok(Resolution::Inserted);
         };

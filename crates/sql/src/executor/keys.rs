@@ -2,7 +2,7 @@
 //!
 //! A key is always written with values of the key columns' own types: `char(n)` without its trailing blanks, whole numbers in
 //! the column's size. An index entry's key is the indexed columns, followed by the row's key if the index is not unique or if an
-//! indexed column is NULL (two NULLs are not equal); the entry of a unique index holds the row's key in its only column.
+//! indexed column is NULL (two NULLs are not equal, unless the index says so); the entry of a unique index holds the row's key in its only column.
 
 use super::ExecutionContext;
 use super::bounds::{Place, place};
@@ -148,7 +148,7 @@ pub(crate) fn entry_key<T: Tuple + ?Sized>(
             )));
         }
     }
-    if !index.unique || has_null {
+    if !index.unique || (has_null && !index.options.nulls_not_distinct) {
         writer.push_raw(row_key);
     }
     checked(writer, &index.name).map(Some)

@@ -62,7 +62,7 @@ pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
 pub use recursive::Working;
-pub use schema::{SchemaRun, carry_out_all, derived_row};
+pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 
 use crate::analytics::Engine;

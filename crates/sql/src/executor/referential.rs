@@ -193,7 +193,7 @@ impl Effects {
                 continue;
             }
             let values: Vec<Value> = index.columns.iter().map(|column| row.column(*column)).collect();
-            if values.iter().any(Value::is_null) {
+            if !index.options.nulls_not_distinct && values.iter().any(Value::is_null) {
                 continue;
             }
             let known = self

@@ -1,7 +1,7 @@
 //! Writes single rows together with their index entries.
 
 use super::ExecutionContext;
-use super::constraints::{check_row, unique_violation};
+use super::constraints::{check_options, check_row, unique_violation};
 use super::keys::{entry_key, entry_row, entry_target, new_row_key, row_key};
 use super::referential::Effects;
 use crate::catalog::Table;
@@ -142,7 +142,10 @@ pub(crate) fn add_row(
     check_row(table, values, ColumnSet::ALL, context.evaluation)?;
     let key = new_row_key(table, values, context)?;
     match insert_row(table, &key, Row::from_values(values), values, None, context)? {
-        None => effects.row_added(table, values),
+        None => {
+            check_options(table, values, ColumnSet::ALL, context.evaluation)?;
+            effects.row_added(table, values);
+        }
         Some(conflict) => {
             return Err(Stop::Fail(unique_violation(
                 table,
@@ -255,6 +258,7 @@ pub(crate) fn change_row(
         let conflict = insert_row(table, &new_key, Row::from_values(&values), &values, None, context)?;
         refuse(table, conflict, &new, context)?;
     }
+    check_options(table, &new, changed, context.evaluation)?;
     effects.row_changed(table, old, &new, changed);
     Ok(new_key)
 }

@@ -16,7 +16,7 @@ use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
-use rubato_protocol::{Insertion, KeyRange, Outcome, ScanEnd, Stop};
+use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
 /// The rows' part of one schema change under way. It borrows nothing between two calls.
@@ -28,7 +28,20 @@ pub struct SchemaRun {
     rest: Option<KeyRange>,
     /// The value of the column being filled, where all rows get the same.
     value: Option<Value>,
+    /// How many rows the work under way has seen.
+    seen: u64,
     derived: Vec<Derived>,
+}
+
+/// How far an index is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexProgress {
+    /// The table and the index, by their numbers for users.
+    pub relation: (u32, u32),
+    /// Rows that were looked at.
+    pub rows_done: u64,
+    /// Rows that there are, as far as they are in memory.
+    pub rows: u64,
 }
 
 impl SchemaRun {
@@ -40,6 +53,7 @@ impl SchemaRun {
             at: 0,
             rest: None,
             value: None,
+            seen: 0,
             derived: Vec::new(),
         }
     }
@@ -55,16 +69,30 @@ impl SchemaRun {
             let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
             if !is_in_vain && let Some(task) = Task::of(work, later, context)? {
                 let rest = self.rest.take().unwrap_or_else(whole_range);
-                self.rest = task.run(rest, &mut self.value, context)?;
+                self.rest = task.run(rest, (&mut self.value, &mut self.seen), context)?;
                 if self.rest.is_some() {
                     return Ok(false);
                 }
                 self.derived.extend(task.derived(context)?);
             }
-            self.value = None;
+            (self.value, self.seen) = (None, 0);
             self.at += 1;
         }
         Ok(true)
+    }
+
+    /// How far the index is that is being built, if one is.
+    pub fn progress(&self, catalog: &Catalog, database: &FormulaDatabase) -> Option<IndexProgress> {
+        let StorageWork::FillIndex { table, index } = self.works.get(self.at)? else {
+            return None;
+        };
+        let table = catalog.tables.get(table)?;
+        let storage = storage_of(table, &self.works[self.at + 1..]);
+        Some(IndexProgress {
+            relation: (table.oid, table.indexes.get(*index)?.id.0),
+            rows_done: self.seen,
+            rows: self.seen.max(database.rows_in_memory(storage).0 as u64),
+        })
     }
 
     /// What was laid out of what.
@@ -163,7 +191,7 @@ impl Task {
     fn run(
         &self,
         mut rest: KeyRange,
-        value: &mut Option<Value>,
+        (value, seen): (&mut Option<Value>, &mut u64),
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<KeyRange>> {
         let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
@@ -178,6 +206,7 @@ impl Task {
             context.spend(batch.len() as u64 + 1);
             for (key, row) in &batch {
                 self.row(key, row, value, context)?;
+                *seen += 1;
             }
             match end {
                 ScanEnd::Exhausted => return Ok(None),
@@ -350,7 +379,8 @@ fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut Exec
 fn verify_unique(table: &Table, index: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     let columns = &table.indexes[index].columns;
     let values: Vec<Value> = columns.iter().map(|column| row.as_ref().get(*column)).collect();
-    if values.iter().any(Value::is_null) || !is_shared(table, index, &values, context)? {
+    let may_repeat = !table.indexes[index].options.nulls_not_distinct && values.iter().any(Value::is_null);
+    if may_repeat || !is_shared(table, index, &values, context)? {
         return Ok(());
     }
     Err(Stop::Fail(duplicated(table, Some(index), row, context)))

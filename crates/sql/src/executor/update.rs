@@ -146,7 +146,7 @@ fn given_values_satisfy(
     if !all_given {
         return Some(false);
     }
-    check.condition.is_not_false(&row, evaluation).ok()?.then_some(true)
+    check.holds(&row, evaluation).ok()?.then_some(true)
 }
 
 /// What an ordered update reads of its rows.

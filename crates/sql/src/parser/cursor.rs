@@ -61,6 +61,36 @@ impl<'a> Cursor<'a> {
         self.at == self.tokens.len()
     }
 
+    /// Whether these keywords and symbols come next.
+    pub fn at_words(&self, words: &[&str]) -> bool {
+        let tokens = &self.tokens[self.at..];
+        let is = |(token, word): (&Token, &&str)| token.text(self.source.text).eq_ignore_ascii_case(word);
+        tokens.len() >= words.len() && tokens.iter().zip(words).all(is)
+    }
+
+    /// What is left, cut at commas that stand in no brackets.
+    pub fn pieces(&self) -> Vec<Cursor<'a>> {
+        let mut pieces = vec![Vec::new()];
+        let mut depth = 0usize;
+        for token in &self.tokens[self.at..] {
+            match token.kind {
+                TokenKind::Symbol(b'(' | b'[') => depth += 1,
+                TokenKind::Symbol(b')' | b']') => depth = depth.saturating_sub(1),
+                TokenKind::Symbol(b',') if depth == 0 => {
+                    pieces.push(Vec::new());
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(piece) = pieces.last_mut() {
+                piece.push(*token);
+            }
+        }
+        let source = self.source;
+        let cursor = |tokens| Cursor { source, tokens, at: 0 };
+        pieces.into_iter().map(cursor).collect()
+    }
+
     /// Whether nothing follows the next token.
     pub fn is_at_last(&self) -> bool {
         self.at + 1 == self.tokens.len()

@@ -18,7 +18,7 @@ pub(crate) mod utility;
 
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
 pub(crate) use normalise::{highest_parameter, number_literal};
-pub(crate) use rewrites::{JOIN_ALIAS_QUOTE, UNTYPED};
+pub(crate) use rewrites::{JOIN_ALIAS_QUOTE, NULLS_NOT_DISTINCT, UNTYPED};
 pub use script::{Piece, split_script};
 pub(crate) use syntax::{ConflictTarget, InsertClauses, at_semicolon};
 

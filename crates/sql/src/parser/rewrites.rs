@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
-    let tokens = join_aliases(named_operators(view_as_table(tokens)));
+    let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
     row_lists(bare_rows(plain_words(merged_defaults(tokens))))
 }
 
@@ -172,6 +172,81 @@ fn merged_defaults(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             ];
             tokens.splice(default..=values, rest.map(|token| TokenWithSpan { token, span }));
         }
+    }
+    tokens
+}
+
+/// `CREATE VIEW name WITH (option)` is `WITH (option = true)`, which is all that the library reads.
+fn option_values(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    let word = |index: usize, wanted: &str| {
+        places
+            .get(index)
+            .is_some_and(|place| is_word(&tokens[*place].token, wanted))
+    };
+    let is_view = word(0, "create") && (1..5).any(|index| word(index, "view"));
+    let open = (1..places.len())
+        .take_while(|index| !word(*index, "as"))
+        .find(|index| word(*index, "with"));
+    let Some(open) = open.filter(|_| is_view) else {
+        return tokens;
+    };
+    let symbol = |index: usize| places.get(index).map(|place| &tokens[*place].token);
+    let mut bare = Vec::new();
+    for (index, place) in places.iter().enumerate().skip(open + 2) {
+        let begins = matches!(symbol(index - 1), Some(Token::LParen | Token::Comma));
+        let ends = matches!(symbol(index + 1), Some(Token::RParen | Token::Comma));
+        if begins && ends && matches!(symbol(index), Some(Token::Word(_))) {
+            bare.push(*place);
+        }
+        if symbol(index) == Some(&Token::RParen) {
+            break;
+        }
+    }
+    for place in bare.into_iter().rev() {
+        let span = tokens[place].span;
+        let value = [Token::Eq, Token::make_keyword("TRUE")].map(|token| TokenWithSpan { token, span });
+        tokens.splice(place + 1..place + 1, value);
+    }
+    tokens
+}
+
+/// How `NULLS NOT DISTINCT` behind UNIQUE of a column is said to the library, which knows it only of tables: as a collation.
+pub(crate) const NULLS_NOT_DISTINCT: &str = "rubato_nulls_not_distinct";
+
+/// `column type UNIQUE NULLS [NOT] DISTINCT` with the words as a collation.
+fn distinct_nulls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    let word = |index: usize, wanted: &str| {
+        places
+            .get(index)
+            .is_some_and(|place| is_word(&tokens[*place].token, wanted))
+    };
+    let mut found = Vec::new();
+    for index in 0..places.len() {
+        if !(word(index, "unique") && word(index + 1, "nulls")) {
+            continue;
+        }
+        let is_not = word(index + 2, "not");
+        let last = index + 2 + usize::from(is_not);
+        let opens = places
+            .get(last + 1)
+            .is_some_and(|place| tokens[*place].token == Token::LParen);
+        if word(last, "distinct") && !opens {
+            found.push((places[index + 1], places[last], is_not));
+        }
+    }
+    for (first, last, is_not) in found.into_iter().rev() {
+        let span = tokens[first].span;
+        let collation = [
+            Token::make_keyword("COLLATE"),
+            Token::make_word(NULLS_NOT_DISTINCT, None),
+        ];
+        let said = collation.into_iter().filter(|_| is_not);
+        tokens.splice(
+            first..=last,
+            said.map(|token| TokenWithSpan { token, span }).collect::<Vec<_>>(),
+        );
     }
     tokens
 }
@@ -356,7 +431,10 @@ fn table_as_select(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut before = None;
     let mut found = Vec::new();
     for (place, token) in tokens.iter().enumerate().filter(|(_, token)| !is_blank(token)) {
-        let begins = matches!(before, None | Some(Token::LParen));
+        let begins = match &before {
+            None | Some(Token::LParen) => true,
+            Some(token) => is_word(token, "as"),
+        };
         if begins && is_table(token) && names_only(&tokens[place + 1..]) {
             found.push(place);
         }

@@ -5,6 +5,7 @@ use super::lexer::{Lexer, TokenKind, character_position};
 use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported_construct;
+use crate::catalog::ViewCheck;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
@@ -89,7 +90,7 @@ impl<'a> Source<'a> {
     }
 
     /// The byte offset of a line and column of the library's tokenizer.
-    fn offset(self, location: Location) -> Option<usize> {
+    pub(crate) fn offset(self, location: Location) -> Option<usize> {
         if location.line == 0 {
             return None;
         }
@@ -157,6 +158,8 @@ pub(crate) struct Parsed {
     pub insert: InsertClauses,
     /// Whether CREATE TABLE AS says WITH NO DATA.
     pub with_no_data: bool,
+    /// WITH CHECK OPTION of CREATE VIEW.
+    pub view_check: Option<ViewCheck>,
 }
 
 /// What INSERT says that the syntax tree has no room for.
@@ -207,6 +210,7 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
             conflict_target,
         },
         with_no_data: clauses.with_no_data,
+        view_check: clauses.view_check,
     })
 }
 
@@ -227,6 +231,7 @@ fn conflict_target(source: Source<'_>, cut: CutTarget) -> Result<ConflictTarget>
 struct Clauses {
     overriding: Option<Overriding>,
     with_no_data: bool,
+    view_check: Option<ViewCheck>,
 }
 
 /// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, the lock
@@ -256,7 +261,10 @@ fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Op
         }
         words.push((token.start, token.end));
         has_from |= is("from");
-        if !["value", "update", "share", "only", "data"].iter().any(|last| is(last)) {
+        if !["value", "update", "share", "only", "data", "option", "concurrently"]
+            .iter()
+            .any(|last| is(last))
+        {
             continue;
         }
         let tail: Vec<String> = words
@@ -283,6 +291,18 @@ fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Op
             [.., "with", "no", "data"] if is_schema => {
                 clauses.with_no_data = true;
                 &words[words.len() - 3..]
+            }
+            ["drop", "index", "concurrently"] => &words[2..],
+            [.., "with", "check", "option"] if is_schema => {
+                clauses.view_check = Some(ViewCheck::Cascaded);
+                &words[words.len() - 3..]
+            }
+            [.., "with", which @ ("local" | "cascaded"), "check", "option"] if is_schema => {
+                clauses.view_check = Some(match *which {
+                    "local" => ViewCheck::Local,
+                    _ => ViewCheck::Cascaded,
+                });
+                &words[words.len() - 4..]
             }
             [.., "with", "data"] if is_schema => &words[words.len() - 2..],
             [.., "from" | "update" | "join", "only"] => &words[words.len() - 1..],

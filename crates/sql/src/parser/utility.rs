@@ -1,5 +1,7 @@
 //! The small grammar: transaction control, settings, prepared statements, EXPLAIN, COPY and maintenance.
 
+mod alter_table;
+mod comments;
 mod constraints;
 mod copy;
 mod cursors;
@@ -12,17 +14,18 @@ use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
 use crate::statement::{CursorOptions, Discarded, TransactionModes, Utility};
-use constraints::{alter_constraint, drop_expression, set_constraints};
+use constraints::set_constraints;
 use copy::copy;
 use cursors::{close, declare, fetch};
 use sequence::{alter_sequence, create_sequence};
 
-pub(crate) use constraints::{AlterConstraintSyntax, DropExpressionSyntax};
+pub(crate) use alter_table::{AlterPiece, AlterTableSyntax};
+pub(crate) use comments::{CommentSyntax, Commented};
 pub(crate) use copy::CopySyntax;
 pub(crate) use domain::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use rubato_base::{Error, Result, SqlState};
-pub(crate) use schemas::{MaterialisedSyntax, Moved, SchemaSyntax};
-pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
+pub(crate) use schemas::{ElementSyntax, MaterialisedSyntax, Moved, SchemaSyntax};
+pub(crate) use sequence::{AlterSequenceSyntax, Altered, SequenceOptions, SequenceSyntax};
 
 /// A statement of the small grammar. Parts that need the catalog are still text: byte ranges of the source.
 pub(crate) enum Syntax {
@@ -63,10 +66,10 @@ pub(crate) enum Syntax {
     CreateSequence(SequenceSyntax),
     /// ALTER SEQUENCE.
     AlterSequence(AlterSequenceSyntax),
-    /// ALTER TABLE ... ALTER CONSTRAINT.
-    AlterConstraint(AlterConstraintSyntax),
-    /// ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.
-    DropExpression(DropExpressionSyntax),
+    /// ALTER TABLE with actions that the library does not read, and ALTER VIEW.
+    AlterTable(Box<AlterTableSyntax>),
+    /// COMMENT ON what the library knows no comments of.
+    Comment(CommentSyntax),
     /// CREATE, ALTER and DROP DOMAIN.
     Domain(DomainStatement),
 }
@@ -109,10 +112,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
             return Ok(Some(syntax));
         }
         return match alter_sequence(Cursor::new(source)?)? {
-            None => match alter_constraint(Cursor::new(source)?)? {
-                None => drop_expression(Cursor::new(source)?),
-                syntax => Ok(syntax),
-            },
+            None => alter_table::alter_table(Cursor::new(source)?),
             syntax => Ok(syntax),
         };
     }
@@ -182,7 +182,7 @@ fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
     Ok(Syntax::Done(Box::new(Utility::Maintenance { tag })))
 }
 
-/// Comments on relations and columns are kept, which the grammar reads; there is nothing else that could be shown with its own.
+/// Comments on relations and columns are kept, which the grammar reads, and some others.
 fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
     let is_on = cursor.accept("on");
@@ -198,6 +198,9 @@ fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
             .is_some();
     if is_kept {
         return Ok(None);
+    }
+    if is_on && let Some(syntax) = comments::comment(&mut cursor)? {
+        return Ok(Some(syntax));
     }
     maintenance(&mut cursor, "COMMENT").map(Some)
 }

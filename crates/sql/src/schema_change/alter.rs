@@ -3,7 +3,8 @@
 use super::StorageWork;
 use super::apply::{Change, no_table};
 use super::sequences::number_new_sequence;
-use crate::catalog::{Check, Column, Deferral, Index, RelationName, Table};
+use crate::binder::{Renaming, renamed_check};
+use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -28,18 +29,29 @@ impl Change {
 
     fn alter(&mut self, table: &mut RelationName, action: &AlterAction) -> Result<()> {
         match action {
-            AlterAction::AddPrimaryKey { name, columns } => self.add_primary_key(table, name, columns),
-            AlterAction::AddUnique(index) => {
-                self.check_constraint_name(table, &index.name)?;
-                self.check_name(&table.sibling(index.name.as_str()))?;
-                self.add_index(table, index)?;
-                if index.deferral.is_deferrable() {
-                    let index = self.table_mut(table)?.indexes.len() - 1;
-                    let table = table.clone();
-                    self.work.push(StorageWork::VerifyUnique { table, index });
-                }
+            AlterAction::AddPrimaryKey {
+                name,
+                columns,
+                included,
+            } => self.add_primary_key(table, name, columns, included),
+            AlterAction::AddUnique(index) => self.add_unique(table, index),
+            AlterAction::RenameConstraint { from, to } => self.rename_constraint(table, from, to),
+            AlterAction::UseIndex {
+                name,
+                index,
+                is_primary,
+                deferral,
+            } => self.use_index(table, (name.as_deref(), index), *is_primary, *deferral),
+            AlterAction::SetIdentity { column, always } => {
+                let column = self.column_mut(table, *column)?;
+                column.identity_always = always.or(column.identity_always);
                 Ok(())
             }
+            AlterAction::AlterSequence { sequence, restart } => {
+                self.alter_sequence(sequence, *restart);
+                Ok(())
+            }
+            AlterAction::DropIdentity { column, if_exists } => self.drop_identity(table, *column, *if_exists),
             AlterAction::AddCheck(check) => self.add_check(table, check),
             AlterAction::AddForeignKey(key) => {
                 self.check_constraint_name(table, &key.name)?;
@@ -94,6 +106,7 @@ impl Change {
                 default,
             } => {
                 self.refuse_under_views(table, Some(*column), "alter type of a column")?;
+                self.retype_identity(table, *column, column_type.data_type)?;
                 self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref())
             }
             AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
@@ -103,7 +116,6 @@ impl Change {
             } => self.replace_expressions(table, expressions, predicates),
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, *column, *not_null),
             AlterAction::RenameTable(new) => {
-                self.refuse_under_views(table, None, "rename a table")?;
                 let new = table.sibling(new.as_str());
                 self.check_name(&new)?;
                 self.move_table(table, &new)?;
@@ -112,11 +124,57 @@ impl Change {
             }
             AlterAction::RenameColumn { column, name } => {
                 self.check_column_name(table, name)?;
-                self.refuse_under_views(table, Some(*column), "rename a column")?;
-                self.column_mut(table, *column)?.name.clone_from(name);
-                Ok(())
+                self.rename_column(table, *column, name)
             }
         }
+    }
+
+    fn rename_column(&mut self, table: &RelationName, column: usize, name: &str) -> Result<()> {
+        let before = self.catalog.clone();
+        let former = std::mem::replace(&mut self.column_mut(table, column)?.name, name.to_owned());
+        let renaming = Renaming::Column {
+            relation: table,
+            column,
+            from: &former,
+            to: name,
+        };
+        self.rename_in_checks(&before, (table, table), &renaming)?;
+        self.rename_in_views(&before, &renaming)
+    }
+
+    /// The texts of a table's CHECK constraints name what they are about as it is called now.
+    fn rename_in_checks(
+        &mut self,
+        before: &Catalog,
+        (former, table): (&RelationName, &RelationName),
+        renaming: &Renaming<'_>,
+    ) -> Result<()> {
+        let Some(known) = before.tables.get(former) else {
+            return Ok(());
+        };
+        let checks = &mut self.table_mut(table)?.checks;
+        for check in checks.iter_mut().filter(|check| check.domain.is_none()) {
+            if let Some(text) = renamed_check(&check.text, known, before, renaming) {
+                check.text = text;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_unique(&mut self, table: &RelationName, index: &Index) -> Result<()> {
+        self.check_constraint_name(table, &index.name)?;
+        self.check_name(&table.sibling(index.name.as_str()))?;
+        if index.options.is_primary {
+            let mut columns = index.columns.iter();
+            columns.try_for_each(|column| self.set_not_null(table, *column, true))?;
+        }
+        self.add_index(table, index)?;
+        if index.deferral.is_deferrable() {
+            let index = self.table_mut(table)?.indexes.len() - 1;
+            let table = table.clone();
+            self.work.push(StorageWork::VerifyUnique { table, index });
+        }
+        Ok(())
     }
 
     pub(super) fn column_mut(&mut self, table: &RelationName, column: usize) -> Result<&mut Column> {
@@ -128,7 +186,7 @@ impl Change {
 
     fn check_constraint_name(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let own = self.table_mut(table)?;
-        match has_constraint(own, name) {
+        match own.has_constraint(name) {
             true => Err(Error::new(
                 SqlState::DUPLICATE_OBJECT,
                 format!("constraint \"{name}\" for relation \"{table}\" already exists"),
@@ -152,8 +210,14 @@ impl Change {
         }
     }
 
-    fn add_primary_key(&mut self, table: &RelationName, name: &str, columns: &[usize]) -> Result<()> {
-        if !self.table_mut(table)?.primary_key.is_empty() {
+    pub(super) fn add_primary_key(
+        &mut self,
+        table: &RelationName,
+        name: &str,
+        columns: &[usize],
+        included: &[usize],
+    ) -> Result<()> {
+        if self.table_mut(table)?.has_primary_key() {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
                 format!("multiple primary keys for table \"{table}\" are not allowed"),
@@ -163,7 +227,9 @@ impl Change {
         for column in columns {
             self.set_not_null(table, *column, true)?;
         }
-        self.table_mut(table)?.primary_key_name = name.to_owned();
+        let own = self.table_mut(table)?;
+        own.primary_key_name = name.to_owned();
+        own.primary_key_included = included.to_vec();
         self.lay_out(table, columns.to_vec())
     }
 
@@ -219,7 +285,7 @@ impl Change {
 
     fn alter_constraint(&mut self, table: &RelationName, name: &str, deferral: Deferral) -> Result<()> {
         let own = self.table_mut(table)?;
-        let exists = has_constraint(own, name);
+        let exists = own.has_constraint(name);
         if let Some(key) = own.foreign_keys.iter_mut().find(|key| key.name == name) {
             key.deferral = deferral;
             let referred = key.referenced_table.clone();
@@ -238,7 +304,7 @@ impl Change {
 
     fn drop_constraint(&mut self, table: &RelationName, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let own = self.table_mut(table)?;
-        if !has_constraint(own, name) {
+        if !own.has_constraint(name) {
             let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
             if if_exists {
                 self.notice(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
@@ -258,20 +324,23 @@ impl Change {
             Some(index) if !is_key => index.columns.clone(),
             _ => own.primary_key.clone(),
         };
-        self.release(
-            table,
-            &columns,
-            &format!("constraint {name} on table {}", self.described(table)),
-            cascade,
-        )?;
+        let what = format!("constraint {name} on table {}", self.described(table));
+        let index = format!("index {}", self.described(&table.sibling(name)));
+        self.release(table, &columns, (&what, &index), cascade)?;
         if is_key {
-            self.table_mut(table)?.primary_key_name.clear();
-            return self.lay_out(table, Vec::new());
+            return self.drop_primary_key(table);
         }
         self.remove_index(table, name)
     }
 
-    fn remove_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
+    fn drop_primary_key(&mut self, table: &RelationName) -> Result<()> {
+        let own = self.table_mut(table)?;
+        own.primary_key_name.clear();
+        own.primary_key_included.clear();
+        self.lay_out(table, Vec::new())
+    }
+
+    pub(super) fn remove_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
         let own = self.table_mut(table)?;
         if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
             let index = own.indexes.remove(place);
@@ -282,7 +351,13 @@ impl Change {
     }
 
     /// Foreign keys of others that refer to `columns` go with CASCADE, and refuse the change without.
-    fn release(&mut self, table: &RelationName, columns: &[usize], what: &str, cascade: bool) -> Result<()> {
+    fn release(
+        &mut self,
+        table: &RelationName,
+        columns: &[usize],
+        (what, needed): (&str, &str),
+        cascade: bool,
+    ) -> Result<()> {
         let referring = self.table_mut(table)?.referenced_by.clone();
         for (other, key) in referring {
             let refers = self.catalog.tables.get(&other).is_some_and(|other| {
@@ -301,7 +376,7 @@ impl Change {
                     format!("cannot drop {what} because other objects depend on it"),
                 )
                 .with_detail(format!(
-                    "constraint {key} on table {} depends on it",
+                    "constraint {key} on table {} depends on {needed}",
                     self.described(&other)
                 ))
                 .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
@@ -366,10 +441,6 @@ impl Change {
             }
             return Err(Error::new(SqlState::UNDEFINED_COLUMN, message));
         };
-        if own.primary_key.contains(&place) {
-            return Err(Error::unsupported("dropping a column of the primary key")
-                .with_hint("Drop the primary key constraint first."));
-        }
         let generated: Vec<String> = own
             .generated_columns()
             .filter(|(_, value)| value.reads(place))
@@ -387,7 +458,7 @@ impl Change {
         let indexes: Vec<(String, Vec<usize>)> = own
             .indexes
             .iter()
-            .filter(|index| table_before.index_reads(index, place))
+            .filter(|index| table_before.index_reads(index, place) || index.options.included.contains(&place))
             .map(|index| (index.name.clone(), index.columns.clone()))
             .collect();
         let keys: Vec<String> = own
@@ -399,8 +470,12 @@ impl Change {
         let what = format!("column {name} of table {}", self.described(table));
         self.release_relation(&what, table, Some(place), &[], cascade)?;
         for (index, columns) in indexes {
-            self.release(table, &columns, &what, false)?;
+            self.release(table, &columns, (&what, &what), cascade)?;
             self.remove_index(table, &index)?;
+        }
+        if table_before.primary_key.contains(&place) || table_before.primary_key_included.contains(&place) {
+            self.release(table, &table_before.primary_key, (&what, &what), cascade)?;
+            self.drop_primary_key(table)?;
         }
         for key in keys {
             self.remove_foreign_key(table, &key)?;
@@ -457,7 +532,9 @@ impl Change {
 
     fn set_not_null(&mut self, table: &RelationName, column: usize, not_null: bool) -> Result<()> {
         let own = self.table_mut(table)?;
-        if !not_null && own.primary_key.contains(&column) {
+        let by_index = own.deferrable_primary_key();
+        let is_key = by_index.is_some_and(|index| index.columns.contains(&column));
+        if !not_null && (is_key || own.primary_key.contains(&column)) {
             let name = own.columns[column].name.clone();
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
@@ -478,6 +555,7 @@ impl Change {
 
     /// Gives a table another name, or moves it to another schema, together with its indexes and sequences.
     pub(super) fn move_table(&mut self, old: &RelationName, new: &RelationName) -> Result<()> {
+        let before = self.catalog.clone();
         let Some(mut table) = self.catalog.tables.remove(old) else {
             return Err(no_table(old));
         };
@@ -510,7 +588,9 @@ impl Change {
         }
         // Work decided earlier in the same statement names the table by its old name.
         self.rename_work(old, new);
-        Ok(())
+        let renaming = Renaming::Relation { from: old, to: new };
+        self.rename_in_checks(&before, (old, new), &renaming)?;
+        self.rename_in_views(&before, &renaming)
     }
 
     fn rename_work(&mut self, old: &RelationName, new: &RelationName) {
@@ -535,15 +615,4 @@ impl Change {
             }
         }
     }
-}
-
-fn has_constraint(table: &Table, name: &str) -> bool {
-    let is_named = |index: &Index| index.constraint && index.name == name;
-    (!table.primary_key.is_empty() && table.primary_key_name == name)
-        || table.indexes.iter().any(is_named)
-        || table
-            .checks
-            .iter()
-            .any(|check| check.domain.is_none() && check.name == name)
-        || table.foreign_keys.iter().any(|key| key.name == name)
 }

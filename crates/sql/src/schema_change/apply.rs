@@ -15,7 +15,7 @@ pub(crate) const FIRST_ID: u32 = 16_384;
 /// A change in the making.
 pub(super) struct Change {
     /// Where the session looks for names without a schema.
-    path: ResolvedPath,
+    pub(super) path: ResolvedPath,
     pub catalog: Catalog,
     pub work: Vec<StorageWork>,
     pub notices: Vec<Error>,
@@ -47,9 +47,21 @@ impl Change {
     }
 
     pub fn run(mut self, change: &SchemaChange) -> Result<Applied> {
-        let tag = match change {
-            SchemaChange::CreateSchema { name, if_not_exists } => {
+        let tag = self.carry_out(change)?;
+        self.finish(tag)
+    }
+
+    /// Does what a statement says, and gives its tag.
+    pub(super) fn carry_out(&mut self, change: &SchemaChange) -> Result<&'static str> {
+        Ok(match change {
+            SchemaChange::CreateSchema {
+                name,
+                if_not_exists,
+                elements,
+                text,
+            } => {
                 self.create_schema(name, *if_not_exists)?;
+                self.create_elements(name, elements, text)?;
                 "CREATE SCHEMA"
             }
             SchemaChange::DropSchema {
@@ -152,6 +164,23 @@ impl Change {
                 self.set_comment((schema.0, 0), comment.as_deref());
                 "COMMENT"
             }
+            SchemaChange::Remark { table, object, comment } => {
+                self.remark(table, object, comment.as_deref())?;
+                "COMMENT"
+            }
+            SchemaChange::SetViewOptions { view, options } => {
+                self.set_view_options(view, *options);
+                "ALTER VIEW"
+            }
+            SchemaChange::RenameViewColumn {
+                view,
+                column,
+                name,
+                kind,
+            } => {
+                self.rename_view_column(view, *column, name)?;
+                kind.alter_tag()
+            }
             SchemaChange::Comment {
                 relation,
                 column,
@@ -185,9 +214,10 @@ impl Change {
                 table,
                 if_exists,
                 actions,
+                kind,
             } => {
                 self.alter_table(table, *if_exists, actions)?;
-                "ALTER TABLE"
+                kind.alter_tag()
             }
             SchemaChange::CreateSequence {
                 sequence,
@@ -220,8 +250,7 @@ impl Change {
                 self.drop_sequences(names, *if_exists, *cascade)?;
                 "DROP SEQUENCE"
             }
-        };
-        self.finish(tag)
+        })
     }
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
@@ -276,7 +305,8 @@ impl Change {
         let table = catalog.tables.get(relation).map(|table| table.oid);
         let view = || catalog.views.get(relation).map(|view| view.oid);
         let sequence = || catalog.sequences.get(relation).map(|sequence| sequence.id);
-        let Some(number) = table.or_else(view).or_else(sequence) else {
+        let domain = || catalog.domains.get(relation).map(|domain| domain.oid);
+        let Some(number) = table.or_else(view).or_else(sequence).or_else(domain) else {
             return Err(no_table(relation));
         };
         self.set_comment((number, column), comment);
@@ -419,11 +449,30 @@ impl Change {
 
     /// What depends on tables, or materialised views, that go at once.
     pub fn release_tables(&mut self, names: &[RelationName], cascade: bool) -> Result<()> {
+        if !cascade {
+            self.refuse_several(names)?;
+        }
         for name in names {
             self.detach_referring(name, names, cascade)?;
             self.release_relation(&self.kind_and_name(name), name, None, names, cascade)?;
         }
         Ok(())
+    }
+
+    /// 2BP01 if others depend on what is dropped, where that is more than one thing.
+    pub fn refuse_several(&self, names: &[RelationName]) -> Result<()> {
+        let mut lines = Vec::new();
+        for name in names {
+            lines.extend(self.referring_lines(name, names));
+            self.add_dependent_lines(&self.kind_and_name(name), name, names, &mut lines);
+        }
+        if names.len() < 2 || lines.is_empty() {
+            return Ok(());
+        }
+        let message = "cannot drop desired object(s) because other objects depend on them";
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .with_detail(lines.join("\n"))
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
     }
 
     /// Foreign keys of other tables that refer to `name` go with CASCADE, and refuse the drop without.
@@ -579,88 +628,6 @@ impl Change {
         let index = definition.indexes.remove(place);
         definition.drop_unused_expressions();
         self.work.push(StorageWork::Drop { storage: index.id });
-        Ok(())
-    }
-
-    fn truncate(&mut self, names: &[RelationName], restart_identity: bool, cascade: bool) -> Result<()> {
-        let mut all: Vec<RelationName> = Vec::new();
-        for name in names {
-            match self.catalog.tables.get(name) {
-                Some(table) if table.materialised.is_some() => {
-                    let message = format!("\"{name}\" is not a table");
-                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
-                }
-                Some(_) => {}
-                None if self.catalog.views.contains_key(name) => {
-                    let message = format!("\"{name}\" is not a table");
-                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
-                }
-                None => return Err(no_table(name)),
-            }
-            if !all.contains(name) {
-                all.push(name.clone());
-            }
-        }
-        let mut next = 0;
-        while let Some(name) = all.get(next).cloned() {
-            next += 1;
-            let referring: Vec<RelationName> = self
-                .catalog
-                .tables
-                .get(&name)
-                .into_iter()
-                .flat_map(|t| t.referenced_by.clone())
-                .map(|(t, _)| t)
-                .collect();
-            for other in referring {
-                if all.contains(&other) {
-                    continue;
-                }
-                if !cascade {
-                    return Err(Error::new(
-                        SqlState::FEATURE_NOT_SUPPORTED,
-                        "cannot truncate a table referenced in a foreign key constraint",
-                    )
-                    .with_detail(format!("Table \"{other}\" references \"{name}\"."))
-                    .with_hint(format!(
-                        "Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE."
-                    )));
-                }
-                self.notice(
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    format!("truncate cascades to table \"{other}\""),
-                );
-                all.push(other);
-            }
-        }
-        for name in &all {
-            self.empty_table(name)?;
-            if restart_identity {
-                let starts = self
-                    .owned_sequences(name, None)
-                    .into_iter()
-                    .map(|name| StorageWork::StartSequence { name });
-                self.work.extend(starts);
-            }
-        }
-        Ok(())
-    }
-
-    /// A table with new, empty storage: dropping the old one is cheaper than deleting its rows.
-    pub fn empty_table(&mut self, name: &RelationName) -> Result<()> {
-        let fresh = self.new_storage();
-        let count = self.table_mut(name)?.indexes.len();
-        let indexes: Vec<TableId> = (0..count).map(|_| self.new_storage()).collect();
-        let table = self.table_mut(name)?;
-        let old = std::mem::replace(&mut table.id, fresh);
-        let mut dropped = vec![old];
-        for (index, fresh) in table.indexes.iter_mut().zip(indexes) {
-            dropped.push(std::mem::replace(&mut index.id, fresh));
-        }
-        self.work
-            .extend(dropped.into_iter().map(|storage| StorageWork::Drop { storage }));
-        self.catalog.table_names.remove(&old);
-        self.catalog.table_names.insert(fresh, name.clone());
         Ok(())
     }
 }

@@ -13,6 +13,15 @@ impl Change {
             return Err(no_table(&key.referenced_table));
         };
         if key.referenced_columns.is_empty() {
+            if referred.deferrable_primary_key().is_some() {
+                return Err(Error::new(
+                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!(
+                        "cannot use a deferrable primary key for referenced table \"{}\"",
+                        referred.name
+                    ),
+                ));
+            }
             if referred.primary_key.is_empty() {
                 return Err(Error::new(
                     SqlState::UNDEFINED_OBJECT,

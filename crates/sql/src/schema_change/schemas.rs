@@ -1,9 +1,10 @@
 //! Schemas, and relations that move between them.
 
 use super::apply::{Change, no_table};
-use crate::binder::ResolvedPath;
+use crate::binder::{Renaming, ResolvedPath, bind_element};
 use crate::catalog::{Catalog, RelationName, SYSTEM_SCHEMAS, SchemaId, no_schema};
-use crate::statement::{MovedTo, RelationKind};
+use crate::statement::{MovedTo, RelationKind, SchemaElement};
+use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -21,6 +22,30 @@ impl Change {
         let id = SchemaId(self.next_id());
         self.catalog.schemas.insert(name.to_owned(), id);
         self.changed = true;
+        Ok(())
+    }
+
+    /// Makes what CREATE SCHEMA says is in the schema, where names are looked for first.
+    pub(super) fn create_elements(
+        &mut self,
+        schema: &str,
+        elements: &[SchemaElement],
+        text: &TextContext,
+    ) -> Result<()> {
+        let Some(id) = self.catalog.schema_id(schema).filter(|_| !elements.is_empty()) else {
+            return Ok(());
+        };
+        let mut path = self.path.clone();
+        let listed = path.listed.to_vec();
+        let place = path.searched.iter().position(|own| listed.contains(own));
+        let mut searched = path.searched.to_vec();
+        searched.insert(place.unwrap_or(searched.len()), id);
+        path.searched = searched.into();
+        path.listed = std::iter::once(id).chain(listed).collect();
+        for element in elements {
+            let change = bind_element(element, text, &path, &self.catalog)?;
+            self.carry_out(&change)?;
+        }
         Ok(())
     }
 
@@ -104,8 +129,8 @@ impl Change {
             let message = format!("schema \"{new_name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_SCHEMA, message));
         }
+        let before = self.catalog.clone();
         for relation in members(&self.catalog, id) {
-            self.refuse_under_views(&relation, None, "rename a schema with a relation")?;
             // Plans and messages that were made with the former name are made again.
             if self.catalog.tables.contains_key(&relation) {
                 self.table_mut(&relation)?;
@@ -114,7 +139,13 @@ impl Change {
         self.catalog.schemas.remove(name);
         self.catalog.schemas.insert(new_name.to_owned(), id);
         self.changed = true;
-        Ok(())
+        self.rename_in_views(
+            &before,
+            &Renaming::Schema {
+                schema: id,
+                to: new_name,
+            },
+        )
     }
 
     /// ALTER ... RENAME TO and SET SCHEMA, but for the name of a table.
@@ -152,21 +183,26 @@ impl Change {
             });
         }
         if self.catalog.tables.contains_key(relation) {
-            self.refuse_under_views(relation, None, "move a relation")?;
             self.check_indexes_in(relation, new.schema)?;
             self.move_table(relation, &new)
         } else if self.catalog.sequences.contains_key(relation) {
             self.changed = true;
             self.move_sequence(relation, &new, None);
             Ok(())
-        } else if let Some(view) = self.catalog.views.remove(relation) {
-            self.refuse_under_views(relation, None, "move a relation")?;
-            let mut view = view;
+        } else if let Some(mut view) = self.catalog.views.get(relation).cloned() {
+            let before = self.catalog.clone();
+            self.catalog.views.remove(relation);
             let moved = Arc::make_mut(&mut view);
             (moved.schema, moved.name) = (new.schema, new.name.clone());
             self.catalog.views.insert(new.clone(), view);
-            self.touched.insert(new);
-            Ok(())
+            self.touched.insert(new.clone());
+            self.rename_in_views(
+                &before,
+                &Renaming::Relation {
+                    from: relation,
+                    to: &new,
+                },
+            )
         } else {
             self.rename_index(relation, &new)
         }
@@ -181,6 +217,7 @@ impl Change {
             Some(index) => index.name.clone_from(&new.name),
             None => table.primary_key_name.clone_from(&new.name),
         }
+        table.rename_remarks(&old.name, &new.name);
         Ok(())
     }
 

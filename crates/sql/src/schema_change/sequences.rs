@@ -50,12 +50,13 @@ impl Change {
     }
 
     pub(super) fn drop_sequences(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
+        let missing = names.iter().find(|name| !self.catalog.sequences.contains_key(*name));
+        if let Some(name) = missing.filter(|_| !if_exists) {
+            let message = format!("sequence \"{name}\" does not exist");
+            return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
+        }
         for name in names {
             let Some(sequence) = self.catalog.sequences.get(name) else {
-                if !if_exists {
-                    let message = format!("sequence \"{name}\" does not exist");
-                    return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
-                }
                 self.notice(
                     SqlState::SUCCESSFUL_COMPLETION,
                     format!("sequence \"{name}\" does not exist, skipping"),

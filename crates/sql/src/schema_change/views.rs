@@ -1,7 +1,8 @@
 //! Views, and what keeps their tables as they are.
 
 use super::apply::Change;
-use crate::catalog::{Catalog, RelationName, View};
+use crate::binder::{Renaming, renamed_query};
+use crate::catalog::{Catalog, RelationName, SchemaId, View, ViewQuery};
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -49,6 +50,9 @@ impl Change {
                 let message = format!("view \"{name}\" does not exist");
                 return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
             }
+        }
+        if !cascade {
+            self.refuse_several(&found)?;
         }
         for name in &found {
             self.release_relation(&self.kind_and_name(name), name, None, &found, cascade)?;
@@ -140,6 +144,70 @@ impl Change {
             .with_hint("Drop the view, and create it again afterwards.")),
         }
     }
+}
+
+impl Change {
+    /// The views that read what has another name say so from here on; `before` is the catalog in which it had the former one. 0A000 if
+    /// one of them cannot.
+    pub(super) fn rename_in_views(&mut self, before: &Catalog, renaming: &Renaming<'_>) -> Result<()> {
+        let views = match renaming {
+            Renaming::Relation { from, .. } => dependents(before, from, None),
+            Renaming::Column { relation, .. } => dependents(before, relation, None),
+            Renaming::Schema { schema, .. } => readers_of_schema(before, *schema),
+        };
+        let after = self.catalog.clone();
+        for view in views {
+            // A view that is renamed does not read itself, but it may be in the schema that is.
+            let name = match renaming {
+                Renaming::Relation { from, to } if **from == view => (*to).clone(),
+                _ => view,
+            };
+            let Some(query) = query_of(&self.catalog, &name) else {
+                continue;
+            };
+            let Some(renamed) = renamed_query(query, (before, &after), renaming) else {
+                let what = match renaming {
+                    Renaming::Relation { .. } => "rename a relation",
+                    Renaming::Column { .. } => "rename a column",
+                    Renaming::Schema { .. } => "rename a schema with a relation",
+                };
+                return Err(Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("cannot {what} used by a view or rule"),
+                )
+                .with_detail(format!("View {} depends on it.", self.described(&name)))
+                .with_hint("Drop the view, and create it again afterwards."));
+            };
+            if renamed == *query {
+                continue;
+            }
+            self.touched.insert(name.clone());
+            if let Some(view) = self.catalog.views.get_mut(&name) {
+                Arc::make_mut(view).query = renamed;
+            } else if let Some(table) = self.catalog.tables.get_mut(&name)
+                && let Some(materialised) = &mut Arc::make_mut(table).materialised
+            {
+                Arc::make_mut(materialised).query = renamed;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn query_of<'c>(catalog: &'c Catalog, name: &RelationName) -> Option<&'c ViewQuery> {
+    let view = catalog.views.get(name).map(|view| &view.query);
+    let table = || catalog.tables.get(name)?.materialised.as_ref();
+    view.or_else(|| table().map(|materialised| &materialised.query))
+}
+
+/// The views that read something of a schema.
+fn readers_of_schema(catalog: &Catalog, schema: SchemaId) -> Vec<RelationName> {
+    let views = catalog.views.values().map(|view| (view.key(), &view.query));
+    let tables = catalog.tables.values();
+    let materialised = tables.filter_map(|table| Some((table.key(), &table.materialised.as_ref()?.query)));
+    let is_read = |query: &ViewQuery| query.depends.iter().any(|own| own.relation.schema == schema);
+    let reading = views.chain(materialised).filter(|(_, query)| is_read(query));
+    reading.map(|(name, _)| name).collect()
 }
 
 /// The views, materialised ones too, that read a relation, or one column of it, as they were made.

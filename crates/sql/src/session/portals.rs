@@ -373,6 +373,9 @@ pub(super) fn changed_in_place<'a>(
         | SchemaChange::CommentOnSchema { .. }
         | SchemaChange::CreateView { .. }
         | SchemaChange::Comment { .. }
+        | SchemaChange::Remark { .. }
+        | SchemaChange::SetViewOptions { .. }
+        | SchemaChange::RenameViewColumn { .. }
         | SchemaChange::DropView { .. }
         | SchemaChange::CreateSequence { .. }
         | SchemaChange::AlterSequence { .. }

@@ -93,6 +93,7 @@ impl Session {
         let done = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
             run.run(execution)
         })?;
+        self.facts.builds(changing.run.progress(&after, &partition.database));
         if !done {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();
@@ -163,6 +164,7 @@ impl Session {
         before.next_id = before.next_id.max(partition.next_storage_id).max(1);
         let before_version = before.version;
         let applied = apply_under(&self.path_in(&before), &before, change)?;
+        check_last_number(change, &before, partition)?;
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
@@ -354,6 +356,29 @@ pub(super) fn have_to_itself(
         Some(writer) => partition.database.wait_for(id, writer, table),
         None => Ok(()),
     }
+}
+
+/// 22023: a sequence's last number lies within its limits.
+fn check_last_number(change: &SchemaChange, before: &Catalog, partition: &Partition) -> Result<()> {
+    let SchemaChange::AlterSequence {
+        sequence: Some(sequence),
+        restart: None,
+        ..
+    } = change
+    else {
+        return Ok(());
+    };
+    let Some(former) = before.sequences.get(&sequence.key()) else {
+        return Ok(());
+    };
+    let (last, _) = partition.sequences.state(former);
+    let (side, limit) = match last {
+        last if last > sequence.maximum => ("greater than MAXVALUE", sequence.maximum),
+        last if last < sequence.minimum => ("less than MINVALUE", sequence.minimum),
+        _ => return Ok(()),
+    };
+    let message = format!("RESTART value ({last}) cannot be {side} ({limit})");
+    Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
 /// What new storage is filled from, if it is filled from other storage.

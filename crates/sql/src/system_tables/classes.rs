@@ -7,7 +7,8 @@ use super::vector;
 use super::{OWNER, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text};
 use crate::catalog::{Column, SchemaId, Table};
 use crate::deparse::{key_label, shown};
-use rubato_base::{ColumnType, DataType, Value};
+use rubato_base::{Array, ColumnType, DataType, Value};
+use std::sync::Arc;
 
 pub(super) static SOURCES: &[Source] = &[
     Source {
@@ -30,6 +31,7 @@ pub(super) static SOURCES: &[Source] = &[
             "relhasrules",
             "relispopulated",
             "relreplident",
+            "reloptions",
         ],
         of_table: classes_of_table,
         others: other_classes,
@@ -85,6 +87,7 @@ pub(super) static SOURCES: &[Source] = &[
             "indoption",
             "indexprs",
             "indpred",
+            "indnullsnotdistinct",
         ],
         of_table: indexes,
         others: no_others,
@@ -123,6 +126,7 @@ struct Class<'a> {
     triggered: bool,
     ruled: bool,
     populated: bool,
+    options: Vec<String>,
 }
 
 const PLAIN: Class<'static> = Class {
@@ -137,7 +141,19 @@ const PLAIN: Class<'static> = Class {
     triggered: false,
     ruled: false,
     populated: true,
+    options: Vec::new(),
 };
+
+/// A list of texts; NULL if there are none.
+fn text_array(items: &[String]) -> Value {
+    match items {
+        [] => Value::Null,
+        items => Value::Array(Arc::new(Array::new(
+            DataType::Text,
+            items.iter().map(|item| text(item)).collect(),
+        ))),
+    }
+}
 
 impl Class<'_> {
     fn row(&self) -> Vec<Value> {
@@ -164,6 +180,7 @@ impl Class<'_> {
             Value::Bool(self.ruled),
             Value::Bool(self.populated),
             text(if matches!(self.kind, "r" | "m") { "d" } else { "n" }),
+            text_array(&self.options),
         ]
     }
 }
@@ -181,6 +198,7 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         checks: table.checks.iter().filter(|check| check.domain.is_none()).count(),
         indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
         triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
+        options: Vec::new(),
     };
     let indexes = table_indexes(table).map(|index| {
         Class {
@@ -189,7 +207,7 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             namespace: table.schema,
             access_method: BTREE,
             kind: "i",
-            columns: index.columns.len(),
+            columns: index.columns.len() + index.included.len(),
             ..PLAIN
         }
         .row()
@@ -217,6 +235,7 @@ fn other_classes(view: &View<'_>) -> Vec<Vec<Value>> {
             kind: "v",
             columns: view.columns.len(),
             ruled: true,
+            options: view.options.listed(),
             ..PLAIN
         }
         .row()
@@ -311,7 +330,7 @@ fn attributes_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         .collect();
     for index in table_indexes(table) {
         let mut labels = Vec::new();
-        for (place, column) in index.columns.iter().enumerate() {
+        for (place, column) in index.all_columns().iter().enumerate() {
             let name = match table.key_expression(*column) {
                 Some(own) => free_label(&labels, key_label(own)),
                 None => table.columns[*column].name.clone(),
@@ -437,10 +456,12 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         vector(DataType::Oid, numbers.collect())
     };
     let rows = table_indexes(table).map(|index| {
+        let orders = (0..index.columns.len()).map(|place| Value::Int2(i16::from(index.order(place).bits())));
+        let orders = orders.collect();
         vec![
             oid(index.oid),
             oid(table.oid),
-            int2(index.columns.len()),
+            int2(index.columns.len() + index.included.len()),
             int2(index.columns.len()),
             Value::Bool(index.unique),
             Value::Bool(index.is_primary()),
@@ -448,12 +469,13 @@ fn indexes(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             YES,
             YES,
             YES,
-            vector(DataType::Int2, column_numbers(index.columns)),
+            vector(DataType::Int2, column_numbers(&index.all_columns())),
             of_columns(index.columns, collation),
             of_columns(index.columns, default_operator_class),
-            vector(DataType::Int2, vec![Value::Int2(0); index.columns.len()]),
+            vector(DataType::Int2, orders),
             shown_expressions(table, index.columns),
             index.predicate.map_or(Value::Null, |own| text(&shown(table, own))),
+            Value::Bool(index.nulls_not_distinct),
         ]
     });
     rows.collect()
@@ -499,8 +521,12 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
     sequences.map(row).collect()
 }
 
-/// The type of a sequence's numbers: that of the column that owns it, as far as its limits fit there.
+/// The type of a sequence's numbers. Of one that was made when that was not kept: that of the column that owns it, as far as its
+/// limits fit there.
 pub(super) fn sequence_type(view: &View<'_>, sequence: &crate::catalog::Sequence) -> DataType {
+    if let Some(own) = sequence.data_type {
+        return own;
+    }
     let owner = sequence.owned_by.as_ref().and_then(|(table, column)| {
         let table = view.catalog.tables.get(table)?;
         table.columns.get(*column)

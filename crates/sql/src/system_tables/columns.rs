@@ -4,6 +4,7 @@ use super::definitions::shown_default;
 use super::information::{number, yes_or_no};
 use super::values::type_names;
 use super::{Source, View, int4, registry, text};
+use crate::binder::writable;
 use crate::catalog::{Column, RelationName, Sequence, Table};
 use rubato_base::{ColumnType, DataType, Value};
 
@@ -235,6 +236,7 @@ fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for own in view.catalog.views.values() {
         let schema = view.catalog.schema_name(own.schema);
+        let writable = writable(view.catalog, own);
         for (place, (name, column_type)) in own.columns.iter().enumerate() {
             let row = ColumnRow {
                 schema: &schema,
@@ -247,7 +249,7 @@ fn columns_of_views(view: &View<'_>) -> Vec<Vec<Value>> {
                 generated: None,
                 domain: None,
                 identity: None,
-                updatable: false,
+                updatable: writable.columns.get(place).copied().unwrap_or(false),
             };
             rows.push(row.row(view));
         }

@@ -4,7 +4,7 @@ use super::classes::has_default;
 use super::int4;
 use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
 use super::{Source, View, column_numbers, no_others, none_of_table, oid, text};
-use crate::catalog::{Check, Deferral, ReferentialAction, Table, ViewQuery};
+use crate::catalog::{Check, Deferral, ReferentialAction, Remarked, Table, ViewQuery};
 use rubato_base::{Array, DataType, Value};
 use std::sync::Arc;
 
@@ -57,11 +57,16 @@ pub(super) static SOURCES: &[Source] = &[
     Source {
         name: "pg_catalog.pg_description",
         columns: &["objoid", "classoid", "objsubid", "description"],
-        of_table: none_of_table,
+        of_table: remarks,
         others: |view| {
             let row = |((relation, column), comment): (&(u32, u32), &String)| {
                 let is_schema = view.catalog.schemas.values().any(|schema| schema.0 == *relation);
-                let class = if is_schema { NAMESPACES } else { CLASSES };
+                let is_domain = || view.catalog.domains.values().any(|domain| domain.oid == *relation);
+                let class = match is_schema {
+                    true => NAMESPACES,
+                    false if is_domain() => TYPES,
+                    false => CLASSES,
+                };
                 vec![oid(*relation), oid(class), int4(i64::from(*column)), text(comment)]
             };
             let own = view.catalog.comments.iter().map(row);
@@ -77,6 +82,34 @@ const DEFAULTS: u32 = 2604;
 const CONSTRAINTS: u32 = 2606;
 const REWRITES: u32 = 2618;
 const NAMESPACES: u32 = 2615;
+const TYPES: u32 = 1247;
+
+/// What is said of the indexes and constraints of a table.
+fn remarks(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let row = |((kind, name), comment): (&(Remarked, String), &String)| {
+        let index = || {
+            table_indexes(table)
+                .find(|index| index.name == name)
+                .map(|index| index.oid)
+        };
+        let check = || {
+            let mut checks = own_checks(table);
+            checks
+                .find(|(_, check)| check.name == *name)
+                .map(|(place, _)| check_number(table, place))
+        };
+        let key = || {
+            let place = table.foreign_keys.iter().position(|key| key.name == *name);
+            place.map(|place| foreign_key_number(table, place))
+        };
+        let (class, number) = match kind {
+            Remarked::Index => (CLASSES, index()),
+            Remarked::Constraint => (CONSTRAINTS, index().or_else(check).or_else(key)),
+        };
+        Some(vec![oid(number?), oid(class), int4(0), text(comment)])
+    };
+    table.remarks.iter().filter_map(row).collect()
+}
 
 struct Constraint<'a> {
     oid: u32,

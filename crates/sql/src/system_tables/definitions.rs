@@ -9,14 +9,33 @@ use rubato_base::DataType;
 /// The CREATE INDEX statement that would make an index on its table as it is written.
 pub(super) fn index_definition(table: &Table, index: &IndexView<'_>, written: &str) -> String {
     format!(
-        "CREATE {}INDEX {} ON {written} USING btree ({}){}",
+        "CREATE {}INDEX {} ON {written} USING btree ({}){}{}{}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(index.name),
-        column_list(table, index.columns),
+        ordered_columns(table, index),
+        included(table, index),
+        if index.nulls_not_distinct {
+            " NULLS NOT DISTINCT"
+        } else {
+            ""
+        },
         index
             .predicate
             .map_or_else(String::new, |own| format!(" WHERE {}", shown(table, own)))
     )
+}
+
+fn ordered_columns(table: &Table, index: &IndexView<'_>) -> String {
+    let columns = index.columns.iter().enumerate();
+    let shown = columns.map(|(place, column)| shown_key(table, *column) + index.order(place).shown());
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn included(table: &Table, index: &IndexView<'_>) -> String {
+    match index.included {
+        [] => String::new(),
+        columns => format!(" INCLUDE ({})", column_list(table, columns)),
+    }
 }
 
 fn column_list(table: &Table, columns: &[usize]) -> String {
@@ -39,21 +58,17 @@ pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_sc
         return Some(index_definition(table, &index, &written));
     }
     let place = usize::try_from(column - 1).ok();
-    let place = place.and_then(|place| index.columns.get(place));
-    Some(place.map_or(String::new(), |column| shown_in_message(table, *column)))
+    let column = place.and_then(|place| index.all_columns().get(place).copied());
+    Some(column.map_or(String::new(), |column| shown_in_message(table, column)))
 }
 
 /// The definition of a constraint by its number, as it stands in CREATE TABLE.
 pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -> Option<String> {
     Some(match view.object(number)? {
-        Object::PrimaryKey(table) => format!("PRIMARY KEY ({})", column_list(table, &table.primary_key)),
+        Object::PrimaryKey(table) => key_constraint(table, &primary_key(table)?),
         Object::Index(table, place) => {
             let index = index_at(table, *place).filter(|index| index.constraint)?;
-            format!(
-                "UNIQUE ({}){}",
-                column_list(table, index.columns),
-                when_checked(index.deferral)
-            )
+            key_constraint(table, &index)
         }
         Object::Check(table, place) => {
             let check = table.checks.get(*place)?;
@@ -66,6 +81,20 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
         Object::Table(_) | Object::Sequence(_) | Object::View(_) => return None,
     })
+}
+
+fn key_constraint(table: &Table, index: &IndexView<'_>) -> String {
+    format!(
+        "{} ({}){}{}",
+        match (index.is_primary(), index.nulls_not_distinct) {
+            (true, _) => "PRIMARY KEY",
+            (false, true) => "UNIQUE NULLS NOT DISTINCT",
+            (false, false) => "UNIQUE",
+        },
+        column_list(table, index.columns),
+        included(table, index),
+        when_checked(index.deferral)
+    )
 }
 
 fn foreign_key(view: &View<'_>, table: &Table, key: &ForeignKey) -> String {

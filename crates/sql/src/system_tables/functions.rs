@@ -7,7 +7,7 @@ use super::names::{ObjectKind, function_arguments, function_result, name_of, num
 use super::objects::Object;
 use super::qualified::qualified;
 use super::{DATABASE_OWNER, OWNER, View, made, registry, text};
-use crate::binder::name_of_text;
+use crate::binder::{name_of_text, writable};
 use crate::catalog::{RelationName, ViewQuery};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::sync::Arc;
@@ -65,9 +65,26 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
         }
         ("acldefault", [Value::Text(kind), _]) => default_privileges(kind, &owner_name(number(1), view))?,
         ("pg_get_userbyid", _) => text(&owner_name(number(0), view)),
-        ("obj_description", _) => description(view, number(0), 0),
-        ("col_description", _) => description(view, number(0), number(1)),
+        ("obj_description", [_, Value::Text(class)]) => {
+            let class = number_of(ObjectKind::Relation, class, view)?;
+            description(view, number(0), 0, Some(class))
+        }
+        ("obj_description", _) => description(view, number(0), 0, None),
+        ("col_description", _) => description(view, number(0), number(1), None),
         ("pg_relation_is_publishable", _) => Value::Bool(matches!(view.object(number(0)), Some(Object::Table(_)))),
+        ("pg_relation_is_updatable", _) => Value::Int4(match view.object(number(0)) {
+            Some(Object::View(found)) => writable(view.catalog, found).events(),
+            Some(Object::Table(table)) if table.materialised.is_none() => 28,
+            _ => 0,
+        }),
+        ("pg_column_is_updatable", _) => Value::Bool(match (view.object(number(0)), usize::try_from(number(1) - 1)) {
+            (Some(Object::View(found)), Ok(place)) => {
+                let writable = writable(view.catalog, found);
+                writable.delete && writable.columns.get(place).copied().unwrap_or(false)
+            }
+            (Some(Object::Table(table)), Ok(_)) => table.materialised.is_none(),
+            _ => false,
+        }),
         ("pg_my_temp_schema", _) => {
             let own = view.path.temporary;
             Value::Int8(match view.catalog.is_empty_schema(own) {
@@ -221,10 +238,11 @@ fn visible_relation(view: &View<'_>, number: i64) -> Value {
 }
 
 /// What `pg_description` says of an object, or of one of its columns.
-fn description(view: &View<'_>, number: i64, part: i64) -> Value {
+fn description(view: &View<'_>, number: i64, part: i64, class: Option<i64>) -> Value {
     let rows = made::rows_of("pg_catalog.pg_description", view);
     let places = rows.places(0, &Value::Int8(number)).unwrap_or_default();
     let mut found = places.into_iter().map(|place| rows.row(place));
-    let row = found.find(|row| row.get(2).and_then(Value::as_i64) == Some(part));
+    let at = |row: &[Value], place: usize| row.get(place).and_then(Value::as_i64);
+    let row = found.find(|row| at(row, 2) == Some(part) && (class.is_none() || at(row, 1) == class));
     row.and_then(|row| row.get(3)).cloned().unwrap_or_default()
 }

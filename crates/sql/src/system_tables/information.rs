@@ -5,7 +5,10 @@ use super::columns::type_facts;
 use super::constraints::check_columns;
 use super::objects::{IndexView, referred_index, table_indexes};
 use super::{Source, View, int4, no_others, none_of_table, registry, text};
-use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, SchemaId, Sequence, Table};
+use crate::binder::writable;
+use crate::catalog::{
+    Column, Deferral, Dependency, ForeignKey, ReferentialAction, RelationName, SchemaId, Sequence, Table, ViewCheck,
+};
 use rubato_base::{ColumnType, Value};
 
 pub(super) static SOURCES: &[Source] = &[
@@ -50,7 +53,10 @@ pub(super) static SOURCES: &[Source] = &[
                 table_row(view, text(table.schema), table.short_name(), kind(table.is_view), false)
             };
             let views = view.catalog.views.values();
-            let views = views.map(|own| table_row(view, view.schema_name(own.schema), &own.name, "VIEW", false));
+            let views = views.map(|own| {
+                let is_insertable = writable(view.catalog, own).insert;
+                table_row(view, view.schema_name(own.schema), &own.name, "VIEW", is_insertable)
+            });
             views.chain(registry::tables().map(row)).collect()
         },
     },
@@ -71,8 +77,14 @@ pub(super) static SOURCES: &[Source] = &[
         of_table: none_of_table,
         others: |view| {
             let row = |own: &std::sync::Arc<crate::catalog::View>| {
-                let definition = [text(&format!(" {};", own.query.text)), text("NONE")];
-                let answers = std::iter::repeat_n(yes_or_no(false), 5);
+                let check = own.options.check.map_or("NONE", |check| match check {
+                    ViewCheck::Local => "LOCAL",
+                    ViewCheck::Cascaded => "CASCADED",
+                });
+                let definition = [text(&format!(" {};", own.query.text)), text(check)];
+                let writable = writable(view.catalog, own);
+                let answers = [writable.update && writable.delete, writable.insert, false, false, false];
+                let answers = answers.map(yes_or_no);
                 in_schema(view, own.schema, &own.name)
                     .into_iter()
                     .chain(definition)
@@ -225,7 +237,61 @@ pub(super) static SOURCES: &[Source] = &[
             vec![row.map(text).to_vec()]
         },
     },
+    Source {
+        name: "information_schema.view_table_usage",
+        columns: &[
+            "view_catalog",
+            "view_schema",
+            "view_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+        ],
+        of_table: none_of_table,
+        others: |view| {
+            read_by_views(view)
+                .map(|(reader, read, _)| [reader, read].concat())
+                .collect()
+        },
+    },
+    Source {
+        name: "information_schema.view_column_usage",
+        columns: &[
+            "view_catalog",
+            "view_schema",
+            "view_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+        ],
+        of_table: none_of_table,
+        others: |view| {
+            let columns = read_by_views(view).flat_map(|(reader, read, dependency)| {
+                let table = view.catalog.tables.get(&dependency.relation);
+                let own = table.map_or(&[][..], |table| &table.columns);
+                let names = dependency.columns.iter().filter_map(|column| own.get(*column));
+                let row = |column: &Column| [&reader[..], &read[..], &[text(&column.name)]].concat();
+                names.map(row).collect::<Vec<_>>()
+            });
+            columns.collect()
+        },
+    },
 ];
+
+/// What views read: the view's names, the names of what it reads, and that.
+fn read_by_views<'a>(view: &'a View<'_>) -> impl Iterator<Item = ([Value; 3], [Value; 3], &'a Dependency)> {
+    view.catalog.views.values().flat_map(move |own| {
+        own.query.depends.iter().map(move |dependency| {
+            let read = &dependency.relation;
+            (
+                in_schema(view, own.schema, &own.name),
+                in_schema(view, read.schema, &read.name),
+                dependency,
+            )
+        })
+    })
+}
 
 const USAGE_COLUMNS: &[&str] = &[
     "table_catalog",
@@ -306,7 +372,7 @@ fn keys(table: &Table) -> impl Iterator<Item = IndexView<'_>> {
 }
 
 fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
-    let row = |name: &str, kind: &str, deferral: Deferral| {
+    let row = |name: &str, kind: &str, deferral: Deferral, is_distinct: bool| {
         let mut row = in_schema(view, table.schema, name).to_vec();
         row.extend(in_schema(view, table.schema, &table.name));
         row.extend([
@@ -314,24 +380,28 @@ fn table_constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             yes_or_no(deferral.is_deferrable()),
             yes_or_no(deferral.is_initially_deferred()),
             yes_or_no(true),
-            if kind == "UNIQUE" { yes_or_no(true) } else { Value::Null },
+            if kind == "UNIQUE" {
+                yes_or_no(is_distinct)
+            } else {
+                Value::Null
+            },
         ]);
         row
     };
     let kind = |index: &IndexView<'_>| if index.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
     let mut rows: Vec<Vec<Value>> = keys(table)
-        .map(|index| row(index.name, kind(&index), index.deferral))
+        .map(|index| row(index.name, kind(&index), index.deferral, !index.nulls_not_distinct))
         .collect();
     rows.extend(
         table
             .foreign_keys
             .iter()
-            .map(|key| row(&key.name, "FOREIGN KEY", key.deferral)),
+            .map(|key| row(&key.name, "FOREIGN KEY", key.deferral, true)),
     );
     rows.extend(
         checks(table)
             .iter()
-            .map(|check| row(&check.name, "CHECK", Deferral::Never)),
+            .map(|check| row(&check.name, "CHECK", Deferral::Never, true)),
     );
     rows
 }

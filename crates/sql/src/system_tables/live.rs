@@ -130,6 +130,7 @@ pub(super) fn view_of(name: &str) -> Option<Rows> {
         "pg_catalog.pg_stat_database" => Some(databases::statistics),
         "pg_catalog.pg_db_role_setting" => Some(databases::settings),
         "pg_catalog.pg_shdescription" => Some(databases::descriptions),
+        "pg_catalog.pg_stat_progress_create_index" => Some(index_builds),
         _ => None,
     }
 }
@@ -403,6 +404,25 @@ fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
         ]
     };
     live.sessions.values().map(row).collect()
+}
+
+/// Indexes that are being built. Nobody is waited for once rows are read, and there are no blocks and no partitions.
+fn index_builds(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let row = |facts: &std::sync::Arc<crate::insight::SessionFacts>| {
+        let progress = facts.building()?;
+        let mut row = vec![
+            Value::Int4(facts.identity.backend_id),
+            oid(DATABASE),
+            text(&facts.identity.database),
+            oid(progress.relation.0),
+            oid(progress.relation.1),
+            text("CREATE INDEX"),
+            text("building index"),
+        ];
+        row.extend([0, 0, 0, 0, 0, progress.rows, progress.rows_done, 0, 0].map(count));
+        Some(row)
+    };
+    live.sessions.values().filter_map(row).collect()
 }
 
 /// The relation of a place, for tools that join with `pg_class`.

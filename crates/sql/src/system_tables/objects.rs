@@ -2,7 +2,7 @@
 
 use super::View;
 use super::made::MadeRows;
-use crate::catalog::{self, Catalog, Deferral, RelationName, RowExpression, Sequence, Table};
+use crate::catalog::{self, Catalog, Deferral, KeyOrder, RelationName, RowExpression, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -115,6 +115,11 @@ pub(super) struct IndexView<'a> {
     pub place: Option<usize>,
     pub deferral: Deferral,
     pub constraint: bool,
+    pub included: &'a [usize],
+    /// None if all columns are ordered as usual.
+    pub orders: &'a [KeyOrder],
+    pub nulls_not_distinct: bool,
+    is_primary: bool,
 }
 
 impl IndexView<'_> {
@@ -127,7 +132,17 @@ impl IndexView<'_> {
     }
 
     pub(super) fn is_primary(&self) -> bool {
-        self.place.is_none()
+        self.is_primary
+    }
+
+    /// Its columns, and those that it includes.
+    pub(super) fn all_columns(&self) -> Vec<usize> {
+        self.columns.iter().chain(self.included).copied().collect()
+    }
+
+    /// How the column at a place is ordered.
+    pub(super) fn order(&self, place: usize) -> KeyOrder {
+        self.orders.get(place).copied().unwrap_or_default()
     }
 }
 
@@ -142,6 +157,10 @@ pub(super) fn primary_key(table: &Table) -> Option<IndexView<'_>> {
         place: None,
         deferral: Deferral::Never,
         constraint: true,
+        included: &table.primary_key_included,
+        orders: &[],
+        nulls_not_distinct: false,
+        is_primary: true,
     })
 }
 
@@ -156,6 +175,10 @@ pub(super) fn index_at(table: &Table, place: usize) -> Option<IndexView<'_>> {
         place: Some(place),
         deferral: index.deferral,
         constraint: index.constraint,
+        included: &index.options.included,
+        orders: &index.options.orders,
+        nulls_not_distinct: index.options.nulls_not_distinct,
+        is_primary: index.options.is_primary,
     })
 }
 

@@ -314,6 +314,8 @@ pub fn table(name: &str, id: u32) -> Table {
         name: name.into(),
         columns,
         primary_key: vec![0],
+        primary_key_included: Vec::new(),
+        remarks: Default::default(),
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),
         expressions: Vec::new(),
@@ -336,6 +338,7 @@ pub fn index(id: u32, name: &str, columns: &[usize], unique: bool) -> Index {
         constraint: unique,
         deferral: Deferral::Never,
         predicate: None,
+        options: Default::default(),
     }
 }
 
@@ -347,6 +350,7 @@ pub fn check(name: &str, condition: Expr) -> Check {
         columns,
         text: String::new(),
         domain: None,
+        option_of: None,
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum SchemaSyntax {
         name: Option<String>,
         role: Option<String>,
         if_not_exists: bool,
+        /// What is made in it.
+        elements: Vec<ElementSyntax>,
     },
     Drop {
         names: Vec<String>,
@@ -84,17 +86,78 @@ fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
         true => Some(cursor.name()?),
         false => None,
     };
-    if cursor.at_keyword("create") || cursor.at_keyword("grant") {
-        return Err(Error::unsupported("CREATE SCHEMA with elements").with_hint("Create them afterwards."));
-    }
+    let elements = elements(cursor)?;
     schema(
         SchemaSyntax::Create {
             name,
             role,
             if_not_exists,
+            elements,
         },
         cursor,
     )
+}
+
+/// What CREATE SCHEMA makes in the schema: a statement.
+pub(crate) struct ElementSyntax {
+    /// Its bytes.
+    pub range: (usize, usize),
+    /// In which order such things are made.
+    pub rank: usize,
+    /// The schema that it names.
+    pub schema: Option<String>,
+}
+
+/// What CREATE SCHEMA may make, in the order in which it is made.
+const ELEMENTS: [&str; 4] = ["sequence", "table", "view", "index"];
+
+fn elements(cursor: &mut Cursor<'_>) -> Result<Vec<ElementSyntax>> {
+    let mut elements: Vec<ElementSyntax> = Vec::new();
+    while !cursor.is_at_end() {
+        let start = cursor.offset();
+        if cursor.at_keyword("grant") {
+            return Err(Error::unsupported("GRANT"));
+        }
+        cursor.expect("create")?;
+        while cursor
+            .accept_any(&[
+                "temporary",
+                "temp",
+                "local",
+                "global",
+                "unlogged",
+                "unique",
+                "or",
+                "replace",
+            ])
+            .is_some()
+        {}
+        let kind = cursor.accept_any(&ELEMENTS).ok_or_else(|| cursor.error())?;
+        let rank = ELEMENTS.iter().position(|own| *own == kind).unwrap_or_default();
+        cursor.accept_all(&["if", "not", "exists"]);
+        let mut path = match kind == "index" && cursor.at_keyword("on") {
+            true => Vec::new(),
+            false => cursor.qualified_name()?,
+        };
+        if kind == "index" && cursor.accept("on") {
+            cursor.accept("only");
+            path = cursor.qualified_name()?;
+        }
+        while !cursor.is_at_end() && !cursor.at_keyword("create") && !cursor.at_keyword("grant") {
+            if cursor.accept_symbol(b'(') {
+                cursor.skip_parenthesis()?;
+            } else {
+                cursor.advance();
+            }
+        }
+        elements.push(ElementSyntax {
+            range: (start, cursor.last_end()),
+            rank,
+            schema: path.len().checked_sub(2).map(|place| path.swap_remove(place)),
+        });
+    }
+    elements.sort_by_key(|element| element.rank);
+    Ok(elements)
 }
 
 fn create_materialised(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {

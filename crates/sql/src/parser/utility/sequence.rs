@@ -31,6 +31,14 @@ pub(crate) struct SequenceOptions {
 pub(crate) struct AlterSequenceSyntax {
     pub name: Vec<String>,
     pub if_exists: bool,
+    pub altered: Altered,
+}
+
+/// What is said anew of a sequence.
+#[derive(Default)]
+pub(crate) struct Altered {
+    /// The bytes of the type's name.
+    pub data_type: Option<(usize, usize)>,
     pub options: SequenceOptions,
     /// NO MINVALUE, NO MAXVALUE, NO CYCLE.
     pub without: Vec<&'static str>,
@@ -50,21 +58,19 @@ pub(super) fn alter_sequence(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     let mut syntax = AlterSequenceSyntax {
         name: cursor.qualified_name()?,
         if_exists,
-        options: SequenceOptions::default(),
-        without: Vec::new(),
-        restart: None,
-        owned_by: None,
+        altered: Altered::default(),
     };
     if cursor.is_at_end() {
         return Err(cursor.error());
     }
     while !cursor.is_at_end() {
-        alter_option(&mut cursor, &mut syntax)?;
+        alter_option(&mut cursor, &mut syntax.altered)?;
     }
     Ok(Some(Syntax::AlterSequence(syntax)))
 }
 
-fn alter_option(cursor: &mut Cursor<'_>, syntax: &mut AlterSequenceSyntax) -> Result<()> {
+/// One option of ALTER SEQUENCE.
+pub(super) fn alter_option(cursor: &mut Cursor<'_>, syntax: &mut Altered) -> Result<()> {
     if cursor.accept("restart") {
         let with = cursor.accept("with");
         let has_number = cursor
@@ -80,11 +86,12 @@ fn alter_option(cursor: &mut Cursor<'_>, syntax: &mut AlterSequenceSyntax) -> Re
     } else if cursor.accept("no") {
         let what = cursor.accept_any(&["minvalue", "maxvalue", "cycle"]);
         syntax.without.push(what.ok_or_else(|| cursor.error())?);
-    } else if let Some(what) = cursor.accept_any(&["as"]) {
-        return Err(Error::unsupported(format!(
-            "ALTER SEQUENCE ... {}",
-            what.to_ascii_uppercase()
-        )));
+    } else if cursor.accept("as") {
+        let start = cursor.offset();
+        cursor.name()?;
+        syntax.data_type = Some((start, cursor.last_end()));
+    } else if cursor.accept_all(&["set", "logged"]) || cursor.accept_all(&["set", "unlogged"]) {
+        // Every sequence is logged.
     } else {
         return number_option(cursor, &mut syntax.options);
     }

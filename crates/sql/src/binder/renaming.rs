@@ -1,0 +1,599 @@
+//! Names that change beneath a view: its text is written anew, so that it says what it said.
+//!
+//! The text is bound once more, and where each name stands in it is noted together with what it means. The names that change are
+//! replaced there; then the result is bound, and has to mean the same name by name. Where a new name would be taken for something else,
+//! or would become another column's of a join, the former one is kept as an alias.
+
+use super::expression::ExpressionBinder;
+use super::labels::column_name;
+use super::scope::{Found, Scope};
+use super::search_path::ResolvedPath;
+use super::{Context, SearchPath};
+use crate::catalog::{Catalog, RelationName, SchemaId, Table, ViewQuery};
+use crate::parser::lexer::{Lexer, Token, TokenKind};
+use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::system_tables::quoted;
+use rubato_base::text_format::TextContext;
+use rubato_base::{ColumnType, Error, Result};
+use sqlparser::ast;
+use sqlparser::tokenizer::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is called otherwise.
+pub(crate) enum Renaming<'a> {
+    /// A relation has another name, or is in another schema.
+    Relation {
+        from: &'a RelationName,
+        to: &'a RelationName,
+    },
+    /// A column of a relation has another name.
+    Column {
+        relation: &'a RelationName,
+        column: usize,
+        from: &'a str,
+        to: &'a str,
+    },
+    /// A schema has another name.
+    Schema { schema: SchemaId, to: &'a str },
+}
+
+impl Renaming<'_> {
+    /// What the relation is known by afterwards.
+    fn key(&self, key: &RelationName) -> RelationName {
+        match self {
+            Renaming::Relation { from, to } if *from == key => (*to).clone(),
+            _ => key.clone(),
+        }
+    }
+}
+
+/// What the names in a text mean, by the places where they begin.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<usize, Named>);
+
+/// The bytes of a part of a name.
+type Place = (usize, usize);
+
+#[derive(Debug)]
+enum Named {
+    /// A relation in FROM.
+    Relation {
+        parts: Vec<Place>,
+        key: RelationName,
+        /// The alias, and the columns that it names.
+        alias: Option<(Place, Vec<Place>)>,
+    },
+    /// A column of one.
+    Column {
+        parts: Vec<Place>,
+        /// The relation, the column there, and whether it is called by its own name.
+        origin: Option<(RelationName, usize, bool)>,
+        /// How many queries further out, and its number there.
+        level: usize,
+        global: usize,
+    },
+}
+
+impl Context<'_> {
+    fn place(&self, span: Span) -> Option<Place> {
+        Some((self.source.offset(span.start)?, self.source.offset(span.end)?))
+    }
+
+    fn places(&self, names: &[ast::Ident]) -> Option<Vec<Place>> {
+        names.iter().map(|name| self.place(name.span)).collect()
+    }
+
+    /// Whether names are noted: those of the text itself, not of views that it reads.
+    fn notes_names(&self) -> bool {
+        self.names_meant.is_some() && self.views.borrow().len() < 2
+    }
+
+    /// Notes what a relation in FROM is.
+    pub(super) fn note_relation(&self, name: &ast::ObjectName, alias: Option<&ast::TableAlias>, key: &RelationName) {
+        let Some(meant) = self.names_meant.as_ref().filter(|_| self.notes_names()) else {
+            return;
+        };
+        let idents: Vec<ast::Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+        let alias = alias.and_then(|alias| {
+            let columns: Vec<ast::Ident> = alias.columns.iter().map(|column| column.name.clone()).collect();
+            Some((self.place(alias.name.span)?, self.places(&columns)?))
+        });
+        if let Some(parts) = self.places(&idents)
+            && let Some((start, _)) = parts.first().copied()
+        {
+            let key = key.clone();
+            meant
+                .borrow_mut()
+                .0
+                .insert(start, Named::Relation { parts, key, alias });
+        }
+    }
+
+    /// Notes what a column is, of the query that is bound or of one around it.
+    pub(super) fn note_named(&self, names: &[ast::Ident], level: usize, scope: &Scope, found: Found) {
+        let Some(meant) = self.names_meant.as_ref().filter(|_| self.notes_names()) else {
+            return;
+        };
+        let origin = scope.column(found.global).and_then(|(relation, column)| {
+            let key = relation.origin.clone()?;
+            Some((key, column, relation.schema.is_some()))
+        });
+        if let Some(parts) = self.places(names)
+            && let Some((start, _)) = parts.first().copied()
+        {
+            let named = Named::Column {
+                parts,
+                origin,
+                level,
+                global: found.global,
+            };
+            meant.borrow_mut().0.insert(start, named);
+        }
+    }
+}
+
+impl Names {
+    /// Whether every name means what it meant before.
+    fn mean_the_same(&self, before: &Names, renaming: &Renaming<'_>) -> bool {
+        let is_same = |(own, before): (&Named, &Named)| match (own, before) {
+            (Named::Relation { key, .. }, Named::Relation { key: former, .. }) => *key == renaming.key(former),
+            (
+                Named::Column {
+                    origin, level, global, ..
+                },
+                Named::Column {
+                    origin: former,
+                    level: former_level,
+                    global: former_global,
+                    ..
+                },
+            ) => {
+                let own = origin.as_ref().map(|(key, column, _)| (key.clone(), *column));
+                let former = former.as_ref().map(|(key, column, _)| (renaming.key(key), *column));
+                (own, level, global) == (former, former_level, former_global)
+            }
+            _ => false,
+        };
+        self.0.len() == before.0.len() && self.0.values().zip(before.0.values()).all(is_same)
+    }
+}
+
+/// The query of a view after something has another name; `before` and `after` are the catalogs. `None` if no text can say it.
+pub(crate) fn renamed_query(
+    query: &ViewQuery,
+    (before, after): (&Catalog, &Catalog),
+    renaming: &Renaming<'_>,
+) -> Option<ViewQuery> {
+    let (names, types) = meanings(before, query).ok()?;
+    let mut renamed = query.clone();
+    for dependency in &mut renamed.depends {
+        dependency.relation = renaming.key(&dependency.relation);
+    }
+    for way in [Way::Names, Way::Qualified, Way::Aliases] {
+        let Some(edits) = edits(query, (before, after), &names, renaming, way) else {
+            continue;
+        };
+        renamed.text = edited(&query.text, 0, &edits);
+        let same =
+            |(own, own_types): (Names, Vec<ColumnType>)| own_types == types && own.mean_the_same(&names, renaming);
+        if meanings(after, &renamed).is_ok_and(same) {
+            return Some(renamed);
+        }
+    }
+    None
+}
+
+/// The text of a CHECK of a table after a column has another name, or the table.
+pub(crate) fn renamed_check(
+    text: &str,
+    table: &Arc<Table>,
+    catalog: &Catalog,
+    renaming: &Renaming<'_>,
+) -> Option<String> {
+    const BEFORE: &str = "SELECT ";
+    let query = ViewQuery {
+        text: format!("{BEFORE}{text}"),
+        depends: Vec::new(),
+        path: SearchPath::default().resolve(catalog).searched.to_vec(),
+    };
+    let names = noted(catalog, &query, |context, query| {
+        let ast::SetExpr::Select(select) = &*query.body else {
+            return Err(Error::internal("a check that is no expression"));
+        };
+        let scope = Scope::of_table(table, &table.name);
+        let binder = ExpressionBinder::new(context, &scope, "CHECK");
+        for item in &select.projection {
+            if let ast::SelectItem::UnnamedExpr(expr) = item {
+                binder.bind(expr)?;
+            }
+        }
+        Ok(())
+    });
+    let (names, ()) = names.ok()?;
+    let mut edits = Vec::new();
+    for named in names.0.values() {
+        let Named::Column { parts, origin, .. } = named else {
+            continue;
+        };
+        let Some((_, own, _)) = origin else { continue };
+        match (renaming, parts.as_slice()) {
+            (Renaming::Column { column, to, .. }, [.., last]) if own == column => edits.push((*last, quoted(to))),
+            (Renaming::Relation { to, .. }, [.., name, _]) => edits.push((*name, quoted(&to.name))),
+            _ => {}
+        }
+    }
+    let renamed = edited(&query.text, 0, &edits);
+    Some(renamed[BEFORE.len()..].to_owned())
+}
+
+/// What the names of a view's query mean, and the types of its columns.
+fn meanings(catalog: &Catalog, query: &ViewQuery) -> Result<(Names, Vec<ColumnType>)> {
+    noted(catalog, query, |context, query| {
+        let (_, output) = context.query(query, &[])?;
+        let types = output.iter().map(|column| ColumnType {
+            data_type: column.data_type,
+            modifier: column.modifier,
+        });
+        Ok(types.collect())
+    })
+}
+
+fn noted<T>(
+    catalog: &Catalog,
+    query: &ViewQuery,
+    bind: impl FnOnce(&Context<'_>, &ast::Query) -> Result<T>,
+) -> Result<(Names, T)> {
+    let schemas = query.depends.iter().map(|dependency| dependency.relation.schema);
+    let temporary = schemas
+        .chain(query.path.iter().copied())
+        .find(|schema| schema.is_temporary());
+    let path = ResolvedPath {
+        searched: query.path.clone().into(),
+        listed: query.path.clone().into(),
+        temporary: temporary.unwrap_or(SchemaId::NOWHERE),
+        ..ResolvedPath::default()
+    };
+    let mut context = Context::new(Source::new(&query.text), catalog, TextContext::default(), path);
+    context.names_meant = Some(Default::default());
+    context.views.borrow_mut().push(query.clone());
+    context.defines_view.set(true);
+    let bound = with_stack_for(&query.text, || {
+        let parsed = parse_statement(Source::new(&query.text))?;
+        match &parsed.statement {
+            ast::Statement::Query(query) => bind(&context, query),
+            _ => Err(Error::internal("a view without a query")),
+        }
+    })?;
+    let names = context.names_meant.take().unwrap_or_default().into_inner();
+    Ok((names, bound))
+}
+
+/// How a text is written anew.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The new name where the former one stood.
+    Names,
+    /// The same, a relation's with its schema.
+    Qualified,
+    /// The former name as an alias.
+    Aliases,
+}
+
+/// What is put in the place of what.
+type Edit = (Place, String);
+
+/// The changes of a text; `None` if it cannot be written in this way.
+fn edits(
+    query: &ViewQuery,
+    (before, after): (&Catalog, &Catalog),
+    names: &Names,
+    renaming: &Renaming<'_>,
+    way: Way,
+) -> Option<Vec<Edit>> {
+    match renaming {
+        Renaming::Schema { schema, to } => Some(of_schema(names, *schema, &quoted(to))),
+        Renaming::Relation { from, to } => Some(of_relation(names, from, to, after, way)),
+        Renaming::Column {
+            relation,
+            column,
+            from,
+            to,
+        } => match way {
+            Way::Names => of_column(&query.text, names, (relation, *column), (from, to)),
+            Way::Qualified => None,
+            Way::Aliases => Some(with_columns(names, relation, *column, before)),
+        },
+    }
+}
+
+fn of_schema(names: &Names, schema: SchemaId, to: &str) -> Vec<Edit> {
+    let place = |named: &Named| match named {
+        Named::Relation { parts, key, .. } if key.schema == schema => parts.len().checked_sub(2).map(|it| parts[it]),
+        Named::Column {
+            parts,
+            origin: Some((key, _, true)),
+            ..
+        } if key.schema == schema => parts.len().checked_sub(3).map(|it| parts[it]),
+        _ => None,
+    };
+    let places = names.0.values().filter_map(place);
+    places.map(|place| (place, to.to_owned())).collect()
+}
+
+fn of_relation(names: &Names, from: &RelationName, to: &RelationName, after: &Catalog, way: Way) -> Vec<Edit> {
+    let schema = quoted(&after.schema_name(to.schema));
+    let name = quoted(&to.name);
+    let keeps_name = way == Way::Aliases;
+    let mut edits = Vec::new();
+    for named in names.0.values() {
+        match named {
+            Named::Relation { parts, key, alias } if key == from => {
+                let is_qualified = parts.len() > 1 || way != Way::Names;
+                let mut written = match is_qualified {
+                    true => format!("{schema}.{name}"),
+                    false => name.clone(),
+                };
+                if keeps_name && alias.is_none() {
+                    written.push_str(&format!(" AS {}", quoted(&from.name)));
+                }
+                edits.extend(whole(parts).map(|place| (place, written)));
+            }
+            Named::Column {
+                parts,
+                origin: Some((key, _, true)),
+                ..
+            } if key == from => match parts.as_slice() {
+                [own, _] if !keeps_name => edits.push((*own, name.clone())),
+                [first, own, _] if keeps_name => edits.push(((first.0, own.0), String::new())),
+                [first, own, _] => edits.push(((first.0, own.1), format!("{schema}.{name}"))),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    edits
+}
+
+fn whole(parts: &[Place]) -> Option<Place> {
+    Some((parts.first()?.0, parts.last()?.1))
+}
+
+/// The column's new name; what it named is named as before. `None` where its name joins relations.
+fn of_column(
+    text: &str,
+    names: &Names,
+    (relation, column): (&RelationName, usize),
+    (from, to): (&str, &str),
+) -> Option<Vec<Edit>> {
+    let tokens = tokens_of(text);
+    if tokens
+        .iter()
+        .any(|token| token.is(text, "natural") || token.is(text, "using"))
+    {
+        return None;
+    }
+    let mut edits: Vec<Edit> = Vec::new();
+    for named in names.0.values() {
+        match named {
+            Named::Relation { key, alias, .. } if key == relation => {
+                let names_columns = alias.as_ref().is_some_and(|(_, columns)| !columns.is_empty());
+                if names_columns {
+                    return None;
+                }
+            }
+            Named::Column {
+                parts,
+                origin: Some((key, own, _)),
+                ..
+            } if key == relation && *own == column => {
+                let last = parts.last().filter(|last| name_at(text, **last) == from);
+                edits.extend(last.map(|last| (*last, quoted(to))));
+            }
+            _ => {}
+        }
+    }
+    let labels: Vec<Edit> = selected(text, &tokens)
+        .into_iter()
+        .filter_map(|item| kept_label(text, item, &edits))
+        .collect();
+    edits.extend(labels);
+    Some(edits)
+}
+
+/// The alias of a selected item that would have another name.
+fn kept_label(text: &str, (start, end): Place, edits: &[Edit]) -> Option<Edit> {
+    let inside: Vec<Edit> = edits
+        .iter()
+        .filter(|(place, _)| start <= place.0 && place.1 <= end)
+        .cloned()
+        .collect();
+    if inside.is_empty() {
+        return None;
+    }
+    let label = label_of(&text[start..end])?;
+    let renamed = edited(&text[start..end], start, &inside);
+    (label_of(&renamed)? != label).then(|| ((end, end), format!(" AS {}", quoted(&label))))
+}
+
+/// What a selected expression names its column; `None` if it has an alias.
+fn label_of(item: &str) -> Option<String> {
+    let text = format!("SELECT {item}");
+    let parsed = parse_statement(Source::new(&text)).ok()?;
+    let ast::Statement::Query(query) = &parsed.statement else {
+        return None;
+    };
+    match &*query.body {
+        ast::SetExpr::Select(select) => match select.projection.as_slice() {
+            [ast::SelectItem::UnnamedExpr(expr)] => Some(column_name(expr)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Lists of the columns' former names behind the relations.
+fn with_columns(names: &Names, relation: &RelationName, column: usize, before: &Catalog) -> Vec<Edit> {
+    let columns = columns_of(before, relation);
+    let Some(place) = columns.iter().position(|(number, _)| *number == column) else {
+        return Vec::new();
+    };
+    let listed: Vec<String> = columns.iter().map(|(_, name)| quoted(name)).collect();
+    let mut edits = Vec::new();
+    for named in names.0.values() {
+        match named {
+            Named::Relation { parts, key, alias } if key == relation => match alias {
+                None => {
+                    let added = format!(" AS {} ({})", quoted(&key.name), listed.join(", "));
+                    edits.extend(parts.last().map(|(_, end)| ((*end, *end), added)));
+                }
+                Some((name, named)) => {
+                    let end = named.last().map_or(name.1, |last| last.1);
+                    if named.is_empty() {
+                        edits.push(((end, end), format!(" ({})", listed.join(", "))));
+                    } else if named.len() <= place {
+                        edits.push(((end, end), format!(", {}", listed[named.len()..].join(", "))));
+                    }
+                }
+            },
+            Named::Column {
+                parts,
+                origin: Some((key, _, true)),
+                ..
+            } if key == relation => {
+                if let [first, own, _] = parts.as_slice() {
+                    edits.push(((first.0, own.0), String::new()));
+                }
+            }
+            _ => {}
+        }
+    }
+    edits
+}
+
+/// The columns of a table or view that can be seen, with their numbers.
+fn columns_of(catalog: &Catalog, relation: &RelationName) -> Vec<(usize, String)> {
+    if let Some(table) = catalog.tables.get(relation) {
+        let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
+        return columns.map(|(number, column)| (number, column.name.clone())).collect();
+    }
+    let view = catalog.views.get(relation);
+    let columns = view.map_or(&[][..], |view| &view.columns).iter().enumerate();
+    columns.map(|(number, (name, _))| (number, name.clone())).collect()
+}
+
+/// A text, that begins at a byte of a larger one, with changes of the larger one.
+fn edited(text: &str, start: usize, edits: &[Edit]) -> String {
+    let mut ordered: Vec<&Edit> = edits.iter().collect();
+    ordered.sort_by_key(|(place, _)| *place);
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut written = 0;
+    for ((from, to), new) in ordered {
+        let (from, to) = (from - start, to - start);
+        if from < written {
+            continue;
+        }
+        out.push_str(&text[written..from]);
+        out.push_str(new);
+        written = to;
+    }
+    out.push_str(&text[written..]);
+    out
+}
+
+fn name_at(text: &str, (start, end): Place) -> String {
+    let written = &text[start..end];
+    match written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => fold(&ast::Ident::new(written)),
+    }
+}
+
+fn tokens_of(text: &str) -> Vec<Token> {
+    let mut lexer = Lexer::new(text);
+    std::iter::from_fn(move || lexer.next_token().ok().flatten()).collect()
+}
+
+/// What ends a list of selected expressions, beside FROM.
+const ENDS: [&str; 12] = [
+    "where",
+    "group",
+    "having",
+    "window",
+    "union",
+    "intersect",
+    "except",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+];
+
+/// Where the expressions that queries select stand, also those of queries within.
+fn selected(text: &str, tokens: &[Token]) -> Vec<Place> {
+    let mut items = Vec::new();
+    // For each open bracket, where the expression begins that is being selected there.
+    let mut open: Vec<Option<usize>> = vec![None];
+    let mut end = 0;
+    for (place, token) in tokens.iter().enumerate() {
+        let is = |word: &str| token.is(text, word);
+        let before = place.checked_sub(1).map(|before| &tokens[before]);
+        let Some(current) = open.last_mut() else { break };
+        let ends = ENDS.into_iter().any(is)
+            || (is("from") && !before.is_some_and(|before| before.is(text, "distinct")))
+            || matches!(token.kind, TokenKind::Symbol(b',' | b')' | b']'));
+        if ends && let Some(start) = *current {
+            items.push((start, end));
+            *current = None;
+            if token.kind == TokenKind::Symbol(b',') {
+                *current = tokens.get(place + 1).map(|next| next.start);
+            }
+        }
+        let begins = is("select") || (is("all") && before.is_some_and(|before| before.is(text, "select")));
+        if begins {
+            *current = tokens.get(place + 1).map(|next| next.start);
+        }
+        match token.kind {
+            TokenKind::Symbol(b'(' | b'[') => open.push(None),
+            TokenKind::Symbol(b')' | b']') if open.len() > 1 => drop(open.pop()),
+            _ => {}
+        }
+        end = token.end;
+    }
+    let last = open.first().copied().flatten();
+    items.extend(last.map(|start| (start, end)));
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{selected, tokens_of};
+
+    #[test]
+    fn selected_expressions_are_found() {
+        for (text, wanted) in [
+            ("SELECT a, b + f(c, d) AS x FROM t", vec!["a", "b + f(c, d) AS x"]),
+            (
+                "SELECT (SELECT a FROM u), b IS DISTINCT FROM c, extract(year FROM d) FROM t WHERE x IN (SELECT e FROM v) ORDER BY f, g",
+                vec![
+                    "a",
+                    "(SELECT a FROM u)",
+                    "b IS DISTINCT FROM c",
+                    "extract(year FROM d)",
+                    "e",
+                ],
+            ),
+            (
+                "SELECT a UNION ALL SELECT ARRAY[b, c] LIMIT 1",
+                vec!["a", "ARRAY[b, c]"],
+            ),
+        ] {
+            let found: Vec<&str> = selected(text, &tokens_of(text))
+                .into_iter()
+                .map(|(start, end)| &text[start..end])
+                .collect();
+            assert_eq!(found, wanted, "{text}");
+        }
+    }
+}

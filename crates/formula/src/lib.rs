@@ -25,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod json_path;
 mod lists;
 mod narrow;
 mod sets;

@@ -21,6 +21,7 @@ mod format;
 mod json_change;
 mod json_make;
 mod json_read;
+mod json_search;
 mod like;
 mod number_pattern;
 mod numeric_math;
@@ -38,11 +39,13 @@ pub use format::quote_identifier;
 pub use json_change::WITH_PART;
 pub(crate) use json_make::{as_document, document, text_value};
 pub(crate) use json_read::node_text;
+pub(crate) use json_search::path_results;
 pub use like::like_prefix;
-pub(crate) use regular::{all_matches, split_by_pattern};
+pub(crate) use regular::{all_matches, matches_pattern, split_by_pattern};
 pub use resolve::{Resolved, resolve_function, resolve_operator};
 pub(crate) use resolve::{needs_no_cast, operator_error};
 pub(crate) use resolve::{no_array, resolve_among};
+pub(crate) use time_pattern::take_month;
 
 use crate::context::EvalContext;
 use rubato_base::{DataType, Error, Result, Value};
@@ -296,6 +299,8 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     json_change::JSON_CHANGE,
     json_make::JSON_MAKE,
     json_read::JSON_READ,
+    json_search::JSON_QUESTIONS,
+    json_search::JSON_SEARCH,
     like::LIKE,
     number_pattern::NUMBER_PATTERN,
     numeric_math::NUMERIC_MATH,

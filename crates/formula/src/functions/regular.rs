@@ -128,6 +128,11 @@ fn translate(pattern: &str, literal: bool) -> Result<String> {
     Ok(result)
 }
 
+/// Whether a pattern with flags is found in a text.
+pub(crate) fn matches_pattern(text: &str, pattern: &str, flags: &str) -> Result<bool> {
+    Ok(compiled(pattern, false, flags)?.is_match(text))
+}
+
 fn matches(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
     Ok(compiled(pattern, ignore_case, "")?.is_match(text))
 }

@@ -272,7 +272,8 @@ fn take_number(rest: &mut &str, digits_max: usize, word: &str) -> Result<(i64, u
     Ok((number, digits))
 }
 
-fn take_month(rest: &mut &str, word: &str, short: bool) -> Result<i32> {
+/// Takes the name of a month: its number.
+pub(crate) fn take_month(rest: &mut &str, word: &str, short: bool) -> Result<i32> {
     let trimmed = rest.trim_start();
     for (index, month) in MONTHS.iter().enumerate() {
         let name = if short { &month[..3] } else { month };

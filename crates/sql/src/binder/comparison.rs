@@ -356,14 +356,11 @@ pub(super) fn symbol_of(op: &BinaryOperator) -> Result<&str> {
         BinaryOperator::Question => "?",
         BinaryOperator::QuestionAnd => "?&",
         BinaryOperator::QuestionPipe => "?|",
-        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
-            Some("~") => "~",
-            Some("~*") => "~*",
-            Some("!~") => "!~",
-            Some("!~*") => "!~*",
-            Some("+") => "+",
-            Some("-") => "-",
-            _ => return Err(Error::unsupported(format!("operator {op}"))),
+        BinaryOperator::AtQuestion => "@?",
+        BinaryOperator::AtAt => "@@",
+        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last() {
+            Some(symbol) => symbol,
+            None => return Err(Error::unsupported(format!("operator {op}"))),
         },
         other => return Err(Error::unsupported(format!("operator {other}"))),
     })

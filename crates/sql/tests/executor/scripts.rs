@@ -40,6 +40,7 @@ scripts!(
     insert,
     join,
     joins,
+    json_paths,
     json,
     jsonb,
     lists,

@@ -163,6 +163,17 @@ impl ExpressionBinder<'_> {
         high: &ast::Expr,
         negated: bool,
     ) -> Result<Typed> {
+        // What the parser makes of SYMMETRIC: either bound may be the lower one.
+        if let ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::PGPrefixFactorial,
+            expr: low,
+        } = low
+        {
+            let straight = self.between(operand, low, high, negated)?.expr;
+            let reversed = self.between(operand, high, low, negated)?.expr;
+            let both = vec![straight, reversed];
+            return Ok(boolean(if negated { Expr::And(both) } else { Expr::Or(both) }));
+        }
         let position = self.operator_position(operand);
         let (operand, low, high) = (self.bind(operand)?, self.bind(low)?, self.bind(high)?);
         let (below, above) = match negated {

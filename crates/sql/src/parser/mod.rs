@@ -5,6 +5,7 @@
 //! drivers use and its syntax trees do not say where the inner statement starts.
 
 pub(crate) mod cursor;
+mod forms;
 mod identity;
 pub(crate) mod lexer;
 mod normalise;

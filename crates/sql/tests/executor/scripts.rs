@@ -34,6 +34,7 @@ scripts!(
     domains,
     expression_indexes,
     floats,
+    functions,
     generated,
     grouping,
     index,

@@ -44,6 +44,7 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<
             Value::text(text)
         }
         DataType::Jsonb => Value::Jsonb(Arc::new(json::parse_binary(bytes, utf8)?)),
+        DataType::JsonPath => Value::Text(json::path::parse_binary(bytes, utf8)?.to_text()),
         array => {
             let element = array.element().ok_or_else(wrong_length)?;
             let element = ColumnType {
@@ -133,7 +134,12 @@ pub fn write_binary(value: &Value, data_type: DataType, out: &mut Vec<u8>) {
         Value::Float4(v) => out.extend_from_slice(&v.to_be_bytes()),
         Value::Float8(v) => out.extend_from_slice(&v.to_be_bytes()),
         Value::Numeric(v) => v.to_wire(out),
-        Value::Text(v) => out.extend_from_slice(v.as_bytes()),
+        Value::Text(v) => {
+            if data_type == DataType::JsonPath {
+                out.push(json::BINARY_VERSION);
+            }
+            out.extend_from_slice(v.as_bytes());
+        }
         Value::Bytea(v) => out.extend_from_slice(v),
         Value::Date(v) => out.extend_from_slice(&v.to_be_bytes()),
         Value::Time(v) | Value::Timestamp(v) | Value::TimestampTz(v) => out.extend_from_slice(&v.to_be_bytes()),

@@ -98,6 +98,10 @@ pub enum DataType {
     Int2Vector = 44,
     /// `oidvector` of the catalog
     OidVector = 45,
+    /// `jsonpath`: text that was checked and written as PostgreSQL writes it
+    JsonPath = 60,
+    /// `jsonpath[]`
+    JsonPathArray = 61,
 }
 
 /// Name, object id, wire length of each type, in the order of the enum.
@@ -150,8 +154,17 @@ const TYPES: [(DataType, &str, u32, i16); 46] = [
     (DataType::OidVector, "oidvector", 30, -1),
 ];
 
+/// The number of the first type of [`LATER_TYPES`].
+const LATER_FIRST: u8 = 60;
+
+/// The same of the types from number 60 on.
+const LATER_TYPES: [(DataType, &str, u32, i16); 2] = [
+    (DataType::JsonPath, "jsonpath", 4072, -1),
+    (DataType::JsonPathArray, "jsonpath[]", 4073, -1),
+];
+
 /// Types and the types of arrays of them.
-const ARRAYS: [(DataType, DataType); 21] = [
+const ARRAYS: [(DataType, DataType); 22] = [
     (DataType::Bool, DataType::BoolArray),
     (DataType::Int2, DataType::Int2Array),
     (DataType::Int4, DataType::Int4Array),
@@ -173,22 +186,30 @@ const ARRAYS: [(DataType, DataType); 21] = [
     (DataType::Name, DataType::NameArray),
     (DataType::Json, DataType::JsonArray),
     (DataType::Jsonb, DataType::JsonbArray),
+    (DataType::JsonPath, DataType::JsonPathArray),
 ];
 
 impl DataType {
+    fn entry(self) -> &'static (DataType, &'static str, u32, i16) {
+        match (self as u8).checked_sub(LATER_FIRST) {
+            Some(place) => &LATER_TYPES[usize::from(place)],
+            None => &TYPES[self as usize],
+        }
+    }
+
     /// PostgreSQL's name of the type, as error messages and `format_type` spell it.
     pub fn name(self) -> &'static str {
-        TYPES[self as usize].1
+        self.entry().1
     }
 
     /// PostgreSQL's object id of the type.
     pub fn oid(self) -> u32 {
-        TYPES[self as usize].2
+        self.entry().2
     }
 
     /// PostgreSQL's `typlen`: bytes of a fixed type, -1 for a varying one, -2 for a C string.
     pub fn length(self) -> i16 {
-        TYPES[self as usize].3
+        self.entry().3
     }
 
     /// The type with this object id. 0 is [`DataType::Unknown`].
@@ -196,12 +217,17 @@ impl DataType {
         if oid == 0 {
             return Some(DataType::Unknown);
         }
-        TYPES.iter().find(|entry| entry.2 == oid).map(|entry| entry.0)
+        let mut entries = TYPES.iter().chain(&LATER_TYPES);
+        entries.find(|entry| entry.2 == oid).map(|entry| entry.0)
     }
 
     /// The type with this number in the row and catalog codecs.
     pub fn from_tag(tag: u8) -> Option<DataType> {
-        TYPES.get(tag as usize).map(|entry| entry.0)
+        let entry = match tag.checked_sub(LATER_FIRST) {
+            Some(place) => LATER_TYPES.get(usize::from(place)),
+            None => TYPES.get(usize::from(tag)),
+        };
+        entry.map(|entry| entry.0)
     }
 
     /// The type of the elements, if this is an array type or one of the catalog's vectors.

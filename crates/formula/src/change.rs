@@ -345,7 +345,7 @@ fn check(change: &Change) -> Result<()> {
 pub(crate) fn is_of_type(value: &Value, data_type: DataType) -> bool {
     match value {
         Value::Null => true,
-        Value::Text(_) => data_type.is_text() || data_type == DataType::Json,
+        Value::Text(_) => data_type.is_text() || matches!(data_type, DataType::Json | DataType::JsonPath),
         Value::Int8(_) => matches!(data_type, DataType::Int8 | DataType::Oid),
         Value::Array(array) => {
             let element = data_type.element();

@@ -43,6 +43,11 @@ pub trait Environment {
         Err(no_session("random()"))
     }
 
+    /// `setseed`: the numbers that come from here on. 22023 beyond -1 and 1.
+    fn set_seed(&self, seed: f64) -> Result<()> {
+        Err(no_session(&format!("setseed({seed})")))
+    }
+
     /// A random UUID of version 4.
     fn random_uuid(&self) -> Result<[u8; 16]> {
         Err(no_session("gen_random_uuid()"))

@@ -25,6 +25,7 @@ mod evaluate;
 mod expr;
 mod failure;
 mod functions;
+mod json_path;
 mod lists;
 mod narrow;
 mod sets;
@@ -33,7 +34,7 @@ mod types;
 mod typing;
 mod visit;
 
-pub use aggregate::{Accumulator, AggregateKind, ResolvedAggregate, is_aggregate, resolve_aggregate};
+pub use aggregate::{Accumulator, AggregateKind, Regression, ResolvedAggregate, is_aggregate, resolve_aggregate};
 pub use analyse::{Addend, AssignmentShape, analyse_assignment};
 pub use bounds::{Bounds, Range, RowBounds, check_bounds, type_bounds};
 pub use cast::{

@@ -26,8 +26,8 @@ pub enum Category {
 /// The category of a type.
 pub fn category(data_type: DataType) -> Category {
     use DataType::{
-        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text,
-        Time, Timestamp, TimestampTz, Unknown, Uuid, Varchar, Void,
+        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, JsonPath, Jsonb, Name, Numeric, Oid,
+        Text, Time, Timestamp, TimestampTz, Unknown, Uuid, Varchar, Void,
     };
     match data_type {
         Bool => Category::Boolean,
@@ -35,7 +35,7 @@ pub fn category(data_type: DataType) -> Category {
         Text | Varchar | Char | Name => Category::String,
         Date | Time | Timestamp | TimestampTz => Category::DateTime,
         Interval => Category::TimeSpan,
-        Bytea | Uuid | Void | Json | Jsonb => Category::User,
+        Bytea | Uuid | Void | Json | Jsonb | JsonPath => Category::User,
         Unknown => Category::Unknown,
         _ => Category::Array,
     }
@@ -166,9 +166,9 @@ pub fn common_type(context: &str, types: &[DataType]) -> Result<DataType> {
 /// The type in which `left` and `right` are compared; `None` if there is no such operator. For [`DataType::Char`] trailing
 /// blanks do not count: the operands must then go on through a cast to text, as [`crate::build_comparison`] does.
 pub fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
-    use DataType::{Char, Interval, Json, Name, Oid, Text, Time, Unknown, Varchar, Void};
+    use DataType::{Char, Interval, Json, JsonPath, Name, Oid, Text, Time, Unknown, Varchar, Void};
     let result = match (left, right) {
-        (Void | Json, _) | (_, Void | Json) => return None,
+        (Void | Json | JsonPath, _) | (_, Void | Json | JsonPath) => return None,
         (Unknown, Unknown) => Text,
         (Unknown, Varchar | Name) | (Varchar | Name, Unknown) => Text,
         (Unknown, other) | (other, Unknown) => other,

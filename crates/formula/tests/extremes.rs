@@ -138,6 +138,14 @@ fn values(data_type: DataType) -> Vec<Value> {
             .to_vec(),
         DataType::Uuid => vec![Value::Uuid([0; 16]), Value::Uuid([255; 16])],
         DataType::Json => ["{\"a\":[1,{\"b\":null}]}", "[]", "3"].map(Value::text).to_vec(),
+        DataType::JsonPath => [
+            "$",
+            "strict $.a[*] ? (@ > 0 || exists(@.b))",
+            "lax $.**.double()",
+            "$.keyvalue().id / 0",
+        ]
+        .map(|text| parsed(DataType::JsonPath, text))
+        .to_vec(),
         DataType::Jsonb => ["{\"a\":[1,{\"b\":null}],\"0\":2}", "[\"a\",[2]]", "null", "{}"]
             .map(|text| parsed(DataType::Jsonb, text))
             .to_vec(),

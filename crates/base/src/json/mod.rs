@@ -6,6 +6,7 @@
 mod codec;
 mod lexer;
 mod parser;
+pub mod path;
 mod show;
 
 pub use parser::{Node, NodeKind, check};

@@ -77,6 +77,7 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
             Value::text(text)
         }
         DataType::Jsonb => Value::Jsonb(Arc::new(Json::parse(text)?)),
+        DataType::JsonPath => Value::Text(json::path::JsonPath::parse(text)?.to_text()),
         // The elements have the modifier.
         array => return parse_array(array, modifier, text, context),
     };

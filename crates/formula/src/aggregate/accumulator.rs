@@ -2,6 +2,7 @@
 
 use super::collect::Collected;
 use super::deviation::{ExactMoments, FloatMoments};
+use super::regression::{PairMoments, Regression};
 use super::{AggregateKind, ResolvedAggregate};
 use crate::cast::out_of_range;
 use ecow::{EcoString, EcoVec};
@@ -70,6 +71,10 @@ enum State {
         root: bool,
     },
     Collected(Collected),
+    Pairs {
+        moments: PairMoments,
+        kind: Regression,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +153,10 @@ impl Accumulator {
             AggregateKind::CollectJsonb => State::Collected(Collected::Documents(None)),
             AggregateKind::CollectJsonObject => State::Collected(Collected::JsonObject(None)),
             AggregateKind::CollectJsonbObject => State::Collected(Collected::Pairs(None)),
+            AggregateKind::Regression(kind) => State::Pairs {
+                moments: PairMoments::default(),
+                kind,
+            },
             AggregateKind::DeviationSample => moments(true, true),
             AggregateKind::DeviationPopulation => moments(false, true),
             AggregateKind::VarianceSample => moments(true, false),
@@ -351,6 +360,10 @@ impl State {
             }
             State::ExactMoments { moments, .. } => moments.add(&number(value)?)?,
             State::FloatMoments { moments, .. } => moments.add(float(value)?)?,
+            State::Pairs { moments, .. } => match second {
+                None | Some(Value::Null) => {}
+                Some(second) => moments.add(float(value)?, float(second)?)?,
+            },
         }
         Ok(())
     }
@@ -421,6 +434,7 @@ impl State {
             (State::Collected(a), State::Collected(b)) => a.merge(b)?,
             (State::ExactMoments { moments: a, .. }, State::ExactMoments { moments: b, .. }) => a.merge(b)?,
             (State::FloatMoments { moments: a, .. }, State::FloatMoments { moments: b, .. }) => a.merge(b)?,
+            (State::Pairs { moments: a, .. }, State::Pairs { moments: b, .. }) => a.merge(b)?,
             // The other side has seen nothing.
             (own, other) if std::mem::discriminant(own) == std::mem::discriminant(other) => {}
             _ => return Err(Error::internal("two different aggregates were merged")),
@@ -471,6 +485,7 @@ impl State {
             State::ExactMoments { moments, sample, root } => moments.finish(*sample, *root)?,
             State::FloatMoments { moments, sample, root } => moments.finish(*sample, *root),
             State::Collected(collected) => collected.finish()?,
+            State::Pairs { moments, kind } => moments.finish(*kind),
         })
     }
 }

@@ -3,8 +3,10 @@
 mod accumulator;
 mod collect;
 mod deviation;
+mod regression;
 
 pub use accumulator::Accumulator;
+pub use regression::Regression;
 
 use crate::functions::no_array;
 use crate::types::{CastContext, can_cast, is_preferred};
@@ -55,6 +57,8 @@ pub enum AggregateKind {
     CollectJsonObject,
     /// `jsonb_object_agg`
     CollectJsonbObject,
+    /// `corr`, `regr_slope` and their kin
+    Regression(Regression),
 }
 
 impl AggregateKind {
@@ -118,7 +122,7 @@ fn kind_of(name: &str) -> Option<AggregateKind> {
         "jsonb_agg" => AggregateKind::CollectJsonb,
         "json_object_agg" => AggregateKind::CollectJsonObject,
         "jsonb_object_agg" => AggregateKind::CollectJsonbObject,
-        _ => return None,
+        _ => return Regression::of_name(name).map(AggregateKind::Regression),
     })
 }
 
@@ -145,6 +149,9 @@ pub fn resolve_aggregate(name: &str, argument_types: &[DataType], distinct: bool
     }
     if kind == AggregateKind::Concatenate {
         return resolve_concatenation(name, argument_types, distinct).map(Some);
+    }
+    if let AggregateKind::Regression(regression) = kind {
+        return resolve_regression(regression, name, argument_types, distinct).map(Some);
     }
     let [argument] = argument_types else {
         return Err(missing(name, argument_types));
@@ -210,6 +217,32 @@ fn resolve_collection(
         return Err(missing(name, types));
     }
     Ok(resolved(kind, arguments, result, distinct))
+}
+
+fn resolve_regression(
+    regression: Regression,
+    name: &str,
+    types: &[DataType],
+    distinct: bool,
+) -> Result<ResolvedAggregate> {
+    let wanted = DataType::Float8;
+    let fits = types
+        .iter()
+        .all(|actual| can_cast(*actual, wanted, CastContext::Implicit));
+    if types.len() != 2 || !fits {
+        return Err(missing(name, types));
+    }
+    let result = if regression == Regression::Count {
+        DataType::Int8
+    } else {
+        wanted
+    };
+    Ok(resolved(
+        AggregateKind::Regression(regression),
+        &[wanted, wanted],
+        result,
+        distinct,
+    ))
 }
 
 fn resolve_concatenation(name: &str, types: &[DataType], distinct: bool) -> Result<ResolvedAggregate> {

@@ -55,7 +55,11 @@ fn convert(value: Value, from: DataType, to: ColumnType, explicit: bool, context
                 } else {
                     text.as_str()
                 };
-                parse_text(other, to.modifier, trimmed, context)
+                let value = parse_text(other, to.modifier, trimmed, context)?;
+                if other == DataType::JsonPath {
+                    crate::json_path::check(trimmed)?;
+                }
+                Ok(value)
             }
             _ => convert_form(&value, from, to, explicit, context),
         },

@@ -7,7 +7,7 @@ use crate::context::{AdvisoryKey, AdvisoryRequest, AdvisoryScope, EvalContext};
 use rubato_base::{Result, Value};
 
 /// What a function of type `void` gives: the empty text, as PostgreSQL sends it.
-fn nothing() -> Value {
+pub(super) fn nothing() -> Value {
     Value::text("")
 }
 

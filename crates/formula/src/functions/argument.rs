@@ -19,7 +19,7 @@ type_arguments! {
     Bool Int2 Int4 Int8 Oid Float4 Float8 Numeric Text Varchar Char Name Bytea Date Time Timestamp TimestampTz
     Interval Uuid Void BoolArray Int2Array Int4Array Int8Array Float4Array Float8Array NumericArray TextArray
     VarcharArray CharArray ByteaArray DateArray TimeArray TimestampArray TimestampTzArray IntervalArray
-    UuidArray OidArray NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector
+    UuidArray OidArray NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector JsonPath JsonPathArray
 }
 
 /// A Rust type that an argument is read as.

@@ -94,7 +94,25 @@ fn all_positions(array: &Value, value: &Value) -> Result<Value> {
     Array::new(DataType::Int4, places).output()
 }
 
+/// How many of the thresholds, which are in order, the operand has reached. 22004 for NULL among them.
+fn width_bucket(arguments: &[Value]) -> Result<Value> {
+    let (operand, thresholds): (&Value, &Array) = (argument(arguments, 0)?, argument(arguments, 1)?);
+    if thresholds.dimensions().len() > 1 {
+        let message = "thresholds must be one-dimensional array";
+        return Err(Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message));
+    }
+    if thresholds.items.iter().any(Value::is_null) {
+        let message = "thresholds array must not contain NULLs";
+        return Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+    }
+    let reached = thresholds
+        .items
+        .partition_point(|threshold| threshold.order(operand).is_le());
+    Ok(Value::Int4(reached as i32))
+}
+
 pub(super) static ARRAY_SEARCH: &[FunctionEntry] = &[
+    entry!("width_bucket" (Element, Array) -> Int4, Implementation::Many(width_bucket)),
     entry!("@>" (SameArray, SameArray) -> Bool, typed!(|a: &Array, b: &Array| contains(a, b))),
     entry!("<@" (SameArray, SameArray) -> Bool, typed!(|a: &Array, b: &Array| contains(b, a))),
     entry!("&&" (SameArray, SameArray) -> Bool, typed!(|a: &Array, b: &Array| overlaps(a, b))),

@@ -249,6 +249,48 @@ fn set(arguments: &[Value]) -> Result<Value> {
     edited(arguments, "set", Edit::Set { new, creates })
 }
 
+/// As [`set`], but for NULL as the value, about which the last argument tells.
+fn set_lax(arguments: &[Value]) -> Result<Value> {
+    if [0, 1, 3]
+        .into_iter()
+        .any(|index| index < arguments.len() && value_at(arguments, index).is_null())
+    {
+        return Ok(Value::Null);
+    }
+    if !value_at(arguments, 2).is_null() {
+        return set(arguments);
+    }
+    let treatment = match arguments.get(4) {
+        None => "use_json_null",
+        Some(treatment) => treatment.as_str().unwrap_or(""),
+    };
+    match treatment {
+        "raise_exception" => {
+            let message = "JSON value must not be null";
+            Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, message)
+                .with_detail("Exception was raised because null_value_treatment is \"raise_exception\".")
+                .with_hint("To avoid, either change the null_value_treatment argument or ensure that an SQL NULL is not passed."))
+        }
+        "return_target" => Ok(value_at(arguments, 0).clone()),
+        "delete_key" => edited(arguments, "delete", Edit::Delete),
+        "use_json_null" => {
+            let creates = flag(arguments, 3, true);
+            edited(
+                arguments,
+                "set",
+                Edit::Set {
+                    new: &Json::Null,
+                    creates,
+                },
+            )
+        }
+        _ => {
+            let message = "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"";
+            Err(invalid(message))
+        }
+    }
+}
+
 fn insert(arguments: &[Value]) -> Result<Value> {
     let new = argument(arguments, 2)?;
     let after = flag(arguments, 3, false);
@@ -295,6 +337,9 @@ pub(super) static JSON_CHANGE: &[FunctionEntry] = &[
     entry!("#-" (Jsonb, TextArray) -> Jsonb, Implementation::Many(|a| edited(a, "delete", Edit::Delete))),
     entry!("jsonb_set" (Jsonb, TextArray, Jsonb) -> Jsonb, Implementation::Many(set)),
     entry!("jsonb_set" (Jsonb, TextArray, Jsonb, Bool) -> Jsonb, Implementation::Many(set)),
+    entry!("jsonb_set_lax" (Jsonb, TextArray, Jsonb) -> Jsonb, Implementation::Many(set_lax)).lenient(),
+    entry!("jsonb_set_lax" (Jsonb, TextArray, Jsonb, Bool) -> Jsonb, Implementation::Many(set_lax)).lenient(),
+    entry!("jsonb_set_lax" (Jsonb, TextArray, Jsonb, Bool, Text) -> Jsonb, Implementation::Many(set_lax)).lenient(),
     entry!("jsonb_insert" (Jsonb, TextArray, Jsonb) -> Jsonb, Implementation::Many(insert)),
     entry!("jsonb_insert" (Jsonb, TextArray, Jsonb, Bool) -> Jsonb, Implementation::Many(insert)),
     entry!("[']=" (Jsonb, TextArray, Jsonb) -> Jsonb, Implementation::Many(assign)).lenient(),

@@ -115,20 +115,63 @@ pub(super) static LIKE: &[FunctionEntry] = &[
     entry!("!~~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b).map(|matches| !matches))),
     entry!("~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b))),
     entry!("!~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b).map(|matches| !matches))),
+    entry!("like" (Text, Text) -> Bool, typed!(|text: &str, pattern: &str| like(text, pattern))),
+    entry!("notlike" (Text, Text) -> Bool, typed!(|text: &str, pattern: &str| like(text, pattern).map(|found| !found))),
     entry!("similar_to_escape" (Text) -> Text, typed!(|pattern: &str| similar_pattern(pattern, "\\"))),
     entry!("similar_to_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| similar_pattern(pattern, escape))),
     entry!("like_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| with_escape(pattern, escape))),
 ];
 
-/// The regular expression that a pattern of SIMILAR TO is. 22025 for an escape of more than one character.
-fn similar_pattern(pattern: &str, escape: &str) -> Result<String> {
+fn escape_character(escape: &str) -> Result<Option<char>> {
     let mut characters = escape.chars();
     let escape = characters.next();
     if characters.next().is_some() {
         return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
             .with_hint("Escape string must be empty or one character."));
     }
-    let mut out = String::from("^(?:");
+    Ok(escape)
+}
+
+/// The regular expression that a pattern of SIMILAR TO is. 22025 for an escape of more than one character.
+fn similar_pattern(pattern: &str, escape: &str) -> Result<String> {
+    Ok(format!("^(?:{})$", translated(pattern, escape_character(escape)?)))
+}
+
+/// The regular expression of `SUBSTRING(text SIMILAR pattern ESCAPE escape)`, whose group is what stands between the two separators, an
+/// escape and a quote. 2200C for more than two.
+pub(super) fn similar_parts(pattern: &str, escape: &str) -> Result<String> {
+    let escape = escape_character(escape)?;
+    let mut parts = vec![String::new()];
+    let mut letters = pattern.chars();
+    while let (Some(letter), Some(part)) = (letters.next(), parts.last_mut()) {
+        if Some(letter) != escape {
+            part.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('"') => parts.push(String::new()),
+            next => {
+                part.push(letter);
+                part.extend(next);
+            }
+        }
+    }
+    let parts: Vec<String> = parts.iter().map(|part| translated(part, escape)).collect();
+    match parts.as_slice() {
+        [whole] => Ok(format!("^(?:{whole})$")),
+        // What stands before is as short as it can be.
+        [before, part] => Ok(format!("^(?U:{before})({part})$")),
+        [before, part, behind] => Ok(format!("^(?U:{before})({part})(?:{behind})$")),
+        _ => {
+            let message = "SQL regular expression may not contain more than two escape-double-quote separators";
+            Err(Error::new(SqlState(*b"2200C"), message))
+        }
+    }
+}
+
+/// A pattern in the language of regular expressions.
+fn translated(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::new();
     let (mut is_escaped, mut in_class) = (false, false);
     for character in pattern.chars() {
         if is_escaped {
@@ -157,8 +200,7 @@ fn similar_pattern(pattern: &str, escape: &str) -> Result<String> {
             }
         }
     }
-    out.push_str(")$");
-    Ok(out)
+    out
 }
 
 #[cfg(test)]

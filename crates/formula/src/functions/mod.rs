@@ -9,6 +9,7 @@ mod arithmetic;
 mod array;
 mod array_search;
 mod bits;
+mod byte_bits;
 mod bytes;
 mod catalog;
 mod clock;
@@ -18,19 +19,26 @@ mod datetime;
 mod encoding;
 mod float_math;
 mod format;
+mod interval_pattern;
 mod json_change;
 mod json_make;
 mod json_read;
+mod json_search;
 mod like;
+mod names;
 mod number_pattern;
+mod number_reading;
 mod numeric_math;
 mod ordered;
 mod regular;
+mod regular_places;
 mod resolve;
 mod system;
 mod text;
 mod text_edit;
 mod time_pattern;
+mod tools;
+mod trigonometry;
 
 pub(crate) use array::text_parts;
 pub use array::{ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, SLICE, WITH_ELEMENT};
@@ -38,11 +46,13 @@ pub use format::quote_identifier;
 pub use json_change::WITH_PART;
 pub(crate) use json_make::{as_document, document, text_value};
 pub(crate) use json_read::node_text;
+pub(crate) use json_search::path_results;
 pub use like::like_prefix;
-pub(crate) use regular::{all_matches, split_by_pattern};
+pub(crate) use regular::{all_matches, matches_pattern, split_by_pattern};
 pub use resolve::{Resolved, resolve_function, resolve_operator};
 pub(crate) use resolve::{needs_no_cast, operator_error};
 pub(crate) use resolve::{no_array, resolve_among};
+pub(crate) use time_pattern::take_month;
 
 use crate::context::EvalContext;
 use rubato_base::{DataType, Error, Result, Value};
@@ -202,6 +212,7 @@ impl Function {
             catalog::CATALOG,
             advisory::ADVISORY,
             advisory::PAUSES,
+            tools::WAITING,
         ];
         // By name, since addresses say nothing.
         let is_of_session = families
@@ -284,6 +295,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     array::ARRAY,
     array_search::ARRAY_SEARCH,
     bits::BITS,
+    byte_bits::BYTE_BITS,
     bytes::BYTES,
     catalog::CATALOG,
     catalog::RIGHTS,
@@ -296,11 +308,17 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     json_change::JSON_CHANGE,
     json_make::JSON_MAKE,
     json_read::JSON_READ,
+    json_search::JSON_QUESTIONS,
+    json_search::JSON_SEARCH,
     like::LIKE,
+    interval_pattern::INTERVAL_PATTERN,
+    names::NAMES,
     number_pattern::NUMBER_PATTERN,
+    number_reading::NUMBER_READING,
     numeric_math::NUMERIC_MATH,
     ordered::ORDERED,
     regular::REGULAR,
+    regular_places::REGULAR_PLACES,
     system::SYSTEM,
     advisory::ADVISORY,
     advisory::PAUSES,
@@ -308,6 +326,9 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     text::TEXT,
     text_edit::TEXT_EDIT,
     time_pattern::TIME_PATTERN,
+    tools::TOOLS,
+    tools::WAITING,
+    trigonometry::TRIGONOMETRY,
 ];
 
 /// Every overload of every function and operator, in a fixed order: for `pg_proc` and for tests.

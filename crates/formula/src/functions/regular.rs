@@ -5,6 +5,7 @@
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
+use super::like::similar_parts;
 use ecow::EcoString;
 use regex::{Regex, RegexBuilder, Replacer};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
@@ -28,7 +29,7 @@ thread_local! {
 }
 
 /// A compiled pattern. It costs one clone of a shared pointer when the pattern was used before.
-fn compiled(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
+pub(super) fn compiled(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
     CACHE.with_borrow_mut(|cache| {
         let known =
             |entry: &Compiled| entry.pattern == pattern && entry.ignore_case == ignore_case && entry.flags == flags;
@@ -128,6 +129,11 @@ fn translate(pattern: &str, literal: bool) -> Result<String> {
     Ok(result)
 }
 
+/// Whether a pattern with flags is found in a text.
+pub(crate) fn matches_pattern(text: &str, pattern: &str, flags: &str) -> Result<bool> {
+    Ok(compiled(pattern, false, flags)?.is_match(text))
+}
+
 fn matches(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
     Ok(compiled(pattern, ignore_case, "")?.is_match(text))
 }
@@ -137,23 +143,28 @@ struct Replacement<'a>(&'a str);
 
 impl Replacer for Replacement<'_> {
     fn replace_append(&mut self, captures: &regex::Captures<'_>, result: &mut String) {
-        let mut letters = self.0.chars();
-        while let Some(letter) = letters.next() {
-            if letter != '\\' {
-                result.push(letter);
-                continue;
+        append_replacement(self.0, captures, result);
+    }
+}
+
+/// Appends a replacement text for a match.
+pub(super) fn append_replacement(replacement: &str, captures: &regex::Captures<'_>, result: &mut String) {
+    let mut letters = replacement.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            result.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('&') => result.push_str(captures.get(0).map_or("", |all| all.as_str())),
+            Some(digit @ '1'..='9') => {
+                let index = digit as usize - '0' as usize;
+                result.push_str(captures.get(index).map_or("", |group| group.as_str()));
             }
-            match letters.next() {
-                Some('&') => result.push_str(captures.get(0).map_or("", |all| all.as_str())),
-                Some(digit @ '1'..='9') => {
-                    let index = digit as usize - '0' as usize;
-                    result.push_str(captures.get(index).map_or("", |group| group.as_str()));
-                }
-                Some('\\') | None => result.push('\\'),
-                Some(other) => {
-                    result.push('\\');
-                    result.push(other);
-                }
+            Some('\\') | None => result.push('\\'),
+            Some(other) => {
+                result.push('\\');
+                result.push(other);
             }
         }
     }
@@ -171,16 +182,6 @@ fn substring(text: &str, pattern: &str) -> Result<Option<EcoString>> {
     let captures = regex.captures(text);
     let group = captures.and_then(|captures| captures.get(usize::from(regex.captures_len() > 1)));
     Ok(group.map(|group| EcoString::from(group.as_str())))
-}
-
-fn whole_match(text: &str, pattern: &str) -> Result<Option<EcoString>> {
-    Ok(compiled(pattern, false, "")?
-        .find(text)
-        .map(|found| EcoString::from(found.as_str())))
-}
-
-fn count(text: &str, pattern: &str) -> Result<i32> {
-    Ok(compiled(pattern, false, "")?.find_iter(text).count() as i32)
 }
 
 /// The parts of a text between the matches of a pattern, as PostgreSQL takes them: a match of nothing at the start, at the end or right
@@ -245,10 +246,9 @@ pub(super) static REGULAR: &[FunctionEntry] = &[
     entry!("!~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, true).map(|found| !found))),
     entry!("regexp_like" (Text, Text) -> Bool, typed!(|a: &str, b: &str| matches(a, b, false))),
     entry!("regexp_like" (Text, Text, Text) -> Bool, typed!(|a: &str, b: &str, flags: &str| {
-        compiled(b, false, flags)?.is_match(a)
+        super::regular_places::without_global(flags, "regexp_like")?;
+        matches_pattern(a, b, flags)
     })),
-    entry!("regexp_count" (Text, Text) -> Int4, typed!(|a: &str, b: &str| count(a, b))),
-    entry!("regexp_substr" (Text, Text) -> Text, typed!(|a: &str, b: &str| whole_match(a, b))),
     entry!("regexp_replace" (Text, Text, Text) -> Text, typed!(|a: &str, b: &str, replacement: &str| {
         replace(a, b, replacement, "")
     })),
@@ -264,4 +264,7 @@ pub(super) static REGULAR: &[FunctionEntry] = &[
         split_to_array(a, b, flags)
     })),
     entry!("substring" (Text, Text) -> Text, typed!(|a: &str, b: &str| substring(a, b))),
+    entry!("substring" (Text, Text, Text) -> Text, typed!(|a: &str, b: &str, escape: &str| {
+        substring(a, &similar_parts(b, escape)?)
+    })),
 ];

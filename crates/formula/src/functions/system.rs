@@ -100,7 +100,7 @@ type_names! {
     Bool Int2 Int4 Int8 Float4 Float8 Numeric Text Varchar Char Bytea Date Time Timestamp TimestampTz Interval Uuid Oid Name
     BoolArray Int2Array Int4Array Int8Array Float4Array Float8Array NumericArray TextArray VarcharArray
     CharArray ByteaArray DateArray TimeArray TimestampArray TimestampTzArray IntervalArray UuidArray OidArray
-    NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector
+    NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector JsonPath JsonPathArray
 }
 
 pub(super) static TYPES: &[FunctionEntry] = TYPE_NAMES;

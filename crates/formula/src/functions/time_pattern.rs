@@ -46,7 +46,7 @@ const KEYWORDS: [&str; 56] = [
 ];
 
 /// A piece of a pattern.
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Keyword {
         word: &'static str,
         fill: bool,
@@ -55,7 +55,7 @@ enum Piece<'a> {
     Literal(&'a str),
 }
 
-fn pieces(pattern: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut result = Vec::new();
     let mut rest = pattern;
     let mut fill = true;
@@ -137,7 +137,7 @@ fn to_char(time: i64, zone: Option<&TimeZone>, pattern: &str) -> Result<Option<E
     Ok(Some(result))
 }
 
-fn ordinal_suffix(number: &str) -> &'static str {
+pub(super) fn ordinal_suffix(number: &str) -> &'static str {
     let digits: String = number.chars().filter(char::is_ascii_digit).collect();
     if digits.ends_with("11") || digits.ends_with("12") || digits.ends_with("13") {
         return "th";
@@ -272,7 +272,8 @@ fn take_number(rest: &mut &str, digits_max: usize, word: &str) -> Result<(i64, u
     Ok((number, digits))
 }
 
-fn take_month(rest: &mut &str, word: &str, short: bool) -> Result<i32> {
+/// Takes the name of a month: its number.
+pub(crate) fn take_month(rest: &mut &str, word: &str, short: bool) -> Result<i32> {
     let trimmed = rest.trim_start();
     for (index, month) in MONTHS.iter().enumerate() {
         let name = if short { &month[..3] } else { month };

@@ -5,7 +5,7 @@ mod series;
 
 use crate::context::EvalContext;
 use crate::functions::{
-    ArgumentType, FunctionEntry, all_matches, placeholder, resolve_among, split_by_pattern, text_parts,
+    ArgumentType, FunctionEntry, all_matches, path_results, placeholder, resolve_among, split_by_pattern, text_parts,
 };
 use rubato_base::{Array, DataType, Result, Value};
 use series::Series;
@@ -36,6 +36,10 @@ pub enum SetFunction {
     EachText,
     /// `json_object_keys` and `jsonb_object_keys`
     Keys,
+    /// `jsonb_path_query`
+    Search,
+    /// `jsonb_path_query_tz`
+    SearchWithZone,
     /// `pg_partition_ancestors`: there are no partitions
     Ancestors,
     /// `pg_options_to_table`
@@ -112,6 +116,12 @@ static SETS: &[SetEntry] = &[
     set!(Each, Pair, "jsonb_each" (Jsonb) -> Jsonb),
     set!(EachText, Pair, "json_each_text" (Json) -> Text),
     set!(EachText, Pair, "jsonb_each_text" (Jsonb) -> Text),
+    set!(Search, Result, "jsonb_path_query" (Jsonb, JsonPath) -> Jsonb),
+    set!(Search, Result, "jsonb_path_query" (Jsonb, JsonPath, Jsonb) -> Jsonb),
+    set!(Search, Result, "jsonb_path_query" (Jsonb, JsonPath, Jsonb, Bool) -> Jsonb),
+    set!(SearchWithZone, Result, "jsonb_path_query_tz" (Jsonb, JsonPath) -> Jsonb),
+    set!(SearchWithZone, Result, "jsonb_path_query_tz" (Jsonb, JsonPath, Jsonb) -> Jsonb),
+    set!(SearchWithZone, Result, "jsonb_path_query_tz" (Jsonb, JsonPath, Jsonb, Bool) -> Jsonb),
     set!(Ancestors, Result, "pg_partition_ancestors" (Oid) -> Oid),
     set!(Options, Option, "pg_options_to_table" (TextArray) -> Text),
     set!(Sequence, Sequence, "pg_get_sequence_data" (Text) -> Int8),
@@ -218,6 +228,8 @@ impl SetRows {
                 let row = vec![Value::Int8(last), Value::Int8(0), Value::Bool(is_called)];
                 Rows::Known(Arc::new(row), 0, 3)
             }
+            SetFunction::Search => known(path_results(arguments, false, context)?),
+            SetFunction::SearchWithZone => known(path_results(arguments, true, context)?),
             SetFunction::Keys => known(documents::keys(first)?),
             SetFunction::Each => Rows::Known(Arc::new(documents::pairs(first, false)?), 0, 2),
             SetFunction::EachText => Rows::Known(Arc::new(documents::pairs(first, true)?), 0, 2),

@@ -17,6 +17,7 @@ scripts!(
     alter_actions,
     databases,
     describe,
+    functions,
     index_options,
     materialised,
     renamed_beneath,

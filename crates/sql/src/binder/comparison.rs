@@ -163,6 +163,17 @@ impl ExpressionBinder<'_> {
         high: &ast::Expr,
         negated: bool,
     ) -> Result<Typed> {
+        // What the parser makes of SYMMETRIC: either bound may be the lower one.
+        if let ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::PGPrefixFactorial,
+            expr: low,
+        } = low
+        {
+            let straight = self.between(operand, low, high, negated)?.expr;
+            let reversed = self.between(operand, high, low, negated)?.expr;
+            let both = vec![straight, reversed];
+            return Ok(boolean(if negated { Expr::And(both) } else { Expr::Or(both) }));
+        }
         let position = self.operator_position(operand);
         let (operand, low, high) = (self.bind(operand)?, self.bind(low)?, self.bind(high)?);
         let (below, above) = match negated {
@@ -356,14 +367,11 @@ pub(super) fn symbol_of(op: &BinaryOperator) -> Result<&str> {
         BinaryOperator::Question => "?",
         BinaryOperator::QuestionAnd => "?&",
         BinaryOperator::QuestionPipe => "?|",
-        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
-            Some("~") => "~",
-            Some("~*") => "~*",
-            Some("!~") => "!~",
-            Some("!~*") => "!~*",
-            Some("+") => "+",
-            Some("-") => "-",
-            _ => return Err(Error::unsupported(format!("operator {op}"))),
+        BinaryOperator::AtQuestion => "@?",
+        BinaryOperator::AtAt => "@@",
+        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last() {
+            Some(symbol) => symbol,
+            None => return Err(Error::unsupported(format!("operator {op}"))),
         },
         other => return Err(Error::unsupported(format!("operator {other}"))),
     })

@@ -293,24 +293,6 @@ impl<'a> ExpressionBinder<'a> {
         located(self.context, typed.value.span, self.context.cast(literal, to))
     }
 
-    fn interval(&self, interval: &ast::Interval) -> Result<Typed> {
-        let mut literal = self.bind(&interval.value)?;
-        if interval.last_field.is_some() {
-            return Err(Error::unsupported("INTERVAL with a range of fields")
-                .with_hint("Write the units into the text: INTERVAL '1 day 2 hours'."));
-        }
-        if let (Some(field), Expr::Literal(Value::Text(text))) = (&interval.leading_field, &literal.expr) {
-            literal.expr = Expr::Literal(Value::text(&format!("{text} {field}")));
-        } else if interval.leading_field.is_some() {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "INTERVAL takes a string literal"));
-        }
-        located(
-            self.context,
-            interval.value.span(),
-            self.context.cast(literal, ColumnType::plain(DataType::Interval)),
-        )
-    }
-
     fn unary(&self, whole: &ast::Expr, op: &UnaryOperator, operand: &ast::Expr) -> Result<Typed> {
         let symbol = match op {
             UnaryOperator::Not => {

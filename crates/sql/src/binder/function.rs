@@ -79,7 +79,12 @@ impl ExpressionBinder<'_> {
             ast::FunctionArguments::Subquery(_) => {
                 return Err(Error::unsupported("a query as the argument of a function"));
             }
-            ast::FunctionArguments::List(list) => (argument_expressions(list)?, Some(list)),
+            ast::FunctionArguments::List(list) => {
+                if let Some(array) = super::named_arguments::variadic(list) {
+                    return self.variadic_call(name, list, array);
+                }
+                (argument_expressions(name, list)?, Some(list))
+            }
         };
         if let Some(over) = &function.over {
             if !is_aggregate(name) && !is_window_function(name) {
@@ -433,19 +438,15 @@ fn is_wildcard(argument: &ast::FunctionArg) -> bool {
     matches!(argument, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard))
 }
 
-/// The arguments without a `*`.
-fn argument_expressions(list: &ast::FunctionArgumentList) -> Result<Vec<&ast::Expr>> {
-    list.args
-        .iter()
-        .filter(|argument| !is_wildcard(argument))
-        .map(|argument| match argument {
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
-            _ => Err(Error::unsupported("a named function argument")),
-        })
-        .collect()
+/// The arguments without a `*`, in the order of the parameters.
+fn argument_expressions<'a>(name: &str, list: &'a ast::FunctionArgumentList) -> Result<Vec<&'a ast::Expr>> {
+    match list.args.as_slice() {
+        [star] if is_wildcard(star) => Ok(Vec::new()),
+        arguments => super::named_arguments::in_order(name, arguments),
+    }
 }
 
-fn no_function(name: &str) -> Error {
+pub(super) fn no_function(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
         .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }

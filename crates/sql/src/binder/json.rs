@@ -18,9 +18,9 @@ pub(super) enum Comparing {
     Order,
 }
 
-/// 42883: values of type `json` cannot be compared.
+/// 42883: values of type `json` and paths cannot be compared.
 pub(super) fn check_comparable(data_type: DataType, comparing: Comparing) -> Result<()> {
-    if data_type != DataType::Json {
+    if !matches!(data_type, DataType::Json | DataType::JsonPath) {
         return Ok(());
     }
     let (what, hint) = match comparing {
@@ -38,12 +38,12 @@ pub(super) fn check_comparable(data_type: DataType, comparing: Comparing) -> Res
     })
 }
 
-/// 42704: values of type `json` cannot be kept in order.
+/// 42704: values of type `json` and paths cannot be kept in order.
 pub(super) fn check_indexable(data_type: DataType) -> Result<()> {
-    if data_type != DataType::Json {
+    if !matches!(data_type, DataType::Json | DataType::JsonPath) {
         return Ok(());
     }
-    let message = "data type json has no default operator class for access method \"btree\"";
+    let message = format!("data type {data_type} has no default operator class for access method \"btree\"");
     Err(Error::new(SqlState::UNDEFINED_OBJECT, message).with_hint(
         "You must specify an operator class for the index or define a default operator class for the data type.",
     ))

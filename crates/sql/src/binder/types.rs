@@ -105,6 +105,7 @@ pub(crate) fn type_by_name(name: &str) -> Option<TypeName> {
         "name" => DataType::Name,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
+        "jsonpath" => DataType::JsonPath,
         "int2vector" => DataType::Int2Vector,
         "oidvector" => DataType::OidVector,
         "unknown" => DataType::Text,

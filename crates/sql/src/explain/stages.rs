@@ -456,6 +456,7 @@ fn call_text(call: &AggregateCall, name: &dyn Fn(usize) -> String) -> String {
         AggregateKind::CollectJsonb => "jsonb_agg",
         AggregateKind::CollectJsonObject => "json_object_agg",
         AggregateKind::CollectJsonbObject => "jsonb_object_agg",
+        AggregateKind::Regression(kind) => kind.name(),
     };
     let arguments: Vec<String> = call
         .arguments

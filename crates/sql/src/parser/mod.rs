@@ -6,6 +6,7 @@
 
 pub(crate) mod cursor;
 mod dialect;
+mod forms;
 mod identity;
 pub(crate) mod lexer;
 mod normalise;

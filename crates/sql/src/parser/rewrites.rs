@@ -1,11 +1,13 @@
 //! Forms of statements that the library reads only when they are written otherwise: their tokens are replaced, and keep their places.
 
+use super::forms::plain_forms;
 use super::identity::identity_options;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let tokens = plain_forms(tokens);
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
     row_lists(bare_rows(plain_words(merged_defaults(tokens))))

@@ -4,7 +4,7 @@ use super::dialect::Postgres;
 use super::lexer::{Lexer, TokenKind, character_position};
 use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
-use super::unsupported::unsupported_construct;
+use super::unsupported::unsupported;
 use crate::catalog::ViewCheck;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -200,7 +200,7 @@ pub(crate) fn parse_statement(source: Source<'_>) -> Result<Parsed> {
     let statement = parse_tokens(source, tokens, |parser| parser.parse_statement());
     // The library knows only part of what this version does not have.
     let statement = statement.map_err(|error| match error.code() {
-        SqlState::SYNTAX_ERROR => unsupported_construct(source.text).unwrap_or(error),
+        SqlState::SYNTAX_ERROR => unsupported(source.text).unwrap_or(error),
         _ => error,
     })?;
     Ok(Parsed {

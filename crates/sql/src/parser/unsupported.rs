@@ -51,6 +51,98 @@ const KINDS: [&str; 35] = [
     "user",
 ];
 
+/// Forms of statements and clauses: how the statement begins, the words that it has one behind the other (what stands for any name or
+/// number is an underscore), and its name.
+const FORMS: [(&str, &str, &str); 48] = [
+    ("", "where current of", "WHERE CURRENT OF"),
+    ("", "rows from (", "ROWS FROM"),
+    ("with", "search depth first by", "SEARCH"),
+    ("with", "search breadth first by", "SEARCH"),
+    ("with", ") cycle _", "CYCLE"),
+    ("create", "with check option", "WITH CHECK OPTION"),
+    ("create", "with local check option", "WITH LOCAL CHECK OPTION"),
+    ("create", "with cascaded check option", "WITH CASCADED CHECK OPTION"),
+    ("create view", "_ with (", "CREATE VIEW WITH options"),
+    ("create or replace view", "_ with (", "CREATE VIEW WITH options"),
+    ("create", "temp recursive view", "CREATE RECURSIVE VIEW"),
+    ("create", "temporary recursive view", "CREATE RECURSIVE VIEW"),
+    ("create table", "including", "LIKE ... INCLUDING"),
+    ("create table", "excluding", "LIKE ... EXCLUDING"),
+    ("create", "( like _", "CREATE TABLE ... (LIKE ...)"),
+    ("create", ", like _", "CREATE TABLE ... (LIKE ...)"),
+    ("create table _ of", "", "CREATE TABLE ... OF type"),
+    ("create table", ") using _", "CREATE TABLE ... USING an access method"),
+    ("create", "as execute _", "CREATE TABLE ... AS EXECUTE"),
+    ("create table", "set null (", "ON DELETE SET NULL of some columns"),
+    ("create table", "set default (", "ON DELETE SET DEFAULT of some columns"),
+    ("alter table", "set null (", "ON DELETE SET NULL of some columns"),
+    ("alter table", "set default (", "ON DELETE SET DEFAULT of some columns"),
+    ("create", "index on only", "CREATE INDEX ON ONLY"),
+    ("alter index", "set (", "ALTER INDEX ... SET"),
+    ("alter index", "reset (", "ALTER INDEX ... RESET"),
+    ("alter index", "set tablespace", "ALTER INDEX ... SET TABLESPACE"),
+    ("alter index", "attach partition", "ALTER INDEX ... ATTACH PARTITION"),
+    ("alter index", "set statistics", "ALTER INDEX ... SET STATISTICS"),
+    (
+        "alter index",
+        "depends on extension",
+        "ALTER INDEX ... DEPENDS ON EXTENSION",
+    ),
+    ("alter materialized view", "", "this form of ALTER MATERIALIZED VIEW"),
+    ("alter sequence", "logged", "ALTER SEQUENCE ... SET LOGGED"),
+    ("alter table all in tablespace", "", "ALTER TABLE ALL IN TABLESPACE"),
+    ("alter table", "set tablespace", "ALTER TABLE ... SET TABLESPACE"),
+    ("alter table", "inherit _", "ALTER TABLE ... INHERIT"),
+    ("alter table _ of", "", "ALTER TABLE ... OF type"),
+    ("alter table _ not of", "", "ALTER TABLE ... NOT OF"),
+    ("alter table", "attach partition", "ALTER TABLE ... ATTACH PARTITION"),
+    ("alter table", "detach partition", "ALTER TABLE ... DETACH PARTITION"),
+    ("alter table", "set compression", "ALTER TABLE ... SET COMPRESSION"),
+    ("alter table", "drop identity", "ALTER TABLE ... DROP IDENTITY"),
+    ("alter view", "alter", "ALTER VIEW ... ALTER COLUMN"),
+    ("alter view", "rename column", "ALTER VIEW ... RENAME COLUMN"),
+    ("alter view", "set (", "ALTER VIEW ... SET"),
+    ("alter view", "reset (", "ALTER VIEW ... RESET"),
+    ("set", "xml option", "SET XML OPTION"),
+    ("select", "variadic", "VARIADIC"),
+    ("", "tablesample", "TABLESAMPLE"),
+];
+
+/// How many tokens of a statement are looked at for a form.
+const FORM_TOKENS_MAX: usize = 10_000;
+
+/// 0A000 with the name of the form of a statement that the grammar does not read.
+fn unsupported_form(sql: &str) -> Option<Error> {
+    let mut lexer = Lexer::new(sql);
+    let mut words: Vec<String> = Vec::new();
+    while let Ok(Some(token)) = lexer.next_token() {
+        if words.len() == FORM_TOKENS_MAX {
+            break;
+        }
+        words.push(match token.kind {
+            TokenKind::Word | TokenKind::Symbol(_) => token.text(sql).to_ascii_lowercase(),
+            _ => "_".to_owned(),
+        });
+    }
+    let fits = |own: &[String], wanted: &[&str]| {
+        own.iter()
+            .zip(wanted)
+            .all(|(own, wanted)| *wanted == "_" || own == wanted)
+    };
+    let found = FORMS.iter().find(|(start, part, _)| {
+        let start: Vec<&str> = start.split_whitespace().collect();
+        let part: Vec<&str> = part.split_whitespace().collect();
+        let begins = words.len() >= start.len() && fits(&words, &start);
+        begins && (part.is_empty() || words.windows(part.len()).any(|window| fits(window, &part)))
+    })?;
+    Some(Error::unsupported(found.2))
+}
+
+/// 0A000 with the name of the construct, if a statement that is not read has one that there is in PostgreSQL and not here.
+pub(crate) fn unsupported(sql: &str) -> Option<Error> {
+    unsupported_construct(sql).or_else(|| unsupported_form(sql))
+}
+
 /// 0A000 with the name of the statement, if it is one that there is in PostgreSQL and not here.
 pub(crate) fn unsupported_construct(sql: &str) -> Option<Error> {
     let words = first_words(sql);
@@ -92,6 +184,37 @@ fn first_words(sql: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forms_are_named() {
+        for (sql, name) in [
+            ("delete from t where current of c", "WHERE CURRENT OF"),
+            (
+                "create view v as select 1 with local check option",
+                "WITH LOCAL CHECK OPTION",
+            ),
+            ("create table x (like t including all)", "LIKE ... INCLUDING"),
+            ("create table x (a int, like t)", "CREATE TABLE ... (LIKE ...)"),
+            (
+                "alter table only t attach partition p default",
+                "ALTER TABLE ... ATTACH PARTITION",
+            ),
+            ("with recursive r as (select 1) cycle n set c using p select 1", "CYCLE"),
+            ("select * from rows from (f(1))", "ROWS FROM"),
+        ] {
+            let error = unsupported(sql).unwrap();
+            assert_eq!(error.code().as_str(), "0A000");
+            assert_eq!(error.message(), format!("{name} is not supported"));
+        }
+        for other in [
+            "select * fro t",
+            "create tabel t (a int)",
+            "update t sett n = 1",
+            "select 1 +",
+        ] {
+            assert!(unsupported(other).is_none(), "{other}");
+        }
+    }
 
     #[test]
     fn constructs_are_named() {

@@ -1,6 +1,7 @@
 //! What expressions see of the session while a statement runs.
 
 use super::pause::PauseView;
+use super::random::Random;
 use super::settings::Settings;
 use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
 use crate::catalog::{Catalog, SchemaId, Sequence, no_schema};
@@ -55,7 +56,7 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) identity: &'a Identity,
     /// What the session sees beside its catalog.
     pub(crate) insight: &'a Insight,
-    pub(crate) random_state: Cell<u64>,
+    pub(crate) random: Cell<Random>,
     pub(crate) clock_us: i64,
     /// The id of the transaction, if it was asked for one.
     pub(crate) asked_id: Cell<Option<u64>>,
@@ -68,14 +69,11 @@ pub(crate) struct SessionEnvironment<'a> {
 }
 
 impl SessionEnvironment<'_> {
-    /// SplitMix64: the state is the session's, seeded from outside.
     fn next_random(&self) -> u64 {
-        let state = self.random_state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.random_state.set(state);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let mut random = self.random.get();
+        let bits = random.bits();
+        self.random.set(random);
+        bits
     }
 
     /// The schemas of the search path that there are, if `with_implicit` also those that are searched in front of them.
@@ -167,7 +165,19 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn random(&self) -> Result<f64> {
-        Ok((self.next_random() >> 11) as f64 / (1u64 << 53) as f64)
+        let mut random = self.random.get();
+        let share = random.share();
+        self.random.set(random);
+        Ok(share)
+    }
+
+    fn set_seed(&self, seed: f64) -> Result<()> {
+        if !(-1.0..=1.0).contains(&seed) {
+            let message = format!("setseed parameter {seed} is out of allowed range [-1,1]");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        self.random.set(Random::seeded_by_share(seed));
+        Ok(())
     }
 
     fn random_uuid(&self) -> Result<[u8; 16]> {

@@ -54,7 +54,7 @@ pub(super) fn with_evaluation<T>(
         settings: RefCell::new(&mut session.settings),
         identity: &session.identity,
         insight,
-        random_state: Cell::new(session.random_state),
+        random: Cell::new(session.random),
         clock_us: times_us.1,
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
@@ -78,7 +78,7 @@ pub(super) fn with_evaluation<T>(
         subqueries: None,
     };
     let result = work(&evaluation);
-    session.random_state = environment.random_state.get();
+    session.random = environment.random.get();
     session.asked_id = environment.asked_id.get();
     session.durable_at = environment.depends_on.get();
     session.settings.shape(&mut session.text);

@@ -259,7 +259,7 @@ impl Session {
     ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(name)?);
         let fits = |(value, data_type): (&Value, &DataType)| {
-            let is_text = data_type.is_text() || *data_type == DataType::Json;
+            let is_text = data_type.is_text() || matches!(data_type, DataType::Json | DataType::JsonPath);
             value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && is_text)
         };
         if values.len() != prepared.types.len() || !values.iter().zip(&prepared.types).all(fits) {

@@ -30,6 +30,7 @@ mod pause;
 mod plans;
 mod portals;
 mod prepared;
+mod random;
 mod running;
 mod schema;
 mod script;
@@ -56,6 +57,7 @@ use environment::TakenNumbers;
 use parking_lot::Mutex;
 use portals::Portals;
 use prepared::Prepared;
+use random::Random;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_protocol::Savepoint;
@@ -220,7 +222,7 @@ pub struct Session {
     facts: Arc<SessionFacts>,
     settings: Settings,
     text: TextContext,
-    random_state: u64,
+    random: Random,
     prepared: BTreeMap<String, Arc<Prepared>>,
     portals: Portals,
     block: Block,
@@ -272,7 +274,7 @@ impl Session {
             known_path: path::KnownPath::default(),
             settings: Settings::default(),
             text: TextContext::default(),
-            random_state: seed,
+            random: Random::seeded(seed),
             prepared: BTreeMap::new(),
             portals: Portals::default(),
             block: Block::None,

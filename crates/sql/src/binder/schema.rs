@@ -255,7 +255,7 @@ impl Context<'_> {
         let comment = syntax.comment;
         let (table, object) = match syntax.object {
             Commented::Domain(path, kind) => {
-                let (schema, name) = super::split_path(&path)?;
+                let (schema, name) = super::split_path(&path, &self.path.database)?;
                 let found = self.path.find_domain(schema, name, self.catalog)?;
                 let Some(relation) = found else {
                     return match kind == "type" && super::types::type_by_name(name).is_some() {

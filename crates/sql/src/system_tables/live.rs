@@ -363,15 +363,19 @@ fn time(us: i64) -> Value {
     if us == 0 { Value::Null } else { Value::TimestampTz(us) }
 }
 
+/// The oid of the database that a session is in.
+fn database_of(live: &Live<'_>, facts: &crate::insight::SessionFacts) -> Value {
+    let number = live.databases.listed_number(&facts.identity.database);
+    number.map_or(Value::Null, oid)
+}
+
 fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
     let waiting = live.database.waiting();
     let row = |facts: &std::sync::Arc<crate::insight::SessionFacts>| {
         let now = facts.now();
         let wait = waiting.iter().find(|wait| wait.session == facts.id);
         vec![
-            live.databases
-                .listed_number(&facts.identity.database)
-                .map_or(Value::Null, oid),
+            database_of(live, facts),
             text(&facts.identity.database),
             Value::Int4(facts.identity.backend_id),
             Value::Null,
@@ -412,7 +416,7 @@ fn index_builds(live: &Live<'_>) -> Vec<Vec<Value>> {
         let progress = facts.building()?;
         let mut row = vec![
             Value::Int4(facts.identity.backend_id),
-            oid(DATABASE),
+            database_of(live, facts),
             text(&facts.identity.database),
             oid(progress.relation.0),
             oid(progress.relation.1),

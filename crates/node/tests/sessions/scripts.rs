@@ -13,7 +13,14 @@ macro_rules! scripts {
     };
 }
 
-scripts!(describe, materialised, search_path, temporary, temporary_combined);
+scripts!(
+    cursors,
+    describe,
+    materialised,
+    search_path,
+    temporary,
+    temporary_combined
+);
 
 /// Runs every block and compares the whole transcript with the script.
 fn run_script(script: &str) {

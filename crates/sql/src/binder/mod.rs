@@ -23,6 +23,7 @@ mod materialised;
 mod merge;
 mod naming;
 mod nested;
+mod number;
 mod parameters;
 mod row_expression;
 mod schema;

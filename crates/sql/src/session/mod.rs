@@ -32,6 +32,7 @@ mod prepared;
 mod running;
 mod schema;
 mod script;
+mod scroll;
 mod settings;
 mod slices;
 mod temporary;

@@ -116,8 +116,8 @@ pub enum Utility {
     Fetch {
         /// The cursor.
         name: String,
-        /// How many rows.
-        rows: FetchRows,
+        /// Which rows.
+        movement: Movement,
         /// MOVE: the rows are passed over.
         is_move: bool,
     },
@@ -201,15 +201,21 @@ pub struct CursorOptions {
     pub insensitive: bool,
     /// WITH HOLD: the cursor outlasts its transaction.
     pub hold: bool,
+    /// SCROLL or NO SCROLL.
+    pub scrolls: Option<bool>,
 }
 
-/// How many rows FETCH wants.
+/// Which rows FETCH wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchRows {
-    /// So many; none asks for the row that the cursor is on.
-    Next(usize),
-    /// All that are left.
-    All,
+pub enum Movement {
+    /// The next ones, so many (`u64::MAX` for all); none asks for the row that the cursor is on.
+    Forward(u64),
+    /// The ones before, so many (`u64::MAX` for all); never none.
+    Backward(u64),
+    /// The row of this number, counted from the end if it is negative.
+    Absolute(i64),
+    /// The row so many behind the one that the cursor is on; never none.
+    Relative(i64),
 }
 
 /// COPY.

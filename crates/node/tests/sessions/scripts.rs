@@ -15,6 +15,7 @@ macro_rules! scripts {
 
 scripts!(
     alter_actions,
+    cursors,
     databases,
     describe,
     functions,

@@ -2,14 +2,13 @@
 
 use super::comparison::{comparison_of, row_of, symbol_of};
 use super::naming::{column_of, found_in};
+use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
 use super::typed::Typed;
 use super::types::bind_type;
 use super::window::Windows;
 use super::{Context, located};
 use crate::catalog::SchemaId;
-use crate::parser::Literal;
-use crate::parser::lexer::TokenKind;
 use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
 use crate::system_tables::ObjectKind;
@@ -311,22 +310,8 @@ impl<'a> ExpressionBinder<'a> {
             UnaryOperator::PGCubeRoot => "||/",
             other => return Err(Error::unsupported(format!("operator {other}"))),
         };
-        // The sign belongs to the number: -9223372036854775808 is a bigint.
-        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, operand)
-            && let ast::Value::Number(number, _) = &value.value
-        {
-            let typed = number_value(number)?;
-            let resolved = resolve_operator("-", None, typed.data_type)?;
-            let call = Expr::Call {
-                function: resolved.function,
-                arguments: vec![typed.expr],
-            };
-            return Ok(match call.fold_constants() {
-                Expr::Literal(Value::Int8(number)) if number == i64::from(i32::MIN) => {
-                    Typed::new(Expr::Literal(Value::Int4(i32::MIN)), DataType::Int4)
-                }
-                folded => Typed::new(folded, resolved.result_type),
-            });
+        if let Some((number, is_negative)) = signed_number(whole) {
+            return signed_value(number, is_negative);
         }
         let typed = self.bind(operand)?;
         let resolved = located(
@@ -648,20 +633,4 @@ pub(crate) fn or(mut terms: Vec<Expr>) -> Expr {
     } else {
         Expr::Or(terms)
     }
-}
-
-fn number_value(text: &str) -> Result<Typed> {
-    let plain = text.replace('_', "");
-    let kind = if plain.bytes().all(|byte| byte.is_ascii_digit()) {
-        TokenKind::Integer
-    } else {
-        TokenKind::Decimal
-    };
-    let literal: Literal = crate::parser::number_literal(&plain, kind).ok_or_else(|| {
-        Error::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("the number {text} is out of range"),
-        )
-    })?;
-    Ok(Typed::new(Expr::Literal(literal.value()), literal.data_type()))
 }

@@ -27,6 +27,7 @@ mod merge;
 mod named_arguments;
 mod naming;
 mod nested;
+mod number;
 mod parameters;
 mod range_frame;
 mod renaming;

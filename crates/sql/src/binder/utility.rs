@@ -175,6 +175,12 @@ fn may_be_locked(query: &SelectPlan, options: CursorOptions) -> Result<()> {
             Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail("Holdable cursors must be READ ONLY.")
         );
     }
+    if options.scrolls == Some(true) {
+        let message = "DECLARE SCROLL CURSOR ... FOR UPDATE is not supported";
+        return Err(
+            Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail("Scrollable cursors must be READ ONLY.")
+        );
+    }
     if options.insensitive {
         let message = "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid";
         return Err(Error::new(SqlState::INVALID_CURSOR_DEFINITION, message)

@@ -286,6 +286,11 @@ impl Held {
         .with_hint("Work on fewer rows at a time, or give the database more memory with --memory."))
     }
 
+    /// How many bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
         *self = Held::default();

@@ -3,12 +3,13 @@
 use super::execute::is_current;
 use super::portals::{Hold, Portal, cannot_be_run};
 use super::prepared::Prepared;
+use super::scroll::{Keeps, Scroll, Walk, forward_only};
 use super::{Block, Next, Origin, Session, SessionContext, ToBind};
 use crate::client::{Format, Formats, Responder};
 use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
-use crate::statement::{CursorOptions, FetchRows, Statement, Utility};
+use crate::statement::{CursorOptions, Movement, Statement, Utility};
 use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
@@ -20,6 +21,8 @@ pub(super) struct Fetch {
     pub(super) name: String,
     /// Whether its rows are passed over.
     pub(super) is_move: bool,
+    /// The place of the cursor, and what is left to do. Without it the portal is not DECLARE's, and reads on as it is run.
+    pub(super) scroll: Option<(Box<Scroll>, Walk)>,
 }
 
 fn no_cursor(name: &str) -> Error {
@@ -74,6 +77,9 @@ impl Session {
         let formats = options.binary.then_some(Format::Binary).into_iter().collect();
         let mut portal = Portal::new(Arc::new(prepared), parameters, formats);
         portal.cursor = portal_cursor;
+        if let PlanBody::Select(select) = &plan.body {
+            portal.scroll = Some(Box::new(Scroll::new(Keeps::of(select, options.scrolls))));
+        }
         portal.hold = if options.hold { Hold::Declared } else { Hold::No };
         self.portals.insert(name.to_owned(), portal);
         Ok(self.answered("DECLARE CURSOR".to_owned(), partition, responder))
@@ -120,7 +126,7 @@ impl Session {
     pub(super) fn fetch(
         &mut self,
         name: &str,
-        rows: FetchRows,
+        movement: Movement,
         is_move: bool,
         partition: &mut Partition,
         responder: &mut dyn Responder,
@@ -144,16 +150,21 @@ impl Session {
             current.formats = Formats::from_elem(Format::Binary, 1);
         }
         current.describe &= !is_move;
-        if rows == FetchRows::Next(0) && portal.is_on_row && !is_move {
-            return Err(Error::unsupported("FETCH of the row that the cursor is on"));
-        }
-        if rows == FetchRows::Next(0) || portal.done.is_some() {
-            let passed = rows == FetchRows::Next(0) && portal.is_on_row;
+        let walk = match &portal.scroll {
+            Some(scroll) => scroll.walk(movement, is_move),
+            None => walk_of_portal(movement),
+        };
+        // An error within a portal ends it.
+        portal.has_failed = walk.is_err();
+        let walk = walk?;
+        let Some(walk) = walk.filter(|_| portal.done.is_none()) else {
             if std::mem::take(&mut current.describe) {
                 responder.row_description(&plan.output, &current.formats);
             }
-            return Ok(self.answered(tag(is_move, usize::from(passed)), partition, responder));
-        }
+            let on_row = is_move && movement == Movement::Forward(0);
+            let passed = usize::from(on_row && portal.scroll.as_ref().is_some_and(|scroll| scroll.is_on_row()));
+            return Ok(self.answered(tag(is_move, passed), partition, responder));
+        };
         current.statement = prepared.statement.clone();
         current.catalog_version = prepared.catalog_version;
         current.sql = Arc::clone(&prepared.sql);
@@ -161,12 +172,15 @@ impl Session {
         current.parameters = Arc::clone(&portal.parameters);
         current.cursor = portal.cursor.take();
         current.rows = 0;
-        current.max_rows = match rows {
-            FetchRows::Next(rows) => rows,
-            FetchRows::All => usize::MAX,
+        current.max_rows = match walk {
+            Walk::Forward { next, until } if portal.scroll.is_none() => {
+                usize::try_from((until - next).saturating_add(1)).unwrap_or(usize::MAX)
+            }
+            _ => usize::MAX,
         };
         let name = name.to_owned();
-        current.fetch = Some(Fetch { name, is_move });
+        let scroll = portal.scroll.take().map(|scroll| (scroll, walk));
+        current.fetch = Some(Fetch { name, is_move, scroll });
         // What it has shown cannot be shown again.
         self.replay = None;
         Ok(Next::To(StageKind::Security))
@@ -181,12 +195,12 @@ impl Session {
     ) -> Next {
         self.deadline_us = None;
         if let Some(current) = &mut self.current
-            && let Some(fetch) = &current.fetch
+            && let Some(fetch) = &mut current.fetch
         {
             let tag = tag(fetch.is_move, current.rows);
             if let Some(portal) = self.portals.get_mut(&fetch.name) {
-                portal.is_on_row = !is_over;
-                if is_over {
+                portal.scroll = fetch.scroll.take().map(|(scroll, _)| scroll);
+                if is_over && portal.scroll.is_none() {
                     portal.done = Some("SELECT 0".to_owned());
                 } else {
                     portal.cursor = current.cursor.take();
@@ -233,4 +247,13 @@ impl Session {
 fn tag(is_move: bool, rows: usize) -> String {
     let verb = if is_move { "MOVE" } else { "FETCH" };
     format!("{verb} {rows}")
+}
+
+/// What a movement comes to in a portal that only reads on.
+fn walk_of_portal(movement: Movement) -> Result<Option<Walk>> {
+    match movement {
+        Movement::Forward(0) => Ok(None),
+        Movement::Forward(count) => Ok(Some(Walk::Forward { next: 1, until: count })),
+        _ => Err(forward_only()),
+    }
 }

@@ -385,16 +385,30 @@ impl Session {
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);
         let times_us = (current.started_us, current.started_us);
+        let scroll = current.fetch.as_mut().and_then(|fetch| fetch.scroll.as_mut());
+        let limits = match &scroll {
+            Some(_) => self.portals.limits_beside(context.limits),
+            None => context.limits,
+        };
         let part = Part {
             transaction,
             catalog: &catalog,
             parameters: &parameters,
             times_us,
-            limits: context.limits,
+            limits,
             analytics: context.analytics,
         };
         let is_paused = |progress: &Progress| matches!(progress, Progress::Suspended);
         let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
+            if let Some((scroll, walk)) = scroll {
+                return scroll.go(walk, &mut cursor, execution, &mut |values| {
+                    *rows += 1;
+                    if !silent {
+                        responder.data_row(values, &columns, formats, &text);
+                    }
+                    responder.buffered_bytes() < RESPONSE_BYTES_MAX
+                });
+            }
             let packed = cursor.run_packed(execution, left, &mut |row, places| {
                 *rows += 1;
                 if !silent {

@@ -341,6 +341,10 @@ impl Session {
             .portals
             .get_mut(&name)
             .ok_or_else(|| Session::portal_missing(&name))?;
+        // From here on it only reads on.
+        if portal.scroll.take_if(|scroll| scroll.is_at_known_end()).is_none() && portal.scroll.is_some() {
+            return Err(Error::unsupported("Execute of a cursor that FETCH has moved back"));
+        }
         let alone = self.block == Block::None
             && self.transaction.is_none()
             && portal.cursor.is_none()

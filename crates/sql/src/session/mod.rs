@@ -34,6 +34,7 @@ mod random;
 mod running;
 mod schema;
 mod script;
+mod scroll;
 mod settings;
 mod slices;
 mod temporary;

@@ -6,6 +6,7 @@
 use super::execute::is_current;
 use super::prepared::{NAMES_MAX, Prepared};
 use super::running::Part;
+use super::scroll::Scroll;
 use super::{Block, Next, Session, SessionContext};
 use crate::catalog::{Catalog, RelationName, SchemaId};
 use crate::client::Formats;
@@ -36,8 +37,8 @@ pub(super) struct Portal {
     pub(super) done: Option<String>,
     /// Whether it ended with an error.
     pub(super) has_failed: bool,
-    /// Whether its last FETCH left it on a row.
-    pub(super) is_on_row: bool,
+    /// Its place, and the rows that it can go back to, if DECLARE has opened it.
+    pub(super) scroll: Option<Box<Scroll>>,
     pub(super) hold: Hold,
     /// How many were opened before it.
     opened: u64,
@@ -64,7 +65,7 @@ impl Portal {
             cursor: None,
             done: None,
             has_failed: false,
-            is_on_row: false,
+            scroll: None,
             hold: Hold::No,
             opened: 0,
         }
@@ -179,6 +180,7 @@ impl Portals {
         if let Some(portal) = self.get_mut(name) {
             portal.has_failed = true;
             portal.cursor = None;
+            portal.scroll = None;
         }
     }
 
@@ -204,8 +206,9 @@ impl Portals {
 
     /// What is left for one portal to hold beside the rows that all of them hold already.
     pub(super) fn limits_beside(&self, limits: Limits) -> Limits {
-        let held = self.iter().filter_map(|(_, portal)| portal.cursor.as_ref());
-        let bytes: usize = held.map(|cursor| cursor.kept_bytes()).sum();
+        let read_ahead = |portal: &Portal| portal.cursor.as_ref().map_or(0, |cursor| cursor.kept_bytes());
+        let read = |portal: &Portal| portal.scroll.as_ref().map_or(0, |scroll| scroll.bytes());
+        let bytes: usize = self.iter().map(|(_, portal)| read_ahead(portal) + read(portal)).sum();
         Limits {
             bytes_max: limits.bytes_max.saturating_sub(bytes),
             ..limits

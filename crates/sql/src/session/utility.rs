@@ -117,8 +117,12 @@ impl Session {
             } => {
                 return self.declare((name, *options), statement, sql, partition, context, responder);
             }
-            Utility::Fetch { name, rows, is_move } => {
-                return Ok(self.fetch(name, *rows, *is_move, partition, responder)?);
+            Utility::Fetch {
+                name,
+                movement,
+                is_move,
+            } => {
+                return Ok(self.fetch(name, *movement, *is_move, partition, responder)?);
             }
             Utility::Close(name) => self.close_cursor(name.as_deref())?,
             Utility::Discard(Discarded::Temporary) => {

@@ -3,7 +3,7 @@
 use super::{Syntax, done};
 use crate::parser::cursor::Cursor;
 use crate::parser::lexer::TokenKind;
-use crate::statement::{CursorOptions, FetchRows, Utility};
+use crate::statement::{CursorOptions, Movement, Utility};
 use rubato_base::{Error, Result, SqlState};
 
 /// `DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR query`
@@ -37,17 +37,13 @@ pub(super) fn declare(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     if options.insensitive && asensitive {
         return Err(both("INSENSITIVE", "ASENSITIVE"));
     }
-    if scrolls {
-        return Err(Error::unsupported("DECLARE SCROLL CURSOR").with_hint(FORWARD_ONLY));
-    }
+    options.scrolls = (scrolls || no_scroll).then_some(scrolls);
     Ok(Syntax::Declare {
         name,
         options,
         statement: (cursor.offset(), cursor.end_offset()),
     })
 }
-
-const FORWARD_ONLY: &str = "Cursors are read forward: FETCH NEXT, FETCH FORWARD n, FETCH ALL.";
 
 fn both(one: &str, other: &str) -> Error {
     let message = format!("cannot specify both {one} and {other}");
@@ -56,49 +52,71 @@ fn both(one: &str, other: &str) -> Error {
 
 /// `FETCH [direction] [FROM | IN] name`, and MOVE.
 pub(super) fn fetch(cursor: &mut Cursor<'_>, is_move: bool) -> Result<Syntax> {
-    let mut rows = FetchRows::Next(1);
+    let mut movement = Movement::Forward(1);
     // A last word is the name, whatever else it could be.
     if !cursor.is_at_last() {
-        if cursor.accept("all") {
-            rows = FetchRows::All;
-        } else if cursor.accept("forward") {
-            if cursor.accept("all") {
-                rows = FetchRows::All;
-            } else if !cursor.is_at_last() {
-                rows = count(cursor, is_move)?.unwrap_or(rows);
-            }
-        } else if let Some(word) = cursor.accept_any(&["prior", "first", "last", "absolute", "relative", "backward"]) {
-            return Err(not_forward(word, is_move));
-        } else if !cursor.accept("next") {
-            rows = count(cursor, is_move)?.unwrap_or(rows);
-        }
+        movement = direction(cursor)?;
         cursor.accept_any(&["from", "in"]);
     }
     let name = cursor.name()?;
-    done(cursor, Utility::Fetch { name, rows, is_move })
+    done(
+        cursor,
+        Utility::Fetch {
+            name,
+            movement,
+            is_move,
+        },
+    )
 }
 
-fn count(cursor: &mut Cursor<'_>, is_move: bool) -> Result<Option<FetchRows>> {
+fn direction(cursor: &mut Cursor<'_>) -> Result<Movement> {
+    const WORDS: [&str; 9] = [
+        "next", "prior", "first", "last", "absolute", "relative", "forward", "backward", "all",
+    ];
+    let word = cursor.accept_any(&WORDS);
+    Ok(match word {
+        Some("prior") => Movement::Backward(1),
+        Some("first") => Movement::Absolute(1),
+        Some("last") => Movement::Absolute(-1),
+        Some("absolute") => Movement::Absolute(number(cursor)?.ok_or_else(|| cursor.error())?),
+        Some("relative") => match number(cursor)?.ok_or_else(|| cursor.error())? {
+            0 => Movement::Forward(0),
+            number => Movement::Relative(number),
+        },
+        Some("all") => Movement::Forward(u64::MAX),
+        Some("next") => Movement::Forward(1),
+        forward_or_backward => {
+            let is_backward = forward_or_backward == Some("backward");
+            let has_word = forward_or_backward.is_some();
+            let is_all = has_word && !cursor.is_at_last() && cursor.accept("all");
+            let count = match is_all {
+                true => i64::MAX,
+                false if has_word && cursor.is_at_last() => 1,
+                false => number(cursor)?.unwrap_or(1),
+            };
+            let rows = if is_all { u64::MAX } else { count.unsigned_abs() };
+            if rows == 0 || is_backward == (count < 0) {
+                Movement::Forward(rows)
+            } else {
+                Movement::Backward(rows)
+            }
+        }
+    })
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Result<Option<i64>> {
     let is_negative = cursor.accept_symbol(b'-');
     let has_sign = is_negative || cursor.accept_symbol(b'+');
     match cursor.peek().filter(|token| token.kind == TokenKind::Integer) {
         Some(token) => {
             let number = token.text(cursor.source.text).parse::<i32>();
-            let number = number.map_err(|_| cursor.error())?;
+            let number = i64::from(number.map_err(|_| cursor.error())?);
             cursor.advance();
-            if is_negative && number > 0 {
-                return Err(not_forward("backward", is_move));
-            }
-            Ok(Some(FetchRows::Next(number.unsigned_abs() as usize)))
+            Ok(Some(if is_negative { -number } else { number }))
         }
         None if has_sign => Err(cursor.error()),
         None => Ok(None),
     }
-}
-
-fn not_forward(direction: &str, is_move: bool) -> Error {
-    let verb = if is_move { "MOVE" } else { "FETCH" };
-    Error::unsupported(format!("{verb} {}", direction.to_ascii_uppercase())).with_hint(FORWARD_ONLY)
 }
 
 /// `CLOSE {name | ALL}`

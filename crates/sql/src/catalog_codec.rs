@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Types as u8;
+const VERSION: u8 = Format::Enums as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,8 @@ enum Format {
     Schemas = 5,
     /// There are domains; columns may be generated; indexes may hold expressions, and some rows only.
     Types = 6,
+    /// There are enums.
+    Enums = 7,
 }
 
 /// Appends a whole catalog.
@@ -62,6 +64,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         4 => Format::Comments,
         5 => Format::Schemas,
         6 => Format::Types,
+        7 => Format::Enums,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -163,7 +166,7 @@ mod tests {
         ]);
         let decoded = decode_catalog(&bytes).unwrap();
         assert_eq!(with_former_path(&decoded), with_former_path(&expected));
-        assert_eq!(bytes_of(&expected)[0], 6);
+        assert_eq!(bytes_of(&expected)[0], VERSION);
     }
 
     #[test]

@@ -8,10 +8,12 @@ mod apply;
 mod column_type;
 mod constraints;
 mod domains;
+mod enums;
 mod materialised;
 mod merge;
 mod schemas;
 mod sequences;
+mod types;
 mod views;
 
 pub use merge::{changed_tables, merge};

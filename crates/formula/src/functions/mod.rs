@@ -16,6 +16,7 @@ mod conditional;
 pub use conditional::domain_violation;
 mod datetime;
 mod encoding;
+mod enumeration;
 mod float_math;
 mod format;
 mod json_change;
@@ -291,6 +292,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     conditional::CONDITIONAL,
     datetime::DATETIME,
     encoding::ENCODING,
+    enumeration::ENUMERATION,
     float_math::FLOAT_MATH,
     format::FORMAT,
     json_change::JSON_CHANGE,

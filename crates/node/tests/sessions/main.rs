@@ -12,6 +12,7 @@ mod cursors;
 mod deferrable;
 mod drivers;
 mod dumps;
+mod enums;
 mod foreign_keys;
 mod lists;
 mod made_of_rows;

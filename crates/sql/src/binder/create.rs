@@ -5,7 +5,7 @@ use super::expression::ExpressionBinder;
 use super::identity::given_name;
 use super::scope::Scope;
 use super::sequence::{new_sequence, next_value, sequence_options};
-use super::types::{TypeName, bind_type_name};
+use super::types::TypeName;
 use super::{Context, located, object_name};
 use crate::catalog::{
     Check, Column, Deferral, ForeignKey, Index, OnCommit, ReferentialAction, RelationName, RowExpression, Sequence,
@@ -154,7 +154,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         let domain = self.context.domain(&definition.data_type)?;
         let type_name = match &domain {
             Some(domain) => Ok(TypeName::Plain(domain.column_type)),
-            None => bind_type_name(&definition.data_type),
+            None => self.context.bind_type_name(&definition.data_type),
         };
         let type_name = located(self.context, definition.name.span, type_name)?;
         let (column_type, serial) = match type_name {

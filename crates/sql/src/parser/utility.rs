@@ -4,6 +4,7 @@ mod constraints;
 mod copy;
 mod cursors;
 mod domain;
+mod enums;
 mod schemas;
 mod sequence;
 
@@ -19,6 +20,7 @@ use sequence::{alter_sequence, create_sequence};
 pub(crate) use constraints::{AlterConstraintSyntax, DropExpressionSyntax};
 pub(crate) use copy::CopySyntax;
 pub(crate) use domain::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
+pub(crate) use enums::{AlterTypeAction, EnumStatement, NewValue};
 use rubato_base::{Error, Result, SqlState};
 pub(crate) use schemas::{MaterialisedSyntax, Moved, SchemaSyntax};
 pub(crate) use sequence::{AlterSequenceSyntax, SequenceOptions, SequenceSyntax};
@@ -68,6 +70,8 @@ pub(crate) enum Syntax {
     DropExpression(DropExpressionSyntax),
     /// CREATE, ALTER and DROP DOMAIN.
     Domain(DomainStatement),
+    /// CREATE TYPE ... AS ENUM and ALTER TYPE.
+    Enum(EnumStatement),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -85,7 +89,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     if ["create", "alter", "drop"]
         .iter()
         .any(|verb| first.is(source.text, verb))
-        && let Some(syntax) = domain::domain(Cursor::new(source)?)?
+        && let Some(syntax) = types(source)?
     {
         return Ok(Some(syntax));
     }
@@ -121,6 +125,14 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
     let syntax = parse(&mut cursor)?;
     Ok(Some(syntax))
+}
+
+/// A statement about types.
+fn types(source: Source<'_>) -> Result<Option<Syntax>> {
+    match domain::domain(Cursor::new(source)?)? {
+        None => enums::enums(Cursor::new(source)?),
+        syntax => Ok(syntax),
+    }
 }
 
 type ParseUtility = fn(&mut Cursor<'_>) -> Result<Syntax>;

@@ -11,7 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::DataType as ArrowType;
 use rubato_base::codec::{decode_value, encode_value};
-use rubato_base::{ColumnType, DataType, Error, Numeric, Result, Value};
+use rubato_base::{ColumnType, DataType, EnumValue, Error, Numeric, Result, Value};
 use std::sync::Arc;
 
 /// Digits that a decimal may have.
@@ -55,6 +55,8 @@ impl Column {
             DataType::Int8 | DataType::Oid | DataType::Time | DataType::Timestamp | DataType::TimestampTz => {
                 Kind::Int64
             }
+            // Positions are in order as their labels are.
+            DataType::Enum(_) => Kind::Int64,
             DataType::Float4 => Kind::Float32,
             DataType::Float8 => Kind::Float64,
             DataType::Numeric if decimals => decimal_kind(column_type.modifier),
@@ -201,7 +203,7 @@ impl Builder {
             Builder::Int64(builder) if let Ok(number) = payload.try_into() => {
                 builder.append_value(i64::from_le_bytes(number));
             }
-            Builder::Text(builder) if *tag == DataType::Text as u8 => match std::str::from_utf8(payload) {
+            Builder::Text(builder) if *tag == DataType::Text.tag() => match std::str::from_utf8(payload) {
                 Ok(text) => builder.append_value(text),
                 Err(_) => return self.push(&decode_value(bytes)?),
             },
@@ -224,6 +226,7 @@ impl Builder {
             let number = match value {
                 Value::Date(days) => Some(i64::from(*days)),
                 Value::Time(us) | Value::Timestamp(us) | Value::TimestampTz(us) => Some(*us),
+                Value::Enum(value) => Some(value.position),
                 other => other.as_i64(),
             };
             number.ok_or_else(|| mismatch(value))
@@ -353,6 +356,10 @@ impl<'a> View<'a> {
                 DataType::Time => Value::Time(array.value(row)),
                 DataType::Timestamp => Value::Timestamp(array.value(row)),
                 DataType::TimestampTz => Value::TimestampTz(array.value(row)),
+                DataType::Enum(type_oid) => Value::Enum(EnumValue {
+                    type_oid: *type_oid,
+                    position: array.value(row),
+                }),
                 _ => Value::Int8(array.value(row)),
             },
             View::Float32(array) => Value::Float4(array.value(row)),
@@ -368,6 +375,10 @@ impl<'a> View<'a> {
 mod tests {
     use super::*;
     use rubato_base::Row;
+
+    fn label(type_oid: u32, position: i64) -> Value {
+        Value::Enum(EnumValue { type_oid, position })
+    }
 
     fn numeric(text: &str) -> Value {
         Value::Numeric(Numeric::parse(text).unwrap())
@@ -392,6 +403,7 @@ mod tests {
             (plain(DataType::Timestamp), Value::Timestamp(i64::MAX)),
             (plain(DataType::TimestampTz), Value::TimestampTz(9)),
             (plain(DataType::Uuid), Value::Uuid([7; 16])),
+            (plain(DataType::Enum(16_400)), label(16_400, -5)),
         ]
     }
 

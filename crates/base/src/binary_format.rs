@@ -2,7 +2,7 @@
 
 use crate::datetime::{self, DAY_US, Interval};
 use crate::json;
-use crate::text_format::{apply_modifier, parse_characters};
+use crate::text_format::{TextContext, apply_modifier, parse_characters, write_text};
 use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 
 /// Reads a value of a type with its modifier (-1 for none) from its binary form. 22P03 for a wrong length or form, 22021 for text that
 /// is not UTF-8, 22008 for a time beyond its range; the modifier's errors as in [`apply_modifier`].
-pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<Value> {
+pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8], context: &TextContext) -> Result<Value> {
     let value = match data_type {
         DataType::Bool => Value::Bool(fixed::<1>(bytes)?[0] != 0),
         DataType::Int2 => Value::Int2(i16::from_be_bytes(fixed(bytes)?)),
@@ -45,6 +45,7 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<
         }
         DataType::Jsonb => Value::Jsonb(Arc::new(json::parse_binary(bytes, utf8)?)),
         DataType::JsonPath => Value::Text(json::path::parse_binary(bytes, utf8)?.to_text()),
+        DataType::Enum(number) => Value::Enum(context.enums.parse(number, utf8(bytes)?)?),
         array => {
             let element = array.element().ok_or_else(wrong_length)?;
             let element = ColumnType {
@@ -52,7 +53,7 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8]) -> Result<
                 modifier,
             };
             // The elements have the modifier.
-            return Ok(Value::Array(Arc::new(Array::parse_binary(element, bytes)?)));
+            return Ok(Value::Array(Arc::new(Array::parse_binary(element, bytes, context)?)));
         }
     };
     if modifier < 0 {
@@ -122,8 +123,8 @@ fn parse_interval(bytes: &[u8; 16]) -> Interval {
 }
 
 /// Appends a value's binary form. Whole numbers are written in the width of `data_type`; any other value as what it is. NULL appends
-/// nothing: the caller marks it.
-pub fn write_binary(value: &Value, data_type: DataType, out: &mut Vec<u8>) {
+/// nothing: the caller marks it. A value of an enum is its label, which the context knows.
+pub fn write_binary(value: &Value, data_type: DataType, context: &TextContext, out: &mut Vec<u8>) {
     match value {
         Value::Null => {}
         Value::Bool(v) => out.push((*v).into()),
@@ -150,11 +151,12 @@ pub fn write_binary(value: &Value, data_type: DataType, out: &mut Vec<u8>) {
         }
         Value::Uuid(v) => out.extend_from_slice(v),
         // What its elements are called is the type's affair: a text may be a varchar.
-        Value::Array(v) => v.write_binary(data_type.element().unwrap_or(v.element), out),
+        Value::Array(v) => v.write_binary(data_type.element().unwrap_or(v.element), context, out),
         Value::Jsonb(v) => {
             out.push(json::BINARY_VERSION);
             v.write(out);
         }
+        Value::Enum(_) => write_text(value, data_type, context, out),
     }
 }
 

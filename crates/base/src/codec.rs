@@ -1,7 +1,8 @@
 //! A small byte reader and writer: lengths are LEB128, fixed numbers little-endian. Reading never panics.
 
 use crate::array::{DIMENSIONS_MAX, Dimension, Dimensions};
-use crate::{Array, DataType, Error, Json, Numeric, Result, SqlState, Value, datetime::Interval};
+use crate::types::{ENUM_ARRAY_TAG, ENUM_TAG};
+use crate::{Array, DataType, EnumValue, Error, Json, Numeric, Result, SqlState, Value, datetime::Interval};
 use ecow::EcoString;
 use std::sync::Arc;
 
@@ -85,6 +86,15 @@ impl<'a> ByteReader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| damaged("text is not UTF-8"))
     }
 
+    /// A type as [`put_data_type`] wrote it.
+    pub fn data_type(&mut self) -> Result<DataType> {
+        match self.u8()? {
+            ENUM_TAG => Ok(DataType::Enum(self.u32()?)),
+            ENUM_ARRAY_TAG => Ok(DataType::EnumArray(self.u32()?)),
+            tag => DataType::from_tag(tag).ok_or_else(|| damaged("an unknown type")),
+        }
+    }
+
     /// A value as [`put_value`] wrote it.
     pub fn value(&mut self) -> Result<Value> {
         decode_value(self.bytes()?)
@@ -107,6 +117,14 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends a type: its tag and, for those of the users, its number.
+pub fn put_data_type(out: &mut Vec<u8>, data_type: DataType) {
+    out.push(data_type.tag());
+    if let Some(number) = data_type.enum_number() {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
 /// Appends a value with its length before it.
 pub fn put_value(out: &mut Vec<u8>, value: &Value) {
     let mut encoded = Vec::with_capacity(16);
@@ -121,7 +139,7 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
     }
     match value {
         Value::Array(array) if !array.is_plain() => return encode_shaped(array, out),
-        _ => out.push(value.data_type() as u8),
+        _ => put_data_type(out, value.data_type()),
     }
     match value {
         Value::Null => {}
@@ -144,13 +162,14 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
         Value::Uuid(v) => out.extend_from_slice(v),
         Value::Array(v) => v.items.iter().for_each(|item| put_value(out, item)),
         Value::Jsonb(v) => v.encode(out),
+        Value::Enum(v) => out.extend_from_slice(&v.position.to_le_bytes()),
     }
 }
 
 /// An array of several dimensions, or one that does not count from 1: a tag of its own, which programs that know no such arrays refuse.
 fn encode_shaped(array: &Array, out: &mut Vec<u8>) {
     out.push(SHAPED_ARRAY);
-    out.push(array.data_type() as u8);
+    put_data_type(out, array.data_type());
     put_length(out, array.dimensions().len());
     for dimension in array.dimensions() {
         out.extend_from_slice(&dimension.length.to_le_bytes());
@@ -165,8 +184,10 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     let Some((&tag, payload)) = bytes.split_first() else {
         return Ok(Value::Null);
     };
-    if tag == SHAPED_ARRAY {
-        return decode_shaped(payload);
+    match tag {
+        SHAPED_ARRAY => return decode_shaped(payload),
+        ENUM_TAG | ENUM_ARRAY_TAG => return decode_enum(bytes),
+        _ => {}
     }
     let data_type = DataType::from_tag(tag).ok_or_else(|| damaged("a value has an unknown type tag"))?;
     Ok(match data_type {
@@ -203,6 +224,21 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
     })
 }
 
+/// A value of an enum, or an array of them: the number of the type stands before them.
+fn decode_enum(bytes: &[u8]) -> Result<Value> {
+    let mut reader = ByteReader::new(bytes);
+    Ok(match reader.data_type()? {
+        DataType::Enum(type_oid) => Value::Enum(EnumValue {
+            type_oid,
+            position: i64::from_le_bytes(fixed(reader.rest())?),
+        }),
+        other => {
+            let element = other.element().unwrap_or(DataType::Unknown);
+            Value::Array(Arc::new(Array::new(element, decode_items(reader.rest())?)))
+        }
+    })
+}
+
 fn decode_items(payload: &[u8]) -> Result<Vec<Value>> {
     let mut reader = ByteReader::new(payload);
     let mut items = Vec::new();
@@ -214,7 +250,7 @@ fn decode_items(payload: &[u8]) -> Result<Vec<Value>> {
 
 fn decode_shaped(payload: &[u8]) -> Result<Value> {
     let mut reader = ByteReader::new(payload);
-    let element = DataType::from_tag(reader.u8()?).and_then(DataType::element);
+    let element = reader.data_type()?.element();
     let element = element.ok_or_else(|| damaged("an array has an unknown type"))?;
     let mut dimensions = Dimensions::new();
     for _ in 0..reader.length()?.min(DIMENSIONS_MAX + 1) {
@@ -229,10 +265,10 @@ fn decode_shaped(payload: &[u8]) -> Result<Value> {
 /// Whether [`decode_value`] would take these bytes, without a copy of what is in them.
 pub(crate) fn check_value(bytes: &[u8]) -> Result<()> {
     match bytes.split_first() {
-        Some((&tag, payload)) if tag == DataType::Text as u8 => std::str::from_utf8(payload)
+        Some((&tag, payload)) if tag == DataType::Text.tag() => std::str::from_utf8(payload)
             .map(drop)
             .map_err(|_| damaged("a text value is not UTF-8")),
-        Some((&tag, _)) if tag == DataType::Bytea as u8 => Ok(()),
+        Some((&tag, _)) if tag == DataType::Bytea.tag() => Ok(()),
         _ => decode_value(bytes).map(drop),
     }
 }
@@ -310,8 +346,8 @@ mod tests {
         }
         let wrong: [&[u8]; 3] = [
             &[99, 1],
-            &[DataType::Int4 as u8, 1],
-            &[DataType::Text as u8, b'a', 0xff],
+            &[DataType::Int4.tag(), 1],
+            &[DataType::Text.tag(), b'a', 0xff],
         ];
         for bytes in wrong {
             assert!(decode_value(bytes).is_err() && check_value(bytes).is_err());

@@ -1,5 +1,6 @@
 //! The error that a user sees.
 
+use crate::enumeration::{Marked, with_names};
 use std::fmt;
 
 /// A five-character SQLSTATE of PostgreSQL's appendix A.
@@ -116,6 +117,7 @@ states! {
     OBJECT_IN_USE = b"55006";
     LOCK_NOT_AVAILABLE = b"55P03";
     WITH_CHECK_OPTION_VIOLATION = b"44000";
+    UNSAFE_NEW_ENUM_VALUE_USAGE = b"55P04";
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";
     CANNOT_CONNECT_NOW = b"57P03";
@@ -241,6 +243,21 @@ impl Error {
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Error {
         self.0.context = Some(context.into());
+        self
+    }
+
+    /// Puts the names of the users' types and labels where messages have marks for them: `name` knows them.
+    #[must_use]
+    pub fn with_type_names(mut self, name: &dyn Fn(Marked) -> Option<String>) -> Error {
+        let named = |text: &str| with_names(text, name);
+        if let Some(message) = named(&self.0.message) {
+            self.0.message = message;
+        }
+        for field in [&mut self.0.detail, &mut self.0.hint, &mut self.0.context] {
+            if let Some(text) = field.as_deref().and_then(named) {
+                *field = Some(text);
+            }
+        }
         self
     }
 

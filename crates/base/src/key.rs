@@ -7,7 +7,7 @@
 use crate::array::{DIMENSIONS_MAX, Dimension};
 use crate::codec::damaged;
 use crate::datetime::Interval;
-use crate::{Array, DataType, Json, Numeric, Result, Value};
+use crate::{Array, DataType, EnumValue, Json, Numeric, Result, Value};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -217,6 +217,7 @@ impl KeyWriter {
             Value::Uuid(v) => self.0.extend_from_slice(v),
             Value::Array(v) => self.push_array(v),
             Value::Jsonb(v) => v.write_key(self),
+            Value::Enum(v) => self.push_i64(v.position),
         }
     }
 
@@ -355,6 +356,10 @@ impl<'a> KeyReader<'a> {
             }
             DataType::Uuid => Value::Uuid(self.array()?),
             DataType::Jsonb => Value::Jsonb(Arc::new(Json::read_key(self)?)),
+            DataType::Enum(type_oid) => Value::Enum(EnumValue {
+                type_oid,
+                position: self.i64()?,
+            }),
             other => match other.element() {
                 Some(element) => Value::Array(Arc::new(self.elements(element)?)),
                 None => return Err(damaged(&format!("a key has a component of type {other}"))),

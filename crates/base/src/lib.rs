@@ -14,6 +14,7 @@ pub mod array;
 pub mod binary_format;
 pub mod codec;
 pub mod datetime;
+pub mod enumeration;
 mod error;
 mod ids;
 pub mod json;
@@ -25,6 +26,7 @@ mod types;
 mod value;
 
 pub use array::Array;
+pub use enumeration::{EnumLabel, EnumTypes, EnumValue};
 pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};
 pub use json::Json;

@@ -153,7 +153,7 @@ impl<'a> RowRef<'a> {
     #[inline]
     pub fn text(self, index: usize) -> Option<&'a [u8]> {
         match self.encoded(index) {
-            [tag, text @ ..] if *tag == DataType::Text as u8 => Some(text),
+            [tag, text @ ..] if *tag == DataType::Text.tag() => Some(text),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! The data types of columns and expressions.
 
+use crate::enumeration::Marked;
 use std::fmt;
 
 /// A data type, without its modifier.
@@ -98,11 +99,23 @@ pub enum DataType {
     Int2Vector = 44,
     /// `oidvector` of the catalog
     OidVector = 45,
+    /// An enum of the users, by the number of the type; what its values are called is the catalog's affair.
+    Enum(u32) = 46,
+    /// Arrays of the enum with this number.
+    EnumArray(u32) = 47,
     /// `jsonpath`: text that was checked and written as PostgreSQL writes it
     JsonPath = 60,
     /// `jsonpath[]`
     JsonPathArray = 61,
 }
+
+/// The numbers of enums and of their arrays in the row and catalog codecs.
+pub(crate) const ENUM_TAG: u8 = 46;
+pub(crate) const ENUM_ARRAY_TAG: u8 = 47;
+
+/// Name and wire length of enums and of their arrays.
+const ENUM: (&str, i16) = ("enum", 4);
+const ENUM_ARRAY: (&str, i16) = ("enum[]", -1);
 
 /// Name, object id, wire length of each type, in the order of the enum.
 const TYPES: [(DataType, &str, u32, i16); 46] = [
@@ -191,28 +204,96 @@ const ARRAYS: [(DataType, DataType); 22] = [
 
 impl DataType {
     fn entry(self) -> &'static (DataType, &'static str, u32, i16) {
-        match (self as u8).checked_sub(LATER_FIRST) {
+        match self.tag().checked_sub(LATER_FIRST) {
             Some(place) => &LATER_TYPES[usize::from(place)],
-            None => &TYPES[self as usize],
+            None => &TYPES[usize::from(self.tag())],
         }
     }
 
-    /// PostgreSQL's name of the type, as error messages and `format_type` spell it.
+    /// PostgreSQL's name of the type, as error messages and `format_type` spell it; enums have one name for all.
     pub fn name(self) -> &'static str {
-        self.entry().1
+        match self {
+            DataType::Enum(_) => ENUM.0,
+            DataType::EnumArray(_) => ENUM_ARRAY.0,
+            other => other.entry().1,
+        }
     }
 
-    /// PostgreSQL's object id of the type.
+    /// PostgreSQL's object id of the type. The number behind that of an enum is that of its arrays.
     pub fn oid(self) -> u32 {
-        self.entry().2
+        match self {
+            DataType::Enum(number) => number,
+            DataType::EnumArray(number) => number.saturating_add(1),
+            other => other.entry().2,
+        }
+    }
+
+    /// The number of the type in the row and catalog codecs, the same for all enums and for all of their arrays.
+    pub const fn tag(self) -> u8 {
+        match self {
+            DataType::Unknown => 0,
+            DataType::Bool => 1,
+            DataType::Int2 => 2,
+            DataType::Int4 => 3,
+            DataType::Int8 => 4,
+            DataType::Float4 => 5,
+            DataType::Float8 => 6,
+            DataType::Numeric => 7,
+            DataType::Text => 8,
+            DataType::Varchar => 9,
+            DataType::Char => 10,
+            DataType::Bytea => 11,
+            DataType::Date => 12,
+            DataType::Time => 13,
+            DataType::Timestamp => 14,
+            DataType::TimestampTz => 15,
+            DataType::Interval => 16,
+            DataType::Uuid => 17,
+            DataType::Void => 18,
+            DataType::Oid => 19,
+            DataType::Name => 20,
+            DataType::BoolArray => 21,
+            DataType::Int2Array => 22,
+            DataType::Int4Array => 23,
+            DataType::Int8Array => 24,
+            DataType::Float4Array => 25,
+            DataType::Float8Array => 26,
+            DataType::NumericArray => 27,
+            DataType::TextArray => 28,
+            DataType::VarcharArray => 29,
+            DataType::CharArray => 30,
+            DataType::ByteaArray => 31,
+            DataType::DateArray => 32,
+            DataType::TimeArray => 33,
+            DataType::TimestampArray => 34,
+            DataType::TimestampTzArray => 35,
+            DataType::IntervalArray => 36,
+            DataType::UuidArray => 37,
+            DataType::OidArray => 38,
+            DataType::NameArray => 39,
+            DataType::Json => 40,
+            DataType::Jsonb => 41,
+            DataType::JsonArray => 42,
+            DataType::JsonbArray => 43,
+            DataType::Int2Vector => 44,
+            DataType::OidVector => 45,
+            DataType::JsonPath => LATER_FIRST,
+            DataType::JsonPathArray => LATER_FIRST + 1,
+            DataType::Enum(_) => ENUM_TAG,
+            DataType::EnumArray(_) => ENUM_ARRAY_TAG,
+        }
     }
 
     /// PostgreSQL's `typlen`: bytes of a fixed type, -1 for a varying one, -2 for a C string.
     pub fn length(self) -> i16 {
-        self.entry().3
+        match self {
+            DataType::Enum(_) => ENUM.1,
+            DataType::EnumArray(_) => ENUM_ARRAY.1,
+            other => other.entry().3,
+        }
     }
 
-    /// The type with this object id. 0 is [`DataType::Unknown`].
+    /// The built-in type with this object id. 0 is [`DataType::Unknown`].
     pub fn from_oid(oid: u32) -> Option<DataType> {
         if oid == 0 {
             return Some(DataType::Unknown);
@@ -221,7 +302,7 @@ impl DataType {
         entries.find(|entry| entry.2 == oid).map(|entry| entry.0)
     }
 
-    /// The type with this number in the row and catalog codecs.
+    /// The built-in type with this number in the row and catalog codecs.
     pub fn from_tag(tag: u8) -> Option<DataType> {
         let entry = match tag.checked_sub(LATER_FIRST) {
             Some(place) => LATER_TYPES.get(usize::from(place)),
@@ -235,6 +316,7 @@ impl DataType {
         match self {
             DataType::Int2Vector => return Some(DataType::Int2),
             DataType::OidVector => return Some(DataType::Oid),
+            DataType::EnumArray(number) => return Some(DataType::Enum(number)),
             _ => {}
         }
         ARRAYS
@@ -245,6 +327,9 @@ impl DataType {
 
     /// The type of arrays of this type, if there is one.
     pub fn array(self) -> Option<DataType> {
+        if let DataType::Enum(number) = self {
+            return Some(DataType::EnumArray(number));
+        }
         ARRAYS
             .iter()
             .find(|(element, _)| *element == self)
@@ -278,15 +363,28 @@ impl DataType {
         )
     }
 
+    /// The number of the enum that this is, or that this is arrays of.
+    pub fn enum_number(self) -> Option<u32> {
+        match self {
+            DataType::Enum(number) | DataType::EnumArray(number) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Whether values are whole numbers of fixed size.
     pub fn is_integer(self) -> bool {
         matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
     }
 }
 
+/// An enum is a mark in whose place [`crate::enumeration::with_names`] puts the name.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            DataType::Enum(number) => f.write_str(&Marked::Type(*number).mark()),
+            DataType::EnumArray(number) => write!(f, "{}[]", Marked::Type(*number).mark()),
+            other => f.write_str(other.name()),
+        }
     }
 }
 
@@ -359,7 +457,25 @@ impl fmt::Display for ColumnType {
                     .unwrap_or((self.data_type.name(), ""));
                 write!(f, "{head}({}) {tail}", self.modifier)
             }
-            other => f.write_str(other.name()),
+            other => write!(f, "{other}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_the_places_of_types() {
+        for (place, (data_type, ..)) in TYPES.iter().enumerate() {
+            assert_eq!(usize::from(data_type.tag()), place);
+            assert_eq!(DataType::from_tag(place as u8), Some(*data_type));
+        }
+        assert_eq!(DataType::from_tag(ENUM_TAG), None);
+        assert_eq!(
+            DataType::Enum(7).array().and_then(DataType::element),
+            Some(DataType::Enum(7))
+        );
     }
 }

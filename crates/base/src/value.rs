@@ -1,7 +1,7 @@
 //! One SQL value.
 
 use crate::datetime::Interval;
-use crate::{Array, DataType, Json, Numeric};
+use crate::{Array, DataType, EnumValue, Json, Numeric};
 use ecow::{EcoString, EcoVec};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub enum Value {
     Array(Arc<Array>),
     /// `jsonb`
     Jsonb(Arc<Json>),
+    /// A value of an enum.
+    Enum(EnumValue),
 }
 
 impl Value {
@@ -90,6 +92,7 @@ impl Value {
             Value::Uuid(_) => DataType::Uuid,
             Value::Array(array) => array.data_type(),
             Value::Jsonb(_) => DataType::Jsonb,
+            Value::Enum(value) => DataType::Enum(value.type_oid),
         }
     }
 
@@ -137,6 +140,7 @@ impl Value {
             (Uuid(a), Uuid(b)) => a.cmp(b),
             (Value::Array(a), Value::Array(b)) => a.order(b),
             (Value::Jsonb(a), Value::Jsonb(b)) => a.order(b),
+            (Value::Enum(a), Value::Enum(b)) => a.cmp(b),
             _ => return compare_numbers(self, other),
         })
     }

@@ -6,7 +6,7 @@
 use crate::change::{Change, ColumnChange, Formula};
 use crate::expr::{Comparison, Expr};
 use crate::functions::{ArgumentType, Function};
-use rubato_base::codec::{ByteReader, put_bytes, put_length, put_value};
+use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Expr {
                 explicit,
             } => {
                 out.push(CAST);
-                out.push(*from as u8);
+                put_data_type(out, *from);
                 put_column_type(out, *to);
                 out.push(u8::from(*explicit));
                 operand.encode(out);
@@ -152,7 +152,7 @@ fn put_tagged_list(out: &mut Vec<u8>, tag: u8, list: &[Expr]) {
 }
 
 fn put_column_type(out: &mut Vec<u8>, column_type: ColumnType) {
-    out.push(column_type.data_type as u8);
+    put_data_type(out, column_type.data_type);
     out.extend_from_slice(&column_type.modifier.to_le_bytes());
 }
 
@@ -161,7 +161,7 @@ fn put_function(out: &mut Vec<u8>, function: Function) {
     put_bytes(out, entry.name.as_bytes());
     put_length(out, entry.arguments.len());
     out.extend(entry.arguments.iter().map(|argument| match argument {
-        ArgumentType::Exact(data_type) => *data_type as u8,
+        ArgumentType::Exact(data_type) => data_type.tag(),
         ArgumentType::Any => ANY,
         ArgumentType::Element => ELEMENT,
         ArgumentType::Array => ARRAY,
@@ -219,7 +219,7 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
             }
         }
         CAST => {
-            let from = read_data_type(reader)?;
+            let from = reader.data_type()?;
             let to = read_column_type(reader)?;
             let explicit = reader.u8()? != 0;
             Expr::Cast {
@@ -248,12 +248,8 @@ fn read_list(reader: &mut ByteReader<'_>, depth: usize) -> Result<Vec<Expr>> {
     Ok(list)
 }
 
-fn read_data_type(reader: &mut ByteReader<'_>) -> Result<DataType> {
-    DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))
-}
-
 fn read_column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
-    let data_type = read_data_type(reader)?;
+    let data_type = reader.data_type()?;
     Ok(ColumnType {
         data_type,
         modifier: reader.u32()? as i32,

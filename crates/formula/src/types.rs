@@ -17,6 +17,8 @@ pub enum Category {
     TimeSpan,
     /// Types that stand alone.
     User,
+    /// Enums.
+    Enum,
     /// Arrays.
     Array,
     /// A literal or parameter without a type.
@@ -37,6 +39,7 @@ pub fn category(data_type: DataType) -> Category {
         Interval => Category::TimeSpan,
         Bytea | Uuid | Void | Json | Jsonb | JsonPath => Category::User,
         Unknown => Category::Unknown,
+        DataType::Enum(_) => Category::Enum,
         _ => Category::Array,
     }
 }

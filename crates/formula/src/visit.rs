@@ -5,7 +5,7 @@ use crate::context::EvalContext;
 use crate::expr::{Expr, OUTER_BASE};
 use crate::functions::Volatility;
 use crate::narrow::narrow;
-use rubato_base::{ColumnSet, Value};
+use rubato_base::{ColumnSet, DataType, Value};
 use std::sync::Arc;
 
 impl Expr {
@@ -110,6 +110,20 @@ impl Expr {
         let mut constant = true;
         self.for_each_column(&mut |_| constant = false);
         constant
+    }
+
+    /// Whether a value or a conversion in it is of the enum with this number, or of arrays of it.
+    pub fn uses_enum(&self, number: u32) -> bool {
+        let is_meant = |data_type: DataType| data_type.enum_number() == Some(number);
+        let mut found = false;
+        self.walk(&mut |node| {
+            found |= match node {
+                Expr::Literal(value) => is_meant(value.data_type()),
+                Expr::Cast { from, to, .. } => is_meant(*from) || is_meant(to.data_type),
+                _ => false,
+            };
+        });
+        found
     }
 
     /// Whether a parameter is read.

@@ -6,15 +6,17 @@
 //! An index is kept as a table of its own: its key is the indexed columns (followed by the row's key where the index is not
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
+mod enums;
 mod names;
 mod options;
 
+pub use enums::EnumType;
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 pub(crate) use options::limits_of;
 pub use options::{IndexOptions, KeyOrder, Remarked, ViewCheck, ViewOptions};
 
-use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState, TableId, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, Result, SqlState, TableId, Value};
 use rubato_formula::{Bounds, Environment, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +38,10 @@ pub struct Catalog {
     pub views: BTreeMap<RelationName, Arc<View>>,
     /// Domains by name.
     pub domains: BTreeMap<RelationName, Arc<Domain>>,
+    /// Enums by name.
+    pub enums: BTreeMap<RelationName, Arc<EnumType>>,
+    /// The labels of the enums by number, for whoever reads and writes their values.
+    pub enum_labels: Arc<EnumTypes>,
     /// What COMMENT says of schemas, relations and columns: by the oid, and the column counted from 1, 0 for the whole.
     pub comments: BTreeMap<(u32, u32), String>,
     /// The next id for a table, an index, a sequence or a view; never reused.
@@ -55,6 +61,8 @@ impl Default for Catalog {
             sequences: BTreeMap::new(),
             views: BTreeMap::new(),
             domains: BTreeMap::new(),
+            enums: BTreeMap::new(),
+            enum_labels: Arc::default(),
             comments: BTreeMap::new(),
             next_id: 0,
             made: Default::default(),
@@ -92,12 +100,13 @@ impl Catalog {
         self.comments = comments;
     }
 
-    /// The version of a table, view or domain; `None` if there is none of this name.
+    /// The version of a table, view or type; `None` if there is none of this name.
     pub fn relation_version(&self, name: &RelationName) -> Option<u64> {
         let table = self.tables.get(name).map(|table| table.version);
         let view = || self.views.get(name).map(|view| view.version);
         let domain = || self.domains.get(name).map(|domain| domain.version);
-        table.or_else(view).or_else(domain)
+        let own_enum = || self.enums.get(name).map(|own| own.version);
+        table.or_else(view).or_else(domain).or_else(own_enum)
     }
 
     /// What a plan depends on that names this: another number for each definition, 0 if there is nothing of this name.

@@ -28,7 +28,7 @@ enum Format {
     Schemas = 5,
     /// There are domains; columns may be generated; indexes may hold expressions, and some rows only.
     Types = 6,
-    /// Views and indexes have options; sequences have types.
+    /// Views and indexes have options; sequences have types; there are enums.
     Details = 7,
 }
 

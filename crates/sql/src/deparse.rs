@@ -1,7 +1,9 @@
-//! Expressions of the catalog as SQL, in the words in which PostgreSQL shows them.
+//! Expressions of the catalog as SQL, in the words in which PostgreSQL shows them; where users' types are named there are marks, which
+//! whoever has the catalog replaces.
 
 use crate::catalog::{KeyExpression, RowExpression, Table};
 use crate::system_tables::quoted;
+use rubato_base::enumeration::Marked;
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{ColumnType, DataType, Value};
 use rubato_formula::{Comparison, Expr};
@@ -145,6 +147,7 @@ fn literal(value: &Value) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
         Value::Bool(value) => value.to_string(),
+        Value::Enum(value) => format!("'{}'::{data_type}", Marked::QuotedLabel(*value).mark()),
         Value::Int4(_) | Value::Numeric(_) if !is_negative => text,
         _ => format!("'{}'::{}", text.replace('\'', "''"), ColumnType::plain(data_type)),
     }

@@ -48,9 +48,15 @@ pub(crate) struct Node {
     pub figures: Option<StepFigures>,
 }
 
-/// The lines of EXPLAIN: text, or one JSON document.
-pub fn explain(plan: &Plan, json: bool, figures: Option<&Figures>) -> Vec<String> {
-    let nodes = stages::nodes(plan, figures);
+/// The lines of EXPLAIN: text, or one JSON document. `named` puts the names of the users' types and labels where marks stand for them.
+pub fn explain(plan: &Plan, json: bool, figures: Option<&Figures>, named: &dyn Fn(String) -> String) -> Vec<String> {
+    let mut nodes = stages::nodes(plan, figures);
+    for node in &mut nodes {
+        node.title = named(std::mem::take(&mut node.title));
+        for (_, detail) in &mut node.details {
+            *detail = named(std::mem::take(detail));
+        }
+    }
     if json {
         json::lines(&nodes, figures)
     } else {

@@ -9,11 +9,13 @@ mod apply;
 mod column_type;
 mod constraints;
 mod domains;
+mod enums;
 mod materialised;
 mod merge;
 mod schemas;
 mod sequences;
 mod truncate;
+mod types;
 mod views;
 
 pub(crate) use apply::FIRST_ID;

@@ -418,8 +418,22 @@ pub enum SchemaChange {
         /// What changes.
         change: DomainChange,
     },
-    /// DROP DOMAIN.
-    DropDomains {
+    /// CREATE TYPE ... AS ENUM.
+    CreateEnum {
+        /// Its name.
+        name: RelationName,
+        /// Its labels.
+        labels: Vec<String>,
+    },
+    /// ALTER TYPE.
+    AlterEnum {
+        /// Its name.
+        name: RelationName,
+        /// What changes.
+        change: EnumChange,
+    },
+    /// DROP DOMAIN and DROP TYPE.
+    DropTypes {
         /// Names.
         names: Vec<RelationName>,
         /// IF EXISTS.
@@ -494,6 +508,31 @@ pub enum SchemaChange {
         /// CASCADE: defaults that take its numbers go too.
         cascade: bool,
     },
+}
+
+/// What ALTER TYPE changes of an enum.
+#[derive(Debug)]
+pub enum EnumChange {
+    /// ADD VALUE.
+    AddValue {
+        /// The new label.
+        label: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Another label, and whether the new one comes behind it; behind all if there is none.
+        neighbour: Option<(String, bool)>,
+    },
+    /// RENAME VALUE.
+    RenameValue {
+        /// The label as it is.
+        old: String,
+        /// What it becomes.
+        new: String,
+    },
+    /// RENAME TO and SET SCHEMA.
+    Move(MovedTo),
+    /// OWNER TO.
+    Owner,
 }
 
 /// One action of ALTER TABLE.

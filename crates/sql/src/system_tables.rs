@@ -10,6 +10,7 @@ mod constraints;
 mod databases;
 mod definitions;
 mod domains;
+mod enums;
 mod extension;
 mod functions;
 mod information;
@@ -124,6 +125,13 @@ impl View<'_> {
     /// A relation as it must be written for this session to find it.
     fn written(&self, relation: &RelationName) -> String {
         self.path.written(relation, self.catalog)
+    }
+}
+
+impl View<'_> {
+    /// A definition with the names of the users' types and labels.
+    fn named(&self, text: String) -> String {
+        self.path.named(text, self.catalog)
     }
 }
 

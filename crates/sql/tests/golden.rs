@@ -57,7 +57,7 @@ fn outcome(sql: &str, catalog: &mut Catalog) -> String {
         Err(error) => show_error(&error),
         Ok(Statement::Empty) => "empty".to_owned(),
         Ok(Statement::Planned(plan)) => {
-            let mut lines = explain(&plan, false, None);
+            let mut lines = explain(&plan, false, None, &|text| text);
             if !plan.parameter_types.is_empty() {
                 let types: Vec<&str> = plan.parameter_types.iter().map(|data_type| data_type.name()).collect();
                 lines.push(format!("parameters: {}", types.join(", ")));
@@ -200,7 +200,7 @@ fn shown_with_literals(statement: &Statement, literals: &[rubato_sql::parser::Li
     let Statement::Planned(plan) = statement else {
         return None;
     };
-    let mut text = explain(plan, false, None).join("\n");
+    let mut text = explain(plan, false, None, &|text| text).join("\n");
     let first = plan.parameter_types.len() - literals.len();
     for (index, literal) in literals.iter().enumerate().rev() {
         let value = rubato_formula::Expr::Literal(literal.value());

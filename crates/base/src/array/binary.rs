@@ -2,6 +2,7 @@
 
 use super::{Array, DIMENSIONS_MAX, Dimension, Dimensions, too_many_dimensions};
 use crate::binary_format::{parse_binary, write_binary};
+use crate::text_format::TextContext;
 use crate::{ColumnType, DataType, Error, Result, SqlState, Value};
 
 /// Bytes of the binary form before the elements of an array of one dimension.
@@ -11,7 +12,7 @@ const NULL_LENGTH: i32 = -1;
 
 impl Array {
     /// Reads the binary form, of elements of this type. 22P03 for another form, 42804 for another element type.
-    pub fn parse_binary(element: ColumnType, bytes: &[u8]) -> Result<Array> {
+    pub fn parse_binary(element: ColumnType, bytes: &[u8], context: &TextContext) -> Result<Array> {
         let mut reader = BinaryReader(bytes);
         let (dimensions, _flags, oid) = (reader.number()?, reader.number()?, reader.number()? as u32);
         let own = element.data_type;
@@ -40,7 +41,7 @@ impl Array {
                 NULL_LENGTH => Value::Null,
                 length => {
                     let length = usize::try_from(length).map_err(|_| malformed())?;
-                    parse_binary(own, element.modifier, reader.take(length)?)?
+                    parse_binary(own, element.modifier, reader.take(length)?, context)?
                 }
             });
         }
@@ -48,7 +49,7 @@ impl Array {
     }
 
     /// Appends the binary form; `element` is what the elements are of by their type.
-    pub fn write_binary(&self, element: DataType, out: &mut Vec<u8>) {
+    pub fn write_binary(&self, element: DataType, context: &TextContext, out: &mut Vec<u8>) {
         out.reserve(HEADER_BYTES + 8 * self.items.len());
         let has_null = self.items.iter().any(Value::is_null);
         out.extend_from_slice(&(self.dimensions.len() as i32).to_be_bytes());
@@ -65,7 +66,7 @@ impl Array {
             }
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
-            write_binary(item, element, out);
+            write_binary(item, element, context, out);
             let length = (out.len() - start - 4) as i32;
             out[start..start + 4].copy_from_slice(&length.to_be_bytes());
         }

@@ -289,8 +289,8 @@ mod tests {
         let context = TextContext::default();
         let array = Array::parse(ColumnType::plain(element), text, &context).unwrap();
         let mut binary = Vec::new();
-        array.write_binary(element, &mut binary);
-        let again = Array::parse_binary(ColumnType::plain(element), &binary).unwrap();
+        array.write_binary(element, &context, &mut binary);
+        let again = Array::parse_binary(ColumnType::plain(element), &binary, &context).unwrap();
         assert_eq!(again.order(&array), Ordering::Equal);
         let mut shown = Vec::new();
         again.write(&context, &mut shown);
@@ -352,13 +352,14 @@ mod tests {
     fn binary_forms_that_lie_are_refused() {
         let mut binary = Vec::new();
         let array = Array::new(DataType::Int4, vec![Value::Int4(1), Value::Null]);
-        array.write_binary(DataType::Int4, &mut binary);
+        let context = TextContext::default();
+        array.write_binary(DataType::Int4, &context, &mut binary);
         for end in 0..binary.len() {
-            assert!(Array::parse_binary(ColumnType::plain(DataType::Int4), &binary[..end]).is_err());
+            assert!(Array::parse_binary(ColumnType::plain(DataType::Int4), &binary[..end], &context).is_err());
         }
-        let error = Array::parse_binary(ColumnType::plain(DataType::Int8), &binary).unwrap_err();
+        let error = Array::parse_binary(ColumnType::plain(DataType::Int8), &binary, &context).unwrap_err();
         assert_eq!(error.code(), SqlState::DATATYPE_MISMATCH);
         binary[12..16].copy_from_slice(&i32::MAX.to_be_bytes());
-        assert!(Array::parse_binary(ColumnType::plain(DataType::Int4), &binary).is_err());
+        assert!(Array::parse_binary(ColumnType::plain(DataType::Int4), &binary, &context).is_err());
     }
 }

@@ -1,8 +1,9 @@
 //! Values as text, in PostgreSQL's input and output forms.
 
 use crate::datetime::{self, DateOrder, IntervalStyle, TimeZone};
+use crate::enumeration::Marked;
 use crate::json;
-use crate::{Array, ColumnType, DataType, Error, Json, Numeric, Result, SqlState, Value};
+use crate::{Array, ColumnType, DataType, EnumTypes, Error, Json, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct TextContext {
     pub escapes_bytea: bool,
     /// Floats are shown with so many digits less than they hold for certain, instead of with as few as read back as the same.
     pub float_digits_less: Option<u8>,
+    /// What the values of enums are called.
+    pub enums: Arc<EnumTypes>,
 }
 
 fn invalid_syntax(data_type: DataType, text: &str) -> Error {
@@ -78,6 +81,7 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
         }
         DataType::Jsonb => Value::Jsonb(Arc::new(Json::parse(text)?)),
         DataType::JsonPath => Value::Text(json::path::JsonPath::parse(text)?.to_text()),
+        DataType::Enum(number) => Value::Enum(context.enums.parse(number, text)?),
         // The elements have the modifier.
         array => return parse_array(array, modifier, text, context),
     };
@@ -408,6 +412,10 @@ pub fn write_text(value: &Value, data_type: DataType, context: &TextContext, out
         Value::Array(v) if data_type.is_vector() => v.write_vector(context, out),
         Value::Array(v) => v.write(context, out),
         Value::Jsonb(v) => v.write(out),
+        Value::Enum(v) => match context.enums.label(*v) {
+            Some(label) => out.extend_from_slice(label.as_bytes()),
+            None => out.extend_from_slice(Marked::Label(*v).mark().as_bytes()),
+        },
     }
 }
 

@@ -10,7 +10,7 @@ pub fn encode_text(column_type: ColumnType, text: &str, context: &TextContext, o
     debug_assert!(!text.as_bytes().contains(&0), "whoever calls has looked");
     match missing_blanks(column_type, text) {
         Some(blanks) => {
-            out.push(DataType::Text as u8);
+            out.push(DataType::Text.tag());
             out.extend_from_slice(text.as_bytes());
             out.resize(out.len() + blanks, b' ');
         }

@@ -64,8 +64,11 @@ fn goes_round(value: &Value, data_type: DataType, context: &TextContext) {
     let back = parse_text(data_type, -1, &text, context).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(&back, value, "{text}");
     let mut out = Vec::new();
-    write_binary(value, data_type, &mut out);
-    assert_eq!(&parse_binary(data_type, -1, &out).expect("a binary form"), value);
+    write_binary(value, data_type, context, &mut out);
+    assert_eq!(
+        &parse_binary(data_type, -1, &out, context).expect("a binary form"),
+        value
+    );
 }
 
 proptest! {
@@ -84,7 +87,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_reader_panic(data_type in data_type(), bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-        if let Ok(value) = parse_binary(data_type, -1, &bytes) {
+        if let Ok(value) = parse_binary(data_type, -1, &bytes, &TextContext::default()) {
             write_text(&value, data_type, &context("Asia/Kolkata"), &mut Vec::new());
         }
     }

@@ -83,8 +83,8 @@ fn the_binary_form_is_postgresqls_and_reads_back() {
     compare(rows(include_str!("../../tests/recorded/binary.tsv")), 200, |row| {
         let value = parse_text(row.data_type, row.modifier, &row.input, &row.context)?;
         let mut out = Vec::new();
-        write_binary(&value, row.data_type, &mut out);
-        assert_eq!(parse_binary(row.data_type, row.modifier, &out)?, value);
+        write_binary(&value, row.data_type, &row.context, &mut out);
+        assert_eq!(parse_binary(row.data_type, row.modifier, &out, &row.context)?, value);
         Ok(out.iter().map(|byte| format!("{byte:02x}")).collect())
     });
 }

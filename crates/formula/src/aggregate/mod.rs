@@ -156,7 +156,13 @@ pub fn resolve_aggregate(name: &str, argument_types: &[DataType], distinct: bool
     let [argument] = argument_types else {
         return Err(missing(name, argument_types));
     };
-    let accepted = choose(accepted_types(kind), *argument).map_err(|problem| match problem {
+    let is_extreme = matches!(kind, AggregateKind::Minimum | AggregateKind::Maximum);
+    let of_enums = [*argument];
+    let accepted = match argument {
+        DataType::Enum(_) if is_extreme => &of_enums,
+        _ => accepted_types(kind),
+    };
+    let accepted = choose(accepted, *argument).map_err(|problem| match problem {
         Problem::Missing => missing(name, argument_types),
         Problem::Ambiguous => ambiguous(name, argument_types),
     })?;
@@ -350,7 +356,7 @@ fn result_type(kind: AggregateKind, argument: DataType) -> DataType {
 }
 
 fn call(name: &str, types: &[DataType]) -> String {
-    let types: Vec<&str> = types.iter().map(|data_type| data_type.name()).collect();
+    let types: Vec<String> = types.iter().map(DataType::to_string).collect();
     format!("{name}({})", types.join(", "))
 }
 

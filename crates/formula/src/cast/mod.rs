@@ -37,7 +37,8 @@ pub fn cast_value(
         | (Value::Bool(_), DataType::Bool)
         | (Value::Date(_), DataType::Date)
         | (Value::Uuid(_), DataType::Uuid)
-        | (Value::Bytea(_), DataType::Bytea) => Ok(value),
+        | (Value::Bytea(_), DataType::Bytea)
+        | (Value::Enum(_), DataType::Enum(_)) => Ok(value),
         _ => convert(value, from, to, explicit, context),
     }
 }
@@ -131,6 +132,8 @@ pub fn cast_volatility(from: DataType, to: DataType) -> Volatility {
     match (from, to) {
         (from, to) if from == to => Volatility::Immutable,
         (TimestampTz, _) | (_, TimestampTz) => Volatility::Stable,
+        // The catalog says what the values are called.
+        (DataType::Enum(_), _) | (_, DataType::Enum(_)) => Volatility::Stable,
         (from, Date | Time | Timestamp) if from.is_text() => Volatility::Stable,
         (from, to) if is_time(from) && to.is_text() => Volatility::Stable,
         (Bytea, to) if to.is_text() => Volatility::Stable,
@@ -180,6 +183,10 @@ static SESSIONS: LazyLock<[TextContext; 3]> = LazyLock::new(|| {
 
 /// The literal converted, if every session would convert it alike: `'2024-01-31'` is one date for all, `'today'` is not.
 fn cast_literal(value: &Value, from: DataType, to: ColumnType, explicit: bool) -> Result<Option<Value>> {
+    // None of the sessions here has a catalog.
+    if from.enum_number().is_some() || to.data_type.enum_number().is_some() {
+        return Ok(None);
+    }
     let [first, others @ ..] = &*SESSIONS;
     let converted = cast_value(value.clone(), from, to, explicit, first);
     if value.is_null() || cast_volatility(from, to.data_type) == Volatility::Immutable {

@@ -17,6 +17,7 @@ mod conditional;
 pub use conditional::domain_violation;
 mod datetime;
 mod encoding;
+mod enumeration;
 mod float_math;
 mod format;
 mod interval_pattern;
@@ -303,6 +304,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     conditional::CONDITIONAL,
     datetime::DATETIME,
     encoding::ENCODING,
+    enumeration::ENUMERATION,
     float_math::FLOAT_MATH,
     format::FORMAT,
     json_change::JSON_CHANGE,

@@ -74,7 +74,7 @@ pub(crate) fn operator_error(code: SqlState, symbol: &str, left: Option<DataType
 }
 
 fn signature(name: &str, types: &[DataType]) -> String {
-    let types: Vec<&str> = types.iter().map(|data_type| data_type.name()).collect();
+    let types: Vec<String> = types.iter().map(DataType::to_string).collect();
     format!("{name}({})", types.join(", "))
 }
 

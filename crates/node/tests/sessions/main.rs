@@ -13,6 +13,7 @@ mod databases;
 mod deferrable;
 mod drivers;
 mod dumps;
+mod enums;
 mod foreign_keys;
 mod lists;
 mod made_of_rows;

@@ -114,7 +114,7 @@ impl PgResponder {
         let value_start = self.out.len();
         match format {
             Format::Text => write_text(value, data_type, context, &mut self.out),
-            Format::Binary => binary_format::write_binary(value, data_type, &mut self.out),
+            Format::Binary => binary_format::write_binary(value, data_type, context, &mut self.out),
         }
         let length = (self.out.len() - value_start) as u32;
         self.out[value_start - 4..value_start].copy_from_slice(&length.to_be_bytes());

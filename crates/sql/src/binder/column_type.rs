@@ -3,7 +3,6 @@
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
-use super::types::bind_type;
 use super::{Context, located};
 use crate::catalog::{Check, RowExpression, Table};
 use crate::parser::syntax::{Source, parse_expressions};
@@ -32,7 +31,7 @@ impl Context<'_> {
         if self.domain(data_type)?.is_some() {
             return Err(Error::unsupported("changing the type of a column to a domain"));
         }
-        let column_type = bind_type(data_type)?;
+        let column_type = self.bind_type(data_type)?;
         let conversion = self.conversion(using, table, column, column_type)?;
         let default = self.converted_default(table, column, column_type)?;
         table.columns[column].column_type = column_type;
@@ -177,14 +176,14 @@ impl Context<'_> {
         let mut expressions = before.expressions.clone();
         let mut is_changed = false;
         for own in expressions.iter_mut().filter(|own| is_concerned(&own.value)) {
-            let text = crate::deparse::shown(before, &own.value);
+            let text = self.path.named(crate::deparse::shown(before, &own.value), self.catalog);
             *own = self.stored(&text, |context, expr| context.key_expression(expr, table))?;
             is_changed = true;
         }
         let mut predicates = Vec::new();
         for index in &before.indexes {
             if let Some(own) = index.predicate.as_ref().filter(|own| is_concerned(own)) {
-                let text = crate::deparse::shown(before, own);
+                let text = self.path.named(crate::deparse::shown(before, own), self.catalog);
                 let own = self.stored(&text, |context, expr| context.index_predicate(expr, table))?;
                 predicates.push((index.name.clone(), own));
             }

@@ -4,7 +4,6 @@ use super::expression::{ExpressionBinder, and, boolean, not_if, or};
 use super::located;
 use super::subquery::{compared_by, query_of};
 use super::typed::Typed;
-use super::types::bind_type;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     CastContext, Comparison, Expr, build_comparison, build_elements_comparison, common_type, comparable,
@@ -222,7 +221,12 @@ impl ExpressionBinder<'_> {
                 data_type,
                 format: None,
             } => {
-                let to = bind_type(data_type)?.data_type.element().map(ColumnType::plain);
+                let to = self
+                    .context
+                    .bind_type(data_type)?
+                    .data_type
+                    .element()
+                    .map(ColumnType::plain);
                 let (Some(to), Some(items)) = (to, self.listed_elements(expr)?) else {
                     return Ok(None);
                 };

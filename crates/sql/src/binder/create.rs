@@ -6,7 +6,7 @@ use super::identity::given_name;
 use super::key_clauses::{deferral, is_not_distinct, referential_action};
 use super::scope::Scope;
 use super::sequence::{new_sequence, next_value, sequence_options};
-use super::types::{TypeName, bind_type_name};
+use super::types::TypeName;
 use super::{Context, located, object_name};
 use crate::catalog::{
     Check, Column, Deferral, ForeignKey, Index, IndexOptions, OnCommit, RelationName, RowExpression, Sequence, Table,
@@ -161,7 +161,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         let domain = self.context.domain(&definition.data_type)?;
         let type_name = match &domain {
             Some(domain) => Ok(TypeName::Plain(domain.column_type)),
-            None => bind_type_name(&definition.data_type),
+            None => self.context.bind_type_name(&definition.data_type),
         };
         let type_name = located(self.context, definition.name.span, type_name)?;
         let (column_type, serial) = match type_name {

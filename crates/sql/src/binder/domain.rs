@@ -4,8 +4,8 @@ use super::create::Definition;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
-use super::types::{TypeName, bind_type, no_type, type_by_name};
-use super::{Context, ResolvedPath, object_name, split_path};
+use super::types::{TypeName, no_domain, no_type, type_by_name};
+use super::{Context, split_path};
 use crate::catalog::{Column, Domain, DomainCheck, RelationName, SchemaId, no_schema};
 use crate::parser::syntax::{parse_expression, parse_type};
 use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
@@ -25,10 +25,10 @@ impl Context<'_> {
                 if_exists,
                 cascade,
                 tag,
-            } => Ok(SchemaChange::DropDomains {
+            } => Ok(SchemaChange::DropTypes {
                 names: names
                     .iter()
-                    .map(|name| self.old_domain(name, if_exists))
+                    .map(|name| self.old_type(name, if_exists))
                     .collect::<Result<_>>()?,
                 if_exists,
                 cascade,
@@ -39,57 +39,14 @@ impl Context<'_> {
 
     /// The domain that a type's name stands for, if it is one.
     pub(super) fn domain(&self, name: &ast::DataType) -> Result<Option<Arc<Domain>>> {
-        let ast::DataType::Custom(name, modifiers) = name else {
-            return Ok(None);
-        };
-        let path = object_name(name)?;
-        let (schema, own) = split_path(&path, &self.path.database)?;
-        if let Some(schema) = schema
-            && self.path.schema(schema, self.catalog)?.is_none()
-        {
-            return Err(no_schema(schema));
-        }
-        let path = self.path_of_types();
-        let Some(found) = path.find_domain(schema, own, self.catalog)? else {
-            return Ok(None);
-        };
-        let domain = self.catalog.domains.get(&found).filter(|_| modifiers.is_empty());
-        if let Some(domain) = domain {
-            self.depend_on_domain(&path, schema, domain)?;
-        }
-        Ok(domain.cloned())
+        let found = self.named_type(name)?;
+        Ok(found.and_then(|found| self.catalog.domains.get(&found)).cloned())
     }
 
-    /// Where types are looked for: the text of a view means those that its maker saw.
-    fn path_of_types(&self) -> ResolvedPath {
-        let searched = self.views.borrow().last().map(|view| view.path.as_slice().into());
-        ResolvedPath {
-            searched: searched.unwrap_or_else(|| Arc::clone(&self.path.searched)),
-            ..self.path.clone()
-        }
-    }
-
-    /// The plan is made again when the domain changes, or another one hides it.
-    fn depend_on_domain(&self, path: &ResolvedPath, schema: Option<&str>, domain: &Domain) -> Result<()> {
-        let found = domain.key();
-        let mut tables = self.tables.borrow_mut();
-        for candidate in path.candidates(schema, &domain.name, self.catalog)? {
-            if candidate == found {
-                break;
-            }
-            let is_free = candidate.schema.system_name().is_none() && !self.catalog.has_relation(&candidate);
-            if is_free {
-                tables.entry(candidate).or_insert(0);
-            }
-        }
-        tables.insert(found, domain.version);
-        Ok(())
-    }
-
-    /// A domain that is to be dropped or changed; what is not there is nowhere. 3F000.
-    fn old_domain(&self, path: &[String], if_exists: bool) -> Result<RelationName> {
+    /// A domain or enum that is to be dropped or changed; what is not there is nowhere. 3F000.
+    pub(super) fn old_type(&self, path: &[String], if_exists: bool) -> Result<RelationName> {
         let (schema, name) = split_path(path, &self.path.database)?;
-        if let Some(found) = self.path.find_domain(schema, name, self.catalog)? {
+        if let Some(found) = self.path.find_type(schema, name, self.catalog)? {
             return Ok(found);
         }
         match schema {
@@ -108,7 +65,7 @@ impl Context<'_> {
         let data_type = typed.data_type;
         let value = typed.expr;
         let mut checked = value.clone();
-        let written = self.path.written_domain(&domain.key(), self.catalog);
+        let written = self.path.written_type(&domain.key(), self.catalog);
         for (constraint, condition) in domain.rules() {
             let mut holds = condition;
             holds.transform(&mut |node| {
@@ -158,7 +115,7 @@ impl Context<'_> {
                 version: 0,
                 schema,
                 name,
-                column_type: bind_type(&base_name)?,
+                column_type: self.bind_type(&base_name)?,
                 not_null: false,
                 default: None,
                 default_text: None,
@@ -208,9 +165,12 @@ impl Context<'_> {
     }
 
     fn alter_domain(&self, path: &[String], action: AlterDomainAction) -> Result<SchemaChange> {
-        let name = self.old_domain(path, false)?;
+        let name = self.old_type(path, false)?;
         let Some(domain) = self.catalog.domains.get(&name) else {
-            return Err(no_type(&name.name));
+            return Err(match self.catalog.enums.contains_key(&name) {
+                true => no_domain(&name.name),
+                false => no_type(&name.name),
+            });
         };
         let change = match action {
             AlterDomainAction::SetDefault(None) => DomainChange::SetDefault(None, None),

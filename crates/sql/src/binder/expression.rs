@@ -5,7 +5,6 @@ use super::naming::{column_of, found_in};
 use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
 use super::typed::Typed;
-use super::types::bind_type;
 use super::window::Windows;
 use super::{Context, located};
 use crate::catalog::SchemaId;
@@ -287,7 +286,7 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn typed_string(&self, typed: &ast::TypedString) -> Result<Typed> {
-        let to = located(self.context, typed.value.span, bind_type(&typed.data_type))?;
+        let to = located(self.context, typed.value.span, self.context.bind_type(&typed.data_type))?;
         let literal = self.value(&typed.value)?;
         located(self.context, typed.value.span, self.context.cast(literal, to))
     }
@@ -461,7 +460,7 @@ impl<'a> ExpressionBinder<'a> {
         if let Some(domain) = self.context.domain(data_type)? {
             return located(self.context, span, self.cast_to_domain(operand, &domain));
         }
-        let to = located(self.context, span, bind_type(data_type))?;
+        let to = located(self.context, span, self.context.bind_type(data_type))?;
         // PostgreSQL's catalogs use 'name'::regclass; the number of the relation is looked up here.
         if let ast::DataType::Regclass = data_type
             && let Some(typed) = self.context.relation_number(operand)?

@@ -132,6 +132,11 @@ impl ExpressionBinder<'_> {
                 if is_set_function(name) {
                     return self.set_value(name, arguments);
                 }
+                match name {
+                    "enum_first" | "enum_last" | "enum_range" => return self.enum_function(name, arguments),
+                    "pg_typeof" => return self.type_of(arguments),
+                    _ => {}
+                }
                 self.call_or_cast(name, arguments)
             }
         }

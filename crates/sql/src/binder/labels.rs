@@ -85,6 +85,17 @@ fn first_column_name(query: &ast::Query) -> Option<String> {
 
 /// PostgreSQL's internal name of a type.
 fn type_label(data_type: &ast::DataType) -> Option<String> {
-    let column_type = super::types::bind_type(data_type).ok()?;
-    Some(crate::deparse::internal_name(column_type.data_type).to_owned())
+    if let Ok(column_type) = super::types::bind_type(data_type) {
+        return Some(crate::deparse::internal_name(column_type.data_type).to_owned());
+    }
+    match data_type {
+        ast::DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(element, _)
+            | ast::ArrayElemTypeDef::AngleBracket(element)
+            | ast::ArrayElemTypeDef::Parenthesis(element),
+        ) => type_label(element),
+        // One of the users' types.
+        ast::DataType::Custom(name, _) => name.0.last()?.as_ident().map(fold),
+        _ => None,
+    }
 }

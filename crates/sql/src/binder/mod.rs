@@ -10,6 +10,7 @@ mod create;
 mod create_as;
 mod dml;
 mod domain;
+mod enums;
 mod expand;
 mod expression;
 mod from;
@@ -79,7 +80,7 @@ pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};
 pub use search_path::{ResolvedPath, SearchPath};
 pub(crate) use target::writable;
-pub(crate) use types::{no_type, type_of_text};
+pub(crate) use types::{no_domain, no_type, type_of_text};
 
 /// What binding depends on besides text and catalog. Nothing of it may change the plan: plans are shared between sessions. It is
 /// used to check literals and to give their errors.
@@ -120,7 +121,11 @@ pub fn bind(
     catalog: &Catalog,
     settings: &dyn BindSettings,
 ) -> Result<Statement> {
-    bind_source(Source::new(text_of_key(sql)), literals, declared, catalog, settings)
+    let bound = bind_source(Source::new(text_of_key(sql)), literals, declared, catalog, settings);
+    bound.map_err(|error| {
+        let path = settings.search_path().resolve(catalog);
+        error.with_type_names(&|marked| path.name_of(marked, catalog))
+    })
 }
 
 /// Binds a statement that is part of a larger text.
@@ -261,6 +266,10 @@ pub(crate) enum NamedRelation {
 impl<'a> Context<'a> {
     /// A context in which nothing is bound yet, without parameters.
     fn new(source: Source<'a>, catalog: &'a Catalog, text: TextContext, path: ResolvedPath) -> Context<'a> {
+        let text = TextContext {
+            enums: Arc::clone(&catalog.enum_labels),
+            ..text
+        };
         Context {
             source,
             catalog,
@@ -322,9 +331,10 @@ impl Context<'_> {
         let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
         let subqueries = self.plan_subqueries(&mut body)?;
-        let parameters = self.parameters.into_inner();
+        let parameters = self.parameters.take();
         let pinned = parameters.pinned();
         let parameter_types = parameters.finish()?;
+        parameter_types.iter().for_each(|own| self.depend_on_labels(*own));
         let table_versions = self.tables.into_inner().into_iter().collect();
         let path = self.path.searched;
         Ok(Arc::new(Plan {

@@ -4,6 +4,7 @@ use super::types::type_by_name;
 use crate::catalog::{Catalog, RelationName, SchemaId};
 use crate::databases::FIRST_NAME;
 use crate::system_tables;
+use rubato_base::enumeration::{Marked, with_names};
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
 
@@ -129,22 +130,44 @@ impl ResolvedPath {
         self.searched.iter().find(is_meant) == Some(&relation.schema)
     }
 
-    /// The domain that a name stands for; a built-in type may hide it.
-    pub fn find_domain(&self, schema: Option<&str>, name: &str, catalog: &Catalog) -> Result<Option<RelationName>> {
+    /// The domain or enum that a name stands for; a built-in type may hide it.
+    pub fn find_type(&self, schema: Option<&str>, name: &str, catalog: &Catalog) -> Result<Option<RelationName>> {
         let is_meant = |name: &RelationName| {
-            catalog.domains.contains_key(name)
-                || (name.schema == SchemaId::PG_CATALOG && type_by_name(&name.name).is_some())
+            catalog.has_type(name) || (name.schema == SchemaId::PG_CATALOG && type_by_name(&name.name).is_some())
         };
         let found = self.candidates(schema, name, catalog)?.into_iter().find(is_meant);
         Ok(found.filter(|name| name.schema != SchemaId::PG_CATALOG))
     }
 
-    /// A domain as it must be written to be found.
-    pub fn written_domain(&self, domain: &RelationName, catalog: &Catalog) -> String {
-        match self.find_domain(None, &domain.name, catalog) {
-            Ok(Some(found)) if found == *domain => system_tables::quoted(&domain.name),
-            _ => system_tables::written_with_schema(catalog, domain),
+    /// A domain or enum as it must be written to be found.
+    pub fn written_type(&self, name: &RelationName, catalog: &Catalog) -> String {
+        match self.find_type(None, &name.name, catalog) {
+            Ok(Some(found)) if found == *name => system_tables::quoted(&name.name),
+            _ => system_tables::written_with_schema(catalog, name),
         }
+    }
+
+    /// The enum with this number as it must be written to be found.
+    pub fn written_enum(&self, number: u32, catalog: &Catalog) -> Option<String> {
+        let own = catalog.enum_by_oid(number)?;
+        Some(self.written_type(&own.key(), catalog))
+    }
+
+    /// What a mark in a message or a definition stands for.
+    pub fn name_of(&self, marked: Marked, catalog: &Catalog) -> Option<String> {
+        match marked {
+            Marked::Type(number) => self.written_enum(number, catalog),
+            Marked::Label(value) => catalog.enum_labels.label(value).map(ToString::to_string),
+            Marked::QuotedLabel(value) => {
+                let label = catalog.enum_labels.label(value)?;
+                Some(label.as_str().replace('\'', "''"))
+            }
+        }
+    }
+
+    /// A text with names where it has marks for types and labels of the users.
+    pub fn named(&self, text: String, catalog: &Catalog) -> String {
+        with_names(&text, &|marked| self.name_of(marked, catalog)).unwrap_or(text)
     }
 
     /// A relation as it must be written to be found.

@@ -80,6 +80,7 @@ impl Context<'_> {
         if to.is_text() {
             return Ok(Expr::Literal(Value::text(text)));
         }
+        self.depend_on_labels(to);
         let value = parse_text(to, -1, text, &self.text)?;
         let stable = to == DataType::TimestampTz || (is_time(to) && names_now(text));
         if stable {

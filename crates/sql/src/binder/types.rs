@@ -138,7 +138,11 @@ fn array(element: &ast::ArrayElemTypeDef) -> Result<ColumnType> {
             "an array type without the type of its elements",
         ));
     };
-    let element = bind_type(element)?;
+    array_of(bind_type(element)?)
+}
+
+/// The type of arrays of a type.
+pub(super) fn array_of(element: ColumnType) -> Result<ColumnType> {
     let own = element.data_type;
     // However many dimensions a type names, it is the same type; a length or precision is the elements'.
     match own
@@ -178,6 +182,11 @@ fn custom(name: &ast::ObjectName, modifiers: &[String]) -> Result<TypeName> {
         }
         _ => Err(no_type(&folded)),
     }
+}
+
+/// 42809.
+pub(crate) fn no_domain(name: &str) -> Error {
+    Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a domain"))
 }
 
 /// 42704.

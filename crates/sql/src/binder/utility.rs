@@ -3,7 +3,6 @@
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
-use super::types::bind_type;
 use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source, located};
 use crate::catalog::{Catalog, Table};
 use crate::client::OutputColumn;
@@ -50,9 +49,10 @@ pub(super) fn bind_utility(
             }
         }
         Syntax::Prepare { name, types, statement } => {
+            let names = context(source, catalog, settings);
             let types = types
                 .into_iter()
-                .map(|range| prepared_type(source, range))
+                .map(|range| prepared_type(&names, range))
                 .collect::<Result<Vec<_>>>()?;
             // Bound once now, so that mistakes are told now; PostgreSQL prepares nothing but planned statements.
             let settings = WithParameters(settings);
@@ -118,6 +118,10 @@ pub(super) fn bind_utility(
         Syntax::Domain(statement) => {
             let context = context(source, catalog, settings);
             Utility::Schema(context.domain_statement(statement)?)
+        }
+        Syntax::Enum(statement) => {
+            let context = context(source, catalog, settings);
+            Utility::Schema(context.enum_statement(statement)?)
         }
         Syntax::Schema(syntax) => {
             let context = context(source, catalog, settings);
@@ -189,7 +193,8 @@ fn may_be_locked(query: &SelectPlan, options: CursorOptions) -> Result<()> {
     Ok(())
 }
 
-fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<DataType> {
+fn prepared_type(context: &Context<'_>, (start, end): (usize, usize)) -> Result<DataType> {
+    let source = context.source;
     let part = Source {
         text: &source.text[start..end],
         ..source.tail(start)
@@ -197,7 +202,7 @@ fn prepared_type(source: Source<'_>, (start, end): (usize, usize)) -> Result<Dat
     if part.text.trim().eq_ignore_ascii_case("unknown") {
         return Ok(DataType::Unknown);
     }
-    Ok(bind_type(&parse_type(part)?)?.data_type)
+    Ok(context.bind_type(&parse_type(part)?)?.data_type)
 }
 
 impl<'a> Context<'a> {

@@ -344,7 +344,7 @@ fn find_window<'q>(name: &ast::Ident, windows: &Windows<'q>) -> Result<&'q ast::
 }
 
 fn no_such_function(name: &str, types: &[DataType]) -> Error {
-    let types: Vec<&str> = types.iter().map(|data_type| data_type.name()).collect();
+    let types: Vec<String> = types.iter().map(DataType::to_string).collect();
     let message = format!("function {name}({}) does not exist", types.join(", "));
     Error::new(SqlState::UNDEFINED_FUNCTION, message)
         .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")

@@ -161,7 +161,7 @@ impl Catalog {
 
     /// Whether something has this name that no relation can have besides: a relation is a type too.
     pub fn name_is_taken(&self, name: &RelationName) -> bool {
-        self.has_relation(name) || self.domains.contains_key(name)
+        self.has_relation(name) || self.has_type(name)
     }
 
     /// The table whose index, or primary key, has this name.

@@ -2,12 +2,12 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, ForeignKey, Index, IndexOptions,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index, IndexOptions,
     KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked, RowExpression,
     SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::ByteReader;
-use rubato_base::{ColumnType, DataType, Result, TableId};
+use rubato_base::{ColumnType, EnumLabel, Result, TableId};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
@@ -44,6 +44,12 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
             catalog.domains.insert(domain.key(), Arc::new(domain));
         }
     }
+    if format >= Format::Details {
+        for own in list(reader, enum_type)? {
+            catalog.enums.insert(own.key(), Arc::new(own));
+        }
+        catalog.collect_enum_labels();
+    }
     check_references(&catalog)?;
     if format < Format::Schemas {
         crate::schema_change::number_sequences(&mut catalog);
@@ -73,6 +79,26 @@ fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
         .into_iter()
         .try_for_each(|check| expr_within(&check.condition, 1))?;
     Ok(domain)
+}
+
+fn enum_type(reader: &mut ByteReader<'_>) -> Result<EnumType> {
+    let own = EnumType {
+        oid: reader.u32()?,
+        version: reader.u64()?,
+        schema: SchemaId(reader.u32()?),
+        name: text(reader)?,
+        labels: Arc::new(list(reader, |reader| {
+            Ok(EnumLabel {
+                oid: reader.u32()?,
+                position: reader.u64()? as i64,
+                text: reader.text()?.into(),
+            })
+        })?),
+    };
+    match own.labels.is_sorted_by(|one, other| one.position < other.position) {
+        true => Ok(own),
+        false => Err(damaged("the labels of an enum are not in order")),
+    }
 }
 
 fn view(reader: &mut ByteReader<'_>, format: Format) -> Result<View> {
@@ -136,6 +162,11 @@ fn relation(reader: &mut ByteReader<'_>, format: Format) -> Result<RelationName>
 
 fn check_references(catalog: &Catalog) -> Result<()> {
     for table in catalog.tables.values() {
+        let columns = table.columns.iter().filter(|column| !column.dropped);
+        let mut numbers = columns.filter_map(|column| column.column_type.data_type.enum_number());
+        if numbers.any(|number| catalog.enum_by_oid(number).is_none()) {
+            return Err(damaged("a column has a type that is not there"));
+        }
         for key in &table.foreign_keys {
             let Some(referred) = catalog.tables.get(&key.referenced_table) else {
                 return Err(damaged("a foreign key refers to no table"));
@@ -149,7 +180,7 @@ fn check_references(catalog: &Catalog) -> Result<()> {
     for dependency in queries.flat_map(|query| &query.depends) {
         match catalog.tables.get(&dependency.relation) {
             Some(table) => within(&dependency.columns, table.columns.len())?,
-            None if catalog.views.contains_key(&dependency.relation) => {}
+            None if catalog.views.contains_key(&dependency.relation) || catalog.has_type(&dependency.relation) => {}
             None => return Err(damaged("a view reads no table")),
         }
     }
@@ -336,13 +367,9 @@ fn flag(reader: &mut ByteReader<'_>) -> Result<bool> {
     }
 }
 
-fn data_type(reader: &mut ByteReader<'_>) -> Result<DataType> {
-    DataType::from_tag(reader.u8()?).ok_or_else(|| damaged("an unknown type"))
-}
-
 fn column_type(reader: &mut ByteReader<'_>) -> Result<ColumnType> {
     Ok(ColumnType {
-        data_type: data_type(reader)?,
+        data_type: reader.data_type()?,
         modifier: reader.u32()? as i32,
     })
 }
@@ -515,7 +542,7 @@ fn sequence(reader: &mut ByteReader<'_>, format: Format) -> Result<Sequence> {
         cycle,
         owned_by,
         data_type: match format >= Format::Details {
-            true => option(reader, data_type)?,
+            true => option(reader, |reader| reader.data_type())?,
             false => None,
         },
     })

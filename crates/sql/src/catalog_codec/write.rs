@@ -1,12 +1,12 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Domain, ForeignKey, Index, IndexOptions, KeyExpression, Materialised, OnCommit,
+    Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised, OnCommit,
     ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions,
     ViewQuery,
 };
 use rubato_base::ColumnType;
-use rubato_base::codec::{put_bytes, put_length};
+use rubato_base::codec::{put_bytes, put_data_type, put_length};
 use rubato_formula::Expr;
 
 pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
@@ -25,6 +25,19 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
         text(out, comment);
     });
     list(out, catalog.domains.values(), |out, own| domain(own, out));
+    list(out, catalog.enums.values(), |out, own| enum_type(own, out));
+}
+
+fn enum_type(own: &EnumType, out: &mut Vec<u8>) {
+    out.extend_from_slice(&own.oid.to_le_bytes());
+    out.extend_from_slice(&own.version.to_le_bytes());
+    schema(out, own.schema);
+    text(out, &own.name);
+    list(out, own.labels.iter(), |out, label| {
+        out.extend_from_slice(&label.oid.to_le_bytes());
+        out.extend_from_slice(&label.position.to_le_bytes());
+        text(out, &label.text);
+    });
 }
 
 fn domain(domain: &Domain, out: &mut Vec<u8>) {
@@ -149,7 +162,7 @@ fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {
 }
 
 fn type_and_modifier(out: &mut Vec<u8>, column_type: ColumnType) {
-    out.push(column_type.data_type as u8);
+    put_data_type(out, column_type.data_type);
     out.extend_from_slice(&column_type.modifier.to_le_bytes());
 }
 
@@ -244,5 +257,5 @@ fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
         relation(out, table);
         put_length(out, *column);
     });
-    option(out, sequence.data_type, |out, data_type| out.push(data_type as u8));
+    option(out, sequence.data_type, |out, data_type| put_data_type(out, data_type));
 }

@@ -1,5 +1,6 @@
 //! Expressions as SQL text.
 
+use rubato_base::enumeration::Marked;
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Value};
 use rubato_formula::{ANSWER_BASE, ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, Expr, OUTER_BASE, SLICE};
@@ -143,6 +144,7 @@ fn show_value(value: &Value) -> String {
     match value {
         Value::Null => return "NULL".to_owned(),
         Value::Bool(truth) => return truth.to_string(),
+        Value::Enum(value) => return format!("'{}'::{data_type}", Marked::QuotedLabel(*value).mark()),
         _ => write_text(value, data_type, &TextContext::default(), &mut text),
     }
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -5,7 +5,7 @@ use rubato_base::Error;
 
 /// What there is instead.
 pub(crate) const HINT: &str =
-    "This version has schemas, tables, views, indexes and sequences; no functions, triggers, types, roles or grants.";
+    "This version has schemas, tables, views, indexes and sequences; no functions, triggers, roles or grants.";
 
 /// Verbs with no statement of ours.
 const VERBS: [&str; 8] = [

@@ -7,6 +7,7 @@ mod copy;
 mod cursors;
 mod databases;
 mod domain;
+mod enums;
 mod schemas;
 mod sequence;
 
@@ -23,6 +24,7 @@ pub(crate) use alter_table::{AlterPiece, AlterTableSyntax};
 pub(crate) use comments::{CommentSyntax, Commented};
 pub(crate) use copy::CopySyntax;
 pub(crate) use domain::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
+pub(crate) use enums::{AlterTypeAction, EnumStatement, NewValue};
 use rubato_base::{Error, Result, SqlState};
 pub(crate) use schemas::{ElementSyntax, MaterialisedSyntax, Moved, SchemaSyntax};
 pub(crate) use sequence::{AlterSequenceSyntax, Altered, SequenceOptions, SequenceSyntax};
@@ -72,6 +74,8 @@ pub(crate) enum Syntax {
     Comment(CommentSyntax),
     /// CREATE, ALTER and DROP DOMAIN.
     Domain(DomainStatement),
+    /// CREATE TYPE ... AS ENUM and ALTER TYPE.
+    Enum(EnumStatement),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -90,7 +94,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         .iter()
         .any(|verb| first.is(source.text, verb))
     {
-        let syntax = match domain::domain(Cursor::new(source)?)? {
+        let syntax = match types(source)? {
             None => databases::databases(Cursor::new(source)?)?,
             syntax => syntax,
         };
@@ -127,6 +131,14 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
     let syntax = parse(&mut cursor)?;
     Ok(Some(syntax))
+}
+
+/// A statement about types.
+fn types(source: Source<'_>) -> Result<Option<Syntax>> {
+    match domain::domain(Cursor::new(source)?)? {
+        None => enums::enums(Cursor::new(source)?),
+        syntax => Ok(syntax),
+    }
 }
 
 type ParseUtility = fn(&mut Cursor<'_>) -> Result<Syntax>;

@@ -302,7 +302,13 @@ impl Change {
         })
     }
 
-    fn drop_constraint(&mut self, table: &RelationName, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    pub(super) fn drop_constraint(
+        &mut self,
+        table: &RelationName,
+        name: &str,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         let own = self.table_mut(table)?;
         if !own.has_constraint(name) {
             let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");

@@ -142,13 +142,21 @@ impl Change {
                 self.alter_domain(name, change)?;
                 "ALTER DOMAIN"
             }
-            SchemaChange::DropDomains {
+            SchemaChange::CreateEnum { name, labels } => {
+                self.create_enum(name, labels)?;
+                "CREATE TYPE"
+            }
+            SchemaChange::AlterEnum { name, change } => {
+                self.alter_enum(name, change)?;
+                "ALTER TYPE"
+            }
+            SchemaChange::DropTypes {
                 names,
                 if_exists,
                 cascade,
                 tag,
             } => {
-                self.drop_domains(names, *if_exists, *cascade)?;
+                self.drop_types(names, *if_exists, *cascade, tag)?;
                 tag
             }
             SchemaChange::DropView {
@@ -295,9 +303,9 @@ impl Change {
         self.path.written(name, &self.catalog)
     }
 
-    /// A domain as messages have it.
-    pub fn described_domain(&self, name: &RelationName) -> String {
-        self.path.written_domain(name, &self.catalog)
+    /// A domain or enum as messages have it.
+    pub fn described_type(&self, name: &RelationName) -> String {
+        self.path.written_type(name, &self.catalog)
     }
 
     fn comment(&mut self, relation: &RelationName, column: u32, comment: Option<&str>) -> Result<()> {
@@ -348,7 +356,7 @@ impl Change {
 
     /// 42P07: tables, indexes, views, sequences and domains of a schema share one space of names.
     pub fn check_name(&self, name: &RelationName) -> Result<()> {
-        if self.catalog.domains.contains_key(name) {
+        if self.catalog.has_type(name) {
             let message = format!("type \"{name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
         }

@@ -12,10 +12,7 @@ use std::sync::Arc;
 impl Change {
     pub fn create_domain(&mut self, domain: &Domain) -> Result<()> {
         let name = domain.key();
-        if self.catalog.relation_version(&name).is_some() {
-            let message = format!("type \"{name}\" already exists");
-            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
-        }
+        self.check_type_name(&name)?;
         let oid = self.next_id();
         self.put_domain(Domain { oid, ..domain.clone() });
         Ok(())
@@ -101,64 +98,9 @@ impl Change {
             }));
         Ok(())
     }
-
-    pub fn drop_domains(&mut self, names: &[RelationName], if_exists: bool, cascade: bool) -> Result<()> {
-        for name in names {
-            if !self.catalog.domains.contains_key(name) {
-                if !if_exists {
-                    return Err(no_type(&name.name));
-                }
-                let message = format!("type \"{name}\" does not exist, skipping");
-                self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
-                continue;
-            }
-            self.drop_domain(name, cascade)?;
-        }
-        Ok(())
-    }
-
-    /// Columns of the domain go too with CASCADE, and refuse it without.
-    pub(super) fn drop_domain(&mut self, domain: &RelationName, cascade: bool) -> Result<()> {
-        let lines = self.lines_of_domain(domain, &[]);
-        if !lines.is_empty() && !cascade {
-            let written = self.described_domain(domain);
-            let message = format!("cannot drop type {written} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .with_detail(lines.join("\n"))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for (table, column) in self.columns_of_domain(domain) {
-            self.cascades_to(format!("column {column} of table {}", self.described(&table)));
-            self.drop_column(&table, &column, false, true)?;
-        }
-        self.catalog.domains.remove(domain);
-        self.changed = true;
-        Ok(())
-    }
-
-    fn columns_of_domain(&self, domain: &RelationName) -> Vec<(RelationName, String)> {
-        let tables = self.catalog.tables.values();
-        let named = tables.flat_map(|table| {
-            let columns = columns_of(table, domain);
-            columns.map(|column| (table.key(), table.columns[column].name.clone()))
-        });
-        named.collect()
-    }
-
-    /// What depends on a domain, but for what belongs to the tables in `besides`.
-    pub(super) fn lines_of_domain(&self, domain: &RelationName, besides: &[RelationName]) -> Vec<String> {
-        let written = self.described_domain(domain);
-        let mut columns = self.columns_of_domain(domain);
-        columns.retain(|(table, _)| !besides.contains(table));
-        let lines = columns.iter().map(|(table, column)| {
-            let table = self.described(table);
-            format!("column {column} of table {table} depends on type {written}")
-        });
-        lines.collect()
-    }
 }
 
-fn columns_of<'a>(table: &'a Table, domain: &'a RelationName) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn columns_of<'a>(table: &'a Table, domain: &'a RelationName) -> impl Iterator<Item = usize> + 'a {
     let columns = table.columns.iter().enumerate();
     let own = columns.filter(move |(_, column)| column.domain.as_ref() == Some(domain) && !column.dropped);
     own.map(|(number, _)| number)

@@ -1,6 +1,7 @@
 //! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
 
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
+use rubato_base::DataType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +21,11 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     take_over(&views, (&base.views, &own.views), &mut merged.views)?;
     let domains = changed(&base.domains, &own.domains);
     take_over(&domains, (&base.domains, &own.domains), &mut merged.domains)?;
+    let enums = changed(&base.enums, &own.enums);
+    take_over(&enums, (&base.enums, &own.enums), &mut merged.enums)?;
+    merged.collect_enum_labels();
     check_domains(base, newest, &merged, (&tables, &domains))?;
+    check_enums(&merged)?;
     check_views(base, &tables, &views, newest, &merged)?;
     for table in tables.iter().filter_map(|name| own.tables.get(name)) {
         for name in names_of(table) {
@@ -28,7 +33,8 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
             let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
                 || (newest.views.contains_key(&name) && !views.contains(&name))
                 || (newest.sequences.contains_key(&name) && !sequences.contains(&name))
-                || (newest.domains.contains_key(&name) && !domains.contains(&name));
+                || (newest.domains.contains_key(&name) && !domains.contains(&name))
+                || (newest.enums.contains_key(&name) && !enums.contains(&name));
             if is_taken {
                 return Err(name);
             }
@@ -67,6 +73,27 @@ fn check_domains(
     Ok(())
 }
 
+/// An error names a table or domain whose enum is gone: one transaction dropped it while another made something of it.
+fn check_enums(merged: &Catalog) -> Result<(), RelationName> {
+    let is_there = |data_type: DataType| {
+        data_type
+            .enum_number()
+            .is_none_or(|own| merged.enum_by_oid(own).is_some())
+    };
+    let is_whole = |table: &&Arc<Table>| {
+        let mut columns = table.columns.iter();
+        columns.all(|column| column.dropped || is_there(column.column_type.data_type))
+    };
+    if let Some(table) = merged.tables.values().find(|table| !is_whole(table)) {
+        return Err(table.key());
+    }
+    let mut domains = merged.domains.values();
+    match domains.find(|domain| !is_there(domain.column_type.data_type)) {
+        Some(domain) => Err(domain.key()),
+        None => Ok(()),
+    }
+}
+
 /// The schemas that a transaction made, renamed or dropped. An error names what would be in a schema that is gone, or twice there.
 fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<(), RelationName> {
     for name in base.schemas.keys().chain(own.schemas.keys()) {
@@ -88,6 +115,7 @@ fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<
     match merged
         .relations()
         .chain(merged.domains.keys())
+        .chain(merged.enums.keys())
         .find(|name| !is_there(name))
     {
         Some(name) => Err(name.clone()),
@@ -111,7 +139,7 @@ fn check_views(
         let is_own = views.contains(&view) || tables.contains(&view);
         let is_new = !base.views.contains_key(&view) && !base.tables.contains_key(&view);
         for name in query.depends.iter().map(|dependency| &dependency.relation) {
-            let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name);
+            let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name) || merged.has_type(name);
             let has_changed = (is_own && others.contains(name)) || (!is_own && is_new && tables.contains(name));
             if !is_there || has_changed {
                 return Err(name.clone());

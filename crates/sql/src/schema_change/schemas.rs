@@ -77,8 +77,8 @@ impl Change {
             return Err(self.still_used(schema, &inside));
         }
         // What is of a domain in the schema goes first: then it takes no columns with it that go anyway.
-        let is_domain = |name: &&RelationName| self.catalog.domains.contains_key(*name);
-        let (domains, relations): (Vec<&RelationName>, Vec<&RelationName>) = inside.iter().partition(is_domain);
+        let is_type = |name: &&RelationName| self.catalog.has_type(name);
+        let (types, relations): (Vec<&RelationName>, Vec<&RelationName>) = inside.iter().partition(is_type);
         for name in relations {
             let what = self.kind_and_name(name);
             if self.catalog.has_relation(name) {
@@ -96,9 +96,12 @@ impl Change {
                 self.remove_sequence(name);
             }
         }
-        for name in domains {
-            self.cascades_to(self.kind_and_name(name));
-            self.drop_domain(name, true)?;
+        for name in types {
+            // A domain of an enum may have gone with it.
+            if self.catalog.has_type(name) {
+                self.cascades_to(self.kind_and_name(name));
+                self.drop_type(name, true)?;
+            }
         }
         Ok(())
     }
@@ -111,7 +114,7 @@ impl Change {
             lines.push(format!("{what} depends on schema {schema}"));
             lines.extend(self.referring_lines(name, inside));
             self.add_dependent_lines(&what, name, inside, &mut lines);
-            lines.extend(self.lines_of_domain(name, inside));
+            lines.extend(self.lines_of_type(name, inside));
         }
         let message = format!("cannot drop schema {schema} because other objects depend on it");
         Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
@@ -294,8 +297,8 @@ impl Change {
             Some(table) if table.materialised.is_some() => "materialized view",
             Some(_) => "table",
             None if self.catalog.views.contains_key(name) => "view",
-            None if self.catalog.domains.contains_key(name) => {
-                return format!("type {}", self.described_domain(name));
+            None if self.catalog.has_type(name) => {
+                return format!("type {}", self.described_type(name));
             }
             None => "sequence",
         };
@@ -303,17 +306,23 @@ impl Change {
     }
 }
 
-/// What is in a schema: tables, views, domains, and sequences that belong to no table, as they were made.
+/// What is in a schema: tables, views, types, and sequences that belong to no table, as they were made.
 fn members(catalog: &Catalog, schema: SchemaId) -> Vec<RelationName> {
     let tables = catalog.tables.values().map(|table| (table.oid, table.key()));
     let views = catalog.views.values().map(|view| (view.oid, view.key()));
     let domains = catalog.domains.values().map(|domain| (domain.oid, domain.key()));
+    let enums = catalog.enums.values().map(|own| (own.oid, own.key()));
     let loose = catalog
         .sequences
         .values()
         .filter(|sequence| sequence.owned_by.is_none());
     let sequences = loose.map(|sequence| (sequence.id, sequence.key()));
-    let mut all: Vec<(u32, RelationName)> = tables.chain(views).chain(domains).chain(sequences).collect();
+    let mut all: Vec<(u32, RelationName)> = tables
+        .chain(views)
+        .chain(domains)
+        .chain(enums)
+        .chain(sequences)
+        .collect();
     all.retain(|(_, name)| name.schema == schema);
     all.sort_unstable();
     all.into_iter().map(|(_, name)| name).collect()

@@ -158,6 +158,7 @@ impl Session {
     ) -> Outcome<Next> {
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);
+        self.see_enums(&catalog);
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };

@@ -156,7 +156,9 @@ impl Session {
             ));
         }
         let types = types.iter().map(|oid| {
-            DataType::from_oid(*oid).ok_or_else(|| {
+            let built_in = DataType::from_oid(*oid);
+            let found = built_in.or_else(|| self.catalog(&lock.lock()).type_by_oid(*oid));
+            found.ok_or_else(|| {
                 Error::new(
                     SqlState::UNDEFINED_OBJECT,
                     format!("type with OID {oid} does not exist"),
@@ -223,6 +225,9 @@ impl Session {
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
         self.portals.may_open(&bind.portal)?;
+        if prepared.types.iter().any(|own| own.enum_number().is_some()) {
+            self.see_enums(&self.catalog(&lock.lock()));
+        }
         let parameters = bind
             .parameters
             .iter()
@@ -277,7 +282,7 @@ impl Session {
     fn parameter(&self, value: Option<&[u8]>, data_type: DataType, format: Format) -> Result<Value> {
         let Some(bytes) = value else { return Ok(Value::Null) };
         if format == Format::Binary {
-            return parse_binary(data_type, -1, bytes);
+            return parse_binary(data_type, -1, bytes, &self.text);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| {
             Error::new(

@@ -555,6 +555,13 @@ impl Session {
         partition.databases.catalog(self.identity.database_id)
     }
 
+    /// Values of enums are read and shown from now on as this catalog calls them.
+    fn see_enums(&mut self, catalog: &Catalog) {
+        if !Arc::ptr_eq(&self.text.enums, &catalog.enum_labels) {
+            self.text.enums = Arc::clone(&catalog.enum_labels);
+        }
+    }
+
     /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.
     fn is_committing(&self) -> bool {
         let current = self.after_replay.as_ref().or(self.current.as_ref());
@@ -596,6 +603,9 @@ impl Session {
         {
             error = cancelled;
         }
+        let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
+        let error = error.with_type_names(&|marked| path.name_of(marked, &catalog));
         if ends_block {
             // A COMMIT that fails ends the block all the same.
             self.roll_back(partition);

@@ -2,7 +2,7 @@
 
 use crate::parser::{Literal, Literals};
 use crate::statement::Statement;
-use rubato_base::DataType;
+use rubato_base::{DataType, EnumTypes};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct CachedPlan {
     pub parameter_types: Arc<[DataType]>,
     /// Literals for which alone the plan is good, by their places.
     pub pinned: Arc<[(usize, Literal)]>,
+    /// What the values of enums were called then.
+    pub enums: Arc<EnumTypes>,
 }
 
 impl CachedPlan {

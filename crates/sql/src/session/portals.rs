@@ -370,7 +370,9 @@ pub(super) fn changed_in_place<'a>(
         | SchemaChange::CreateTable { .. }
         | SchemaChange::CreateDomain { .. }
         | SchemaChange::AlterDomain { .. }
-        | SchemaChange::DropDomains { .. }
+        | SchemaChange::CreateEnum { .. }
+        | SchemaChange::AlterEnum { .. }
+        | SchemaChange::DropTypes { .. }
         | SchemaChange::CreateSchema { .. }
         | SchemaChange::RenameSchema { .. }
         | SchemaChange::CommentOnSchema { .. }

@@ -64,6 +64,7 @@ impl Session {
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types.as_slice()),
                 pinned: Arc::from([]),
+                enums: Arc::clone(&catalog.enum_labels),
             };
             context.plans.lock().put(&key, plan);
         }
@@ -158,7 +159,12 @@ pub(super) fn gives_the_same(old: &Statement, new: &Statement) -> bool {
 pub(super) fn prepared_key(sql: &str, declared: &[DataType]) -> String {
     let mut key = String::with_capacity(sql.len() + declared.len() + 2);
     key.push('\u{1}');
-    key.extend(declared.iter().map(|data_type| char::from(b'A' + *data_type as u8)));
+    for data_type in declared {
+        key.push(char::from(b'A' + data_type.tag()));
+        if let Some(number) = data_type.enum_number() {
+            key.push_str(&number.to_string());
+        }
+    }
     key.push('\u{1}');
     key.push_str(sql);
     key

@@ -69,7 +69,7 @@ impl Session {
         let key = self.plan_key(&normalised.key);
         let cached = key.and_then(|key| context.plans.lock().get(&key).cloned());
         if let Some(cached) = cached.filter(|cached| cached.is_for(&normalised.literals))
-            && let Ok(parameters) = self.literal_values(&normalised.literals, &cached.parameter_types)
+            && let Ok(parameters) = self.literal_values_of(&normalised.literals, &cached)
         {
             let (statement, version) = (cached.statement, cached.catalog_version);
             self.current = Some(self.scripted(statement, version, &piece, parameters, context.now_us));
@@ -87,6 +87,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Next {
         self.text.now_us = self.transaction_time_us(context.now_us);
+        self.see_enums(&self.catalog(partition));
         match self.to_bind.take() {
             None => Next::To(StageKind::Parser),
             Some(ToBind::Script(piece)) => match self.bind_piece(&piece, partition, context) {
@@ -158,6 +159,7 @@ impl Session {
                 statement: statement.clone(),
                 catalog_version: catalog.version,
                 parameter_types: Arc::from(types),
+                enums: Arc::clone(&catalog.enum_labels),
                 pinned: pinned_literals(&statement, &literals),
             };
             context.plans.lock().put(&key, plan);
@@ -195,6 +197,14 @@ impl Session {
             told_tag: None,
             started_us: now_us,
         }
+    }
+
+    /// The values of literals for a plan that is kept. Labels are those that it was made with: if they have changed since, it is made again.
+    fn literal_values_of(&mut self, literals: &Literals, cached: &CachedPlan) -> Result<Arc<[Value]>> {
+        if !Arc::ptr_eq(&self.text.enums, &cached.enums) {
+            self.text.enums = Arc::clone(&cached.enums);
+        }
+        self.literal_values(literals, &cached.parameter_types)
     }
 
     /// The values of literals that were taken out of a text: strings are read as the types the plan gave them.

@@ -81,6 +81,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
+        self.see_enums(&self.catalog(partition));
         let tag = match &**utility {
             Utility::Begin(modes) => self.begin(modes, responder),
             Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, context, responder)),
@@ -665,7 +666,10 @@ impl Session {
         } else {
             None
         };
-        let mut lines = crate::explain::explain(plan, json, figures.as_ref());
+        let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
+        let named = |text: String| path.named(text, &catalog);
+        let mut lines = crate::explain::explain(plan, json, figures.as_ref(), &named);
         if !json {
             lines.extend(self.explain_way(plan, &parameters, partition, context));
         }

@@ -440,8 +440,8 @@ fn defaults(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             oid(table.oid),
             int2(place + 1),
             match &column.generated {
-                Some(own) => text(&shown(table, own)),
-                None => shown_default(view.catalog, column).map_or(Value::Null, |default| text(&default)),
+                Some(own) => text(&view.named(shown(table, own))),
+                None => shown_default(view, column).map_or(Value::Null, |default| text(&default)),
             },
         ]
     };

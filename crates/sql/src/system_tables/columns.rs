@@ -103,12 +103,27 @@ pub(super) fn type_facts(ColumnType { data_type, modifier }: ColumnType) -> Type
 }
 
 /// PostgreSQL's own name of a type.
-pub(super) fn internal_name(data_type: DataType) -> &'static str {
+fn internal_name(data_type: DataType) -> &'static str {
     let wanted = i64::from(data_type.oid());
     type_names()
         .iter()
         .find(|(number, _)| *number == wanted)
         .map_or("", |(_, name)| name)
+}
+
+/// Schema and PostgreSQL's own name of a type, also of one of the users.
+pub(super) fn own_name(view: &View<'_>, data_type: DataType) -> (String, String) {
+    let own = super::enums::schema_and_name(view, data_type);
+    own.unwrap_or_else(|| ("pg_catalog".to_owned(), internal_name(data_type).to_owned()))
+}
+
+/// What `information_schema` calls a type.
+pub(super) fn shown_kind(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Enum(_) => "USER-DEFINED",
+        other if other.element().is_some() => "ARRAY",
+        other => other.name(),
+    }
 }
 
 /// A column as `information_schema.columns` shows it.
@@ -130,11 +145,8 @@ impl ColumnRow<'_> {
     fn row(&self, view: &View<'_>) -> Vec<Value> {
         let facts = type_facts(self.column_type);
         let data_type = self.column_type.data_type;
-        let shown = if data_type.element().is_some() {
-            "ARRAY"
-        } else {
-            data_type.name()
-        };
+        let shown = shown_kind(data_type);
+        let (type_schema, type_name) = own_name(view, data_type);
         let sequence = self.identity.and_then(|(_, sequence)| sequence);
         let of_sequence =
             |value: fn(&Sequence) -> i64| sequence.map_or(Value::Null, |sequence| text(&value(sequence).to_string()));
@@ -171,8 +183,8 @@ impl ColumnRow<'_> {
                 .map_or(Value::Null, |domain| text(&view.catalog.schema_name(domain.schema))),
             self.domain.map_or(Value::Null, |domain| text(&domain.name)),
             text(view.database),
-            text("pg_catalog"),
-            text(internal_name(data_type)),
+            text(&type_schema),
+            text(&type_name),
             text(&(self.place + 1).to_string()),
             yes_or_no(false),
             yes_or_no(self.identity.is_some()),
@@ -199,8 +211,11 @@ fn columns_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         let identity = column
             .identity_always
             .map(|always| (always, owned_sequence(view, &table.key(), place)));
-        let default = shown_default(view.catalog, column);
-        let generated = column.generated.as_ref().map(|own| crate::deparse::shown(table, own));
+        let default = shown_default(view, column);
+        let generated = column
+            .generated
+            .as_ref()
+            .map(|own| view.named(crate::deparse::shown(table, own)));
         ColumnRow {
             schema: &schema,
             table: &table.name,

@@ -55,11 +55,11 @@ pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_sc
             true => written_with_schema(view.catalog, &table.key()),
             false => view.written(&table.key()),
         };
-        return Some(index_definition(table, &index, &written));
+        return Some(view.named(index_definition(table, &index, &written)));
     }
     let place = usize::try_from(column - 1).ok();
     let column = place.and_then(|place| index.all_columns().get(place).copied());
-    Some(column.map_or(String::new(), |column| shown_in_message(table, column)))
+    Some(column.map_or(String::new(), |column| view.named(shown_in_message(table, column))))
 }
 
 /// The definition of a constraint by its number, as it stands in CREATE TABLE.
@@ -129,12 +129,12 @@ fn when_checked(deferral: Deferral) -> &'static str {
 }
 
 /// The default of a column as PostgreSQL shows it: of a literal the type is named. An identity column has none.
-pub(super) fn shown_default(catalog: &Catalog, column: &Column) -> Option<String> {
+pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> {
     let text = column
         .default_text
         .as_ref()
         .filter(|_| column.identity_always.is_none())?;
-    if let Some(shown) = next_of_sequence(catalog, column) {
+    if let Some(shown) = next_of_sequence(view.catalog, column) {
         return Some(shown);
     }
     let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
@@ -143,8 +143,8 @@ pub(super) fn shown_default(catalog: &Catalog, column: &Column) -> Option<String
         .strip_prefix('-')
         .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
     let data_type = match column.column_type.data_type {
-        DataType::Char => "bpchar",
-        other => other.name(),
+        DataType::Char => "bpchar".to_owned(),
+        other => view.named(other.to_string()),
     };
     Some(match (is_literal, is_negative) {
         (true, _) => format!("{text}::{data_type}"),

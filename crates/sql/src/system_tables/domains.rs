@@ -1,6 +1,6 @@
 //! Domains as types, and as `information_schema` shows them.
 
-use super::columns::{internal_name, type_facts};
+use super::columns::{own_name, shown_kind, type_facts};
 use super::{OWNER, Source, View, none_of_table, oid, text};
 use crate::catalog::{Domain, RelationName};
 use rubato_base::{DataType, Value};
@@ -32,15 +32,12 @@ fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
     let facts = type_facts(domain.column_type);
     let number = |value: Option<i64>| value.map_or(Value::Null, super::int4);
     let data_type = domain.column_type.data_type;
+    let (type_schema, type_name) = own_name(view, data_type);
     vec![
         text(view.database),
         text(&view.catalog.schema_name(domain.schema)),
         text(&domain.name),
-        text(if data_type.element().is_some() {
-            "ARRAY"
-        } else {
-            data_type.name()
-        }),
+        text(shown_kind(data_type)),
         number(facts.length),
         number(facts.bytes),
         number(facts.precision),
@@ -49,8 +46,8 @@ fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
         number(facts.digits),
         domain.default_text.as_deref().map_or(Value::Null, text),
         text(view.database),
-        text("pg_catalog"),
-        text(internal_name(data_type)),
+        text(&type_schema),
+        text(&type_name),
         text("1"),
     ]
 }
@@ -83,7 +80,7 @@ pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> 
 pub(super) fn written_by_number(view: &View<'_>, number: i64) -> Option<String> {
     let mut domains = view.catalog.domains.values();
     let found = domains.find(|domain| i64::from(domain.oid) == number);
-    found.map(|domain| view.path.written_domain(&domain.key(), view.catalog))
+    found.map(|domain| view.path.written_type(&domain.key(), view.catalog))
 }
 
 /// The number of the type of a column: that of its domain, if it has one.

@@ -2,7 +2,7 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
-use super::domains::written_by_number;
+use super::enums::written_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::qualified::qualified;

@@ -3,7 +3,7 @@
 //! A value of such a type is the number, an `oid`; the modifier of its type says of what. Its text is made where it becomes text.
 
 use super::definitions::quoted;
-use super::domains::written_by_number;
+use super::enums::written_by_number;
 use super::objects::Object;
 use super::values::type_names;
 use super::{View, made, registry};
@@ -129,7 +129,7 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
     }
     match kind {
         ObjectKind::Relation => relation_number(name, view),
-        ObjectKind::Type => match domain_number(name, view) {
+        ObjectKind::Type => match own_type_number(name, view) {
             Some(number) => Ok(number),
             None => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
         },
@@ -155,11 +155,21 @@ fn plain_name(text: &str) -> Result<String> {
     Ok(path.pop().unwrap_or_default())
 }
 
-fn domain_number(text: &str, view: &View<'_>) -> Option<i64> {
-    let path = name_of_text(text).ok()?;
+/// The number of a domain, an enum, or arrays of one.
+fn own_type_number(text: &str, view: &View<'_>) -> Option<i64> {
+    let element = text.trim_end().strip_suffix("[]");
+    let path = name_of_text(element.unwrap_or(text)).ok()?;
     let (schema, name) = split_path(&path, &view.path.database).ok()?;
-    let found = view.path.find_domain(schema, name, view.catalog).ok()??;
-    view.catalog.domains.get(&found).map(|domain| i64::from(domain.oid))
+    let find = |name: &str| view.path.find_type(schema, name, view.catalog).ok().flatten();
+    let own_enum = |name: &str| view.catalog.enums.get(&find(name)?).map(|own| own.data_type());
+    let number = |data_type: DataType| i64::from(data_type.oid());
+    if element.is_some() {
+        return own_enum(name).and_then(DataType::array).map(number);
+    }
+    let domain = find(name).and_then(|found| view.catalog.domains.get(&found));
+    let array = || own_enum(name.strip_prefix('_')?).and_then(DataType::array);
+    let domain = domain.map(|domain| i64::from(domain.oid));
+    domain.or_else(|| own_enum(name).or_else(array).map(number))
 }
 
 fn relation_number(text: &str, view: &View<'_>) -> Result<i64> {

@@ -3,7 +3,8 @@
 use super::names::{ObjectKind, character_type};
 use super::{Content, Source, SystemColumn, SystemTable};
 use super::{
-    classes, columns, constraints, domains, extension, information, keywords, live, none_of_table, schema_views, values,
+    classes, columns, constraints, domains, enums, extension, information, keywords, live, none_of_table, schema_views,
+    values,
 };
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Value};
@@ -68,6 +69,7 @@ pub(super) fn sources() -> impl Iterator<Item = &'static Source> {
         columns::SOURCES,
         constraints::SOURCES,
         domains::SOURCES,
+        enums::SOURCES,
         extension::SOURCES,
         information::SOURCES,
         values::SOURCES,

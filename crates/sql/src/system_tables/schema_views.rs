@@ -90,11 +90,11 @@ static LISTS: [Source; 5] = [
                     view.schema_name(table.schema),
                     text(&table.name),
                     text(index.name),
-                    text(&index_definition(
+                    text(&view.named(index_definition(
                         table,
                         &index,
                         &written_with_schema(view.catalog, &table.key()),
-                    )),
+                    ))),
                 ]
             };
             table_indexes(table).map(row).collect()

@@ -311,7 +311,7 @@ fn is_type_function(name: &str) -> bool {
         let own = TYPES.lines().filter_map(|line| line.split('\t').nth(1));
         own.filter(known)
             .map(str::to_owned)
-            .chain(["array".to_owned(), "any".to_owned()])
+            .chain(["array", "any", "enum"].map(str::to_owned))
             .collect()
     });
     let ends = [
@@ -428,6 +428,8 @@ fn types(view: &View<'_>) -> Vec<Vec<Value>> {
     let is_wanted =
         |fields: &[&str]| is_known_type(fields[0]) || fields[6] == "p" || CATALOG_TYPES.contains(&fields[1]);
     let mut rows = recorded_rows("pg_type", TYPES, &TYPE_COLUMNS, is_wanted);
+    let enums = super::enums::types(view, &TYPE_COLUMNS, &rows);
+    rows.extend(enums);
     let domains = super::domains::types(view, &TYPE_COLUMNS, &rows);
     rows.extend(domains);
     rows

@@ -1,8 +1,9 @@
 //! The scripts beside these tests: SQL through binder, planner and executor, with what PostgreSQL 15 answered.
 
 use crate::world::{World, error_of};
+use rubato_base::text_format::TextContext;
 use rubato_base::{Result, SqlState, Value};
-use rubato_sql::binder::{DefaultSettings, bind};
+use rubato_sql::binder::{DefaultSettings, SearchPath, bind};
 use rubato_sql::executor::{Cursor, ExecutionContext, Progress, carry_out_all};
 use rubato_sql::plan::{Plan, PlanBody};
 use rubato_sql::schema_change::{StorageWork, apply};
@@ -32,6 +33,7 @@ scripts!(
     changes,
     delete,
     domains,
+    enums,
     expression_indexes,
     floats,
     functions,
@@ -126,7 +128,16 @@ fn answer(world: &mut World, sql: &str, is_query: bool) -> String {
     block
 }
 
+/// What a statement gives; errors name types as a session would.
 fn run(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
+    let result = run_bound(world, sql);
+    result.map_err(|error| {
+        let path = SearchPath::default().resolve(&world.catalog);
+        error.with_type_names(&|marked| path.name_of(marked, &world.catalog))
+    })
+}
+
+fn run_bound(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
     match bind(sql, &[], &[], &world.catalog, &DefaultSettings)? {
         Statement::Planned(plan) => run_plan(world, &plan),
         Statement::Utility(utility) => match &*utility {
@@ -141,6 +152,7 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
     let transaction = world.begin();
     let mut cursor = Cursor::new(Arc::clone(plan));
     let mut rows = Vec::new();
+    let text = world.text();
     let rows_left = match plan.body {
         PlanBody::Select(_) => world.rows_left,
         _ => ExecutionContext::UNBOUNDED,
@@ -149,7 +161,7 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
         let outcome = world.with_context(transaction, &[], |context| {
             context.rows_left = rows_left;
             cursor.run(context, usize::MAX, &mut |row| {
-                rows.push(shown(row, plan));
+                rows.push(shown(row, plan, &text));
                 true
             })
         });
@@ -170,10 +182,10 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
     }
 }
 
-fn shown(row: &[Value], plan: &Plan) -> String {
+fn shown(row: &[Value], plan: &Plan, text: &TextContext) -> String {
     let show = |(value, column): (&Value, &rubato_sql::client::OutputColumn)| {
         let mut out = Vec::new();
-        rubato_base::text_format::write_text(value, column.data_type, &Default::default(), &mut out);
+        rubato_base::text_format::write_text(value, column.data_type, text, &mut out);
         if value.is_null() {
             "NULL".to_owned()
         } else {

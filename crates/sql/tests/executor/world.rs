@@ -1,5 +1,6 @@
 //! A database without disk and log, tables, and short ways to write plans.
 
+use rubato_base::text_format::TextContext;
 use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId, Value,
 };
@@ -152,6 +153,14 @@ impl World {
         self.database.commit(transaction, None, &mut NoLog(0)).map(|_| ())
     }
 
+    /// How values are shown.
+    pub fn text(&self) -> TextContext {
+        TextContext {
+            enums: Arc::clone(&self.catalog.enum_labels),
+            ..TextContext::default()
+        }
+    }
+
     pub fn with_context<T>(
         &mut self,
         transaction: TransactionId,
@@ -162,7 +171,9 @@ impl World {
             sequences: &self.sequences,
             catalog: &self.catalog,
         };
+        let text = self.text();
         let evaluation = EvalContext {
+            text: &text,
             parameters,
             environment: &surroundings,
             ..EvalContext::constant()

@@ -65,7 +65,7 @@ fn mutated_statements_are_bound_or_refused() {
             for piece in split_script(sql).unwrap_or_default() {
                 let _ = normalise(piece.text, 0);
                 match bind(piece.text, &[], &[], &catalog, &DefaultSettings) {
-                    Ok(Statement::Planned(plan)) => drop(explain(&plan, false, None)),
+                    Ok(Statement::Planned(plan)) => drop(explain(&plan, false, None, &|text| text)),
                     Ok(Statement::Utility(utility)) => {
                         if let Utility::Schema(change) = &*utility {
                             let _ = apply(&catalog, change);

@@ -250,7 +250,7 @@ impl Packer {
     ) -> Result<()> {
         let column_type = self.table.columns[column].column_type;
         if self.is_binary {
-            let value = parse_binary(column_type.data_type, column_type.modifier, bytes)?;
+            let value = parse_binary(column_type.data_type, column_type.modifier, bytes, evaluation.text)?;
             encode_value(&value, &mut self.encoded);
             return Ok(());
         }

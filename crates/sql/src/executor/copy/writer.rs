@@ -68,7 +68,7 @@ impl CopyWriter {
     /// Appends one row.
     pub fn write_row(&mut self, row: &[Value], context: &TextContext, out: &mut Vec<u8>) {
         if self.format == CopyFormat::Binary {
-            return self.write_binary_row(row, out);
+            return self.write_binary_row(row, context, out);
         }
         for (place, value) in row.iter().enumerate() {
             if value.is_null() {
@@ -98,7 +98,7 @@ impl CopyWriter {
             .map_or(DataType::Text, |column| column.data_type)
     }
 
-    fn write_binary_row(&mut self, row: &[Value], out: &mut Vec<u8>) {
+    fn write_binary_row(&mut self, row: &[Value], context: &TextContext, out: &mut Vec<u8>) {
         out.extend_from_slice(&(row.len() as i16).to_be_bytes());
         for (place, value) in row.iter().enumerate() {
             if value.is_null() {
@@ -106,7 +106,7 @@ impl CopyWriter {
                 continue;
             }
             self.field.clear();
-            write_binary(value, self.data_type(place), &mut self.field);
+            write_binary(value, self.data_type(place), context, &mut self.field);
             out.extend_from_slice(&(self.field.len() as i32).to_be_bytes());
             out.extend_from_slice(&self.field);
         }

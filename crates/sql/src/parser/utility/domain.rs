@@ -46,7 +46,7 @@ const CLAUSES: [&str; 6] = ["default", "constraint", "not", "null", "check", "co
 /// A statement about domains; `None` for any other.
 pub(super) fn domain(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     let verb = cursor.accept_any(&["create", "alter", "drop"]);
-    // There are no other types of users.
+    // DROP TYPE says nothing of the kind.
     let drops_type = verb == Some("drop") && cursor.accept("type");
     if verb.is_none() || !(drops_type || cursor.accept("domain")) {
         return Ok(None);

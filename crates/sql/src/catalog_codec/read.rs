@@ -2,9 +2,9 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index, IndexOptions,
-    KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked, RowExpression,
-    SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index,
+    IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked,
+    RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::ByteReader;
 use rubato_base::{ColumnType, EnumLabel, Result, TableId};

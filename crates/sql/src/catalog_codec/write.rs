@@ -1,9 +1,9 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised, OnCommit,
-    ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions,
-    ViewQuery,
+    Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised,
+    OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck,
+    ViewOptions, ViewQuery,
 };
 use rubato_base::ColumnType;
 use rubato_base::codec::{put_bytes, put_data_type, put_length};

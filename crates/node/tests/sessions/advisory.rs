@@ -120,7 +120,7 @@ fn a_wait_is_cancelled_times_out_and_is_no_circle() {
 #[test]
 fn a_sleep_ends_in_time_and_holds_nobody_up() {
     let mut world = World::new(2);
-    world.begin(0, "select 1, pg_sleep(0.5), pg_sleep(0.25)");
+    world.begin(0, "select 1, pg_sleep(0.5), pg_sleep_for('250 ms')");
     assert!(!world.is_idle(0));
     world.must(1, "create table t (id int primary key)");
     world.pass(499_000);

@@ -248,6 +248,31 @@ mod tests {
     }
 
     #[test]
+    fn enums_survive_the_round_trip() {
+        let catalog = catalog_of(&[
+            "create type mood as enum ('sad', 'happy')",
+            "create type empty as enum ()",
+            "alter type mood add value 'ok' before 'happy'",
+            "create domain calm as mood check (value < 'happy')",
+            "create table t (m mood default 'ok' check (m > 'sad'), l mood[], c calm)",
+            "create view v as select m from t where m = 'ok'",
+        ]);
+        let bytes = bytes_of(&catalog);
+        assert_eq!(format!("{:?}", decode_catalog(&bytes).unwrap()), format!("{catalog:?}"));
+        for index in 0..bytes.len() {
+            assert!(decode_catalog(&bytes[..index]).is_err(), "cut at {index}");
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[index] ^= 1 << bit;
+                if let Ok(catalog) = decode_catalog(&flipped) {
+                    let again = decode_catalog(&bytes_of(&catalog)).unwrap();
+                    assert_eq!(format!("{again:?}"), format!("{catalog:?}"));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_or_another_consistent_catalog() {
         let bytes = bytes_of(&sample());
         for cut in 0..bytes.len() {

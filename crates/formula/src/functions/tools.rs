@@ -6,6 +6,7 @@ use super::advisory::nothing;
 use super::argument::{Instant, argument, entry, typed, value_at};
 use rubato_base::binary_format::write_binary;
 use rubato_base::datetime::{Interval, SECOND_US};
+use rubato_base::text_format::TextContext;
 use rubato_base::{Array, DataType, Error, Numeric, Result, SqlState, Value};
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ fn column_size(arguments: &[Value]) -> Result<Value> {
         length @ 1.. => Value::Int4(length.into()),
         _ => {
             let mut bytes = Vec::new();
-            write_binary(value, value.data_type(), &mut bytes);
+            write_binary(value, value.data_type(), &TextContext::default(), &mut bytes);
             Value::Int4(bytes.len() as i32 + 4)
         }
     })

@@ -87,6 +87,7 @@ impl Catalog {
         known.extend(self.views.values().map(|view| (view.oid, None)));
         known.extend(self.schemas.values().map(|schema| (schema.0, None)));
         known.extend(self.domains.values().map(|domain| (domain.oid, None)));
+        known.extend(self.enums.values().map(|own| (own.oid, None)));
         let is_there = |table: &Table, column: u32| {
             let place = (column as usize).checked_sub(1);
             place.is_none_or(|place| table.columns.get(place).is_some_and(|column| !column.dropped))

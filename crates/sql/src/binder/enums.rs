@@ -134,7 +134,7 @@ impl Context<'_> {
     }
 
     fn type_at(&self, written: &[String]) -> Result<Option<RelationName>> {
-        let (schema, own) = split_path(written)?;
+        let (schema, own) = split_path(written, &self.path.database)?;
         if let Some(schema) = schema
             && self.path.schema(schema, self.catalog)?.is_none()
         {

@@ -256,7 +256,7 @@ impl Context<'_> {
         let (table, object) = match syntax.object {
             Commented::Domain(path, kind) => {
                 let (schema, name) = super::split_path(&path, &self.path.database)?;
-                let found = self.path.find_domain(schema, name, self.catalog)?;
+                let found = self.path.find_type(schema, name, self.catalog)?;
                 let Some(relation) = found else {
                     return match kind == "type" && super::types::type_by_name(name).is_some() {
                         true => Err(Error::unsupported("COMMENT ON a type of the system's")),

@@ -314,7 +314,9 @@ impl Change {
         let view = || catalog.views.get(relation).map(|view| view.oid);
         let sequence = || catalog.sequences.get(relation).map(|sequence| sequence.id);
         let domain = || catalog.domains.get(relation).map(|domain| domain.oid);
-        let Some(number) = table.or_else(view).or_else(sequence).or_else(domain) else {
+        let own_enum = || catalog.enums.get(relation).map(|own| own.oid);
+        let number = table.or_else(view).or_else(sequence).or_else(domain).or_else(own_enum);
+        let Some(number) = number else {
             return Err(no_table(relation));
         };
         self.set_comment((number, column), comment);

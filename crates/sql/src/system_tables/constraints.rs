@@ -61,10 +61,13 @@ pub(super) static SOURCES: &[Source] = &[
         others: |view| {
             let row = |((relation, column), comment): (&(u32, u32), &String)| {
                 let is_schema = view.catalog.schemas.values().any(|schema| schema.0 == *relation);
-                let is_domain = || view.catalog.domains.values().any(|domain| domain.oid == *relation);
+                let is_type = || {
+                    let is_enum = view.catalog.enum_by_oid(*relation).is_some();
+                    is_enum || view.catalog.domains.values().any(|domain| domain.oid == *relation)
+                };
                 let class = match is_schema {
                     true => NAMESPACES,
-                    false if is_domain() => TYPES,
+                    false if is_type() => TYPES,
                     false => CLASSES,
                 };
                 vec![oid(*relation), oid(class), int4(i64::from(*column)), text(comment)]

@@ -257,5 +257,5 @@ fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
         relation(out, table);
         put_length(out, *column);
     });
-    option(out, sequence.data_type, |out, data_type| put_data_type(out, data_type));
+    option(out, sequence.data_type, put_data_type);
 }

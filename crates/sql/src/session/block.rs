@@ -7,6 +7,7 @@ use crate::client::Responder;
 use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::partition::{Derived, Partition};
+use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{BeginOptions, Savepoint, Stop, Wait};
 use rubato_stages::StageKind;
@@ -372,5 +373,19 @@ impl Session {
         self.transaction
             .as_ref()
             .map_or(Lsn(0), |transaction| partition.database.depends_on(transaction.id))
+    }
+}
+
+/// What may be said in a failed block.
+pub(super) fn allowed_after_error(statement: &Statement) -> bool {
+    match statement {
+        Statement::Utility(utility) => {
+            matches!(
+                **utility,
+                Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_)
+            )
+        }
+        Statement::Empty => true,
+        Statement::Planned(_) => false,
     }
 }

@@ -206,7 +206,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
         let prepared = Arc::clone(self.prepared(&bind.statement)?);
-        if self.block == Block::Failed && !super::utility::allowed_after_error(&prepared.statement) {
+        if self.block == Block::Failed && !super::block::allowed_after_error(&prepared.statement) {
             return Err(in_failed_block());
         }
         let (given, wanted) = (bind.parameters.len(), prepared.types.len());
@@ -336,7 +336,7 @@ impl Session {
             responder.command_complete(&without_rows(tag));
             return Ok(None);
         }
-        if self.block == Block::Failed && !super::utility::allowed_after_error(&portal.prepared.statement) {
+        if self.block == Block::Failed && !super::block::allowed_after_error(&portal.prepared.statement) {
             return Err(in_failed_block());
         }
         if portal.has_failed {

@@ -520,7 +520,7 @@ impl Session {
             return Next::To(StageKind::Parser);
         };
         self.facts.begins(&current.sql, current.started_us);
-        if self.block == Block::Failed && !utility::allowed_after_error(&current.statement) {
+        if self.block == Block::Failed && !block::allowed_after_error(&current.statement) {
             return self.fail(extended::in_failed_block(), partition, responder);
         }
         if let Statement::Planned(plan) = &current.statement

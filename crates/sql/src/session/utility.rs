@@ -21,20 +21,6 @@ use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
-/// What may be said in a failed block.
-pub(super) fn allowed_after_error(statement: &Statement) -> bool {
-    match statement {
-        Statement::Utility(utility) => {
-            matches!(
-                **utility,
-                Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_)
-            )
-        }
-        Statement::Empty => true,
-        Statement::Planned(_) => false,
-    }
-}
-
 /// The columns that a utility answers with.
 pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
     let text = |name: &str| OutputColumn {

@@ -144,6 +144,11 @@ pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> 
         .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
     let data_type = match column.column_type.data_type {
         DataType::Char => "bpchar".to_owned(),
+        // These rows are the same for every search path, and pg_dump restores without any: the name has its schema.
+        DataType::Enum(number) => {
+            let own = view.catalog.enum_by_oid(number)?;
+            written_with_schema(view.catalog, &own.key())
+        }
         other => view.named(other.to_string()),
     };
     Some(match (is_literal, is_negative) {

@@ -22,6 +22,7 @@ mod access;
 mod aggregation;
 mod asking;
 mod batch;
+mod beside;
 mod bounds;
 mod change;
 mod conflict;
@@ -57,6 +58,7 @@ mod targets;
 mod update;
 mod with;
 
+pub use beside::{BesideWriters, read_beside_writers};
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};

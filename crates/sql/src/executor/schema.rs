@@ -17,20 +17,29 @@ use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The rows' part of one schema change under way. It borrows nothing between two calls.
 #[derive(Debug)]
 pub struct SchemaRun {
-    works: Vec<StorageWork>,
+    pub(super) works: Vec<StorageWork>,
     /// The work under way, and what is left of its rows.
-    at: usize,
-    rest: Option<KeyRange>,
+    pub(super) at: usize,
+    pub(super) rest: Option<KeyRange>,
+    pub(super) working: Working,
+    derived: Vec<Derived>,
+}
+
+/// What is known of works from one row to the next.
+#[derive(Debug, Default)]
+pub(super) struct Working {
     /// The value of the column being filled, where all rows get the same.
     value: Option<Value>,
     /// How many rows the work under way has seen.
     seen: u64,
-    derived: Vec<Derived>,
+    /// Entries of storage that is on its way to the store already, and what is to become of them, see `beside.rs`.
+    pub(super) late: BTreeMap<(TableId, Key), Option<Row>>,
 }
 
 /// How far an index is built.
@@ -52,8 +61,7 @@ impl SchemaRun {
             works,
             at: 0,
             rest: None,
-            value: None,
-            seen: 0,
+            working: Working::default(),
             derived: Vec::new(),
         }
     }
@@ -69,13 +77,13 @@ impl SchemaRun {
             let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
             if !is_in_vain && let Some(task) = Task::of(work, later, context)? {
                 let rest = self.rest.take().unwrap_or_else(whole_range);
-                self.rest = task.run(rest, (&mut self.value, &mut self.seen), context)?;
+                self.rest = task.run(rest, &mut self.working, context)?;
                 if self.rest.is_some() {
                     return Ok(false);
                 }
                 self.derived.extend(task.derived(context)?);
             }
-            (self.value, self.seen) = (None, 0);
+            (self.working.value, self.working.seen) = (None, 0);
             self.at += 1;
         }
         Ok(true)
@@ -90,8 +98,8 @@ impl SchemaRun {
         let storage = storage_of(table, &self.works[self.at + 1..]);
         Some(IndexProgress {
             relation: (table.oid, table.indexes.get(*index)?.id.0),
-            rows_done: self.seen,
-            rows: self.seen.max(database.rows_in_memory(storage).0 as u64),
+            rows_done: self.working.seen,
+            rows: self.working.seen.max(database.rows_in_memory(storage).0 as u64),
         })
     }
 
@@ -120,7 +128,7 @@ fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
 
 /// What is done with each row of a table.
 #[derive(Clone, Copy)]
-enum Doing {
+pub(super) enum Doing {
     FillIndex(usize),
     Rewrite,
     VerifyNotNull(usize),
@@ -131,18 +139,22 @@ enum Doing {
 }
 
 /// One work on the rows of a table.
-struct Task {
-    table: Arc<Table>,
+pub(super) struct Task {
+    pub(super) table: Arc<Table>,
     /// Where the rows are.
-    storage: TableId,
-    doing: Doing,
+    pub(super) storage: TableId,
+    pub(super) doing: Doing,
     /// What becomes of the rows that are laid out anew.
     conversions: Vec<Conversion>,
 }
 
 impl Task {
     /// The work, if it is about rows.
-    fn of(work: &StorageWork, later: &[StorageWork], context: &ExecutionContext<'_>) -> Result<Option<Task>> {
+    pub(super) fn of(
+        work: &StorageWork,
+        later: &[StorageWork],
+        context: &ExecutionContext<'_>,
+    ) -> Result<Option<Task>> {
         let (name, doing) = match work {
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
@@ -170,7 +182,7 @@ impl Task {
         }))
     }
 
-    fn reads(&self) -> ColumnSet {
+    pub(super) fn reads(&self) -> ColumnSet {
         let columns = match self.doing {
             Doing::FillIndex(index) | Doing::VerifyUnique(index) => {
                 self.table.read_by_index(&self.table.indexes[index])
@@ -191,7 +203,7 @@ impl Task {
     fn run(
         &self,
         mut rest: KeyRange,
-        (value, seen): (&mut Option<Value>, &mut u64),
+        working: &mut Working,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<KeyRange>> {
         let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
@@ -205,8 +217,8 @@ impl Task {
             let end = database.scan(transaction, self.storage, &rest, false, self.reads(), &mut visit)?;
             context.spend(batch.len() as u64 + 1);
             for (key, row) in &batch {
-                self.row(key, row, value, context)?;
-                *seen += 1;
+                self.row(key, row, working, context)?;
+                working.seen += 1;
             }
             match end {
                 ScanEnd::Exhausted => return Ok(None),
@@ -216,10 +228,16 @@ impl Task {
         Ok(Some(rest))
     }
 
-    fn row(&self, key: &Key, row: &Row, value: &mut Option<Value>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    pub(super) fn row(
+        &self,
+        key: &Key,
+        row: &Row,
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
         let table = &*self.table;
         match self.doing {
-            Doing::FillIndex(index) => fill_index(table, index, key, row, context),
+            Doing::FillIndex(index) => fill_index(table, index, (key, row), &mut working.late, context),
             Doing::Rewrite if !self.conversions.is_empty() => {
                 let row = converted(table, &self.conversions, row, context)?;
                 rewrite(table, &row, context)
@@ -229,7 +247,9 @@ impl Task {
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
             Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
             Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
-            Doing::FillColumn(column) => fill_column(table, self.storage, column, (key, row), value, context),
+            Doing::FillColumn(column) => {
+                fill_column(table, self.storage, column, (key, row), &mut working.value, context)
+            }
         }
     }
 
@@ -271,7 +291,13 @@ fn table_of(name: &RelationName, context: &ExecutionContext<'_>) -> Result<Arc<T
     table.ok_or_else(|| Error::internal(format!("the table \"{name}\" is not in the new catalog")))
 }
 
-fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+fn fill_index(
+    table: &Table,
+    index: usize,
+    (key, row): (&Key, &Row),
+    late: &mut BTreeMap<(TableId, Key), Option<Row>>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
     let own = &table.indexes[index];
     let is_new = if context.database.is_laid_out(own.id) {
         let Some(entry) = entry_key(table, own, row, key.as_bytes())? else {
@@ -280,9 +306,13 @@ fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut E
         };
         let entry_row = entry_row(own, key.as_bytes());
         context.spend(1);
-        context
-            .database
-            .lay_row(context.transaction, own.id, entry, entry_row)?
+        let place = (own.id, entry);
+        match late.get_mut(&place) {
+            Some(kept) => kept.is_none() && kept.replace(entry_row).is_none(),
+            None => context
+                .database
+                .lay_row(context.transaction, own.id, place.1, entry_row)?,
+        }
     } else {
         context.spend(WRITTEN_ROW_COST);
         insert_entry(table, index, row, key, context)?.is_none()
@@ -386,7 +416,7 @@ fn verify_unique(table: &Table, index: usize, row: &Row, context: &mut Execution
     Err(Stop::Fail(duplicated(table, Some(index), row, context)))
 }
 
-fn duplicated<T: Tuple + ?Sized>(
+pub(super) fn duplicated<T: Tuple + ?Sized>(
     table: &Table,
     index: Option<usize>,
     row: &T,

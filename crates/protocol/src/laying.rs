@@ -52,14 +52,24 @@ impl FormulaDatabase {
         }
     }
 
-    /// Rows are to be laid in private storage that is empty. They stay in memory as long as they are few, or the store takes none.
-    pub fn lay_out(&mut self, table: TableId) {
+    /// Rows are to be laid in private storage that is empty, about one for each of `source`. They stay in memory if they are few, or the
+    /// store takes none. Many are laid down from the first one on: to give the store all that had been kept until they were too many was one long step.
+    pub fn lay_out(&mut self, table: TableId, source: TableId) {
+        let rows = self.rows_in_memory(source).0;
+        if rows >= self.kept_rows_max() && self.lay_down(&[table]) {
+            return;
+        }
         if let Ok(held) = table_of(&mut self.tables, table)
             && held.private.is_some()
             && held.len() == 0
         {
             held.private = Some(Laying::InMemory);
         }
+    }
+
+    /// As many rows of private storage stay in memory.
+    fn kept_rows_max(&self) -> usize {
+        self.memory_bytes_max / MEMORY_BYTES_PER_KEPT_ROW
     }
 
     /// Whether rows may be laid in the storage: it is known to its creator only, and not written to like others.
@@ -160,7 +170,7 @@ impl FormulaDatabase {
 
     fn put_laid_if_many(&mut self, table: TableId) -> Outcome<()> {
         let rows_max = LAID_DOWN_ROWS.min(self.memory_bytes_max / MEMORY_BYTES_PER_ROW);
-        let kept_rows_max = self.memory_bytes_max / MEMORY_BYTES_PER_KEPT_ROW;
+        let kept_rows_max = self.kept_rows_max();
         let held = table_of(&mut self.tables, table)?;
         match &held.private {
             Some(Laying::Down(down)) if down.to_give.len() >= rows_max => self.give_laid(table),

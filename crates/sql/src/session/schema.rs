@@ -240,7 +240,7 @@ impl Session {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
                             partition.database.lay_down(&[*storage]);
                         } else if was_there(source, transaction) {
-                            partition.database.lay_out(*storage);
+                            partition.database.lay_out(*storage, source);
                         } else if partition.database.is_laid_down(source) {
                             partition.database.lay_down(&[*storage]);
                         }

@@ -274,3 +274,34 @@ fn drivers_find_the_type() {
         ["m|mood"]
     );
 }
+
+/// What pg_dump reads, which looks in no schema, and what everybody else does.
+#[test]
+fn a_default_names_its_type_as_the_reader_finds_it() {
+    let mut world = World::new(1);
+    world.must(
+        0,
+        "create type mood as enum ('ok'); create domain calm as mood;
+         create table people (m mood default 'ok', l mood[] default '{ok}', k mood default cast('ok' as mood), check (m = 'ok'::mood));
+         create view calmed as select 'ok'::calm as c from people where m <> any ('{ok}'::mood[])",
+    );
+    let look = "select pg_get_expr(adbin, adrelid) from pg_catalog.pg_attrdef order by adnum";
+    assert_eq!(
+        world.rows(0, look),
+        ["'ok'::mood", "'{ok}'::mood[]", "CAST('ok' AS mood)"]
+    );
+    world.must(0, "set search_path = ''");
+    let shown = [
+        "'ok'::public.mood",
+        "'{ok}'::public.mood[]",
+        "CAST('ok' AS public.mood)",
+    ];
+    assert_eq!(world.rows(0, look), shown);
+    let check = "select pg_get_constraintdef(oid) from pg_catalog.pg_constraint where contype = 'c'";
+    assert_eq!(world.rows(0, check), ["CHECK ((m = 'ok'::public.mood))"]);
+    let view = world.rows(0, "select pg_get_viewdef('public.calmed'::regclass)");
+    assert!(
+        view[0].contains("'ok'::public.calm") && view[0].contains("'{ok}'::public.mood[]"),
+        "{view:?}"
+    );
+}

@@ -45,7 +45,7 @@ mod tail;
 mod target;
 mod templates;
 mod typed;
-mod types;
+pub(crate) mod types;
 mod utility;
 mod view;
 mod whole_row;

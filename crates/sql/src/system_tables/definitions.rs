@@ -1,6 +1,7 @@
 //! Definitions as text: what `pg_get_indexdef` and `pg_get_constraintdef` say.
 
 use super::objects::{IndexView, Object, index_at, primary_key};
+use super::qualified::with_types;
 use super::{View, sequence_by_number, written_with_schema};
 use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Table};
 use crate::deparse::{shown, shown_in_message, shown_key};
@@ -71,11 +72,11 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
             key_constraint(table, &index)
         }
         Object::Check(table, place) => {
-            let check = table.checks.get(*place)?;
+            let condition = with_types(&table.checks.get(*place)?.text, view);
             if pretty {
-                format!("CHECK ({})", check.text)
+                format!("CHECK ({condition})")
             } else {
-                format!("CHECK (({}))", check.text)
+                format!("CHECK (({condition}))")
             }
         }
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
@@ -145,9 +146,10 @@ pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> 
     let data_type = match column.column_type.data_type {
         DataType::Char => "bpchar".to_owned(),
         // These rows are the same for every search path, and pg_dump restores without any: the name has its schema.
-        DataType::Enum(number) => {
-            let own = view.catalog.enum_by_oid(number)?;
-            written_with_schema(view.catalog, &own.key())
+        other if other.enum_number().is_some() => {
+            let own = view.catalog.enum_by_oid(other.enum_number()?)?;
+            let brackets = if other.element().is_some() { "[]" } else { "" };
+            format!("{}{brackets}", written_with_schema(view.catalog, &own.key()))
         }
         other => view.named(other.to_string()),
     };

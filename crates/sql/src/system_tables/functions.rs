@@ -5,7 +5,8 @@ use super::definitions::{constraint_by_number, index_by_number};
 use super::enums::written_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
-use super::qualified::qualified;
+use super::qualified::{qualified, with_types};
+use super::written_with_schema;
 use super::{DATABASE_OWNER, OWNER, View, made, registry, text};
 use crate::binder::{name_of_text, writable};
 use crate::catalog::{RelationName, ViewQuery};
@@ -161,11 +162,12 @@ const NEXT_VALUE: &str = "nextval('";
 
 /// The query of a view; what it reads is named with its schema where that is not found otherwise.
 fn shown_query(own: &ViewQuery, view: &View<'_>) -> String {
-    qualified(&own.text, &|name| {
+    let query = qualified(&own.text, &|name| {
         let meant = own.meant(name)?;
         let is_found = view.path.sees(meant, view.catalog);
         (!is_found).then(|| format!("{}.", super::quoted(&view.catalog.schema_name(meant.schema))))
-    })
+    });
+    with_types(&query, view)
 }
 
 /// The catalog keeps expressions as text, those of constraints within brackets.
@@ -175,11 +177,25 @@ fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
     {
         return text(&format!("{NEXT_VALUE}{named}"));
     }
+    if let Some(shown) = with_short_type(expression, view) {
+        return text(&shown);
+    }
+    let expression = with_types(expression, view);
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     match inner.filter(|_| pretty) {
         Some(inner) if balanced(inner) => text(inner),
-        _ => text(expression),
+        _ => text(&expression),
     }
+}
+
+/// A default that is a label, with the name of its type as the reader finds it.
+fn with_short_type(expression: &str, view: &View<'_>) -> Option<String> {
+    let (value, name) = expression.rsplit_once("::")?;
+    let (name, brackets) = name.strip_suffix("[]").map_or((name, ""), |name| (name, "[]"));
+    let mut enums = view.catalog.enums.values();
+    let own = enums.find(|own| written_with_schema(view.catalog, &own.key()) == name)?;
+    let short = view.path.written_type(&own.key(), view.catalog);
+    Some(format!("{value}::{short}{brackets}"))
 }
 
 /// A sequence of `public` that begins a text, with its schema, where the reader does not look there.

@@ -1,27 +1,79 @@
 //! Queries of views for readers that do not look where they do: what they read is named with its schema, as PostgreSQL shows it.
 
+use super::{View, quoted};
+use crate::binder::types::type_by_name;
+use crate::catalog::RelationName;
 use crate::parser::lexer::{Lexer, Token, TokenKind};
 
 /// The query with what `schema_of` says before the names of relations, where a relation is named without a schema.
 pub(super) fn qualified(query: &str, schema_of: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut places = Places::default();
+    with_schemas(query, schema_of, |tokens, number| places.step(query, tokens, number))
+}
+
+/// The expression or query with what `schema_of` says before the names of types in casts, where a type is named without a schema.
+pub(super) fn with_qualified_types(text: &str, schema_of: &dyn Fn(&str) -> Option<String>) -> String {
+    // For each open bracket whether it is that of CAST.
+    let mut brackets = vec![false];
+    with_schemas(text, schema_of, |tokens, number| {
+        let before = |back: usize| number.checked_sub(back).map(|number| &tokens[number]);
+        match tokens[number].kind {
+            TokenKind::Symbol(b'(') => brackets.push(before(1).is_some_and(|token| token.is(text, "cast"))),
+            TokenKind::Symbol(b')') if brackets.len() > 1 => drop(brackets.pop()),
+            TokenKind::Word | TokenKind::QuotedWord => {
+                let is_colon = |token: Option<&Token>| token.is_some_and(|token| token.kind == TokenKind::Symbol(b':'));
+                let is_within_cast = brackets.last() == Some(&true);
+                let is_named = (is_colon(before(1)) && is_colon(before(2)))
+                    || (is_within_cast && before(1).is_some_and(|token| token.is(text, "as")));
+                let next = tokens.get(number + 1).map(|next| next.kind);
+                return is_named && next != Some(TokenKind::Symbol(b'.'));
+            }
+            _ => {}
+        }
+        false
+    })
+}
+
+/// An expression or query as the reader would have to write it: enums and domains that he does not find by their names have their
+/// schemas. The text says no more than was written, so that a name means the type in `public`, or else the only one.
+pub(super) fn with_types(text: &str, view: &View<'_>) -> String {
+    with_qualified_types(text, &|name| {
+        let types = || view.catalog.enums.keys().chain(view.catalog.domains.keys());
+        let mut named = types().filter(|own| own.name == name);
+        let meant = match types().find(|own| **own == RelationName::public(name)) {
+            Some(meant) => meant,
+            None => named.next().filter(|_| named.next().is_none())?,
+        };
+        let found = view.path.find_type(None, name, view.catalog).ok().flatten();
+        let is_hidden = found.as_ref() != Some(meant) && type_by_name(name).is_none();
+        is_hidden.then(|| format!("{}.", quoted(&view.catalog.schema_name(meant.schema))))
+    })
+}
+
+/// The text with what `schema_of` says before the names that `is_meant`.
+fn with_schemas(
+    text: &str,
+    schema_of: &dyn Fn(&str) -> Option<String>,
+    mut is_meant: impl FnMut(&[Token], usize) -> bool,
+) -> String {
     let tokens: Vec<Token> = std::iter::from_fn({
-        let mut lexer = Lexer::new(query);
+        let mut lexer = Lexer::new(text);
         move || lexer.next_token().ok().flatten()
     })
     .collect();
-    let mut shown = String::with_capacity(query.len() + 32);
+    let mut shown = String::with_capacity(text.len() + 32);
     let mut written = 0;
-    let mut places = Places::default();
     for (number, token) in tokens.iter().enumerate() {
-        let names_relation = places.step(query, &tokens, number);
-        let schema = names_relation.then(|| schema_of(&name_of(token, query))).flatten();
+        let schema = is_meant(&tokens, number)
+            .then(|| schema_of(&name_of(token, text)))
+            .flatten();
         if let Some(schema) = schema {
-            shown.push_str(&query[written..token.start]);
+            shown.push_str(&text[written..token.start]);
             shown.push_str(&schema);
             written = token.start;
         }
     }
-    shown.push_str(&query[written..]);
+    shown.push_str(&text[written..]);
     shown
 }
 
@@ -128,7 +180,26 @@ const ENDS: [&str; 11] = [
 
 #[cfg(test)]
 mod tests {
-    use super::qualified;
+    use super::{qualified, with_qualified_types};
+
+    #[test]
+    fn types_of_casts_are_qualified_and_nothing_else() {
+        for (text, wanted) in [
+            ("m = 'ok'::mood", "m = 'ok'::public.mood"),
+            ("m = ANY('{ok}'::mood[])", "m = ANY('{ok}'::public.mood[])"),
+            (
+                "CAST(f(m) AS \"Mood\") AS mood",
+                "CAST(f(m) AS public.\"Mood\") AS mood",
+            ),
+            (
+                "mood::text || 'x'::s.mood || '::mood'",
+                "mood::text || 'x'::s.mood || '::mood'",
+            ),
+        ] {
+            let schema_of = |name: &str| ["mood", "Mood"].contains(&name).then(|| "public.".to_owned());
+            assert_eq!(with_qualified_types(text, &schema_of), wanted);
+        }
+    }
 
     #[test]
     fn relations_are_qualified_and_nothing_else() {

@@ -36,6 +36,7 @@ mod segments;
 mod sketch;
 mod statistics;
 mod table;
+mod tail;
 mod transaction;
 mod undecided;
 mod write;

@@ -11,14 +11,14 @@ use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
-use crate::executor::SchemaRun;
+use crate::executor::{SchemaRun, storage_of};
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
 use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Session {
         let Some(changing) = self.move_rows(changing, partition, context)? else {
             return Ok(Next::Yield);
         };
-        let after = Arc::clone(&changing.after);
+        let after = changing.run.completed(&changing.after);
         if changing.is_change
             && let Some(transaction) = &mut self.transaction
         {
@@ -234,6 +234,11 @@ impl Session {
                 transaction.created_storage.push(*storage);
             }
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
+            StorageWork::SetMissing { table, .. } => {
+                let table = after.tables.get(table);
+                let storage = table.map(|table| storage_of(table, works));
+                transaction.lengthened.extend(storage);
+            }
             StorageWork::StartSequence { name } => {
                 if let Some(sequence) = after.sequences.get(name) {
                     partition.sequences.restart(sequence);
@@ -323,6 +328,16 @@ pub(super) fn attachment_of(
         ..Attachment::default()
     }
     .encode()
+}
+
+/// A transaction that gave these tables columns has taken that back: their rows lack what this catalog says.
+pub(super) fn take_tails_back(lengthened: &[TableId], catalog: &Catalog, database: &mut FormulaDatabase) {
+    for storage in lengthened {
+        let name = catalog.table_names.get(storage);
+        if let Some(table) = name.and_then(|name| catalog.tables.get(name)) {
+            database.set_tail(*storage, table.tail());
+        }
+    }
 }
 
 fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {

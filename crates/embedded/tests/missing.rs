@@ -7,7 +7,7 @@ const ROWS: usize = 60_000;
 
 fn opened(folder: &tempfile::TempDir) -> Database {
     let mut options = Options::default();
-    options.node.memory_bytes = 16 << 20;
+    options.node.memory_bytes = 64 << 20;
     Database::open(folder.path(), options).expect("opens")
 }
 
@@ -25,29 +25,30 @@ fn numbers(session: &mut Session, sql: &str) -> Vec<i64> {
     rows[0].iter().map(|value| value.as_i64().expect("a number")).collect()
 }
 
-/// A table of which most rows are in the store alone.
-fn make(database: &Database) -> Session {
+/// A folder with a table whose rows are in the store.
+fn make(folder: &tempfile::TempDir) {
+    let database = opened(folder);
     let mut session = database.session().expect("a session");
     run(
         &mut session,
         "create table t (id int primary key, n int not null, filler text)",
     );
-    for first in (0..ROWS).step_by(5_000) {
+    for first in (0..ROWS).step_by(1_000) {
         let fill = format!(
             "insert into t select i, i % 10, repeat('x', 100) from generate_series({first}, {}) i",
-            first + 4_999
+            first + 999
         );
         run(&mut session, &fill);
     }
     run(&mut session, "checkpoint");
-    session
 }
 
 #[test]
 fn rows_in_the_store_have_it_also_after_crashes() {
     let folder = tempfile::tempdir().expect("a folder");
+    make(&folder);
     let mut database = opened(&folder);
-    let mut session = make(&database);
+    let mut session = database.session().expect("a session");
     run(&mut session, "alter table t add column c int not null default 7");
     run(
         &mut session,

@@ -65,7 +65,7 @@ impl Row {
         true
     }
 
-    /// Changes the given columns (column, new value); the row grows to hold the largest index.
+    /// Changes the given columns (column, new value); the row grows to hold the largest index, with NULL in what it did not have.
     pub fn set(&mut self, changes: &[(usize, Value)]) {
         let mut scratch = Vec::with_capacity(16);
         let moved: Vec<&(usize, Value)> = changes
@@ -135,6 +135,54 @@ impl<'a> RowRef<'a> {
         let data = HEADER_BYTES + count * if self.0[0] & WIDE == 0 { 2 } else { 4 };
         let start = if index == 0 { 0 } else { self.end(index - 1) };
         Some((data + start, data + self.end(index)))
+    }
+
+    /// Where the data begins.
+    fn data_start(self) -> usize {
+        HEADER_BYTES + self.column_count() * if self.0[0] & WIDE == 0 { 2 } else { 4 }
+    }
+
+    /// The data of the columns from `index` on.
+    fn data_from(self, index: usize) -> &'a [u8] {
+        let before = if index == 0 { 0 } else { self.end(index - 1) };
+        &self.0[self.data_start() + before..]
+    }
+
+    /// Appends the row to `out` with the columns of `tail` behind its own: those whose places it does not have. Nothing is
+    /// appended but the row if it has as many columns as `tail`.
+    pub fn lengthened_into(self, tail: RowRef<'_>, out: &mut Vec<u8>) {
+        let (own, all) = (self.column_count(), tail.column_count());
+        if own >= all {
+            out.extend_from_slice(self.0);
+            return;
+        }
+        let (data, more) = (self.data_from(0), tail.data_from(own));
+        let is_narrow = (self.0[0] | tail.0[0]) & WIDE == 0 && data.len() + more.len() <= usize::from(u16::MAX);
+        if !is_narrow {
+            let columns = (0..all).map(|index| match index < own {
+                true => self.encoded(index),
+                false => tail.encoded(index),
+            });
+            return pack_columns(columns, out);
+        }
+        out.reserve(HEADER_BYTES + all * 2 + data.len() + more.len());
+        out.push(0);
+        out.extend_from_slice(&(all as u16).to_le_bytes());
+        out.extend_from_slice(&self.0[HEADER_BYTES..HEADER_BYTES + own * 2]);
+        let before = if own == 0 { 0 } else { tail.end(own - 1) };
+        for index in own..all {
+            let end = data.len() + tail.end(index) - before;
+            out.extend_from_slice(&(end as u16).to_le_bytes());
+        }
+        out.extend_from_slice(data);
+        out.extend_from_slice(more);
+    }
+
+    /// The row with the columns of `tail` behind its own, see [`RowRef::lengthened_into`].
+    pub fn lengthened(self, tail: RowRef<'_>) -> Row {
+        let mut bytes = Vec::new();
+        self.lengthened_into(tail, &mut bytes);
+        Row(bytes.into_boxed_slice())
     }
 
     /// The encoded bytes of column `index`: empty for NULL and for a column that the row does not have.
@@ -320,6 +368,40 @@ mod tests {
             Value::Int2(4),
         ];
         assert_eq!(row.as_ref().values(), expected);
+    }
+
+    #[test]
+    fn a_row_gets_the_columns_that_it_does_not_have() {
+        let long = Value::text(&"x".repeat(40_000));
+        let tails = [
+            vec![
+                Value::Null,
+                Value::Int4(8),
+                Value::text("tail"),
+                Value::Null,
+                Value::Int8(7),
+            ],
+            vec![long.clone(), long.clone(), Value::Int2(3)],
+            vec![Value::Null, Value::Null, long.clone()],
+            vec![],
+        ];
+        let rows = [
+            vec![],
+            vec![Value::Int4(1)],
+            sample(),
+            vec![long.clone(), Value::Null],
+            vec![long.clone(), long],
+        ];
+        for tail in &tails {
+            for row in &rows {
+                let mut expected = row.clone();
+                expected.extend(tail.iter().skip(row.len()).cloned());
+                let (row, tail) = (Row::from_values(row), Row::from_values(tail));
+                let lengthened = row.as_ref().lengthened(tail.as_ref());
+                assert_eq!(lengthened, Row::from_values(&expected));
+                assert_eq!(Row::from_bytes(lengthened.as_bytes().into()).unwrap(), lengthened);
+            }
+        }
     }
 
     #[test]

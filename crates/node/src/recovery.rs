@@ -208,6 +208,7 @@ impl<'a> Recovery<'a> {
         });
         let mut database = FormulaDatabase::new(source, settings.policies, mark.clock);
         tables.iter().for_each(|storage| database.open_table(*storage));
+        set_tails(&mut database, &mark.databases);
         database.note_log_position(Lsn(mark.log_start));
         let mut sequences = SequenceValues::default();
         mark.sequences
@@ -330,6 +331,7 @@ impl<'a> Recovery<'a> {
             self.database.open_table(*new);
             self.stored.lock().insert(*new);
         }
+        set_tails(&mut self.database, &databases);
         for derived in attachment.derived {
             let own = databases
                 .iter()
@@ -343,6 +345,13 @@ impl<'a> Recovery<'a> {
         self.next_storage_id = self.next_storage_id.max(databases.next_id());
         self.databases = databases;
         Ok(())
+    }
+}
+
+/// Rows have in columns that they lack what the catalogs say, from here in the log on.
+fn set_tails(database: &mut FormulaDatabase, databases: &Databases) {
+    for table in databases.iter().flat_map(|own| own.catalog.tables.values()) {
+        database.set_tail(table.id, table.tail());
     }
 }
 

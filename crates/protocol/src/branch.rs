@@ -338,12 +338,13 @@ impl FormulaDatabase {
 
     fn check_formulas(&mut self, transaction: TransactionId) -> Outcome<()> {
         for (table, slot) in self.items_of(transaction) {
-            let item = table_of(&mut self.tables, table)?.item(slot);
+            let held = table_of(&mut self.tables, table)?;
+            let (item, tail) = (held.item(slot), &held.tail);
             let Some(intent) = item.intent(transaction) else {
                 continue;
             };
-            crate::item::apply_changes(item.row.as_ref().map(std::borrow::Cow::Borrowed), &intent.changes)?;
-            if !item.survives(transaction, &intent.changes) {
+            crate::item::apply_changes(tail.whole_of(&item.row), &intent.changes, tail)?;
+            if !item.survives(transaction, &intent.changes, tail) {
                 return Err(self.refused(
                     "a formula could fail behind another that is not decided",
                     format!("storage {table}"),

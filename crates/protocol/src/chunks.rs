@@ -79,6 +79,14 @@ impl Chunks {
         self.changed(chunk_of(slot), cts, lsn);
     }
 
+    /// All rows are others to those who read them, although none of them has changed.
+    pub(crate) fn note_all_changed(&mut self) {
+        self.changes += 1;
+        for chunk in &mut self.chunks {
+            chunk.state.version = self.changes;
+        }
+    }
+
     fn changed(&mut self, number: usize, cts: Timestamp, lsn: Lsn) {
         self.changes += 1;
         let state = &mut self.chunks[number].state;

@@ -7,6 +7,7 @@ use crate::read::raise_marks;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Table, contains, row_bytes};
+use crate::tail::Tail;
 use crate::transaction::{Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, TableId, Timestamp, TransactionId};
 use std::borrow::Cow;
@@ -253,7 +254,8 @@ impl FormulaDatabase {
             unreachable!("checked by the caller")
         };
         for write in t.writes.iter().filter(|write| write.first) {
-            let item = table_of(&mut self.tables, write.table)?.item(write.slot);
+            let held = table_of(&mut self.tables, write.table)?;
+            let (item, tail) = (held.item(write.slot), &held.tail);
             let Some(intent) = item.intent(transaction) else {
                 continue;
             };
@@ -261,7 +263,7 @@ impl FormulaDatabase {
                 continue;
             }
             if !self.branches.is_empty() && item.must_retain(cts) {
-                if !item.survives(transaction, &intent.changes)
+                if !item.survives(transaction, &intent.changes, tail)
                     && let Some(owner) = item.unsettled(transaction, ColumnSet::ALL, cts)
                 {
                     return self.wait(transaction, owner, write.table, WaitReason::Prepared);
@@ -273,7 +275,7 @@ impl FormulaDatabase {
                 });
                 continue;
             }
-            match evaluate_intent(item.row.as_ref(), intent) {
+            match evaluate_intent(tail.whole_of(&item.row), intent, tail) {
                 Ok(computed) => scratch.computed.push(computed),
                 Err(error) => {
                     self.statistics.aborted(AbortReason::FormulaFailed);
@@ -301,7 +303,7 @@ impl FormulaDatabase {
             let Ok(held) = table_of(&mut self.tables, write.table) else {
                 continue;
             };
-            let item = held.item_mut(write.slot);
+            let (item, tail) = held.item_and_tail(write.slot);
             let Some(mut intent) = item.remove_intent(transaction) else {
                 continue;
             };
@@ -321,7 +323,7 @@ impl FormulaDatabase {
             };
             let Some(effect) = effect else { continue };
             let before = row_bytes(item);
-            item.install(effect, cts, lsn, &self.live);
+            item.install(effect, (cts, lsn), &self.live, tail);
             if item.row.is_none() {
                 self.tombstones.push_back((write.table, write.key.clone()));
             }
@@ -366,11 +368,11 @@ fn reader_of(reader: &Transaction, write: &WriteRecord, written: ColumnSet) -> b
     reader.reads.iter().any(point) || reader.ranges.iter().any(range)
 }
 
-/// What an intent that is not plain amounts to on `row`.
-fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
+/// What an intent that is not plain amounts to on `row`, which has all columns.
+fn evaluate_intent(row: Option<Cow<'_, Row>>, intent: &Intent, tail: &Tail) -> Result<Computed> {
     if let [Change::Update(formula)] = &intent.changes[..] {
         let effect = row
-            .map(|row| formula.apply(row.as_ref()))
+            .map(|row| formula.apply(row.as_ref().as_ref()))
             .transpose()?
             .map(Effect::Columns);
         return Ok(Computed {
@@ -379,18 +381,19 @@ fn evaluate_intent(row: Option<&Row>, intent: &Intent) -> Result<Computed> {
             retained: false,
         });
     }
-    let after = crate::item::apply_changes(row.map(Cow::Borrowed), &intent.changes)?.map(Cow::into_owned);
-    let change = match (row, &after) {
-        (None, None) => {
+    let was_there = row.is_some();
+    let after = crate::item::apply_changes(row, &intent.changes, tail)?.map(Cow::into_owned);
+    let change = match (was_there, &after) {
+        (false, None) => {
             return Ok(Computed {
                 change: None,
                 effect: None,
                 retained: false,
             });
         }
-        (Some(_), None) => Change::Delete,
-        (None, Some(new)) => Change::Insert(new.clone()),
-        (Some(_), Some(new)) => match composed(&intent.changes) {
+        (true, None) => Change::Delete,
+        (false, Some(new)) => Change::Insert(new.clone()),
+        (true, Some(new)) => match composed(&intent.changes) {
             Some(formula) => Change::Update(formula),
             None => Change::Replace(new.clone()),
         },

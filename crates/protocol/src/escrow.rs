@@ -25,6 +25,7 @@ use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Intent, Item};
 use crate::statistics::AbortReason;
 use crate::table::Slot;
+use crate::tail::Tail;
 use rubato_base::{ColumnSet, Error, Key, TableId, TransactionId, Value};
 use rubato_formula::{Bounds, Change as ColumnFormula, Formula, Range, RowBounds};
 use smallvec::SmallVec;
@@ -57,7 +58,12 @@ impl Intent {
 }
 
 /// Rules E-1, E-2, E-4: whether the formula may be placed blind.
-pub(crate) fn may_be_blind(item: &Item, transaction: TransactionId, formula: &Formula, bounds: &RowBounds) -> bool {
+pub(crate) fn may_be_blind(
+    (item, tail): (&Item, &Tail),
+    transaction: TransactionId,
+    formula: &Formula,
+    bounds: &RowBounds,
+) -> bool {
     let additions = formula.changes().iter().filter_map(|change| {
         let column = usize::from(change.column);
         let bounds = bounds.of(column).filter(|_| change.needs_escrow())?;
@@ -66,12 +72,15 @@ pub(crate) fn may_be_blind(item: &Item, transaction: TransactionId, formula: &Fo
     for (column, bounds, addition) in additions {
         let mut others = item.intents().iter().filter(|intent| intent.transaction != transaction);
         if others.any(|intent| intent.keeps_additions_off(column))
-            || !stays_within(item, column, &Effect::Formula(addition), bounds)
+            || !stays_within((item, tail), column, &Effect::Formula(addition), bounds)
         {
             return false;
         }
     }
-    endangered(item, transaction, &[], |column| Effect::of_formula(formula, column)).is_none()
+    endangered((item, tail), transaction, &[], |column| {
+        Effect::of_formula(formula, column)
+    })
+    .is_none()
 }
 
 /// Notes the bounds under which the transaction's formula was let through, and gives a place back in which it has read nothing
@@ -92,10 +101,10 @@ enum Effect<'a> {
 
 impl Effect<'_> {
     /// `None` if the change leaves the column alone. A delete does: whoever adds to the row is aborted, or adds to nothing.
-    fn of(change: &Change, column: usize) -> Option<Effect<'_>> {
+    fn of<'a>(change: &'a Change, column: usize, tail: &Tail) -> Option<Effect<'a>> {
         match change {
             Change::Update(formula) => Effect::of_formula(formula, column),
-            Change::Insert(row) | Change::Replace(row) => Some(Effect::Value(row.get(column))),
+            Change::Insert(row) | Change::Replace(row) => Some(Effect::Value(tail.value(row, column))),
             Change::Delete => None,
         }
     }
@@ -115,7 +124,7 @@ impl Effect<'_> {
 /// The first claim of another transaction that a change could break, with its column. Those in `before` stand before this
 /// transaction wherever they come to stand: it follows them.
 fn endangered<'a, 'c>(
-    item: &'a Item,
+    (item, tail): (&'a Item, &Tail),
     transaction: TransactionId,
     before: &[TransactionId],
     effect: impl Fn(usize) -> Option<Effect<'c>>,
@@ -131,16 +140,16 @@ fn endangered<'a, 'c>(
                 return false;
             }
             kept.push(*claim);
-            effect(column).is_some_and(|effect| !stays_within(item, column, &effect, bounds))
+            effect(column).is_some_and(|effect| !stays_within((item, tail), column, &effect, bounds))
         });
         broken.map(|(column, _)| (intent, column))
     })
 }
 
 /// Rule E-1: whether the column stays within its bounds whichever of the pending changes commit, `more` among them.
-fn stays_within(item: &Item, column: usize, more: &Effect<'_>, bounds: &Bounds) -> bool {
+fn stays_within((item, tail): (&Item, &Tail), column: usize, more: &Effect<'_>, bounds: &Bounds) -> bool {
     let range = match (&item.row, more) {
-        (Some(row), _) => Range::of(&row.get(column)),
+        (Some(row), _) => Range::of(&tail.value(row, column)),
         // The row is gone and comes back: additions that were let through before would be to the new one.
         (None, Effect::Value(value)) => Range::of(value),
         (None, Effect::Formula(_)) => None,
@@ -150,7 +159,7 @@ fn stays_within(item: &Item, column: usize, more: &Effect<'_>, bounds: &Bounds) 
     let retained = item.above().iter().flat_map(|kept| &kept.changes);
     let mut pending = item.intents().iter().flat_map(|intent| &intent.changes).chain(retained);
     let mut withdrawn = item.intents().iter().flat_map(|intent| &intent.withdrawn);
-    pending.all(|change| Effect::of(change, column).is_none_or(|effect| effect.widen(&mut range)))
+    pending.all(|change| Effect::of(change, column, tail).is_none_or(|effect| effect.widen(&mut range)))
         && withdrawn.all(|formula| Effect::of_formula(formula, column).is_none_or(|effect| effect.widen(&mut range)))
         && more.widen(&mut range)
         && range.within(bounds)
@@ -167,12 +176,13 @@ impl FormulaDatabase {
         key: &[u8],
         change: &Change,
     ) -> Outcome<()> {
-        let item = table_of(&mut self.tables, table)?.item(slot);
+        let held = table_of(&mut self.tables, table)?;
+        let (item, tail) = (held.item(slot), &held.tail);
         let Some(t) = self.transactions.get(transaction).filter(|_| item.intents().len() > 1) else {
             return Ok(());
         };
-        let Some((holder, column)) = endangered(item, transaction, &t.after, |column| Effect::of(change, column))
-        else {
+        let effect = |column| Effect::of(change, column, tail);
+        let Some((holder, column)) = endangered((item, tail), transaction, &t.after, effect) else {
             return Ok(());
         };
         let owner = holder.transaction;

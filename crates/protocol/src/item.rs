@@ -8,6 +8,7 @@
 use crate::api::Change;
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
+use crate::tail::Tail;
 use crate::undecided::Retained;
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, Timestamp, TransactionId, Value};
 use rubato_formula::{Formula, RowBounds};
@@ -200,14 +201,14 @@ impl Item {
     /// The committed row at `ts`, which a live transaction reads or which is not below the newest version.
     ///
     /// Rule R-1: formulas with `cts <= ts`; whoever is pending is passed by.
-    pub(crate) fn committed_at(&self, ts: Timestamp) -> Option<Cow<'_, Row>> {
+    pub(crate) fn committed_at(&self, ts: Timestamp, tail: &Tail) -> Option<Cow<'_, Row>> {
+        let mut row = tail.whole_of(&self.row);
         if self.cts <= ts {
-            return self.row.as_ref().map(Cow::Borrowed);
+            return row;
         }
-        let mut row = self.row.as_ref().map(Cow::Borrowed);
         for undo in self.hot.iter().flat_map(|hot| hot.undo.iter().rev()) {
             row = match &undo.change {
-                UndoChange::Row(former) => former.as_ref().map(Cow::Borrowed),
+                UndoChange::Row(former) => tail.whole_of(former),
                 UndoChange::Columns(columns) => row.map(|row| {
                     let mut row = row.into_owned();
                     row.set(columns);
@@ -219,6 +220,13 @@ impl Item {
             }
         }
         row
+    }
+
+    /// The row as it is kept, if every transaction whose snapshot is at `ts` sees it as it is: it is the newest, and nobody is
+    /// about to change it.
+    #[inline]
+    pub(crate) fn untouched_at(&self, ts: Timestamp) -> Option<&Row> {
+        self.row.as_ref().filter(|_| self.hot.is_none() && self.cts <= ts)
     }
 
     /// Whether the version at `when` is still known: the newest is, and those that live snapshots read are.
@@ -235,7 +243,10 @@ impl Item {
     /// Replaces the newest version by `row`.
     ///
     /// Rule F-1: what live snapshots before `cts` still read is kept.
-    pub(crate) fn install(&mut self, effect: Effect, cts: Timestamp, lsn: Lsn, live: &LiveSnapshots) {
+    pub(crate) fn install(&mut self, effect: Effect, (cts, lsn): (Timestamp, Lsn), live: &LiveSnapshots, tail: &Tail) {
+        if let (Effect::Columns(_), Some(row)) = (&effect, &mut self.row) {
+            tail.complete(row);
+        }
         let needed = live.any_in(self.cts, cts) && is_kept(Rule::F1);
         let has_undo = self.hot.as_ref().is_some_and(|hot| !hot.undo.is_empty());
         if needed || has_undo {
@@ -358,12 +369,17 @@ pub(crate) enum Effect {
     Row(Option<Row>),
 }
 
-/// Applies pending changes to a row that is visible.
-pub(crate) fn apply_changes<'a>(row: Option<Cow<'a, Row>>, changes: &[Change]) -> Result<Option<Cow<'a, Row>>> {
+/// Applies pending changes to a row that is visible and has all columns.
+pub(crate) fn apply_changes<'a>(
+    row: Option<Cow<'a, Row>>,
+    changes: &[Change],
+    tail: &Tail,
+) -> Result<Option<Cow<'a, Row>>> {
     let mut row = row;
     for change in changes {
         row = match change {
-            Change::Insert(new) | Change::Replace(new) => Some(Cow::Owned(new.clone())),
+            // The transaction may have added a column since.
+            Change::Insert(new) | Change::Replace(new) => Some(tail.whole(Cow::Owned(new.clone()))),
             Change::Delete => None,
             Change::Update(formula) => match row {
                 Some(row) => {
@@ -401,7 +417,7 @@ mod tests {
     }
 
     fn seen(item: &Item, ts: u64) -> Option<Row> {
-        item.committed_at(Timestamp(ts)).map(Cow::into_owned)
+        item.committed_at(Timestamp(ts), &Tail::default()).map(Cow::into_owned)
     }
 
     #[test]
@@ -445,7 +461,8 @@ mod tests {
             // A short transaction is always live beside the long reader at 10.
             live.insert(Timestamp(ts - 1));
             let columns = vec![(0, Value::Int4(step as i32))];
-            item.install(Effect::Columns(columns), Timestamp(ts), Lsn(step), &live);
+            let place = (Timestamp(ts), Lsn(step));
+            item.install(Effect::Columns(columns), place, &live, &Tail::default());
             assert_eq!(seen(&item, 10), Some(row(0, 0)));
             assert_eq!(seen(&item, ts - 1), Some(row(step as i32 - 1, 0)));
             live.remove(Timestamp(ts - 1));
@@ -473,7 +490,7 @@ mod tests {
             (40, Effect::Row(Some(row(9, 9)))),
         ];
         for (ts, effect) in effects {
-            item.install(effect, Timestamp(ts), Lsn(ts), &live);
+            item.install(effect, (Timestamp(ts), Lsn(ts)), &live, &Tail::default());
         }
         assert_eq!(
             (seen(&item, 1), seen(&item, 25), seen(&item, 40)),

@@ -37,6 +37,7 @@ mod segments;
 mod sketch;
 mod statistics;
 mod table;
+mod tail;
 mod transaction;
 mod undecided;
 mod write;

@@ -14,6 +14,7 @@ use crate::item::{Intent, Item, apply_changes};
 use crate::read::{note_read, visible};
 use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
+use crate::tail::Tail;
 use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -63,10 +64,11 @@ impl FormulaDatabase {
             unreachable!("checked above")
         };
         let ts = t.ts;
-        let item = table_of(&mut self.tables, table)?.item(slot);
+        let held = table_of(&mut self.tables, table)?;
+        let (item, tail) = (held.item(slot), &held.tail);
         let row = match t.reads.last().and_then(|read| read.through.as_deref()) {
-            Some(seen) => own_changes(seen.as_ref().map(Cow::Borrowed), item, transaction)?,
-            None => visible(item, ts, transaction)?,
+            Some(seen) => own_changes(tail.whole_of(seen), item, transaction, tail)?,
+            None => visible(item, ts, transaction, tail)?,
         };
         Ok(OrderedRead::Row(row.map(Cow::into_owned)))
     }
@@ -145,7 +147,7 @@ impl FormulaDatabase {
         let intent = held.item_mut(slot).intent_or_new(transaction);
         intent.awaited = ColumnSet(intent.awaited.0 & !columns.0);
         if let Some(owners) = through {
-            let seen = seen_through(held.item(slot), transaction, &owners)
+            let seen = seen_through((held.item(slot), &held.tail), transaction, &owners)
                 .map_err(|error| Stop::Abort(formula_failed(table, key, &error)))?;
             if let Some(read) = t.reads.last_mut() {
                 read.through = Some(Box::new(seen));
@@ -226,14 +228,18 @@ fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: Q
 }
 
 /// The newest committed row with the formulas of `owners`, which stand before `transaction`.
-fn seen_through(item: &Item, transaction: TransactionId, owners: &[TransactionId]) -> rubato_base::Result<Option<Row>> {
-    let mut row = item.row.as_ref().map(Cow::Borrowed);
+fn seen_through(
+    (item, tail): (&Item, &Tail),
+    transaction: TransactionId,
+    owners: &[TransactionId],
+) -> rubato_base::Result<Option<Row>> {
+    let mut row = tail.whole_of(&item.row);
     let before = item
         .intents()
         .iter()
         .take_while(|intent| intent.transaction != transaction);
     for intent in before.filter(|intent: &&Intent| owners.contains(&intent.transaction)) {
-        row = apply_changes(row, &intent.changes)?;
+        row = apply_changes(row, &intent.changes, tail)?;
     }
     Ok(row.map(Cow::into_owned))
 }
@@ -242,9 +248,10 @@ fn own_changes<'a>(
     row: Option<Cow<'a, Row>>,
     item: &'a Item,
     transaction: TransactionId,
+    tail: &Tail,
 ) -> rubato_base::Result<Option<Cow<'a, Row>>> {
     match item.intent(transaction) {
-        Some(intent) => apply_changes(row, &intent.changes),
+        Some(intent) => apply_changes(row, &intent.changes, tail),
         None => Ok(row),
     }
 }

@@ -8,6 +8,7 @@ use crate::queue::is_busy;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Items, Slot, Table, byte_bounds, key_bounds};
+use crate::tail::Tail;
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
 use std::borrow::Cow;
@@ -48,7 +49,7 @@ impl FormulaDatabase {
         let held = table_of(&mut self.tables, table)?;
         note_read(t, table, slot, held.item_mut(slot), key, columns);
         let ts = t.ts;
-        Ok(visible(held.item(slot), ts, transaction)?)
+        Ok(visible(held.item(slot), ts, transaction, &held.tail)?)
     }
 
     /// The newest committed row with the transaction's own changes, for a statement that chooses among rows nobody is about to
@@ -57,11 +58,12 @@ impl FormulaDatabase {
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
         self.active(transaction)?;
         let slot = self.slot(table, key)?;
-        let item = table_of(&mut self.tables, table)?.item(slot);
+        let held = table_of(&mut self.tables, table)?;
+        let item = held.item(slot);
         if is_busy(item, transaction) {
             return Ok(OrderedRead::Busy);
         }
-        let row = visible(item, Timestamp::MAX, transaction)?;
+        let row = visible(item, Timestamp::MAX, transaction, &held.tail)?;
         Ok(OrderedRead::Row(row.map(Cow::into_owned)))
     }
 
@@ -84,6 +86,7 @@ impl FormulaDatabase {
             reverse,
             depends: Lsn(0),
             unsettled: None,
+            lengthened: Vec::new(),
             visit,
         };
         if held.complete {
@@ -121,6 +124,7 @@ impl FormulaDatabase {
             reverse,
             depends: t.depends_lsn,
             unsettled: None,
+            lengthened: Vec::new(),
             visit,
         };
         let end = if held.complete {
@@ -375,11 +379,16 @@ pub(crate) fn note_read(
     }
 }
 
-/// The row as `transaction` sees it at `ts`: committed formulas up to there, then its own.
-pub(crate) fn visible(item: &Item, ts: Timestamp, transaction: TransactionId) -> Result<Option<Cow<'_, Row>>> {
-    let row = item.committed_at(ts);
+/// The row as `transaction` sees it at `ts`: committed formulas up to there, then its own; with all columns.
+pub(crate) fn visible<'a>(
+    item: &'a Item,
+    ts: Timestamp,
+    transaction: TransactionId,
+    tail: &Tail,
+) -> Result<Option<Cow<'a, Row>>> {
+    let row = item.committed_at(ts, tail);
     match item.intent(transaction) {
-        Some(intent) if !intent.changes.is_empty() => apply_changes(row, &intent.changes),
+        Some(intent) if !intent.changes.is_empty() => apply_changes(row, &intent.changes, tail),
         _ => Ok(row),
     }
 }
@@ -400,14 +409,15 @@ fn read_still_good(held: &Table, read: &ReadRecord, ts: Timestamp, when: Timesta
     if !item.knows(when) || item.hides(read.columns, when) {
         return false;
     }
+    let committed_at = |ts| item.committed_at(ts, &held.tail);
     match &read.through {
-        Some(seen) => same(seen.as_ref().as_ref(), item.committed_at(when).as_deref(), read.columns),
-        None if item.cts <= ts => true,
-        None => same(
-            item.committed_at(ts).as_deref(),
-            item.committed_at(when).as_deref(),
+        Some(seen) => same(
+            held.tail.whole_of(seen).as_deref(),
+            committed_at(when).as_deref(),
             read.columns,
         ),
+        None if item.cts <= ts => true,
+        None => same(committed_at(ts).as_deref(), committed_at(when).as_deref(), read.columns),
     }
 }
 
@@ -423,12 +433,13 @@ fn range_still_good(held: &mut Table, read: &RangeRecord, ts: Timestamp, when: T
         return true;
     };
     let (map, mut items) = held.map_and_items();
+    let tail = items.tail;
     map.range::<Key, _>(bounds).all(|(_, slot)| {
         let item = items.get(*slot);
         let unchanged = || {
             same(
-                item.committed_at(ts).as_deref(),
-                item.committed_at(when).as_deref(),
+                item.committed_at(ts, tail).as_deref(),
+                item.committed_at(when, tail).as_deref(),
                 read.columns,
             )
         };
@@ -447,6 +458,8 @@ struct Scan<'a> {
     depends: Lsn,
     /// A prepared transaction whose outcome has to be known first.
     unsettled: Option<TransactionId>,
+    /// Room for rows that lack columns.
+    lengthened: Vec<u8>,
     visit: &'a mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
 }
 
@@ -471,7 +484,8 @@ impl Scan<'_> {
         items: &mut Items<'_>,
     ) -> Outcome<Option<&'k Key>> {
         for (key, slot) in keys {
-            if !self.item(key.as_bytes(), items.get(*slot))? {
+            let tail = items.tail;
+            if !self.item(key.as_bytes(), items.get(*slot), tail)? {
                 return Ok(Some(key));
             }
         }
@@ -479,7 +493,7 @@ impl Scan<'_> {
     }
 
     /// Visits an item of memory; false when the visitor stops.
-    fn item(&mut self, key: &[u8], item: &mut Item) -> Outcome<bool> {
+    fn item(&mut self, key: &[u8], item: &mut Item, tail: &Tail) -> Outcome<bool> {
         if self.protects {
             self.unsettled = item.unsettled(self.transaction, self.columns, self.ts);
             if self.unsettled.is_some() {
@@ -493,7 +507,10 @@ impl Scan<'_> {
         } else if is_busy(item, self.transaction) {
             return Ok(true);
         }
-        match visible(item, self.ts, self.transaction)? {
+        if let Some(row) = item.untouched_at(self.ts) {
+            return Ok((self.visit)(key, tail.lengthened(row, &mut self.lengthened)));
+        }
+        match visible(item, self.ts, self.transaction, tail)? {
             Some(row) => Ok((self.visit)(key, row.as_ref().as_ref())),
             None => Ok(true),
         }
@@ -564,17 +581,20 @@ impl Scan<'_> {
         items: &mut Items<'_>,
     ) -> Outcome<Option<Key>> {
         let mut keys = keys.peekable();
-        let reverse = self.reverse;
+        let (reverse, tail) = (self.reverse, items.tail);
         let stands_before = |a: &Key, b: &Key| if reverse { a > b } else { a < b };
         for (stored_key, stored) in batch {
             while let Some((key, slot)) = keys.next_if(|(key, _)| stands_before(key, &stored_key)) {
-                if !self.item(key.as_bytes(), items.get(*slot))? {
+                if !self.item(key.as_bytes(), items.get(*slot), tail)? {
                     return Ok(Some(key.clone()));
                 }
             }
             let go_on = match keys.next_if(|(key, _)| **key == stored_key) {
-                Some((_, slot)) => self.item(stored_key.as_bytes(), items.get(*slot))?,
-                None => (self.visit)(stored_key.as_bytes(), stored.row.as_ref()),
+                Some((_, slot)) => self.item(stored_key.as_bytes(), items.get(*slot), tail)?,
+                None => (self.visit)(
+                    stored_key.as_bytes(),
+                    tail.lengthened(&stored.row, &mut self.lengthened),
+                ),
             };
             if !go_on {
                 return Ok(Some(stored_key));

@@ -29,7 +29,7 @@ impl FormulaDatabase {
         let Ok(held) = table_of(&mut self.tables, table) else {
             return Ok(());
         };
-        let item = held.item_mut(slot);
+        let (item, tail) = held.item_and_tail(slot);
         if item.cts >= cts {
             return Ok(());
         }
@@ -45,14 +45,14 @@ impl FormulaDatabase {
             held.retain(slot, kept, &mut self.memory_bytes);
             return Ok(());
         }
-        let effect = match (change, &item.row) {
-            (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref())?),
+        let effect = match (change, tail.whole_of(&item.row)) {
+            (Change::Update(formula), Some(row)) => Effect::Columns(formula.apply(row.as_ref().as_ref())?),
             (Change::Update(_), None) => return Ok(()),
             (Change::Insert(new) | Change::Replace(new), _) => Effect::Row(Some(new)),
             (Change::Delete, _) => Effect::Row(None),
         };
         let before = row_bytes(item);
-        item.install(effect, cts, RECOVERED_LSN, &self.live);
+        item.install(effect, (cts, RECOVERED_LSN), &self.live, tail);
         let is_gone = item.row.is_none();
         held.last_cts = held.last_cts.max(cts);
         held.touched(slot, before, &mut self.memory_bytes);

@@ -64,8 +64,12 @@ impl FormulaDatabase {
         visit: &mut dyn FnMut(RowRef<'_>),
     ) -> Outcome<()> {
         let ts = self.active(transaction)?.ts;
-        for item in table_of(&mut self.tables, table)?.segment_items(number) {
-            if let Some(row) = visible(item, ts, transaction)? {
+        let held = table_of(&mut self.tables, table)?;
+        let mut lengthened = Vec::new();
+        for item in held.segment_items(number) {
+            if let Some(row) = item.untouched_at(ts) {
+                visit(held.tail.lengthened(row, &mut lengthened));
+            } else if let Some(row) = visible(item, ts, transaction, &held.tail)? {
                 visit(row.as_ref().as_ref());
             }
         }

@@ -10,6 +10,7 @@ use crate::laying::Laying;
 use crate::live::LiveSnapshots;
 use crate::noting::NotedChanges;
 use crate::rules::{Rule, is_kept};
+use crate::tail::Tail;
 use crate::undecided::Retained;
 use rubato_base::{Key, Lsn, Result, Row, TableId, Timestamp};
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ pub(crate) struct Table {
     /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
     /// as most are, need not be looked for then.
     stored_up_to: Option<Key>,
+    /// What rows have in columns that they lack.
+    pub(crate) tail: Tail,
     /// Set while only its creator knows it, see `laying`.
     pub(crate) private: Option<Laying>,
     /// Set while somebody wants to know which rows commits change, see `noting`.
@@ -83,6 +86,7 @@ impl Table {
             chunks: Chunks::default(),
             complete,
             stored_up_to: None,
+            tail: Tail::default(),
             private: None,
             noted: None,
             low_water,
@@ -130,6 +134,19 @@ impl Table {
         self.chunks.get_mut(slot)
     }
 
+    /// An item, and what its row may lack.
+    pub(crate) fn item_and_tail(&mut self, slot: Slot) -> (&mut Item, &Tail) {
+        (self.chunks.get_mut(slot), &self.tail)
+    }
+
+    /// Gives the table another tail: whoever has kept rows in a form of its own has to read them again.
+    pub(crate) fn set_tail(&mut self, tail: Tail) {
+        if self.tail != tail {
+            self.tail = tail;
+            self.chunks.note_all_changed();
+        }
+    }
+
     /// Whatever has the slot now, if the slot is in memory.
     pub(crate) fn peek_mut(&mut self, slot: Slot) -> Option<&mut Item> {
         self.chunks.peek_mut(slot)
@@ -142,7 +159,11 @@ impl Table {
 
     /// Splits the borrow: the ordered keys, and access to the items by slot.
     pub(crate) fn map_and_items(&mut self) -> (&BTreeMap<Key, Slot>, Items<'_>) {
-        (&self.map, Items(&mut self.chunks))
+        let items = Items {
+            chunks: &mut self.chunks,
+            tail: &self.tail,
+        };
+        (&self.map, items)
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
@@ -334,9 +355,9 @@ impl Table {
 
     /// Folds what is settled on `slot`; returns how many formulas could not be applied.
     pub(crate) fn fold_settled(&mut self, slot: Slot, live: &LiveSnapshots, memory_bytes: &mut usize) -> u64 {
-        let item = self.item_mut(slot);
+        let (item, tail) = self.item_and_tail(slot);
         let before = row_bytes(item);
-        let folded = item.fold_settled(live);
+        let folded = item.fold_settled(live, tail);
         if folded.changed {
             self.touched(slot, before, memory_bytes);
         } else {
@@ -374,11 +395,15 @@ impl Table {
 }
 
 /// Items by slot, apart from the ordered keys.
-pub(crate) struct Items<'a>(&'a mut Chunks);
+pub(crate) struct Items<'a> {
+    chunks: &'a mut Chunks,
+    /// What rows may lack.
+    pub(crate) tail: &'a Tail,
+}
 
 impl Items<'_> {
     pub(crate) fn get(&mut self, slot: Slot) -> &mut Item {
-        self.0.get_mut(slot)
+        self.chunks.get_mut(slot)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::api::Change;
 use crate::item::{Effect, Item, apply_changes};
 use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
+use crate::tail::Tail;
 use rubato_base::{ColumnSet, Lsn, Result, Timestamp, TransactionId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -94,16 +95,16 @@ impl Item {
     /// Folds what no prepared branch can come below of any more. Returns whether the row changed.
     ///
     /// A formula that cannot be applied here broke its promise (a blind formula cannot fail, see rule W-2): it is left out.
-    pub(crate) fn fold_settled(&mut self, live: &LiveSnapshots) -> Folded {
+    pub(crate) fn fold_settled(&mut self, live: &LiveSnapshots, tail: &Tail) -> Folded {
         let mut folded = Folded::default();
         while let Some(first) = self.above().first().map(|first| first.cts) {
             if self.lowest_floor().is_some_and(|floor| floor <= first) && is_kept(Rule::F2) {
                 break;
             }
             let kept = self.hot().above.remove(0);
-            match self.effect_of(&kept.changes) {
+            match self.effect_of(&kept.changes, tail) {
                 Ok(Some(effect)) => {
-                    self.install(effect, kept.cts, kept.lsn.max(self.lsn), live);
+                    self.install(effect, (kept.cts, kept.lsn.max(self.lsn)), live, tail);
                     folded.changed = true;
                 }
                 Ok(None) => {}
@@ -114,12 +115,13 @@ impl Item {
         folded
     }
 
-    fn effect_of(&self, changes: &[Change]) -> Result<Option<Effect>> {
+    fn effect_of(&self, changes: &[Change], tail: &Tail) -> Result<Option<Effect>> {
+        let row = tail.whole_of(&self.row);
         if let [Change::Update(formula)] = changes {
-            let values = self.row.as_ref().map(|row| formula.apply(row.as_ref())).transpose()?;
+            let values = row.map(|row| formula.apply(row.as_ref().as_ref())).transpose()?;
             return Ok(values.map(Effect::Columns));
         }
-        let after = apply_changes(self.row.as_ref().map(Cow::Borrowed), changes)?.map(Cow::into_owned);
+        let after = apply_changes(row, changes, tail)?.map(Cow::into_owned);
         Ok((after.is_some() || self.row.is_some()).then_some(Effect::Row(after)))
     }
 
@@ -127,22 +129,22 @@ impl Item {
     /// and everybody above.
     ///
     /// Rule P-6: what cannot be evaluated yet is acknowledged only if it can be applied in each of these orders.
-    pub(crate) fn survives(&self, own: TransactionId, changes: &[Change]) -> bool {
+    pub(crate) fn survives(&self, own: TransactionId, changes: &[Change], tail: &Tail) -> bool {
         let others = || {
             let intents = self.intents().iter();
             let prepared = intents.filter(move |intent| intent.transaction != own && intent.floor.is_some());
             prepared.map(|intent| &intent.changes[..])
         };
         let kept = || self.above().iter().map(|kept| &kept.changes[..]);
-        self.applies(kept().chain([changes]))
-            && self.applies(others().chain(kept()).chain([changes]))
-            && self.applies(kept().chain([changes]).chain(others()))
+        self.applies(kept().chain([changes]), tail)
+            && self.applies(others().chain(kept()).chain([changes]), tail)
+            && self.applies(kept().chain([changes]).chain(others()), tail)
     }
 
-    fn applies<'a>(&self, all: impl Iterator<Item = &'a [Change]>) -> bool {
-        let mut row = self.row.as_ref().map(Cow::Borrowed);
+    fn applies<'a>(&self, all: impl Iterator<Item = &'a [Change]>, tail: &Tail) -> bool {
+        let mut row = tail.whole_of(&self.row);
         for changes in all {
-            match apply_changes(row, changes) {
+            match apply_changes(row, changes, tail) {
                 Ok(next) => row = next,
                 Err(_) => return false,
             }

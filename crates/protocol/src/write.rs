@@ -10,6 +10,7 @@ use crate::table::Slot;
 use crate::transaction::WriteRecord;
 use rubato_base::{ColumnSet, Error, Key, Row, SqlState, TableId, TransactionId};
 use rubato_formula::{Formula, RowBounds};
+use std::borrow::Cow;
 
 impl FormulaDatabase {
     /// Inserts a row. Rule W-3: ordered on the existence of its key: waits for another transaction that is about to insert or delete
@@ -61,11 +62,11 @@ impl FormulaDatabase {
             note_read(t, table, slot, held.item_mut(slot), key, ColumnSet::EXISTENCE);
         }
         let ts = t.ts;
-        let item = held.item(slot);
-        if visible(item, ts, transaction)?.is_none() {
+        let (item, tail) = (held.item(slot), &held.tail);
+        if visible(item, ts, transaction, tail)?.is_none() {
             return Ok(BlindUpdate::Missing);
         }
-        if !may_be_blind(item, transaction, &formula, bounds) {
+        if !may_be_blind((item, tail), transaction, &formula, bounds) {
             self.statistics.bounds_refused += 1;
             return Ok(BlindUpdate::MustBeOrdered);
         }
@@ -119,13 +120,15 @@ impl FormulaDatabase {
         };
         let ts = t.ts;
         let through = t.reads.last().and_then(|read| read.through.as_deref()).cloned();
-        let item = table_of(&mut self.tables, table)?.item(slot);
+        let held = table_of(&mut self.tables, table)?;
+        let (item, tail) = (held.item(slot), &held.tail);
         Ok(match through {
             Some(seen) => {
                 let own = item.intent(transaction).map_or(&[][..], |intent| &intent.changes);
-                crate::item::apply_changes(seen.map(std::borrow::Cow::Owned), own)?.map(std::borrow::Cow::into_owned)
+                let seen = seen.map(|row| tail.whole(Cow::Owned(row)));
+                crate::item::apply_changes(seen, own, tail)?.map(Cow::into_owned)
             }
-            None => visible(item, ts, transaction)?.map(std::borrow::Cow::into_owned),
+            None => visible(item, ts, transaction, tail)?.map(Cow::into_owned),
         })
     }
 

@@ -358,3 +358,112 @@ fn who_read_a_row_that_has_left_stands_before_its_next_writer_wherever_he_commit
         "the row was overwritten before the place at which it was read"
     );
 }
+
+/// What a snapshot has of the rows: number, text and the column that was added, from both ends.
+fn with_added(database: &mut FormulaDatabase, id: rubato_base::TransactionId) -> Vec<(Value, Value)> {
+    let all = KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    };
+    let mut found = Vec::new();
+    for reverse in [false, true] {
+        let mut rows = Vec::new();
+        let mut visit = |_: &[u8], row: rubato_base::RowRef<'_>| {
+            assert_eq!(row.column_count(), 3);
+            rows.push((row.get(0), row.get(2)));
+            true
+        };
+        database
+            .scan(id, TABLE, &all, reverse, ColumnSet::ALL, &mut visit)
+            .expect("scans");
+        if reverse {
+            rows.reverse();
+            assert_eq!(found, rows);
+        }
+        found = rows;
+    }
+    found
+}
+
+/// Rows in memory, rows in the store, rows that come back: all have the column that was added later, and what is written of one
+/// that lacks it takes it along.
+#[test]
+fn rows_have_what_was_added_later_wherever_they_are() {
+    let tail = |value: i32| Some(Row::from_values(&[Value::Null, Value::Null, Value::Int4(value)]));
+    let add = |column: u16, value: i32| {
+        let int = rubato_base::ColumnType::plain(rubato_base::DataType::Int4);
+        rubato_formula::Formula::new([rubato_formula::Change::add(column, int, Value::Int4(value))]).expect("a formula")
+    };
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..600);
+    checkpoint(&mut database, &store);
+    while !database.evict(0) && !database.nothing_may_leave() {}
+    insert_all(&mut database, 600..900);
+    // Somebody tries, and takes it back.
+    database.set_tail(TABLE, tail(5));
+    let id = begin(&mut database, true);
+    assert_eq!(with_added(&mut database, id)[450], (Value::Int4(450), Value::Int4(5)));
+    database.rollback(id);
+    database.set_tail(TABLE, None);
+    database.set_tail(TABLE, tail(7));
+    let old = begin(&mut database, true);
+    let unbounded = rubato_formula::RowBounds::default();
+    let id = begin(&mut database, false);
+    for row in [10, 700] {
+        for formula in [add(2, 1), add(2, 2)] {
+            database
+                .update_blind(id, TABLE, key(row).as_bytes(), formula, &unbounded)
+                .expect("adds");
+        }
+        let read = database
+            .read(id, TABLE, key(row).as_bytes(), ColumnSet::ALL)
+            .expect("reads");
+        assert_eq!(read.expect("a row").get(2), Value::Int4(10));
+    }
+    // Of these the column itself is not written.
+    for row in [11, 701] {
+        database
+            .update_blind(id, TABLE, key(row).as_bytes(), add(0, 10_000), &unbounded)
+            .expect("adds");
+    }
+    let null = Row::from_values(&[Value::Int4(1_000), Value::text("new"), Value::Null]);
+    database.insert(id, TABLE, key(1_000), null).expect("inserts");
+    database.commit(id, None, &mut NoLog).expect("commits");
+    let expected = |number: i32| match number {
+        10 | 700 => (Value::Int4(number), Value::Int4(10)),
+        11 | 701 => (Value::Int4(number + 10_000), Value::Int4(7)),
+        _ => (Value::Int4(number), Value::Int4(7)),
+    };
+    let mut after: Vec<(Value, Value)> = (0..900).map(expected).collect();
+    after.push((Value::Int4(1_000), Value::Null));
+    let before: Vec<(Value, Value)> = (0..900).map(|number| (Value::Int4(number), Value::Int4(7))).collect();
+    assert_eq!(with_added(&mut database, old), before);
+    database.rollback(old);
+    for round in 0..3 {
+        let id = begin(&mut database, true);
+        assert_eq!(with_added(&mut database, id), after, "round {round}");
+        for number in [5, 10, 11, 650, 701] {
+            let read = database
+                .read(id, TABLE, key(number).as_bytes(), ColumnSet::ALL)
+                .expect("reads");
+            assert_eq!(read.expect("a row").get(2), expected(number).1);
+        }
+        database.rollback(id);
+        // Stored as they are, driven out, and read again.
+        checkpoint(&mut database, &store);
+        while !database.evict(0) && !database.nothing_may_leave() {}
+    }
+    // After a restart the log has changes of rows that the store has without the column.
+    let mut second = FormulaDatabase::new(Box::new(store.clone()), Policies::default(), database.clock());
+    second.open_table(TABLE);
+    second.set_tail(TABLE, tail(7));
+    let cts = database.clock().next_tick();
+    let change = rubato_protocol::Change::Update(add(2, 100));
+    second.replay(cts, TABLE, &key(20), change).expect("replays");
+    second.finish_recovery();
+    after[20].1 = Value::Int4(107);
+    let id = begin(&mut second, true);
+    assert_eq!(with_added(&mut second, id), after);
+}

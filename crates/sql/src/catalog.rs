@@ -16,7 +16,7 @@ pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 pub(crate) use options::limits_of;
 pub use options::{IndexOptions, KeyOrder, Remarked, ViewCheck, ViewOptions};
 
-use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, Result, SqlState, TableId, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Bounds, Environment, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -354,6 +354,15 @@ impl Table {
         RowBounds::new(bounds.collect())
     }
 
+    /// What rows have in columns that were added after they were written: all columns of it count that a row has not. `None` if
+    /// that is NULL everywhere.
+    pub fn tail(&self) -> Option<Row> {
+        let last = self.columns.iter().rposition(|column| column.missing.is_some())?;
+        let missing = self.columns[..=last].iter().map(|column| column.missing.clone());
+        let values: Vec<Value> = missing.map(Option::unwrap_or_default).collect();
+        Some(Row::from_values(&values))
+    }
+
     /// The expression that a number in a key stands for, if it is not a column's.
     pub fn key_expression(&self, number: usize) -> Option<&KeyExpression> {
         self.expressions.get(number.checked_sub(KeyExpression::FIRST)?)
@@ -440,6 +449,9 @@ pub struct Column {
     pub identity_always: Option<bool>,
     /// GENERATED ALWAYS AS (expression) STORED.
     pub generated: Option<RowExpression>,
+    /// What rows have in it that were written before it was added; `None` is NULL. It stays when the column is dropped, so that a
+    /// row's tail only ever grows.
+    pub missing: Option<Value>,
     /// Whether the column was dropped.
     pub dropped: bool,
 }

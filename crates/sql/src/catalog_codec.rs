@@ -10,8 +10,8 @@ use crate::catalog::{Catalog, Table};
 use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
-/// The version written.
-const VERSION: u8 = Format::Details as u8;
+/// The newest version.
+const VERSION: u8 = Format::Missing as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,12 +30,26 @@ enum Format {
     Types = 6,
     /// Views and indexes have options; sequences have types; there are enums.
     Details = 7,
+    /// Rows may lack columns that are not NULL in them.
+    Missing = 8,
+}
+
+impl Format {
+    /// The oldest that can say what these tables are; nothing older is written than what there was before rows could lack columns.
+    fn of<'a>(mut tables: impl Iterator<Item = &'a Table>) -> Format {
+        let lacks = |table: &Table| table.columns.iter().any(|column| column.missing.is_some());
+        match tables.any(lacks) {
+            true => Format::Missing,
+            false => Format::Details,
+        }
+    }
 }
 
 /// Appends a whole catalog.
 pub fn encode_catalog(catalog: &Catalog, out: &mut Vec<u8>) {
-    out.push(VERSION);
-    write::catalog(catalog, out);
+    let format = Format::of(catalog.tables.values().map(|table| &**table));
+    out.push(format as u8);
+    write::catalog(catalog, format, out);
 }
 
 /// Reads what [`encode_catalog`] wrote; `bytes` is exactly that. 0A000 for a newer version, XX001 for anything else.
@@ -45,8 +59,9 @@ pub fn decode_catalog(bytes: &[u8]) -> Result<Catalog> {
 
 /// Appends one table.
 pub fn encode_table(table: &Table, out: &mut Vec<u8>) {
-    out.push(VERSION);
-    write::table(table, out);
+    let format = Format::of(std::iter::once(table));
+    out.push(format as u8);
+    write::table(table, format, out);
 }
 
 /// Reads what [`encode_table`] wrote; `bytes` is exactly that.
@@ -65,6 +80,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         5 => Format::Schemas,
         6 => Format::Types,
         7 => Format::Details,
+        8 => Format::Missing,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -89,6 +105,7 @@ mod tests {
     use super::*;
     use crate::binder::tests_support::catalog_of;
     use crate::catalog::{Materialised, OnCommit, RelationName, SchemaId};
+    use rubato_base::Value;
     use std::sync::Arc;
 
     fn sample() -> Catalog {
@@ -168,7 +185,7 @@ mod tests {
         ]);
         let decoded = decode_catalog(&bytes).unwrap();
         assert_eq!(as_formerly(&decoded), as_formerly(&expected));
-        assert_eq!(bytes_of(&expected)[0], VERSION);
+        assert_eq!(bytes_of(&expected)[0], Format::Details as u8);
     }
 
     #[test]
@@ -267,6 +284,37 @@ mod tests {
                 if let Ok(catalog) = decode_catalog(&flipped) {
                     let again = decode_catalog(&bytes_of(&catalog)).unwrap();
                     assert_eq!(format!("{again:?}"), format!("{catalog:?}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_rows_lack_survives_the_round_trip_and_is_of_a_format_of_its_own() {
+        let mut catalog = sample();
+        assert_eq!(bytes_of(&catalog)[0], Format::Details as u8);
+        let table = catalog.tables.get_mut(&RelationName::public("made")).unwrap();
+        let columns = &mut Arc::make_mut(table).columns;
+        columns[1].missing = Some(Value::text("some"));
+        columns[3].missing = Some(Value::Int4(7));
+        let table = Arc::clone(table);
+        let bytes = bytes_of(&catalog);
+        assert_eq!(bytes[0], Format::Missing as u8);
+        assert_eq!(format!("{:?}", decode_catalog(&bytes).unwrap()), format!("{catalog:?}"));
+        let mut bytes = Vec::new();
+        encode_table(&table, &mut bytes);
+        assert_eq!(format!("{:?}", decode_table(&bytes).unwrap()), format!("{table:?}"));
+        for cut in 0..bytes.len() {
+            assert!(decode_table(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        for index in 1..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[index] ^= 1 << bit;
+                if let Ok(table) = decode_table(&flipped) {
+                    let mut again = Vec::new();
+                    encode_table(&table, &mut again);
+                    assert_eq!(format!("{:?}", decode_table(&again).unwrap()), format!("{table:?}"));
                 }
             }
         }

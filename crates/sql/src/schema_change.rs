@@ -90,8 +90,17 @@ pub enum StorageWork {
         /// The index by its place in [`crate::catalog::Table::indexes`] of the new version.
         index: usize,
     },
-    /// A column was added whose default is not NULL: every row gets the default's value in it, evaluated for each row if it is
-    /// volatile and once otherwise.
+    /// A column was added: rows that are there have the default's value in it, which is evaluated once. No row is written. It
+    /// stands before everything that reads rows.
+    SetMissing {
+        /// The table.
+        table: RelationName,
+        /// The column.
+        column: usize,
+        /// Its default, which is not volatile.
+        default: rubato_formula::Expr,
+    },
+    /// A column was added that is generated, or whose default is volatile: every row gets a value of its own in it.
     FillColumn {
         /// The table.
         table: RelationName,

@@ -18,6 +18,7 @@ mod enums;
 mod foreign_keys;
 mod lists;
 mod made_of_rows;
+mod missing;
 mod portals;
 mod prepared;
 mod queue;

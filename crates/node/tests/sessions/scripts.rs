@@ -21,6 +21,7 @@ scripts!(
     functions,
     index_options,
     materialised,
+    missing_values,
     renamed_beneath,
     search_path,
     statements_of_tables,

@@ -184,6 +184,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             identity_always: None,
             generated: None,
             domain: domain.as_ref().map(|domain| domain.key()),
+            missing: None,
             dropped: false,
         };
         if serial {

@@ -114,6 +114,7 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
             identity_always: None,
             generated: None,
             domain: None,
+            missing: None,
             dropped: false,
         });
     }

@@ -6,8 +6,8 @@ use crate::catalog::{
     IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked,
     RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
-use rubato_base::codec::ByteReader;
-use rubato_base::{ColumnType, EnumLabel, Result, TableId};
+use rubato_base::codec::{ByteReader, decode_value};
+use rubato_base::{ColumnType, EnumLabel, Result, TableId, Value};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
@@ -285,6 +285,14 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         })?;
         table.remarks = remarks.into_iter().collect();
     }
+    if format >= Format::Missing {
+        let missing = list(reader, |reader| option(reader, missing_value))?;
+        if missing.len() != table.columns.len() {
+            return Err(damaged("what rows lack is of other columns"));
+        }
+        let columns = table.columns.iter_mut().zip(missing);
+        columns.for_each(|(column, missing)| column.missing = missing);
+    }
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
     within(&table.primary_key_included, columns)?;
@@ -313,6 +321,13 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         .generated_columns()
         .try_for_each(|(_, own)| expr_within(&own.expr, columns))?;
     Ok(table)
+}
+
+fn missing_value(reader: &mut ByteReader<'_>) -> Result<Value> {
+    match decode_value(reader.bytes()?)? {
+        Value::Null => Err(damaged("what rows lack is NULL")),
+        value => Ok(value),
+    }
 }
 
 fn check_keys(table: &Table) -> Result<()> {
@@ -400,6 +415,7 @@ fn column(reader: &mut ByteReader<'_>, format: Format) -> Result<Column> {
             true => option(reader, |reader| relation(reader, Format::Types))?,
             false => None,
         },
+        missing: None,
     })
 }
 

@@ -1,22 +1,23 @@
 //! Writing.
 
+use super::Format;
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised,
     OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck,
     ViewOptions, ViewQuery,
 };
 use rubato_base::ColumnType;
-use rubato_base::codec::{put_bytes, put_data_type, put_length};
+use rubato_base::codec::{encode_value, put_bytes, put_data_type, put_length};
 use rubato_formula::Expr;
 
-pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
+pub(super) fn catalog(catalog: &Catalog, format: Format, out: &mut Vec<u8>) {
     out.extend_from_slice(&catalog.version.to_le_bytes());
     out.extend_from_slice(&catalog.next_id.to_le_bytes());
     list(out, catalog.schemas.iter(), |out, (name, id)| {
         text(out, name);
         schema(out, *id);
     });
-    list(out, catalog.tables.values(), |out, own| table(own, out));
+    list(out, catalog.tables.values(), |out, own| table(own, format, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
     list(out, catalog.views.values(), |out, own| view(own, out));
     list(out, catalog.comments.iter(), |out, ((relation, column), comment)| {
@@ -125,7 +126,7 @@ fn option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>,
     }
 }
 
-pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
+pub(super) fn table(table: &Table, format: Format, out: &mut Vec<u8>) {
     out.extend_from_slice(&table.oid.to_le_bytes());
     out.extend_from_slice(&table.id.0.to_le_bytes());
     out.extend_from_slice(&table.version.to_le_bytes());
@@ -154,6 +155,15 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
         text(out, name);
         text(out, comment);
     });
+    if format >= Format::Missing {
+        list(out, table.columns.iter(), |out, column| {
+            option(out, column.missing.as_ref(), |out, value| {
+                let mut bytes = Vec::new();
+                encode_value(value, &mut bytes);
+                put_bytes(out, &bytes);
+            });
+        });
+    }
 }
 
 fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {

@@ -41,6 +41,7 @@ mod kept;
 pub(crate) mod keys;
 mod lock;
 mod merge;
+mod missing;
 mod nested;
 mod point;
 mod query;
@@ -64,6 +65,7 @@ pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
 pub use recursive::Working;
+pub(crate) use schema::storage_of;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 

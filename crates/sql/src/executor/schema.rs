@@ -8,14 +8,15 @@
 use super::constraints::{shown_key, unique_constraint};
 use super::deferred::is_shared;
 use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, row_values, whole_range};
+use super::missing::Missing;
 use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
-use crate::catalog::{Catalog, Check, RelationName, Table};
+use crate::catalog::{Catalog, Check, Index, RelationName, Table};
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
-use rubato_formula::{Change, Formula, RowBounds, Tuple, Volatility};
+use rubato_formula::{Change, Formula, RowBounds, Tuple};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ pub struct SchemaRun {
     pub(super) at: usize,
     pub(super) rest: Option<KeyRange>,
     pub(super) working: Working,
+    /// What rows lack.
+    missing: Missing,
     derived: Vec<Derived>,
 }
 
 /// What is known of works from one row to the next.
 #[derive(Debug, Default)]
 pub(super) struct Working {
-    /// The value of the column being filled, where all rows get the same.
-    value: Option<Value>,
     /// How many rows the work under way has seen.
     seen: u64,
     /// Entries of storage that is on its way to the store already, and what is to become of them, see `beside.rs`.
@@ -62,6 +63,7 @@ impl SchemaRun {
             at: 0,
             rest: None,
             working: Working::default(),
+            missing: Missing::default(),
             derived: Vec::new(),
         }
     }
@@ -75,15 +77,25 @@ impl SchemaRun {
             let later = &self.works[self.at + 1..];
             // An index that is made anew later, for rows under another key, need not be made for the rows as they are now.
             let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
-            if !is_in_vain && let Some(task) = Task::of(work, later, context)? {
+            if let StorageWork::SetMissing { table, column, default } = work {
+                let table = table_of(table, context)?;
+                let storage = storage_of(&table, later);
+                self.missing.set((&table, storage), (*column, default), context)?;
+            } else if !is_in_vain
+                && let Some(task) = Task::of(work, later, context)?
+                && !task.holds_anyway(&self.missing, context)?
+            {
                 let rest = self.rest.take().unwrap_or_else(whole_range);
                 self.rest = task.run(rest, &mut self.working, context)?;
                 if self.rest.is_some() {
                     return Ok(false);
                 }
                 self.derived.extend(task.derived(context)?);
+                if !task.conversions.is_empty() {
+                    self.missing.forget(&task.table);
+                }
             }
-            (self.working.value, self.working.seen) = (None, 0);
+            self.working.seen = 0;
             self.at += 1;
         }
         Ok(true)
@@ -103,6 +115,11 @@ impl SchemaRun {
         })
     }
 
+    /// All is done: the new catalog, with what rows of its tables lack.
+    pub fn completed(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        self.missing.completed(catalog, &self.works)
+    }
+
     /// What was laid out of what.
     pub fn into_derived(self) -> Vec<Derived> {
         self.derived
@@ -110,15 +127,16 @@ impl SchemaRun {
 }
 
 /// Carries out the rows' part of a schema change in one go, see [`SchemaRun::run`].
-pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) -> Outcome<SchemaRun> {
     let rows_left = std::mem::replace(&mut context.rows_left, ExecutionContext::UNBOUNDED);
-    let outcome = SchemaRun::new(works.to_vec()).run(context);
+    let mut run = SchemaRun::new(works.to_vec());
+    let outcome = run.run(context);
     context.rows_left = rows_left;
-    outcome.map(drop)
+    outcome.map(|_| run)
 }
 
 /// Where a table's rows are while `later` works are still to come: a rewrite takes them from there.
-fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
+pub(crate) fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
     let rewritten = later.iter().find_map(|work| match work {
         StorageWork::Rewrite { table: name, from, .. } if *name == table.key() => Some(*from),
         _ => None,
@@ -158,6 +176,7 @@ impl Task {
         let (name, doing) = match work {
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
+            | StorageWork::SetMissing { .. }
             | StorageWork::StartSequence { .. }
             | StorageWork::AlterSequence { .. }
             | StorageWork::DropSequence { .. } => return Ok(None),
@@ -197,6 +216,15 @@ impl Task {
             }
         };
         columns.union(ColumnSet::EXISTENCE)
+    }
+
+    /// Whether it is known without a look at the rows that all of them are as they should be.
+    fn holds_anyway(&self, missing: &Missing, context: &ExecutionContext<'_>) -> Result<bool> {
+        match self.doing {
+            Doing::VerifyNotNull(column) => Ok(missing.has_no_null(&self.table, column)),
+            Doing::VerifyCheck(check) => missing.satisfies(&self.table, &self.table.checks[check], context),
+            _ => Ok(false),
+        }
     }
 
     /// Goes over the rows in batches until the context's rows are spent; what is left, if anything.
@@ -247,9 +275,7 @@ impl Task {
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
             Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
             Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
-            Doing::FillColumn(column) => {
-                fill_column(table, self.storage, column, (key, row), &mut working.value, context)
-            }
+            Doing::FillColumn(column) => fill_column(table, self.storage, column, (key, row), context),
         }
     }
 
@@ -275,10 +301,17 @@ pub fn derived_row(
     number: u64,
 ) -> Result<Option<(Key, Row)>> {
     for table in catalog.tables.values() {
+        let is_own = |index: &Index| index.id == derived.to;
+        if table.id != derived.to && !table.indexes.iter().any(is_own) {
+            continue;
+        }
+        // Where the rows were, nothing may be known of what they lack: their table was changed in the same transaction.
+        let lengthened = table.tail().map(|tail| row.as_ref().lengthened(tail.as_ref()));
+        let row = lengthened.as_ref().unwrap_or(row);
         if table.id == derived.to {
             return Ok(Some((row_key(table, row, || number)?, row.clone())));
         }
-        if let Some(index) = table.indexes.iter().find(|index| index.id == derived.to) {
+        if let Some(index) = table.indexes.iter().find(|index| is_own(index)) {
             let entry = entry_key(table, index, row, key.as_bytes())?;
             return Ok(entry.map(|entry| (entry, entry_row(index, key.as_bytes()))));
         }
@@ -446,18 +479,15 @@ fn fill_column(
     storage: TableId,
     column: usize,
     (key, row): (&Key, &Row),
-    value: &mut Option<Value>,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
-    if let Some(own) = &table.columns[column].generated {
-        *value = Some(own.expr.evaluate(row, context.evaluation)?);
-    } else if let Some(default) = &table.columns[column].default
-        && (value.is_none() || default.volatility() == Volatility::Volatile)
-    {
-        *value = Some(default.evaluate(&(), context.evaluation)?);
-    }
-    let column_type = table.columns[column].column_type;
-    let change = Change::set(column as u16, column_type, value.clone().unwrap_or_default());
+    let own = &table.columns[column];
+    let value = match (&own.generated, &own.default) {
+        (Some(generated), _) => generated.expr.evaluate(row, context.evaluation)?,
+        (None, Some(default)) => default.evaluate(&(), context.evaluation)?,
+        (None, None) => Value::Null,
+    };
+    let change = Change::set(column as u16, own.column_type, value);
     let formula = Formula::new([change])?;
     context.spend(WRITTEN_ROW_COST);
     let (database, transaction) = (&mut *context.database, context.transaction);

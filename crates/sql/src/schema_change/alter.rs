@@ -7,7 +7,7 @@ use crate::binder::{Renaming, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
-use rubato_formula::Expr;
+use rubato_formula::{Expr, Volatility};
 use std::sync::Arc;
 
 impl Change {
@@ -407,16 +407,23 @@ impl Change {
         for (name, number) in &self.new_sequences {
             number_new_sequence(std::slice::from_mut(&mut column), name, *number);
         }
-        let fills = column.default.is_some() || column.generated.is_some();
-        let not_null = column.not_null;
+        let (default, generated, not_null) = (column.default.clone(), column.generated.is_some(), column.not_null);
         let own = self.table_mut(table)?;
         own.columns.push(column);
         let place = own.columns.len() - 1;
-        if fills {
-            self.work.push(StorageWork::FillColumn {
+        match default {
+            Some(default) if !generated && default.volatility() != Volatility::Volatile => {
+                self.work.push(StorageWork::SetMissing {
+                    table: table.clone(),
+                    column: place,
+                    default,
+                });
+            }
+            None if !generated => {}
+            _ => self.work.push(StorageWork::FillColumn {
                 table: table.clone(),
                 column: place,
-            });
+            }),
         }
         if not_null {
             self.work.push(StorageWork::VerifyNotNull {
@@ -608,6 +615,7 @@ impl Change {
                 | StorageWork::VerifyCheck { table, .. }
                 | StorageWork::VerifyForeignKey { table, .. }
                 | StorageWork::VerifyUnique { table, .. }
+                | StorageWork::SetMissing { table, .. }
                 | StorageWork::FillColumn { table, .. } => {
                     if table == old {
                         table.clone_from(new);

@@ -263,6 +263,7 @@ impl Change {
 
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
         self.verify_converted_rows();
+        self.set_missing_first();
         let changed = !self.work.is_empty() || !self.touched.is_empty() || self.changed;
         self.tell_cascaded();
         self.catalog.drop_comments();

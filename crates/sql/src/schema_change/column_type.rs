@@ -137,6 +137,12 @@ impl Change {
         Ok(())
     }
 
+    /// What rows lack is known before anything reads them: also before they are moved, since rows that are moved have all columns.
+    pub fn set_missing_first(&mut self) {
+        let reads_rows = |work: &StorageWork| !matches!(work, StorageWork::SetMissing { .. });
+        self.work.sort_by_key(reads_rows);
+    }
+
     /// Where values are converted, rows are verified behind that: before, they are of the old types.
     pub fn verify_converted_rows(&mut self) {
         let converted: Vec<RelationName> = self

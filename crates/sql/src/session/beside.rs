@@ -156,7 +156,7 @@ impl Session {
     /// Waits for those who write, and then has the tables to itself.
     fn shut_out(&mut self, beside: &mut Beside, partition: &mut Partition, now_us: i64) -> Outcome<()> {
         let id = self.ensure_transaction(partition, false, now_us);
-        let storage = storage_of(&beside.tables, &beside.before);
+        let storage = storage_of_tables(&beside.tables, &beside.before);
         if matches!(beside.standing, Standing::Beside) {
             beside.standing = Standing::Behind(partition.database.other_writers(id, &storage));
         }
@@ -187,7 +187,7 @@ impl Session {
 }
 
 /// The storage of tables' rows.
-pub(super) fn storage_of(tables: &[RelationName], catalog: &Catalog) -> Vec<TableId> {
+pub(super) fn storage_of_tables(tables: &[RelationName], catalog: &Catalog) -> Vec<TableId> {
     let tables = tables.iter().filter_map(|name| catalog.tables.get(name));
     tables.map(|table| table.id).collect()
 }

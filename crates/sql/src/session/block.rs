@@ -1,6 +1,6 @@
 //! Transactions of a session: blocks, savepoints, commit and rollback.
 
-use super::schema::attachment_of;
+use super::schema::{attachment_of, take_tails_back};
 use super::{Block, Next, Session};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
@@ -39,6 +39,8 @@ pub(super) struct OpenTransaction {
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
     pub(super) dropped_storage: Vec<TableId>,
+    /// Storage whose rows lack columns that it has added.
+    pub(super) lengthened: Vec<TableId>,
     /// Checks of deferrable constraints that it has put off.
     pub(super) deferred: DeferredChecks,
 }
@@ -93,6 +95,7 @@ impl Session {
             written_versions: Vec::new(),
             created_storage: Vec::new(),
             dropped_storage: Vec::new(),
+            lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
         });
         id
@@ -211,6 +214,8 @@ impl Session {
         self.portals.forget_unkept();
         partition.database.rollback(transaction.id);
         partition.schema_changes.end(transaction.id);
+        let committed = Arc::clone(self.committed(partition));
+        take_tails_back(&transaction.lengthened, &committed, &mut partition.database);
         for storage in transaction.created_storage {
             partition.database.drop_table(storage);
         }
@@ -332,8 +337,17 @@ impl Session {
             let reports = self.settings.roll_back_to(savepoint.settings);
             self.after_settings(reports, responder);
         }
+        self.take_tails_back(partition);
         self.block = Block::Explicit;
         Ok(())
+    }
+
+    /// Columns that were added since the savepoint are there no more.
+    fn take_tails_back(&self, partition: &mut Partition) {
+        let catalog = self.catalog(partition);
+        if let Some(transaction) = &self.transaction {
+            take_tails_back(&transaction.lengthened, &catalog, &mut partition.database);
+        }
     }
 
     fn savepoint_at(&self, name: &str) -> Result<usize> {

@@ -4,7 +4,7 @@
 //! transaction, and he waits for those who have begun to write. Rows are moved in slices, meanwhile others read, and write
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
-use super::beside::{Beside, storage_of};
+use super::beside::{Beside, storage_of_tables};
 use super::block::OpenTransaction;
 use super::execute::is_current;
 use super::running::Part;
@@ -12,14 +12,14 @@ use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
-use crate::executor::SchemaRun;
+use crate::executor::{SchemaRun, storage_of};
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
 use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Session {
         let Some(changing) = self.move_rows(changing, partition, context)? else {
             return Ok(Next::Yield);
         };
-        let after = Arc::clone(&changing.after);
+        let after = changing.run.completed(&changing.after);
         if changing.is_change
             && let Some(transaction) = &mut self.transaction
         {
@@ -250,6 +250,11 @@ impl Session {
                 transaction.created_storage.push(*storage);
             }
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
+            StorageWork::SetMissing { table, .. } => {
+                let table = after.tables.get(table);
+                let storage = table.map(|table| storage_of(table, works));
+                transaction.lengthened.extend(storage);
+            }
             StorageWork::StartSequence { name } => {
                 if let Some(sequence) = after.sequences.get(name) {
                     partition.sequences.restart(sequence);
@@ -341,6 +346,16 @@ pub(super) fn attachment_of(
     .encode()
 }
 
+/// A transaction that gave these tables columns has taken that back: their rows lack what this catalog says.
+pub(super) fn take_tails_back(lengthened: &[TableId], catalog: &Catalog, database: &mut FormulaDatabase) {
+    for storage in lengthened {
+        let name = catalog.table_names.get(storage);
+        if let Some(table) = name.and_then(|name| catalog.tables.get(name)) {
+            database.set_tail(*storage, table.tail());
+        }
+    }
+}
+
 fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
     match (before.tables.get(name), after.tables.get(name)) {
         (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
@@ -359,7 +374,7 @@ fn wait_for_changes(
         .iter()
         .filter_map(|name| partition.schema_changes.owner(database, name, id));
     if let Some(owner) = owners.next() {
-        let table = storage_of(tables, before).first().copied();
+        let table = storage_of_tables(tables, before).first().copied();
         return partition.database.wait_for(id, owner, table.unwrap_or(TableId(0)));
     }
     partition.schema_changes.begin(database, tables, id);
@@ -376,7 +391,7 @@ pub(super) fn have_to_itself(
 ) -> Outcome<()> {
     wait_for_changes(tables, (database, before), id, partition)?;
     partition.schema_changes.shut_out_writers(database, tables, id);
-    let storage = storage_of(tables, before);
+    let storage = storage_of_tables(tables, before);
     match partition.database.other_writers(id, &storage).first() {
         Some(writer) => {
             let table = storage.first().copied().unwrap_or(TableId(0));

@@ -7,6 +7,7 @@ use super::vector;
 use super::{OWNER, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text};
 use crate::catalog::{Column, SchemaId, Table};
 use crate::deparse::{key_label, shown};
+use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{Array, ColumnType, DataType, Value};
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub(super) static SOURCES: &[Source] = &[
             "attislocal",
             "attcollation",
             "attstattarget",
+            "atthasmissing",
+            "attmissingval",
         ],
         of_table: attributes_of_table,
         others: other_attributes,
@@ -268,6 +271,8 @@ struct Attribute<'a> {
     identity: &'a str,
     generated: &'a str,
     dropped: bool,
+    /// What rows lack, as an array of one.
+    missing: Value,
 }
 
 impl Attribute<'_> {
@@ -297,6 +302,8 @@ impl Attribute<'_> {
             YES,
             oid(if told.is_some() { 0 } else { collation(data_type) }),
             Value::Int4(-1),
+            Value::Bool(!self.missing.is_null()),
+            self.missing.clone(),
         ]
     }
 }
@@ -323,6 +330,7 @@ fn attributes_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             let type_number = type_number(view, column.domain.as_ref(), column.column_type.data_type);
             Attribute {
                 type_number: Some(type_number),
+                missing: missing(view, column),
                 ..attribute(table, place, column)
             }
             .row()
@@ -366,7 +374,24 @@ fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'
         },
         generated: if column.generated.is_some() { "s" } else { "" },
         dropped: column.dropped,
+        missing: Value::Null,
     }
+}
+
+/// What rows lack of a column.
+fn missing(view: &View<'_>, column: &Column) -> Value {
+    let Some(value) = column.missing.as_ref().filter(|_| !column.dropped) else {
+        return Value::Null;
+    };
+    let mut written = Vec::new();
+    write_text(
+        value,
+        column.column_type.data_type,
+        &TextContext::default(),
+        &mut written,
+    );
+    let written = view.named(String::from_utf8_lossy(&written).into_owned());
+    Value::Array(Arc::new(Array::new(DataType::Text, vec![text(&written)])))
 }
 
 /// Whether a column has a default that is shown, which an identity column's is not, or is generated.
@@ -424,6 +449,7 @@ fn plain_attribute(relation: u32, name: &str, column_type: ColumnType, place: us
         identity: "",
         generated: "",
         dropped: false,
+        missing: Value::Null,
     }
     .row()
 }

@@ -207,10 +207,16 @@ fn change_schema(world: &mut World, change: &SchemaChange) -> Result<String> {
             _ => {}
         }
     }
-    if let Err(stop) = world.with_context(transaction, &[], |context| carry_out_all(&applied.work, context)) {
-        world.database.rollback(transaction);
-        world.catalog = before;
-        return Err(error_of(stop));
+    match world.with_context(transaction, &[], |context| carry_out_all(&applied.work, context)) {
+        Ok(run) => world.catalog = (*run.completed(&Arc::new(world.catalog.clone()))).clone(),
+        Err(stop) => {
+            world.database.rollback(transaction);
+            for table in before.tables.values() {
+                world.database.set_tail(table.id, table.tail());
+            }
+            world.catalog = before;
+            return Err(error_of(stop));
+        }
     }
     world.commit(transaction).map_err(error_of)?;
     dropped

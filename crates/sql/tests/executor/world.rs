@@ -305,6 +305,7 @@ pub fn column(name: &str, data_type: DataType) -> Column {
         default: None,
         default_text: None,
         identity_always: None,
+        missing: None,
         generated: None,
         domain: None,
         dropped: false,

@@ -17,6 +17,8 @@
 //!
 //! Start with [`DataFusion`], then `plan`, `compile` and `run`.
 
+#![cfg(feature = "engine")]
+
 mod aggregate;
 mod append;
 mod compile;

@@ -215,13 +215,14 @@ impl Shared {
         store_rows(rows, &*self.store)
     }
 
-    /// Storage of which the store may hold rows, and that neither a catalog nor an open transaction has: once the mark with that
-    /// catalog is written, nothing refers to it any more.
+    /// Storage of which the store may hold rows, and that neither a catalog nor an open transaction has, as what is new or as what it
+    /// still reads: once the mark with that catalog is written, nothing refers to it any more.
     fn unused_storage(&self, partition: &Partition) -> Vec<TableId> {
         let mut stored = self.stored.lock();
         let named = partition.databases.storage();
         let private: BTreeSet<TableId> = partition.database.private_tables().collect();
-        let is_unused = |id: &&TableId| !named.contains(id) && !private.contains(id);
+        let is_kept = |id: &TableId| private.contains(id) || partition.database.has_table(*id);
+        let is_unused = |id: &&TableId| !named.contains(id) && !is_kept(id);
         let unused = stored.iter().filter(is_unused).copied().collect();
         stored.extend(named);
         unused

@@ -355,9 +355,11 @@ fn set_tails(database: &mut FormulaDatabase, databases: &Databases) {
     }
 }
 
-/// Lays rows out of others once more, as the schema change did that committed at `cts`: the source is as it was then.
+/// Lays rows out of others once more, as the schema change did that committed at `cts`: the source is as it was before. They come to
+/// lie below `cts`: what the same transaction did to them later is still to come.
 fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, derived: Derived) -> Result<()> {
     database.raise_clock(cts);
+    let laid_at = Timestamp(cts.0.saturating_sub(1));
     let id = database.begin(BeginOptions {
         session: SessionId(0),
         read_only: true,
@@ -377,7 +379,7 @@ fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, der
         for (key, row) in batch.drain(..) {
             number += 1;
             if let Some((key, row)) = derived_row(catalog, derived, &key, &row, number)? {
-                database.replay(cts, derived.to, &key, Change::Insert(row))?;
+                database.replay(laid_at, derived.to, &key, Change::Insert(row))?;
             }
         }
         match end {

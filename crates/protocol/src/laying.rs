@@ -8,11 +8,12 @@
 //!   many they are, they take no more memory than others do. A transaction that does not commit leaves rows in the store under a
 //!   number that no catalog has; whoever owns the store drops them.
 
+use crate::api::RowSource;
 use crate::api::{Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::Item;
-use crate::table::{Slot, row_bytes};
-use rubato_base::{Error, Key, Row, TableId, Timestamp, TransactionId};
+use crate::table::{Slot, Table, item_bytes, row_bytes};
+use rubato_base::{Error, Key, Result, Row, TableId, Timestamp, TransactionId};
 use std::collections::VecDeque;
 
 /// Rows that are laid down together, ...
@@ -117,29 +118,43 @@ impl FormulaDatabase {
             let message = "rows are laid out in storage that others may read";
             return Err(Stop::Fail(Error::internal(message)));
         }
-        // Its creator may have looked for the key: then there is an item without a row.
-        let looked_for = held.find(key.as_bytes());
-        let is_taken = match looked_for {
-            Some(slot) => held.item(slot).row.is_some() || held.item(slot).hot.is_some(),
-            None => held.is_stored(table, key.as_bytes(), &*self.source)?,
-        };
-        if is_taken {
+        let place = held.find(key.as_bytes());
+        if held.holds_row(table, (place, key.as_bytes()), &*self.source)? {
             return Ok(false);
         }
-        let slot = match looked_for {
-            Some(slot) => slot,
-            None => held.add(key, Item::default(), &mut self.memory_bytes),
-        };
-        let before = row_bytes(held.item(slot));
-        let item = held.item_mut(slot);
-        // Below every place that its own transaction may take.
-        (item.row, item.cts) = (Some(row), Timestamp(ts.0.saturating_sub(1)));
-        held.touched(slot, before, &mut self.memory_bytes);
-        held.last_cts = held.last_cts.max(ts);
+        let slot = held.put_laid(place, key, row, (ts, &mut self.memory_bytes));
         if let Some(Laying::Down(down)) = &mut held.private {
             down.to_give.push(slot);
         }
         self.put_laid_if_many(table)?;
+        Ok(true)
+    }
+
+    /// Whether private storage has a row, one that was laid or one that is pending.
+    pub fn is_laid(&mut self, table: TableId, key: &[u8]) -> Outcome<bool> {
+        let held = table_of(&mut self.tables, table)?;
+        let place = held.find(key);
+        Ok(held.holds_row(table, (place, key), &*self.source)?)
+    }
+
+    /// Puts another row into private storage in place of the one of this key, if there is one, or takes it out. Only as long as nothing of the storage is on its way
+    /// to the store: false otherwise, and nothing has changed. Nothing undoes it but dropping the storage.
+    pub fn lay_again(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: Key,
+        row: Option<Row>,
+    ) -> Outcome<bool> {
+        let ts = self.active(transaction)?.ts;
+        let held = table_of(&mut self.tables, table)?;
+        if !matches!(held.private, Some(Laying::InMemory)) {
+            return Ok(false);
+        }
+        held.take_laid(&key, &mut self.memory_bytes);
+        if let Some(row) = row {
+            held.put_laid(None, key, row, (ts, &mut self.memory_bytes));
+        }
         Ok(true)
     }
 
@@ -227,5 +242,40 @@ impl FormulaDatabase {
                 held.dirty -= usize::from(std::mem::take(&mut held.item_mut(slot).dirty));
             }
         }
+    }
+}
+
+impl Table {
+    /// Whether there is a row of this key, whose item is at `place` if it has one. Its creator may have looked for the key: then there is an
+    /// item without a row.
+    fn holds_row(&self, id: TableId, (place, key): (Option<Slot>, &[u8]), source: &dyn RowSource) -> Result<bool> {
+        match place {
+            Some(slot) => Ok(self.item(slot).row.is_some() || self.item(slot).hot.is_some()),
+            None => self.is_stored(id, key, source),
+        }
+    }
+
+    /// Lays a row where there is none, below every place that a transaction with this snapshot may take.
+    fn put_laid(
+        &mut self,
+        place: Option<Slot>,
+        key: Key,
+        row: Row,
+        (ts, memory_bytes): (Timestamp, &mut usize),
+    ) -> Slot {
+        let slot = place.unwrap_or_else(|| self.add(key, Item::default(), memory_bytes));
+        let before = row_bytes(self.item(slot));
+        let item = self.item_mut(slot);
+        (item.row, item.cts) = (Some(row), Timestamp(ts.0.saturating_sub(1)));
+        self.touched(slot, before, memory_bytes);
+        self.last_cts = self.last_cts.max(ts);
+        slot
+    }
+
+    /// Takes a laid row out that the store does not have.
+    fn take_laid(&mut self, key: &Key, memory_bytes: &mut usize) {
+        let Some(item) = self.remove(key) else { return };
+        self.dirty -= usize::from(item.dirty);
+        *memory_bytes = memory_bytes.saturating_sub(item_bytes(&item));
     }
 }

@@ -27,6 +27,7 @@ mod item;
 mod laying;
 mod live;
 mod memory;
+mod noting;
 mod queue;
 mod read;
 mod recovery;

@@ -3,7 +3,7 @@
 
 use crate::api::{Outcome, Stop, WaitReason};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, TableId, TransactionId};
+use rubato_base::{Error, TableId, Timestamp, TransactionId};
 
 impl FormulaDatabase {
     /// The transaction is going to write to the table: a schema change of it waits for the transaction's end.
@@ -15,11 +15,16 @@ impl FormulaDatabase {
         }
     }
 
-    /// Another live transaction that has announced to write to one of the tables.
-    pub fn other_writer(&self, transaction: TransactionId, tables: &[TableId]) -> Option<TransactionId> {
-        let mut others = self.transactions.iter().filter(|other| other.id != transaction);
-        let writer = others.find(|other| other.announced.iter().any(|table| tables.contains(table)));
-        writer.map(|other| other.id)
+    /// The live transactions that have announced to write to one of the tables, but for this one.
+    pub fn other_writers(&self, transaction: TransactionId, tables: &[TableId]) -> Vec<TransactionId> {
+        let others = self.transactions.iter().filter(|other| other.id != transaction);
+        let writers = others.filter(|other| other.announced.iter().any(|table| tables.contains(table)));
+        writers.map(|other| other.id).collect()
+    }
+
+    /// When the oldest live transaction began; `None` if there is none.
+    pub fn oldest_begun(&self) -> Option<Timestamp> {
+        self.transactions.iter().map(|transaction| transaction.begun).min()
     }
 
     /// Waits until `owner` has ended: [`Stop::Wait`] as long as it has not, or an abort if that would close a circle.

@@ -8,6 +8,7 @@ use crate::gone::Deletions;
 use crate::item::{Item, ReadMarks};
 use crate::laying::Laying;
 use crate::live::LiveSnapshots;
+use crate::noting::NotedChanges;
 use crate::rules::{Rule, is_kept};
 use crate::tail::Tail;
 use crate::undecided::Retained;
@@ -52,6 +53,8 @@ pub(crate) struct Table {
     pub(crate) tail: Tail,
     /// Set while only its creator knows it, see `laying`.
     pub(crate) private: Option<Laying>,
+    /// Set while somebody wants to know which rows commits change, see `noting`.
+    pub(crate) noted: Option<NotedChanges>,
     /// No row that is not in memory was read above this timestamp.
     pub(crate) low_water: Timestamp,
     pub(crate) range_marks: Vec<(KeyRange, Timestamp)>,
@@ -85,6 +88,7 @@ impl Table {
             stored_up_to: None,
             tail: Tail::default(),
             private: None,
+            noted: None,
             low_water,
             range_marks: Vec::new(),
             range_low_water: low_water,
@@ -321,6 +325,9 @@ impl Table {
         if !was_dirty {
             self.dirty += 1;
         }
+        if let Some(noted) = &mut self.noted {
+            noted.note(&self.chunks.get(slot).key, memory_bytes);
+        }
         self.chunks.note_change(slot);
     }
 
@@ -341,6 +348,9 @@ impl Table {
         let before = row_bytes(item);
         item.retain(kept);
         *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
+        if let Some(noted) = &mut self.noted {
+            noted.note(&self.chunks.get(slot).key, memory_bytes);
+        }
     }
 
     /// Folds what is settled on `slot`; returns how many formulas could not be applied.
@@ -379,7 +389,8 @@ impl Table {
     /// What all items cost, for taking a dropped table off the account.
     pub(crate) fn bytes(&self) -> usize {
         let items = self.map.values().map(|slot| item_bytes(self.item(*slot)));
-        items.sum::<usize>() + self.deletions.bytes()
+        let noted = self.noted.as_ref().map_or(0, NotedChanges::bytes);
+        items.sum::<usize>() + self.deletions.bytes() + noted
     }
 }
 

@@ -49,8 +49,19 @@ pub struct Partition {
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.
 #[derive(Debug, Default)]
 pub struct SchemaChanges {
-    changing: Vec<(DatabaseId, RelationName, TransactionId)>,
-    dropped: Vec<TableId>,
+    changing: Vec<TableChange>,
+    /// Storage that no catalog names any more, and since when.
+    dropped: Vec<(TableId, Timestamp)>,
+}
+
+/// A table whose definition an open transaction changes.
+#[derive(Debug)]
+struct TableChange {
+    database: DatabaseId,
+    table: RelationName,
+    owner: TransactionId,
+    /// Whether nobody else may write to it.
+    shuts_out_writers: bool,
 }
 
 impl SchemaChanges {
@@ -61,11 +72,28 @@ impl SchemaChanges {
         table: &RelationName,
         transaction: TransactionId,
     ) -> Option<TransactionId> {
-        let mut others = self
-            .changing
+        self.other(database, table, transaction).map(|change| change.owner)
+    }
+
+    /// The other transaction that lets nobody write to this table, if there is one.
+    pub fn shut_out_by(
+        &self,
+        database: DatabaseId,
+        table: &RelationName,
+        transaction: TransactionId,
+    ) -> Option<TransactionId> {
+        let change = self.other(database, table, transaction);
+        change
+            .filter(|change| change.shuts_out_writers)
+            .map(|change| change.owner)
+    }
+
+    fn other(&self, database: DatabaseId, table: &RelationName, transaction: TransactionId) -> Option<&TableChange> {
+        let is_same = |change: &&TableChange| change.database == database && change.table == *table;
+        self.changing
             .iter()
-            .filter(|(place, name, owner)| *place == database && name == table && *owner != transaction);
-        others.next().map(|(_, _, owner)| *owner)
+            .filter(is_same)
+            .find(|change| change.owner != transaction)
     }
 
     /// Whether nobody changes anything.
@@ -73,25 +101,37 @@ impl SchemaChanges {
         self.changing.is_empty()
     }
 
-    /// Whether somebody has tables of a database to himself.
+    /// Whether somebody changes tables of a database.
     pub fn concern(&self, database: DatabaseId) -> bool {
-        self.changing.iter().any(|(place, _, _)| *place == database)
+        self.changing.iter().any(|change| change.database == database)
     }
 
     /// The transaction changes these tables of a database from now on.
-    pub fn begin(&mut self, database: DatabaseId, tables: &[RelationName], transaction: TransactionId) {
+    pub fn begin(&mut self, database: DatabaseId, tables: &[RelationName], owner: TransactionId) {
         for table in tables {
-            let is_same =
-                |(place, name, _): &(DatabaseId, RelationName, TransactionId)| *place == database && name == table;
+            let is_same = |change: &TableChange| change.database == database && change.table == *table;
             if !self.changing.iter().any(is_same) {
-                self.changing.push((database, table.clone(), transaction));
+                self.changing.push(TableChange {
+                    database,
+                    table: table.clone(),
+                    owner,
+                    shuts_out_writers: false,
+                });
             }
+        }
+    }
+
+    /// The transaction, which changes these tables, has them to itself for writing from now on.
+    pub fn shut_out_writers(&mut self, database: DatabaseId, tables: &[RelationName], owner: TransactionId) {
+        let own = self.changing.iter_mut().filter(|change| change.owner == owner);
+        for change in own.filter(|change| change.database == database && tables.contains(&change.table)) {
+            change.shuts_out_writers = true;
         }
     }
 
     /// The transaction has ended.
     pub fn end(&mut self, transaction: TransactionId) {
-        self.changing.retain(|(_, _, owner)| *owner != transaction);
+        self.changing.retain(|change| change.owner != transaction);
     }
 }
 
@@ -115,14 +155,18 @@ impl Partition {
         self.set_databases(Arc::new(self.databases.with_catalog(database, catalog)));
     }
 
-    /// Forgets storage that no catalog names any more: at once, or when the checkpoint under way has taken all that it must. What
-    /// was laid out of it is laid out again after a crash, from the rows of the last checkpoint and the log.
+    /// Forgets storage that no catalog names any more: at once, or when the statements that may be reading it have ended and the
+    /// checkpoint under way has taken all that it must. What was laid out of it is laid out again after a crash, from the rows of the last checkpoint and the log.
     pub fn drop_storage(&mut self, storage: impl IntoIterator<Item = TableId>) {
-        self.schema_changes.dropped.extend(storage);
-        if !self.schema_changes.dropped.is_empty() && !self.database.has_more_to_flush() {
-            for storage in std::mem::take(&mut self.schema_changes.dropped) {
-                self.database.drop_table(storage);
-            }
+        let now = self.database.clock();
+        let dropped = &mut self.schema_changes.dropped;
+        dropped.extend(storage.into_iter().map(|storage| (storage, now)));
+        if dropped.is_empty() || self.database.has_more_to_flush() {
+            return;
+        }
+        let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
+        for (storage, _) in dropped.extract_if(.., |(_, since)| *since < oldest) {
+            self.database.drop_table(storage);
         }
     }
 

@@ -4,6 +4,7 @@ mod administration;
 mod advisory;
 mod answers;
 mod arrays;
+mod beside;
 mod channels;
 mod column_types;
 mod compatibility;

@@ -28,7 +28,7 @@ fn tags(said: &[String]) -> Vec<&str> {
 fn writers_wait_for_a_schema_change_and_it_waits_for_them() {
     let mut world = filled(3);
     world.must(1, "begin; update t set n = n + 1 where id = 1 and n >= 0");
-    world.begin(0, "create index on t (n)");
+    world.begin(0, "alter table t add primary key (id)");
     assert!(!world.is_idle(0), "it does not wait for one who has begun to write");
     world.send(1, [query("update t set n = n + 1 where id = 2 and n >= 0; commit")]);
     while !world.is_idle(1) {
@@ -45,12 +45,51 @@ fn writers_wait_for_a_schema_change_and_it_waits_for_them() {
     world.turn();
     assert!(!world.is_idle(0) && !world.is_idle(1));
     world.run();
-    assert_eq!(tags(&world.said(2)), ["UPDATE 1", "SELECT 1"]);
-    assert_eq!(tags(&world.said(0)), ["CREATE INDEX"]);
+    let said = world.said(2);
+    assert_eq!(tags(&said), ["UPDATE 1", "SELECT 1"], "{said:?}");
+    assert_eq!(tags(&world.said(0)), ["ALTER TABLE"]);
     assert_eq!(tags(&world.said(1)), ["UPDATE 1"]);
     assert_eq!(world.rows(1, "select id from t where n = 100"), ["3"]);
     assert_eq!(world.rows(1, "select count(*) from t where n = 2"), ["2000"]);
     assert_eq!(world.node.figures().protocol.aborts.iter().sum::<u64>(), 0);
+}
+
+/// A statement goes on with the rows that it found, and what has gone leaves memory when it has ended.
+#[test]
+fn who_reads_what_is_dropped_meanwhile_reads_it_to_the_end() {
+    for change in ["drop table t", "truncate t", "alter table t add primary key (id)"] {
+        for checkpoint in [false, true] {
+            let mut world = filled_with(2, 60_000);
+            world.node.checkpoint().expect("a checkpoint");
+            world.send(
+                1,
+                [query(
+                    "select count(*), sum(length(note)) from t, generate_series(1, 10) g where id > 0",
+                )],
+            );
+            world.turn();
+            world.send(0, [query(change)]);
+            while !world.is_idle(0) {
+                assert!(!world.is_idle(1), "{change}: it is too short");
+                world.turn();
+            }
+            if checkpoint {
+                world.node.checkpoint().expect("a checkpoint");
+            }
+            let full = world.node.figures().memory_bytes;
+            world.run();
+            assert_eq!(
+                world.said(1),
+                ["T 2", "D 600000|600000", "C SELECT 1", "Z I"],
+                "{change}"
+            );
+            assert!(world.said(0).last().is_some_and(|line| line == "Z I"), "{change}");
+            if change == "drop table t" {
+                let left = world.node.figures().memory_bytes;
+                assert!(left < full / 10, "{left} of {full} bytes are left");
+            }
+        }
+    }
 }
 
 /// Writers that come while it waits for others come behind it.
@@ -58,13 +97,13 @@ fn writers_wait_for_a_schema_change_and_it_waits_for_them() {
 fn a_schema_change_gets_its_turn_under_load() {
     let mut world = filled(4);
     world.must(1, "begin; update t set n = n + 1 where id = 1 and n >= 0");
-    world.begin(0, "create index on t (n)");
+    world.begin(0, "alter table t add primary key (id)");
     world.begin(2, "update t set n = n + 1 where id = 2");
     world.begin(3, "insert into t values (-1, 55, 'new')");
     assert!(!world.is_idle(0) && !world.is_idle(2) && !world.is_idle(3));
     world.must(1, "update t set n = n + 1 where id = 2; commit");
     world.run();
-    for (session, tag) in [(0, "CREATE INDEX"), (2, "UPDATE 1"), (3, "INSERT 0 1")] {
+    for (session, tag) in [(0, "ALTER TABLE"), (2, "UPDATE 1"), (3, "INSERT 0 1")] {
         assert_eq!(tags(&world.said(session)), [tag]);
     }
     assert_eq!(world.rows(0, "select id from t where n = 55"), ["-1"]);

@@ -22,6 +22,7 @@ mod access;
 mod aggregation;
 mod asking;
 mod batch;
+mod beside;
 mod bounds;
 mod change;
 mod conflict;
@@ -58,12 +59,13 @@ mod targets;
 mod update;
 mod with;
 
+pub use beside::{BesideWriters, read_beside_writers};
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
 pub use recursive::Working;
-pub(crate) use schema::storage_of;
+pub(crate) use schema::storage_of_rows;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 

@@ -18,20 +18,29 @@ use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The rows' part of one schema change under way. It borrows nothing between two calls.
 #[derive(Debug)]
 pub struct SchemaRun {
-    works: Vec<StorageWork>,
+    pub(super) works: Vec<StorageWork>,
     /// The work under way, and what is left of its rows.
-    at: usize,
-    rest: Option<KeyRange>,
-    /// How many rows the work under way has seen.
-    seen: u64,
+    pub(super) at: usize,
+    pub(super) rest: Option<KeyRange>,
+    pub(super) working: Working,
     /// What rows lack.
     missing: Missing,
     derived: Vec<Derived>,
+}
+
+/// What is known of works from one row to the next.
+#[derive(Debug, Default)]
+pub(super) struct Working {
+    /// How many rows the work under way has seen.
+    seen: u64,
+    /// Entries of storage that is on its way to the store already, and what is to become of them, see `beside.rs`.
+    pub(super) late: BTreeMap<(TableId, Key), Option<Row>>,
 }
 
 /// How far an index is built.
@@ -53,7 +62,7 @@ impl SchemaRun {
             works,
             at: 0,
             rest: None,
-            seen: 0,
+            working: Working::default(),
             missing: Missing::default(),
             derived: Vec::new(),
         }
@@ -70,14 +79,14 @@ impl SchemaRun {
             let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
             if let StorageWork::SetMissing { table, column, default } = work {
                 let table = table_of(table, context)?;
-                let storage = storage_of(&table, later);
+                let storage = storage_of_rows(&table, later);
                 self.missing.set((&table, storage), (*column, default), context)?;
             } else if !is_in_vain
                 && let Some(task) = Task::of(work, later, context)?
                 && !task.holds_anyway(&self.missing, context)?
             {
                 let rest = self.rest.take().unwrap_or_else(whole_range);
-                self.rest = task.run(rest, &mut self.seen, context)?;
+                self.rest = task.run(rest, &mut self.working, context)?;
                 if self.rest.is_some() {
                     return Ok(false);
                 }
@@ -86,7 +95,7 @@ impl SchemaRun {
                     self.missing.forget(&task.table);
                 }
             }
-            self.seen = 0;
+            self.working.seen = 0;
             self.at += 1;
         }
         Ok(true)
@@ -98,11 +107,11 @@ impl SchemaRun {
             return None;
         };
         let table = catalog.tables.get(table)?;
-        let storage = storage_of(table, &self.works[self.at + 1..]);
+        let storage = storage_of_rows(table, &self.works[self.at + 1..]);
         Some(IndexProgress {
             relation: (table.oid, table.indexes.get(*index)?.id.0),
-            rows_done: self.seen,
-            rows: self.seen.max(database.rows_in_memory(storage).0 as u64),
+            rows_done: self.working.seen,
+            rows: self.working.seen.max(database.rows_in_memory(storage).0 as u64),
         })
     }
 
@@ -127,7 +136,7 @@ pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) 
 }
 
 /// Where a table's rows are while `later` works are still to come: a rewrite takes them from there.
-pub(crate) fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
+pub(crate) fn storage_of_rows(table: &Table, later: &[StorageWork]) -> TableId {
     let rewritten = later.iter().find_map(|work| match work {
         StorageWork::Rewrite { table: name, from, .. } if *name == table.key() => Some(*from),
         _ => None,
@@ -137,7 +146,7 @@ pub(crate) fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
 
 /// What is done with each row of a table.
 #[derive(Clone, Copy)]
-enum Doing {
+pub(super) enum Doing {
     FillIndex(usize),
     Rewrite,
     VerifyNotNull(usize),
@@ -148,18 +157,22 @@ enum Doing {
 }
 
 /// One work on the rows of a table.
-struct Task {
-    table: Arc<Table>,
+pub(super) struct Task {
+    pub(super) table: Arc<Table>,
     /// Where the rows are.
-    storage: TableId,
-    doing: Doing,
+    pub(super) storage: TableId,
+    pub(super) doing: Doing,
     /// What becomes of the rows that are laid out anew.
     conversions: Vec<Conversion>,
 }
 
 impl Task {
     /// The work, if it is about rows.
-    fn of(work: &StorageWork, later: &[StorageWork], context: &ExecutionContext<'_>) -> Result<Option<Task>> {
+    pub(super) fn of(
+        work: &StorageWork,
+        later: &[StorageWork],
+        context: &ExecutionContext<'_>,
+    ) -> Result<Option<Task>> {
         let (name, doing) = match work {
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
@@ -178,7 +191,7 @@ impl Task {
         let table = table_of(name, context)?;
         let (storage, conversions) = match work {
             StorageWork::Rewrite { from, conversions, .. } => (*from, conversions.clone()),
-            _ => (storage_of(&table, later), Vec::new()),
+            _ => (storage_of_rows(&table, later), Vec::new()),
         };
         Ok(Some(Task {
             table,
@@ -188,7 +201,7 @@ impl Task {
         }))
     }
 
-    fn reads(&self) -> ColumnSet {
+    pub(super) fn reads(&self) -> ColumnSet {
         let columns = match self.doing {
             Doing::FillIndex(index) | Doing::VerifyUnique(index) => {
                 self.table.read_by_index(&self.table.indexes[index])
@@ -215,7 +228,12 @@ impl Task {
     }
 
     /// Goes over the rows in batches until the context's rows are spent; what is left, if anything.
-    fn run(&self, mut rest: KeyRange, seen: &mut u64, context: &mut ExecutionContext<'_>) -> Outcome<Option<KeyRange>> {
+    fn run(
+        &self,
+        mut rest: KeyRange,
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Option<KeyRange>> {
         let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
         while !context.is_spent() {
             batch.clear();
@@ -227,8 +245,8 @@ impl Task {
             let end = database.scan(transaction, self.storage, &rest, false, self.reads(), &mut visit)?;
             context.spend(batch.len() as u64 + 1);
             for (key, row) in &batch {
-                self.row(key, row, context)?;
-                *seen += 1;
+                self.row(key, row, working, context)?;
+                working.seen += 1;
             }
             match end {
                 ScanEnd::Exhausted => return Ok(None),
@@ -238,10 +256,16 @@ impl Task {
         Ok(Some(rest))
     }
 
-    fn row(&self, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    pub(super) fn row(
+        &self,
+        key: &Key,
+        row: &Row,
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
         let table = &*self.table;
         match self.doing {
-            Doing::FillIndex(index) => fill_index(table, index, key, row, context),
+            Doing::FillIndex(index) => fill_index(table, index, (key, row), &mut working.late, context),
             Doing::Rewrite if !self.conversions.is_empty() => {
                 let row = converted(table, &self.conversions, row, context)?;
                 rewrite(table, &row, context)
@@ -300,7 +324,13 @@ fn table_of(name: &RelationName, context: &ExecutionContext<'_>) -> Result<Arc<T
     table.ok_or_else(|| Error::internal(format!("the table \"{name}\" is not in the new catalog")))
 }
 
-fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+fn fill_index(
+    table: &Table,
+    index: usize,
+    (key, row): (&Key, &Row),
+    late: &mut BTreeMap<(TableId, Key), Option<Row>>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
     let own = &table.indexes[index];
     let is_new = if context.database.is_laid_out(own.id) {
         let Some(entry) = entry_key(table, own, row, key.as_bytes())? else {
@@ -309,9 +339,13 @@ fn fill_index(table: &Table, index: usize, key: &Key, row: &Row, context: &mut E
         };
         let entry_row = entry_row(own, key.as_bytes());
         context.spend(1);
-        context
-            .database
-            .lay_row(context.transaction, own.id, entry, entry_row)?
+        let place = (own.id, entry);
+        match late.get_mut(&place) {
+            Some(kept) => kept.is_none() && kept.replace(entry_row).is_none(),
+            None => context
+                .database
+                .lay_row(context.transaction, own.id, place.1, entry_row)?,
+        }
     } else {
         context.spend(WRITTEN_ROW_COST);
         insert_entry(table, index, row, key, context)?.is_none()
@@ -415,7 +449,7 @@ fn verify_unique(table: &Table, index: usize, row: &Row, context: &mut Execution
     Err(Stop::Fail(duplicated(table, Some(index), row, context)))
 }
 
-fn duplicated<T: Tuple + ?Sized>(
+pub(super) fn duplicated<T: Tuple + ?Sized>(
     table: &Table,
     index: Option<usize>,
     row: &T,

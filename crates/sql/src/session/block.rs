@@ -158,6 +158,7 @@ impl Session {
                 }
                 self.install_catalog(catalog, partition);
                 self.install_new_database(databases, partition);
+                partition.drop_storage([]);
                 self.tell_channels(partition);
                 self.transaction = None;
                 self.conflicts = self.conflicts.saturating_sub(1);
@@ -218,6 +219,7 @@ impl Session {
         for storage in transaction.created_storage {
             partition.database.drop_table(storage);
         }
+        partition.drop_storage([]);
     }
 
     /// What an error does to the transaction: a block fails, anything else is rolled back.

@@ -178,6 +178,7 @@ impl Session {
         }
         Ok(SchemaChanging {
             run: SchemaRun::new(works),
+            beside: None,
             after,
             notices: Vec::new(),
             tag: "CREATE DATABASE",

@@ -236,7 +236,7 @@ impl Session {
                 continue;
             }
             for table in with_followers(name, &catalog) {
-                if let Some(owner) = partition.schema_changes.owner(own, &table.key(), transaction.id) {
+                if let Some(owner) = partition.schema_changes.shut_out_by(own, &table.key(), transaction.id) {
                     partition.database.wait_for(transaction.id, owner, table.id)?;
                 }
                 partition.database.announce_write(transaction.id, table.id);

@@ -126,7 +126,7 @@ impl Session {
         self.in_script = false;
         self.copy_in = None;
         self.copy_out = None;
-        self.changing_schema = None;
+        self.give_up_schema_change(partition);
         self.commit_waits_since_us = None;
         self.roll_back(partition);
         self.leave_own(partition);

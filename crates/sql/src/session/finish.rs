@@ -84,7 +84,7 @@ impl Session {
         self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
         self.copy_out = None;
-        self.changing_schema = None;
+        self.give_up_schema_change(partition);
         self.give_back_grants(partition);
         let Some(current) = &mut self.current else {
             return self.fail(error, partition, responder);

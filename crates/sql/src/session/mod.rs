@@ -15,6 +15,7 @@
 //! - After an error within a block only ROLLBACK (to a savepoint) and COMMIT are taken; after an error in an extended-query
 //!   sequence everything up to Sync is passed over.
 
+mod beside;
 mod block;
 mod channels;
 mod constraints;
@@ -593,7 +594,7 @@ impl Session {
         self.to_bind = None;
         self.copy_in = None;
         self.copy_out = None;
-        self.changing_schema = None;
+        self.give_up_schema_change(partition);
         self.deadline_us = None;
         self.commit_waits_since_us = None;
         self.after_replay = None;

@@ -4,6 +4,7 @@
 //! transaction, and he waits for those who have begun to write. Rows are moved in slices, meanwhile others read, and write
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
+use super::beside::{Beside, storage_of};
 use super::block::OpenTransaction;
 use super::execute::is_current;
 use super::running::Part;
@@ -11,7 +12,7 @@ use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
-use crate::executor::{SchemaRun, storage_of};
+use crate::executor::{SchemaRun, storage_of_rows};
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
@@ -25,6 +26,8 @@ use std::sync::Arc;
 /// A schema change whose rows are being moved.
 pub(super) struct SchemaChanging {
     pub(super) run: SchemaRun,
+    /// As long as rows are gone over beside those who write.
+    pub(super) beside: Option<Beside>,
     pub(super) after: Arc<Catalog>,
     pub(super) notices: Vec<Error>,
     pub(super) tag: &'static str,
@@ -49,6 +52,9 @@ impl Session {
                 return Ok(Next::To(StageKind::Optimizer));
             }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
+        };
+        let Some(changing) = self.change_beside_writers(changing, partition, context)? else {
+            return Ok(Next::Yield);
         };
         let Some(changing) = self.move_rows(changing, partition, context)? else {
             return Ok(Next::Yield);
@@ -168,11 +174,21 @@ impl Session {
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
-        have_to_itself(&tables, (self.identity.database_id, &before), id, partition)?;
+        let own = (self.identity.database_id, &before);
+        let read_beside = self.read_beside_writers(&applied.work, &applied.catalog, partition);
+        match read_beside {
+            Some(_) => wait_for_changes(&tables, own, id, partition)?,
+            None => have_to_itself(&tables, own, id, partition)?,
+        }
         let is_change = applied.catalog.version != before_version;
         let after = self.own_version(&before, applied.catalog, &applied.work, partition);
+        let beside = match read_beside {
+            Some(read) => Some(self.begin_beside(read, (tables, before), partition)?),
+            None => None,
+        };
         Ok(SchemaChanging {
             run: SchemaRun::new(applied.work),
+            beside,
             after,
             notices: applied.notices,
             tag: applied.tag,
@@ -236,7 +252,7 @@ impl Session {
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
             StorageWork::SetMissing { table, .. } => {
                 let table = after.tables.get(table);
-                let storage = table.map(|table| storage_of(table, works));
+                let storage = table.map(|table| storage_of_rows(table, works));
                 transaction.lengthened.extend(storage);
             }
             StorageWork::StartSequence { name } => {
@@ -347,6 +363,24 @@ fn differs(name: &RelationName, before: &Catalog, after: &Catalog) -> bool {
     }
 }
 
+/// Waits for others that change these tables; whoever comes to change them from now on waits for this one.
+fn wait_for_changes(
+    tables: &[RelationName],
+    (database, before): (DatabaseId, &Catalog),
+    id: TransactionId,
+    partition: &mut Partition,
+) -> Outcome<()> {
+    let mut owners = tables
+        .iter()
+        .filter_map(|name| partition.schema_changes.owner(database, name, id));
+    if let Some(owner) = owners.next() {
+        let table = storage_of(tables, before).first().copied();
+        return partition.database.wait_for(id, owner, table.unwrap_or(TableId(0)));
+    }
+    partition.schema_changes.begin(database, tables, id);
+    Ok(())
+}
+
 /// Waits for others that change these tables, and then for those who have begun to write to them; whoever comes to write from
 /// now on waits for this one.
 pub(super) fn have_to_itself(
@@ -355,20 +389,14 @@ pub(super) fn have_to_itself(
     id: TransactionId,
     partition: &mut Partition,
 ) -> Outcome<()> {
-    let storage: Vec<TableId> = tables
-        .iter()
-        .filter_map(|name| before.tables.get(name).map(|table| table.id))
-        .collect();
-    let table = storage.first().copied().unwrap_or(TableId(0));
-    let mut owners = tables
-        .iter()
-        .filter_map(|name| partition.schema_changes.owner(database, name, id));
-    if let Some(owner) = owners.next() {
-        return partition.database.wait_for(id, owner, table);
-    }
-    partition.schema_changes.begin(database, tables, id);
-    match partition.database.other_writer(id, &storage) {
-        Some(writer) => partition.database.wait_for(id, writer, table),
+    wait_for_changes(tables, (database, before), id, partition)?;
+    partition.schema_changes.shut_out_writers(database, tables, id);
+    let storage = storage_of(tables, before);
+    match partition.database.other_writers(id, &storage).first() {
+        Some(writer) => {
+            let table = storage.first().copied().unwrap_or(TableId(0));
+            partition.database.wait_for(id, *writer, table)
+        }
         None => Ok(()),
     }
 }

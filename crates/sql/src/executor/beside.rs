@@ -70,10 +70,11 @@ pub fn read_beside_writers(works: &[StorageWork], catalog: &Catalog) -> Option<V
                 let parent = &table.foreign_keys.get(*foreign_key)?.referenced_table;
                 tables.extend([table.id, catalog.tables.get(parent)?.id]);
             }
-            StorageWork::Rewrite { .. }
+            // Who writes while rows lack a column would have to know it.
+            StorageWork::SetMissing { .. }
+            | StorageWork::Rewrite { .. }
             | StorageWork::VerifyUnique { .. }
-            | StorageWork::FillColumn { .. }
-            | StorageWork::SetMissing { .. } => return None,
+            | StorageWork::FillColumn { .. } => return None,
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
             | StorageWork::StartSequence { .. }

@@ -65,7 +65,7 @@ pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
 pub use keys::row_key;
 pub use recursive::Working;
-pub(crate) use schema::storage_of;
+pub(crate) use schema::storage_of_rows;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
 

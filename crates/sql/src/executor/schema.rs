@@ -79,7 +79,7 @@ impl SchemaRun {
             let is_in_vain = matches!(work, StorageWork::FillIndex { .. }) && later.contains(work);
             if let StorageWork::SetMissing { table, column, default } = work {
                 let table = table_of(table, context)?;
-                let storage = storage_of(&table, later);
+                let storage = storage_of_rows(&table, later);
                 self.missing.set((&table, storage), (*column, default), context)?;
             } else if !is_in_vain
                 && let Some(task) = Task::of(work, later, context)?
@@ -107,7 +107,7 @@ impl SchemaRun {
             return None;
         };
         let table = catalog.tables.get(table)?;
-        let storage = storage_of(table, &self.works[self.at + 1..]);
+        let storage = storage_of_rows(table, &self.works[self.at + 1..]);
         Some(IndexProgress {
             relation: (table.oid, table.indexes.get(*index)?.id.0),
             rows_done: self.working.seen,
@@ -136,7 +136,7 @@ pub fn carry_out_all(works: &[StorageWork], context: &mut ExecutionContext<'_>) 
 }
 
 /// Where a table's rows are while `later` works are still to come: a rewrite takes them from there.
-pub(crate) fn storage_of(table: &Table, later: &[StorageWork]) -> TableId {
+pub(crate) fn storage_of_rows(table: &Table, later: &[StorageWork]) -> TableId {
     let rewritten = later.iter().find_map(|work| match work {
         StorageWork::Rewrite { table: name, from, .. } if *name == table.key() => Some(*from),
         _ => None,
@@ -191,7 +191,7 @@ impl Task {
         let table = table_of(name, context)?;
         let (storage, conversions) = match work {
             StorageWork::Rewrite { from, conversions, .. } => (*from, conversions.clone()),
-            _ => (storage_of(&table, later), Vec::new()),
+            _ => (storage_of_rows(&table, later), Vec::new()),
         };
         Ok(Some(Task {
             table,

@@ -12,7 +12,7 @@ use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
-use crate::executor::{SchemaRun, storage_of};
+use crate::executor::{SchemaRun, storage_of_rows};
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
@@ -252,7 +252,7 @@ impl Session {
             StorageWork::Drop { storage } => transaction.dropped_storage.push(*storage),
             StorageWork::SetMissing { table, .. } => {
                 let table = after.tables.get(table);
-                let storage = table.map(|table| storage_of(table, works));
+                let storage = table.map(|table| storage_of_rows(table, works));
                 transaction.lengthened.extend(storage);
             }
             StorageWork::StartSequence { name } => {

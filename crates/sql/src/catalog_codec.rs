@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Details as u8;
+const VERSION: u8 = Format::Addresses as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ enum Format {
     Types = 6,
     /// Views and indexes have options; sequences have types; there are enums.
     Details = 7,
+    /// Columns may be addresses of the internet and of network cards.
+    Addresses = 8,
 }
 
 /// Appends a whole catalog.
@@ -65,6 +67,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         5 => Format::Schemas,
         6 => Format::Types,
         7 => Format::Details,
+        8 => Format::Addresses,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -108,6 +111,7 @@ mod tests {
             "create table made (a int, name text, twice int generated always as (a * 2) stored, x int)",
             "create domain amount as numeric(8,2) default 1.5 not null constraint positive check (value > 0) check (value < 1000)",
             "create table spent (id int, a amount)",
+            "create table hosts (a inet primary key default '::1', n cidr[], m macaddr check (m < '0:0:0:0:0:9'), m8 macaddr8)",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }

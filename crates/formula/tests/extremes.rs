@@ -7,7 +7,7 @@ use rubato_formula::{
     ArgumentType, CastContext, EvalContext, Expr, Volatility, all_functions, can_cast, cast_value, resolve_aggregate,
 };
 
-const TYPES: [DataType; 19] = [
+const TYPES: [DataType; 23] = [
     DataType::Bool,
     DataType::Int2,
     DataType::Int4,

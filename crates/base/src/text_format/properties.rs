@@ -7,7 +7,7 @@ use crate::{DataType, Network, Value};
 use proptest::prelude::*;
 
 fn data_type() -> impl Strategy<Value = DataType> {
-    (0_u8..=20).prop_map(|tag| DataType::from_tag(tag).expect("a type"))
+    prop_oneof![0_u8..=20, 62_u8..=69].prop_map(|tag| DataType::from_tag(tag).expect("a type"))
 }
 
 /// Texts near to dates and intervals, and any others.

@@ -1,7 +1,9 @@
-//! What PostgreSQL 15 shows of texts: as `inet`, as `cidr`, and `abbrev` of the latter.
+//! What PostgreSQL 15 shows of texts: as `inet`, as `cidr`, and `abbrev` of the latter; `None` where it refuses them.
+
+pub(super) type Recorded = (&'static str, Option<&'static str>, Option<(&'static str, &'static str)>);
 
 #[rustfmt::skip]
-pub(super) const RECORDED: &[(&str, Option<&str>, Option<(&str, &str)>)] = &[
+pub(super) const RECORDED: &[Recorded] = &[
     ("1.2.3.4", Some("1.2.3.4"), Some(("1.2.3.4/32", "1.2.3.4/32"))),
     ("1.2.3.4.", Some("1.2.3.4"), None),
     ("1.2.3.", None, None),

@@ -83,3 +83,32 @@ fn what_is_copied_and_changed_is_there_after_a_restart() {
         .join("\n");
     assert!(plan.contains("hosts_n_idx"), "{plan}");
 }
+
+/// What is kept as text is read again: a type stands in front of a literal there, too.
+#[test]
+fn literals_are_kept_as_they_were_written() {
+    let mut world = World::new(1);
+    world.must(
+        0,
+        "create table t (id int primary key, a inet default inet '::1' + 1, check (a <> inet '10.0.0.1'));
+         create view v as select id, a from t where a >> inet E'::2/128' or family(a) = family(inet   '::1');
+         insert into t values (1), (2, '1.2.3.4')",
+    );
+    let refused = world.ask(0, "insert into t values (3, '10.0.0.1')");
+    assert!(refused.join("").contains("E 23514"), "{refused:?}");
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, "select * from v"), ["1|::2"]);
+    world.must(0, "insert into t values (4)");
+    assert_eq!(world.rows(0, "select a from v order by id"), ["::2", "::2"]);
+    let shown = world.rows(
+        0,
+        "select column_default from information_schema.columns where table_name = 't' and column_name = 'a'",
+    );
+    assert_eq!(shown, ["inet '::1' + 1"]);
+    let shown = world.rows(0, "select pg_get_viewdef('v'::regclass)").join("\n");
+    assert!(shown.contains("family(inet   '::1')"), "{shown}");
+    world.must(0, "alter table t rename column a to address");
+    assert_eq!(world.rows(0, "select a from v order by id"), ["::2", "::2"]);
+    let shown = world.rows(0, "select pg_get_viewdef('v'::regclass)").join("\n");
+    assert!(shown.contains("address >> inet E'::2/128'"), "{shown}");
+}

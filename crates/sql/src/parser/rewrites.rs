@@ -22,7 +22,7 @@ fn typed_literals(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_type = |token: &Token| {
         let Token::Word(word) = token else { return false };
         let is_meant = |name: &&str| word.value.eq_ignore_ascii_case(name);
-        word.quote_style.is_none() && TYPES_OF_LITERALS.iter().any(|name| is_meant(&name))
+        word.quote_style.is_none() && TYPES_OF_LITERALS.iter().any(is_meant)
     };
     let is_literal = |token: &Token| matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
     for pair in places.windows(2).rev() {

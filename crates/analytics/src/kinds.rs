@@ -374,7 +374,7 @@ impl<'a> View<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rubato_base::Row;
+    use rubato_base::{Network, Row};
 
     fn label(type_oid: u32, position: i64) -> Value {
         Value::Enum(EnumValue { type_oid, position })
@@ -403,6 +403,8 @@ mod tests {
             (plain(DataType::Timestamp), Value::Timestamp(i64::MAX)),
             (plain(DataType::TimestampTz), Value::TimestampTz(9)),
             (plain(DataType::Uuid), Value::Uuid([7; 16])),
+            (plain(DataType::Inet), Value::Inet(Network::v4(0x0a01_0203, 9))),
+            (plain(DataType::MacAddr), Value::MacAddr([7; 6])),
             (plain(DataType::Enum(16_400)), label(16_400, -5)),
         ]
     }

@@ -2,8 +2,9 @@
 
 use crate::datetime::{self, DAY_US, Interval};
 use crate::json;
+use crate::mac_address::mac_extended;
 use crate::text_format::{TextContext, apply_modifier, parse_characters, write_text};
-use crate::{Array, ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
+use crate::{Array, ColumnType, DataType, Error, Network, Numeric, Result, SqlState, Value};
 use std::sync::Arc;
 
 fn wrong_length() -> Error {
@@ -36,6 +37,13 @@ pub fn parse_binary(data_type: DataType, modifier: i32, bytes: &[u8], context: &
         DataType::TimestampTz => Value::TimestampTz(checked_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
         DataType::Interval => Value::Interval(parse_interval(&fixed(bytes)?)),
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
+        DataType::Inet => Value::Inet(Network::parse_binary(bytes, false)?),
+        DataType::Cidr => Value::Cidr(Network::parse_binary(bytes, true)?),
+        DataType::MacAddr => Value::MacAddr(fixed(bytes)?),
+        DataType::MacAddr8 => Value::MacAddr8(match fixed(bytes) {
+            Ok(short) => mac_extended(short),
+            Err(_) => fixed(bytes)?,
+        }),
         DataType::Void if bytes.is_empty() => Value::Null,
         DataType::Void => return Err(wrong_length()),
         DataType::Json => {
@@ -157,6 +165,10 @@ pub fn write_binary(value: &Value, data_type: DataType, context: &TextContext, o
             v.write(out);
         }
         Value::Enum(_) => write_text(value, data_type, context, out),
+        Value::Inet(v) => v.write_binary(data_type == DataType::Cidr, out),
+        Value::Cidr(v) => v.write_binary(data_type != DataType::Inet, out),
+        Value::MacAddr(v) => out.extend_from_slice(v),
+        Value::MacAddr8(v) => out.extend_from_slice(v),
     }
 }
 

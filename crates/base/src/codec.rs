@@ -2,7 +2,7 @@
 
 use crate::array::{DIMENSIONS_MAX, Dimension, Dimensions};
 use crate::types::{ENUM_ARRAY_TAG, ENUM_TAG};
-use crate::{Array, DataType, EnumValue, Error, Json, Numeric, Result, SqlState, Value, datetime::Interval};
+use crate::{Array, DataType, EnumValue, Error, Json, Network, Numeric, Result, SqlState, Value, datetime::Interval};
 use ecow::EcoString;
 use std::sync::Arc;
 
@@ -163,6 +163,9 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
         Value::Array(v) => v.items.iter().for_each(|item| put_value(out, item)),
         Value::Jsonb(v) => v.encode(out),
         Value::Enum(v) => out.extend_from_slice(&v.position.to_le_bytes()),
+        Value::Inet(v) | Value::Cidr(v) => v.encode(out),
+        Value::MacAddr(v) => out.extend_from_slice(v),
+        Value::MacAddr8(v) => out.extend_from_slice(v),
     }
 }
 
@@ -216,6 +219,10 @@ pub fn decode_value(bytes: &[u8]) -> Result<Value> {
             })
         }
         DataType::Uuid => Value::Uuid(fixed(payload)?),
+        DataType::Inet => Value::Inet(Network::decode(payload)?),
+        DataType::Cidr => Value::Cidr(Network::decode(payload)?),
+        DataType::MacAddr => Value::MacAddr(fixed(payload)?),
+        DataType::MacAddr8 => Value::MacAddr8(fixed(payload)?),
         DataType::Jsonb => Value::Jsonb(Arc::new(Json::decode(payload)?)),
         other => match other.element() {
             Some(element) => Value::Array(Arc::new(Array::new(element, decode_items(payload)?))),

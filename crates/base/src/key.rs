@@ -7,7 +7,7 @@
 use crate::array::{DIMENSIONS_MAX, Dimension};
 use crate::codec::damaged;
 use crate::datetime::Interval;
-use crate::{Array, DataType, EnumValue, Json, Numeric, Result, Value};
+use crate::{Array, DataType, EnumValue, Json, Network, Numeric, Result, Value};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -218,6 +218,9 @@ impl KeyWriter {
             Value::Array(v) => self.push_array(v),
             Value::Jsonb(v) => v.write_key(self),
             Value::Enum(v) => self.push_i64(v.position),
+            Value::Inet(v) | Value::Cidr(v) => v.encode_key(|bytes| self.0.extend_from_slice(bytes)),
+            Value::MacAddr(v) => self.0.extend_from_slice(v),
+            Value::MacAddr8(v) => self.0.extend_from_slice(v),
         }
     }
 
@@ -355,6 +358,10 @@ impl<'a> KeyReader<'a> {
                 })
             }
             DataType::Uuid => Value::Uuid(self.array()?),
+            DataType::Inet => Value::Inet(self.network()?),
+            DataType::Cidr => Value::Cidr(self.network()?),
+            DataType::MacAddr => Value::MacAddr(self.array()?),
+            DataType::MacAddr8 => Value::MacAddr8(self.array()?),
             DataType::Jsonb => Value::Jsonb(Arc::new(Json::read_key(self)?)),
             DataType::Enum(type_oid) => Value::Enum(EnumValue {
                 type_oid,
@@ -388,6 +395,11 @@ impl<'a> KeyReader<'a> {
             lower: (lower ^ (1 << 31)) as i32,
         });
         Array::shaped(element, items, dimensions.collect()).map_err(|error| damaged(error.message()))
+    }
+
+    fn network(&mut self) -> Result<Network> {
+        let family = self.rest.first().copied().unwrap_or_default();
+        Network::decode_key(self.take(Network::key_length(family))?)
     }
 
     fn escaped(&mut self) -> Result<Vec<u8>> {

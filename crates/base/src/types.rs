@@ -107,6 +107,22 @@ pub enum DataType {
     JsonPath = 60,
     /// `jsonpath[]`
     JsonPathArray = 61,
+    /// `inet`
+    Inet = 62,
+    /// `inet[]`
+    InetArray = 63,
+    /// `cidr`
+    Cidr = 64,
+    /// `cidr[]`
+    CidrArray = 65,
+    /// `macaddr`
+    MacAddr = 66,
+    /// `macaddr[]`
+    MacAddrArray = 67,
+    /// `macaddr8`
+    MacAddr8 = 68,
+    /// `macaddr8[]`
+    MacAddr8Array = 69,
 }
 
 /// The numbers of enums and of their arrays in the row and catalog codecs.
@@ -171,13 +187,21 @@ const TYPES: [(DataType, &str, u32, i16); 46] = [
 const LATER_FIRST: u8 = 60;
 
 /// The same of the types from number 60 on.
-const LATER_TYPES: [(DataType, &str, u32, i16); 2] = [
+const LATER_TYPES: [(DataType, &str, u32, i16); 10] = [
     (DataType::JsonPath, "jsonpath", 4072, -1),
     (DataType::JsonPathArray, "jsonpath[]", 4073, -1),
+    (DataType::Inet, "inet", 869, -1),
+    (DataType::InetArray, "inet[]", 1041, -1),
+    (DataType::Cidr, "cidr", 650, -1),
+    (DataType::CidrArray, "cidr[]", 651, -1),
+    (DataType::MacAddr, "macaddr", 829, 6),
+    (DataType::MacAddrArray, "macaddr[]", 1040, -1),
+    (DataType::MacAddr8, "macaddr8", 774, 8),
+    (DataType::MacAddr8Array, "macaddr8[]", 775, -1),
 ];
 
 /// Types and the types of arrays of them.
-const ARRAYS: [(DataType, DataType); 22] = [
+const ARRAYS: [(DataType, DataType); 26] = [
     (DataType::Bool, DataType::BoolArray),
     (DataType::Int2, DataType::Int2Array),
     (DataType::Int4, DataType::Int4Array),
@@ -200,6 +224,10 @@ const ARRAYS: [(DataType, DataType); 22] = [
     (DataType::Json, DataType::JsonArray),
     (DataType::Jsonb, DataType::JsonbArray),
     (DataType::JsonPath, DataType::JsonPathArray),
+    (DataType::Inet, DataType::InetArray),
+    (DataType::Cidr, DataType::CidrArray),
+    (DataType::MacAddr, DataType::MacAddrArray),
+    (DataType::MacAddr8, DataType::MacAddr8Array),
 ];
 
 impl DataType {
@@ -279,6 +307,14 @@ impl DataType {
             DataType::OidVector => 45,
             DataType::JsonPath => LATER_FIRST,
             DataType::JsonPathArray => LATER_FIRST + 1,
+            DataType::Inet => LATER_FIRST + 2,
+            DataType::InetArray => LATER_FIRST + 3,
+            DataType::Cidr => LATER_FIRST + 4,
+            DataType::CidrArray => LATER_FIRST + 5,
+            DataType::MacAddr => LATER_FIRST + 6,
+            DataType::MacAddrArray => LATER_FIRST + 7,
+            DataType::MacAddr8 => LATER_FIRST + 8,
+            DataType::MacAddr8Array => LATER_FIRST + 9,
             DataType::Enum(_) => ENUM_TAG,
             DataType::EnumArray(_) => ENUM_ARRAY_TAG,
         }
@@ -471,6 +507,10 @@ mod tests {
         for (place, (data_type, ..)) in TYPES.iter().enumerate() {
             assert_eq!(usize::from(data_type.tag()), place);
             assert_eq!(DataType::from_tag(place as u8), Some(*data_type));
+        }
+        for (place, (data_type, ..)) in LATER_TYPES.iter().enumerate() {
+            assert_eq!(usize::from(data_type.tag()), usize::from(LATER_FIRST) + place);
+            assert_eq!(DataType::from_tag(data_type.tag()), Some(*data_type));
         }
         assert_eq!(DataType::from_tag(ENUM_TAG), None);
         assert_eq!(

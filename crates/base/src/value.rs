@@ -1,7 +1,7 @@
 //! One SQL value.
 
 use crate::datetime::Interval;
-use crate::{Array, DataType, EnumValue, Json, Numeric};
+use crate::{Array, DataType, EnumValue, Json, Network, Numeric};
 use ecow::{EcoString, EcoVec};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -51,6 +51,14 @@ pub enum Value {
     Jsonb(Arc<Json>),
     /// A value of an enum.
     Enum(EnumValue),
+    /// `inet`
+    Inet(Network),
+    /// `cidr`: nothing is set to the right of the mask
+    Cidr(Network),
+    /// `macaddr`
+    MacAddr([u8; 6]),
+    /// `macaddr8`
+    MacAddr8([u8; 8]),
 }
 
 impl Value {
@@ -93,6 +101,10 @@ impl Value {
             Value::Array(array) => array.data_type(),
             Value::Jsonb(_) => DataType::Jsonb,
             Value::Enum(value) => DataType::Enum(value.type_oid),
+            Value::Inet(_) => DataType::Inet,
+            Value::Cidr(_) => DataType::Cidr,
+            Value::MacAddr(_) => DataType::MacAddr,
+            Value::MacAddr8(_) => DataType::MacAddr8,
         }
     }
 
@@ -141,6 +153,9 @@ impl Value {
             (Value::Array(a), Value::Array(b)) => a.order(b),
             (Value::Jsonb(a), Value::Jsonb(b)) => a.order(b),
             (Value::Enum(a), Value::Enum(b)) => a.cmp(b),
+            (Value::Inet(a) | Value::Cidr(a), Value::Inet(b) | Value::Cidr(b)) => a.cmp(b),
+            (Value::MacAddr(a), Value::MacAddr(b)) => a.cmp(b),
+            (Value::MacAddr8(a), Value::MacAddr8(b)) => a.cmp(b),
             _ => return compare_numbers(self, other),
         })
     }

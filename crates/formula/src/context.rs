@@ -183,7 +183,7 @@ pub enum SessionFact {
     ServerAddress,
     /// `inet_server_port()`, int4.
     ServerPort,
-    /// `inet_client_addr()`, text.
+    /// `inet_client_addr()`, inet.
     ClientAddress,
     /// `inet_client_port()`, int4.
     ClientPort,

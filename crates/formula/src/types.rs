@@ -15,6 +15,8 @@ pub enum Category {
     DateTime,
     /// `interval`
     TimeSpan,
+    /// Addresses of the internet.
+    Network,
     /// Types that stand alone.
     User,
     /// Enums.
@@ -28,8 +30,8 @@ pub enum Category {
 /// The category of a type.
 pub fn category(data_type: DataType) -> Category {
     use DataType::{
-        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, JsonPath, Jsonb, Name, Numeric, Oid,
-        Text, Time, Timestamp, TimestampTz, Unknown, Uuid, Varchar, Void,
+        Bool, Bytea, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, JsonPath, Jsonb,
+        MacAddr, MacAddr8, Name, Numeric, Oid, Text, Time, Timestamp, TimestampTz, Unknown, Uuid, Varchar, Void,
     };
     match data_type {
         Bool => Category::Boolean,
@@ -37,7 +39,8 @@ pub fn category(data_type: DataType) -> Category {
         Text | Varchar | Char | Name => Category::String,
         Date | Time | Timestamp | TimestampTz => Category::DateTime,
         Interval => Category::TimeSpan,
-        Bytea | Uuid | Void | Json | Jsonb | JsonPath => Category::User,
+        Inet | Cidr => Category::Network,
+        Bytea | Uuid | Void | Json | Jsonb | JsonPath | MacAddr | MacAddr8 => Category::User,
         Unknown => Category::Unknown,
         DataType::Enum(_) => Category::Enum,
         _ => Category::Array,
@@ -48,7 +51,13 @@ pub fn category(data_type: DataType) -> Category {
 pub fn is_preferred(data_type: DataType) -> bool {
     matches!(
         data_type,
-        DataType::Bool | DataType::Float8 | DataType::Oid | DataType::Text | DataType::TimestampTz | DataType::Interval
+        DataType::Bool
+            | DataType::Float8
+            | DataType::Oid
+            | DataType::Text
+            | DataType::TimestampTz
+            | DataType::Interval
+            | DataType::Inet
     )
 }
 
@@ -72,8 +81,8 @@ pub fn can_cast(from: DataType, to: DataType, context: CastContext) -> bool {
 fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
     use DataType::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text, Time,
-        Timestamp, TimestampTz, Unknown, Varchar, Void,
+        Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, MacAddr, MacAddr8, Name,
+        Numeric, Oid, Text, Time, Timestamp, TimestampTz, Unknown, Varchar, Void,
     };
     if from == to || from == Unknown {
         return Some(Implicit);
@@ -93,7 +102,8 @@ fn weakest_context(from: DataType, to: DataType) -> Option<CastContext> {
             Assignment
         }
         (Bool, Int4) | (Int4, Bool) => Explicit,
-        (Json, Jsonb) | (Jsonb, Json) => Assignment,
+        (Json, Jsonb) | (Jsonb, Json) | (Inet, Cidr) => Assignment,
+        (Cidr, Inet) | (MacAddr, MacAddr8) | (MacAddr8, MacAddr) => Implicit,
         (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
         (Text | Varchar | Char, Text | Varchar | Char | Name) | (Name, Text) => Implicit,
         (Name, Varchar | Char) => Assignment,
@@ -169,11 +179,13 @@ pub fn common_type(context: &str, types: &[DataType]) -> Result<DataType> {
 /// The type in which `left` and `right` are compared; `None` if there is no such operator. For [`DataType::Char`] trailing
 /// blanks do not count: the operands must then go on through a cast to text, as [`crate::build_comparison`] does.
 pub fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
-    use DataType::{Char, Interval, Json, JsonPath, Name, Oid, Text, Time, Unknown, Varchar, Void};
+    use DataType::{Char, Cidr, Inet, Interval, Json, JsonPath, Name, Oid, Text, Time, Unknown, Varchar, Void};
     let result = match (left, right) {
         (Void | Json | JsonPath, _) | (_, Void | Json | JsonPath) => return None,
         (Unknown, Unknown) => Text,
         (Unknown, Varchar | Name) | (Varchar | Name, Unknown) => Text,
+        // There are no operators of their own for networks.
+        (Inet | Cidr | Unknown, Inet | Cidr) | (Inet | Cidr, Unknown) => Inet,
         (Unknown, other) | (other, Unknown) => other,
         (Char, Char | Varchar) | (Varchar, Char) => Char,
         (left, right) if category(left) == Category::String && category(right) == Category::String => Text,

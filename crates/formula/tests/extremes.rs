@@ -7,7 +7,7 @@ use rubato_formula::{
     ArgumentType, CastContext, EvalContext, Expr, Volatility, all_functions, can_cast, cast_value, resolve_aggregate,
 };
 
-const TYPES: [DataType; 19] = [
+const TYPES: [DataType; 23] = [
     DataType::Bool,
     DataType::Int2,
     DataType::Int4,
@@ -27,6 +27,10 @@ const TYPES: [DataType; 19] = [
     DataType::Interval,
     DataType::Uuid,
     DataType::Oid,
+    DataType::Inet,
+    DataType::Cidr,
+    DataType::MacAddr,
+    DataType::MacAddr8,
 ];
 
 fn texts() -> Vec<Value> {
@@ -137,6 +141,28 @@ fn values(data_type: DataType) -> Vec<Value> {
             })
             .to_vec(),
         DataType::Uuid => vec![Value::Uuid([0; 16]), Value::Uuid([255; 16])],
+        DataType::Inet => [
+            "0.0.0.0/0",
+            "255.255.255.255",
+            "10.1.2.3/9",
+            "::/0",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            "::1/3",
+        ]
+        .map(|text| parsed(DataType::Inet, text))
+        .to_vec(),
+        DataType::Cidr => [
+            "0/0",
+            "255.255.255.255",
+            "10",
+            "::/0",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            "8000::/1",
+        ]
+        .map(|text| parsed(DataType::Cidr, text))
+        .to_vec(),
+        DataType::MacAddr => vec![Value::MacAddr([0; 6]), Value::MacAddr([255; 6])],
+        DataType::MacAddr8 => vec![Value::MacAddr8([0; 8]), Value::MacAddr8([255; 8])],
         DataType::Json => ["{\"a\":[1,{\"b\":null}]}", "[]", "3"].map(Value::text).to_vec(),
         DataType::JsonPath => [
             "$",

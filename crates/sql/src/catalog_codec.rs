@@ -125,6 +125,7 @@ mod tests {
             "create table made (a int, name text, twice int generated always as (a * 2) stored, x int)",
             "create domain amount as numeric(8,2) default 1.5 not null constraint positive check (value > 0) check (value < 1000)",
             "create table spent (id int, a amount)",
+            "create table hosts (a inet primary key default '::1', n cidr[], m macaddr check (m < '0:0:0:0:0:9'), m8 macaddr8)",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }

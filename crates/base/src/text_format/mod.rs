@@ -3,7 +3,8 @@
 use crate::datetime::{self, DateOrder, IntervalStyle, TimeZone};
 use crate::enumeration::Marked;
 use crate::json;
-use crate::{Array, ColumnType, DataType, EnumTypes, Error, Json, Numeric, Result, SqlState, Value};
+use crate::mac_address;
+use crate::{Array, ColumnType, DataType, EnumTypes, Error, Json, Network, Numeric, Result, SqlState, Value};
 use ecow::{EcoString, EcoVec};
 use std::sync::Arc;
 
@@ -74,6 +75,10 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
         DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text, order, zone, now_us)?),
         DataType::Interval => Value::Interval(datetime::parse_interval(text)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
+        DataType::Inet => Value::Inet(Network::parse(text, false)?),
+        DataType::Cidr => Value::Cidr(Network::parse(text, true)?),
+        DataType::MacAddr => Value::MacAddr(mac_address::parse_mac(text)?),
+        DataType::MacAddr8 => Value::MacAddr8(mac_address::parse_mac8(text)?),
         DataType::Void => Value::Null,
         DataType::Json => {
             json::check(text)?;
@@ -409,6 +414,10 @@ pub fn write_text(value: &Value, data_type: DataType, context: &TextContext, out
             IntervalStyle::Iso8601 => datetime::write_iso_interval(v, out),
         },
         Value::Uuid(v) => write_uuid(v, out),
+        Value::Inet(v) => v.write_text(data_type == DataType::Cidr, out),
+        Value::Cidr(v) => v.write_text(data_type != DataType::Inet, out),
+        Value::MacAddr(v) => out.extend_from_slice(mac_address::mac_text(v).as_bytes()),
+        Value::MacAddr8(v) => out.extend_from_slice(mac_address::mac_text(v).as_bytes()),
         Value::Array(v) if data_type.is_vector() => v.write_vector(context, out),
         Value::Array(v) => v.write(context, out),
         Value::Jsonb(v) => v.write(out),

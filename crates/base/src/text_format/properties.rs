@@ -3,11 +3,11 @@
 use super::{TextContext, parse_text, write_text};
 use crate::binary_format::{parse_binary, write_binary};
 use crate::datetime::{self, Interval, TimeZone};
-use crate::{DataType, Value};
+use crate::{DataType, Network, Value};
 use proptest::prelude::*;
 
 fn data_type() -> impl Strategy<Value = DataType> {
-    (0_u8..=20).prop_map(|tag| DataType::from_tag(tag).expect("a type"))
+    prop_oneof![0_u8..=20, 62_u8..=69].prop_map(|tag| DataType::from_tag(tag).expect("a type"))
 }
 
 /// Texts near to dates and intervals, and any others.
@@ -126,6 +126,17 @@ proptest! {
         goes_round(&Value::text(&text), DataType::Text, &context);
         goes_round(&Value::bytea(&bytes), DataType::Bytea, &context);
         goes_round(&Value::Uuid(uuid), DataType::Uuid, &context);
+    }
+
+    #[test]
+    fn addresses_go_round(number in any::<u128>(), bits in 0_u8..=128, six in any::<[u8; 6]>(), eight in any::<[u8; 8]>()) {
+        let context = TextContext::default();
+        for network in [Network::v6(number, bits), Network::v6(number >> 80, bits), Network::v4(number as u32, bits % 33)] {
+            goes_round(&Value::Inet(network), DataType::Inet, &context);
+            goes_round(&Value::Cidr(network.network()), DataType::Cidr, &context);
+        }
+        goes_round(&Value::MacAddr(six), DataType::MacAddr, &context);
+        goes_round(&Value::MacAddr8(eight), DataType::MacAddr8, &context);
     }
 
     #[test]

@@ -277,7 +277,8 @@ fn resolve_concatenation(name: &str, types: &[DataType], distinct: bool) -> Resu
 /// The argument types of the overloads of a kind, as in PostgreSQL's catalog.
 fn accepted_types(kind: AggregateKind) -> &'static [DataType] {
     use DataType::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Oid, Text, Time, Timestamp, TimestampTz,
+        Bool, Char, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Numeric, Oid, Text, Time, Timestamp,
+        TimestampTz,
     };
     match kind {
         AggregateKind::Sum | AggregateKind::Average => &[Int8, Int4, Int2, Float4, Float8, Numeric, Interval],
@@ -296,6 +297,7 @@ fn accepted_types(kind: AggregateKind) -> &'static [DataType] {
             Timestamp,
             TimestampTz,
             Interval,
+            Inet,
         ],
         AggregateKind::BoolAnd | AggregateKind::BoolOr => &[Bool],
         AggregateKind::BitAnd | AggregateKind::BitOr | AggregateKind::BitXor => &[Int2, Int4, Int8],

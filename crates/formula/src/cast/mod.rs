@@ -1,5 +1,6 @@
 //! Conversions between types: `CAST`, assignment to a column, implicit conversion of arguments.
 
+mod address;
 mod json;
 mod number;
 mod text;
@@ -38,7 +39,11 @@ pub fn cast_value(
         | (Value::Date(_), DataType::Date)
         | (Value::Uuid(_), DataType::Uuid)
         | (Value::Bytea(_), DataType::Bytea)
-        | (Value::Enum(_), DataType::Enum(_)) => Ok(value),
+        | (Value::Enum(_), DataType::Enum(_))
+        | (Value::Inet(_), DataType::Inet)
+        | (Value::Cidr(_), DataType::Cidr)
+        | (Value::MacAddr(_), DataType::MacAddr)
+        | (Value::MacAddr8(_), DataType::MacAddr8) => Ok(value),
         _ => convert(value, from, to, explicit, context),
     }
 }
@@ -95,6 +100,9 @@ fn convert_form(value: &Value, from: DataType, to: ColumnType, explicit: bool, c
             time::to_time(value, to, &context.time_zone)?
         }
         DataType::Jsonb => matches!(value, Value::Jsonb(_)).then(|| value.clone()),
+        DataType::Inet | DataType::Cidr | DataType::MacAddr | DataType::MacAddr8 => {
+            address::convert(value, to.data_type)?
+        }
         _ => match (to.element(), value) {
             (Some(element), Value::Array(array)) => {
                 let from = from.element().unwrap_or(array.element);
@@ -230,7 +238,8 @@ pub fn comparable(symbol: &str, left: (Expr, DataType), right: (Expr, DataType))
 /// An operand as values of `common` are compared; an array of them likewise.
 fn prepared((operand, data_type): (Expr, DataType), common: DataType) -> Result<Expr> {
     let own = data_type.element().unwrap_or(data_type);
-    if common.is_number() && own.is_number() {
+    let are_networks = common == DataType::Inet && own == DataType::Cidr;
+    if are_networks || (common.is_number() && own.is_number()) {
         return Ok(operand);
     }
     let shaped = |element: DataType| match data_type.element() {

@@ -21,6 +21,8 @@ pub(super) fn to_text(
             _ => text,
         },
         Value::Bool(truth) => EcoString::from(if truth { "true" } else { "false" }),
+        // With its mask, even where that covers all of the address.
+        Value::Inet(address) if to.data_type != DataType::Name => EcoString::from(address.to_text()),
         other => text_of(&other, from, context)?,
     };
     let limit = ColumnType::character_length(to.modifier);

@@ -3,7 +3,7 @@
 use super::ArgumentType;
 use ecow::EcoString;
 use rubato_base::datetime::Interval;
-use rubato_base::{DataType, Error, Numeric, Result, Value};
+use rubato_base::{DataType, Error, Network, Numeric, Result, Value};
 
 macro_rules! type_arguments {
     ($($name:ident)*) => {
@@ -20,6 +20,7 @@ type_arguments! {
     Interval Uuid Void BoolArray Int2Array Int4Array Int8Array Float4Array Float8Array NumericArray TextArray
     VarcharArray CharArray ByteaArray DateArray TimeArray TimestampArray TimestampTzArray IntervalArray
     UuidArray OidArray NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector JsonPath JsonPathArray
+    Inet InetArray Cidr CidrArray MacAddr MacAddrArray MacAddr8 MacAddr8Array
 }
 
 /// A Rust type that an argument is read as.
@@ -92,6 +93,14 @@ newtype! {
     Instant(i64);
     /// The 16 bytes of a UUID.
     Uuid([u8; 16]);
+    /// An `inet`.
+    Inet(Network);
+    /// A `cidr`.
+    Cidr(Network);
+    /// The 6 bytes of a `macaddr`.
+    MacAddr([u8; 6]);
+    /// The 8 bytes of a `macaddr8`.
+    MacAddr8([u8; 8]);
 }
 
 scalar! {
@@ -109,6 +118,10 @@ scalar! {
     LocalTime, Timestamp, "timestamp";
     Instant, TimestampTz, "timestamp with time zone";
     Uuid, Uuid, "uuid";
+    Inet, Inet, "inet";
+    Cidr, Cidr, "cidr";
+    MacAddr, MacAddr, "macaddr";
+    MacAddr8, MacAddr8, "macaddr8";
 }
 
 impl<'a> Argument<'a> for &'a str {

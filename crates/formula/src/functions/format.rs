@@ -3,6 +3,7 @@
 use super::FunctionEntry;
 use super::Implementation;
 use super::argument::{entry, typed};
+use super::text::cast_text;
 use crate::cast::text_of;
 use crate::context::EvalContext;
 use ecow::EcoString;
@@ -310,7 +311,7 @@ pub(super) static FORMAT: &[FunctionEntry] = &[
     entry!("quote_ident" (Text) -> Text, typed!(|a: &str| quote_identifier(a))),
     entry!("quote_literal" (Text) -> Text, typed!(|a: &str| quote_literal(a))),
     entry!("quote_literal" (Any) -> Text, typed!(with c |a: &Value| {
-        quote_literal(&text_of(a, DataType::Unknown, c.text)?)
+        quote_literal(&cast_text(a, c)?)
     }))
     .stable(),
     entry!("quote_nullable" (Text) -> Text, typed!(|a: &Value| {

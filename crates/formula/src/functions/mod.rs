@@ -27,6 +27,7 @@ mod json_read;
 mod json_search;
 mod like;
 mod names;
+mod network;
 mod number_pattern;
 mod number_reading;
 mod numeric_math;
@@ -315,6 +316,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     like::LIKE,
     interval_pattern::INTERVAL_PATTERN,
     names::NAMES,
+    network::NETWORK,
     number_pattern::NUMBER_PATTERN,
     number_reading::NUMBER_READING,
     numeric_math::NUMERIC_MATH,

@@ -100,7 +100,8 @@ type_names! {
     Bool Int2 Int4 Int8 Float4 Float8 Numeric Text Varchar Char Bytea Date Time Timestamp TimestampTz Interval Uuid Oid Name
     BoolArray Int2Array Int4Array Int8Array Float4Array Float8Array NumericArray TextArray VarcharArray
     CharArray ByteaArray DateArray TimeArray TimestampArray TimestampTzArray IntervalArray UuidArray OidArray
-    NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector JsonPath JsonPathArray
+    NameArray Json Jsonb JsonArray JsonbArray Int2Vector OidVector JsonPath JsonPathArray Inet InetArray Cidr CidrArray
+    MacAddr MacAddrArray MacAddr8 MacAddr8Array
 }
 
 pub(super) static TYPES: &[FunctionEntry] = TYPE_NAMES;
@@ -116,8 +117,8 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     fact!("session_user" -> Name, SessionUser),
     fact!("pg_backend_pid" -> Int4, BackendId),
     fact!("inet_server_port" -> Int4, ServerPort),
-    fact!("inet_server_addr" -> Text, ServerAddress),
-    fact!("inet_client_addr" -> Text, ClientAddress),
+    fact!("inet_server_addr" -> Inet, ServerAddress),
+    fact!("inet_client_addr" -> Inet, ClientAddress),
     fact!("inet_client_port" -> Int4, ClientPort),
     fact!("pg_postmaster_start_time" -> TimestampTz, StartTime),
     fact!("pg_conf_load_time" -> TimestampTz, StartTime),

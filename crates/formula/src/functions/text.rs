@@ -118,9 +118,10 @@ fn initcap(text: &str) -> EcoString {
 }
 
 /// The text of any value as `CAST(... AS text)` gives it.
-fn cast_text(value: &Value, context: &EvalContext<'_>) -> Result<EcoString> {
+pub(super) fn cast_text(value: &Value, context: &EvalContext<'_>) -> Result<EcoString> {
     match value {
         Value::Bool(truth) => Ok(EcoString::from(if *truth { "true" } else { "false" })),
+        Value::Inet(address) => Ok(EcoString::from(address.to_text())),
         other => text_of(other, DataType::Unknown, context.text),
     }
 }

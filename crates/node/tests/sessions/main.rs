@@ -1,5 +1,6 @@
 //! Sessions as their clients see them: every answer, in order, and what one session's doing does to the others.
 
+mod addresses;
 mod administration;
 mod advisory;
 mod answers;

@@ -108,10 +108,10 @@ impl Parameters {
 
 /// Whether a text of this type has one meaning, whatever the session's settings are.
 fn is_plain(data_type: DataType) -> bool {
-    use DataType::{Bool, Float4, Float8, Int2, Int4, Int8, Jsonb, Numeric, Uuid};
+    use DataType::{Bool, Cidr, Float4, Float8, Inet, Int2, Int4, Int8, Jsonb, MacAddr, MacAddr8, Numeric, Uuid};
     matches!(
         data_type,
-        Bool | Float4 | Float8 | Int2 | Int4 | Int8 | Jsonb | Numeric | Uuid
+        Bool | Float4 | Float8 | Int2 | Int4 | Int8 | Jsonb | Numeric | Uuid | Inet | Cidr | MacAddr | MacAddr8
     )
 }
 

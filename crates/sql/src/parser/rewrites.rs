@@ -7,10 +7,34 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens = plain_forms(tokens);
+    let tokens = typed_literals(plain_forms(tokens));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
     row_lists(bare_rows(plain_words(merged_defaults(tokens))))
+}
+
+/// Types whose name may stand in front of a literal, besides those that the library knows.
+const TYPES_OF_LITERALS: [&str; 5] = ["inet", "cidr", "macaddr", "macaddr8", "jsonpath"];
+
+/// `inet '::1'` is `'::1'::inet`, at the place of both.
+fn typed_literals(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    let is_type = |token: &Token| {
+        let Token::Word(word) = token else { return false };
+        let is_meant = |name: &&str| word.value.eq_ignore_ascii_case(name);
+        word.quote_style.is_none() && TYPES_OF_LITERALS.iter().any(is_meant)
+    };
+    let is_literal = |token: &Token| matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
+    for pair in places.windows(2).rev() {
+        let (name, literal) = (&tokens[pair[0]], &tokens[pair[1]]);
+        if !is_type(&name.token) || !is_literal(&literal.token) {
+            continue;
+        }
+        let span = name.span.union(&literal.span);
+        let cast = [literal.token.clone(), Token::DoubleColon, name.token.clone()];
+        tokens.splice(pair[0]..=pair[1], cast.map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
 }
 
 /// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.

@@ -301,8 +301,8 @@ fn exactly(column: usize, says: Says) -> Fact {
 /// See [`FactReader::key_value`].
 fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Option<(Expr, bool)> {
     use DataType::{
-        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Oid, Text, Time, Timestamp, TimestampTz,
-        Uuid,
+        Bool, Bytea, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, MacAddr, MacAddr8, Numeric, Oid, Text,
+        Time, Timestamp, TimestampTz, Uuid,
     };
     let as_it_is = || Some((expr.clone(), false));
     let plain = ColumnType::plain(to.data_type);
@@ -312,9 +312,13 @@ fn convert(expr: &Expr, from: DataType, to: ColumnType, is_equality: bool) -> Op
             .map(|value| (value, true))
     };
     match to.data_type {
-        same @ (Bool | Bytea | Date | Time | Timestamp | TimestampTz | Uuid | Float4 | Oid) if same == from => {
+        same @ (Bool | Bytea | Date | Time | Timestamp | TimestampTz | Uuid | Float4 | Oid | MacAddr | MacAddr8)
+            if same == from =>
+        {
             Some((expr.clone(), true))
         }
+        // An address is the same key in both.
+        Inet | Cidr if matches!(from, Inet | Cidr) => Some((expr.clone(), true)),
         integer if integer.is_integer() && from.is_integer() => {
             if from <= integer {
                 widened()

@@ -10,6 +10,7 @@ use crate::databases::DatabaseId;
 use crate::insight::Insight;
 use crate::partition::SequenceValues;
 use crate::system_tables::{self, View};
+use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
@@ -275,7 +276,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn fact(&self, fact: SessionFact) -> Value {
-        let address = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::text(&end.address));
+        let address = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, internet_address);
         let port = |end: &Option<Endpoint>| end.as_ref().map_or(Value::Null, |end| Value::Int4(i32::from(end.port)));
         match fact {
             SessionFact::Version => Value::text(&format!(
@@ -296,4 +297,9 @@ impl Environment for SessionEnvironment<'_> {
             SessionFact::StartTime => Value::TimestampTz(self.identity.node_started_us),
         }
     }
+}
+
+/// The address of one end of the connection; NULL where it is none of the internet.
+fn internet_address(end: &Endpoint) -> Value {
+    parse_text(DataType::Inet, -1, &end.address, &TextContext::default()).unwrap_or_default()
 }

@@ -314,11 +314,13 @@ pub(super) fn layout(data_type: DataType) -> (bool, &'static str, &'static str) 
         1 => (true, "c", "p"),
         2 => (true, "s", "p"),
         4 => (true, "i", "p"),
+        8 if data_type == DataType::MacAddr8 => (false, "i", "p"),
         8 => (true, "d", "p"),
         64 => (false, "c", "p"),
         16 if data_type == DataType::Uuid => (false, "c", "p"),
         16 => (false, "d", "p"),
-        _ if data_type == DataType::Numeric => (false, "i", "m"),
+        6 => (false, "i", "p"),
+        _ if matches!(data_type, DataType::Numeric | DataType::Inet | DataType::Cidr) => (false, "i", "m"),
         _ => (false, "i", "x"),
     }
 }

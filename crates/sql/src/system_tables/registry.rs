@@ -169,6 +169,7 @@ fn type_of(name: &str) -> ColumnType {
         "bytea" => plain(DataType::Bytea),
         "timestamptz" => plain(DataType::TimestampTz),
         "interval" => plain(DataType::Interval),
+        "inet" => plain(DataType::Inet),
         "_bool" => plain(DataType::BoolArray),
         "_int2" => plain(DataType::Int2Array),
         "int2vector" => plain(DataType::Int2Vector),

@@ -25,6 +25,7 @@ macro_rules! scripts {
 }
 
 scripts!(
+    addresses,
     aggregate,
     alter,
     array,

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Details as u8;
+const VERSION: u8 = Format::Validity as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ enum Format {
     Types = 6,
     /// Views and indexes have options; sequences have types; there are enums.
     Details = 7,
+    /// Checks and foreign keys say whether there may be rows that violate them.
+    Validity = 8,
 }
 
 /// Appends a whole catalog.
@@ -65,6 +67,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         5 => Format::Schemas,
         6 => Format::Types,
         7 => Format::Details,
+        8 => Format::Validity,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -108,6 +111,9 @@ mod tests {
             "create table made (a int, name text, twice int generated always as (a * 2) stored, x int)",
             "create domain amount as numeric(8,2) default 1.5 not null constraint positive check (value > 0) check (value < 1000)",
             "create table spent (id int, a amount)",
+            "alter table made add constraint later check (a < 9) not valid",
+            "alter table spent add constraint refers foreign key (id) references later (x) not valid",
+            "alter domain amount add constraint small check (value < 100) not valid",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }

@@ -41,6 +41,7 @@ mod select;
 mod sequence;
 mod sets;
 mod subquery;
+mod table_like;
 mod tail;
 mod target;
 mod templates;

@@ -52,6 +52,7 @@ fn domain(domain: &Domain, out: &mut Vec<u8>) {
     list(out, domain.checks.iter(), |out, check| {
         text(out, &check.name);
         expr(out, &check.condition);
+        out.push(u8::from(check.is_valid));
     });
 }
 
@@ -210,6 +211,7 @@ fn check(out: &mut Vec<u8>, check: &Check) {
     text(out, &check.name);
     text(out, &check.text);
     expr(out, &check.condition);
+    out.push(u8::from(check.is_valid));
     option(out, check.domain.as_ref(), |out, rule| {
         relation(out, &rule.domain);
         out.extend_from_slice(&rule.oid.to_le_bytes());
@@ -243,6 +245,7 @@ fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
     action(out, key.on_delete);
     action(out, key.on_update);
     deferral(out, key.deferral);
+    out.push(u8::from(key.is_valid));
 }
 
 fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {

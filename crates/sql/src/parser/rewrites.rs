@@ -2,6 +2,7 @@
 
 use super::forms::plain_forms;
 use super::identity::identity_options;
+use super::table_like::table_likes;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -10,7 +11,7 @@ pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = plain_forms(tokens);
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
-    row_lists(bare_rows(plain_words(merged_defaults(tokens))))
+    row_lists(bare_rows(plain_words(merged_defaults(table_likes(tokens)))))
 }
 
 /// How an alias of `USING (...) AS alias` is quoted, which becomes the last of the columns.

@@ -53,7 +53,7 @@ const KINDS: [&str; 35] = [
 
 /// Forms of statements and clauses: how the statement begins, the words that it has one behind the other (what stands for any name or
 /// number is an underscore), and its name.
-const FORMS: [(&str, &str, &str); 48] = [
+const FORMS: [(&str, &str, &str); 44] = [
     ("", "where current of", "WHERE CURRENT OF"),
     ("", "rows from (", "ROWS FROM"),
     ("with", "search depth first by", "SEARCH"),
@@ -66,10 +66,6 @@ const FORMS: [(&str, &str, &str); 48] = [
     ("create or replace view", "_ with (", "CREATE VIEW WITH options"),
     ("create", "temp recursive view", "CREATE RECURSIVE VIEW"),
     ("create", "temporary recursive view", "CREATE RECURSIVE VIEW"),
-    ("create table", "including", "LIKE ... INCLUDING"),
-    ("create table", "excluding", "LIKE ... EXCLUDING"),
-    ("create", "( like _", "CREATE TABLE ... (LIKE ...)"),
-    ("create", ", like _", "CREATE TABLE ... (LIKE ...)"),
     ("create table _ of", "", "CREATE TABLE ... OF type"),
     ("create table", ") using _", "CREATE TABLE ... USING an access method"),
     ("create", "as execute _", "CREATE TABLE ... AS EXECUTE"),
@@ -193,8 +189,6 @@ mod tests {
                 "create view v as select 1 with local check option",
                 "WITH LOCAL CHECK OPTION",
             ),
-            ("create table x (like t including all)", "LIKE ... INCLUDING"),
-            ("create table x (a int, like t)", "CREATE TABLE ... (LIKE ...)"),
             (
                 "alter table only t attach partition p default",
                 "ALTER TABLE ... ATTACH PARTITION",

@@ -100,9 +100,10 @@ impl Change {
             SchemaChange::CreateTable {
                 table,
                 sequences,
+                comments,
                 if_not_exists,
             } => {
-                self.create_table(table, sequences, *if_not_exists)?;
+                self.create_table(table, (sequences, comments), *if_not_exists)?;
                 "CREATE TABLE"
             }
             SchemaChange::DropTable {
@@ -378,7 +379,12 @@ impl Change {
         );
     }
 
-    fn create_table(&mut self, table: &Table, sequences: &[Sequence], if_not_exists: bool) -> Result<()> {
+    fn create_table(
+        &mut self,
+        table: &Table,
+        (sequences, comments): (&[Sequence], &[(u32, String)]),
+        if_not_exists: bool,
+    ) -> Result<()> {
         let name = table.key();
         if if_not_exists && self.catalog.has_relation(&name) {
             self.skip_existing(&name);
@@ -411,6 +417,9 @@ impl Change {
             claim(self, &sequence.name)?;
             let number = self.add_sequence(sequence);
             number_new_sequence(&mut table.columns, &sequence.name, number);
+        }
+        for (column, comment) in comments {
+            self.set_comment((table.oid, *column), Some(comment));
         }
         let keys = std::mem::take(&mut table.foreign_keys);
         self.catalog.table_names.insert(table.id, name.clone());
@@ -463,6 +472,7 @@ impl Change {
             self.refuse_several(names)?;
         }
         for name in names {
+            self.release_sequences(&self.kind_and_name(name), (name, None), names, cascade)?;
             self.detach_referring(name, names, cascade)?;
             self.release_relation(&self.kind_and_name(name), name, None, names, cascade)?;
         }
@@ -473,6 +483,7 @@ impl Change {
     pub fn refuse_several(&self, names: &[RelationName]) -> Result<()> {
         let mut lines = Vec::new();
         for name in names {
+            lines.extend(self.default_lines((name, None), names));
             lines.extend(self.referring_lines(name, names));
             self.add_dependent_lines(&self.kind_and_name(name), name, names, &mut lines);
         }

@@ -72,10 +72,11 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
         }
         Object::Check(table, place) => {
             let check = table.checks.get(*place)?;
+            let not_valid = not_valid(check.is_valid);
             if pretty {
-                format!("CHECK ({})", check.text)
+                format!("CHECK ({}){not_valid}", check.text)
             } else {
-                format!("CHECK (({}))", check.text)
+                format!("CHECK (({})){not_valid}", check.text)
             }
         }
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
@@ -101,13 +102,19 @@ fn foreign_key(view: &View<'_>, table: &Table, key: &ForeignKey) -> String {
     let referred = view.catalog.tables.get(&key.referenced_table);
     let columns = referred.map_or(String::new(), |referred| column_list(referred, &key.referenced_columns));
     format!(
-        "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
+        "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}{}",
         column_list(table, &key.columns),
         view.written(&key.referenced_table),
         action(" ON UPDATE", key.on_update),
         action(" ON DELETE", key.on_delete),
-        when_checked(key.deferral)
+        when_checked(key.deferral),
+        not_valid(key.is_valid)
     )
+}
+
+/// What stands behind a constraint that rows may violate.
+fn not_valid(is_valid: bool) -> &'static str {
+    if is_valid { "" } else { " NOT VALID" }
 }
 
 fn action(event: &str, action: ReferentialAction) -> String {

@@ -42,7 +42,7 @@ pub use cast::{
 };
 pub use change::{Change, ColumnChange, Computation, Formula};
 pub use context::{
-    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, NoEnvironment, RelationSizes, SessionFact,
+    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, KeptOpen, NoEnvironment, RelationSizes, SessionFact,
     SizePart, Subqueries,
 };
 pub use evaluate::{Tuple, compare};

@@ -20,6 +20,7 @@ scripts!(
     describe,
     functions,
     index_options,
+    kept_open,
     materialised,
     renamed_beneath,
     search_path,

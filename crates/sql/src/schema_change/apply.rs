@@ -485,7 +485,7 @@ impl Change {
         for name in names {
             lines.extend(self.default_lines((name, None), names));
             lines.extend(self.referring_lines(name, names));
-            self.add_dependent_lines(&self.kind_and_name(name), name, names, &mut lines);
+            self.add_dependent_lines(&self.kind_and_name(name), (name, None), names, &mut lines);
         }
         if names.len() < 2 || lines.is_empty() {
             return Ok(());
@@ -510,7 +510,7 @@ impl Change {
         if !referring.is_empty() && !cascade {
             let what = self.kind_and_name(name);
             let mut lines = self.referring_lines(name, dropped);
-            self.add_dependent_lines(&what, name, dropped, &mut lines);
+            self.add_dependent_lines(&what, (name, None), dropped, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
                 .with_detail(lines.join("\n"))

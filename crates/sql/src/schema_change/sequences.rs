@@ -155,8 +155,8 @@ impl Change {
         if !lines.is_empty() && !cascade {
             if owner.1.is_none() {
                 lines.extend(self.referring_lines(owner.0, dropped));
-                self.add_dependent_lines(what, owner.0, dropped, &mut lines);
             }
+            self.add_dependent_lines(what, owner, dropped, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
                 .with_detail(lines.join("\n"))

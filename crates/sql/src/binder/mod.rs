@@ -31,6 +31,7 @@ mod nested;
 mod number;
 mod parameters;
 mod range_frame;
+mod records;
 mod renaming;
 mod row_expression;
 mod schema;

@@ -36,6 +36,7 @@ scripts!(
     enums,
     expression_indexes,
     floats,
+    forms,
     functions,
     generated,
     grouping,

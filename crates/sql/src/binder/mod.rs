@@ -28,6 +28,7 @@ mod merge;
 mod named_arguments;
 mod naming;
 mod nested;
+mod normal_form;
 mod number;
 mod parameters;
 mod range_frame;

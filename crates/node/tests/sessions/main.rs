@@ -17,6 +17,7 @@ mod enums;
 mod foreign_keys;
 mod lists;
 mod made_of_rows;
+mod not_valid;
 mod portals;
 mod prepared;
 mod queue;

@@ -2,9 +2,12 @@
 
 use super::classes::has_default;
 use super::int4;
-use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
-use super::{Source, View, column_numbers, no_others, none_of_table, oid, text};
+use super::objects::{
+    check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
+};
+use super::{Source, View, column_numbers, none_of_table, oid, text};
 use crate::catalog::{Check, Deferral, ReferentialAction, Remarked, Table, ViewQuery};
+use crate::deparse::shown_of_value;
 use rubato_base::{Array, DataType, Value};
 use std::sync::Arc;
 
@@ -20,6 +23,7 @@ pub(super) static SOURCES: &[Source] = &[
             "condeferred",
             "convalidated",
             "conrelid",
+            "contypid",
             "conindid",
             "confrelid",
             "confupdtype",
@@ -32,7 +36,7 @@ pub(super) static SOURCES: &[Source] = &[
             "conbin",
         ],
         of_table: constraints,
-        others: no_others,
+        others: domain_checks,
     },
     Source {
         name: "pg_catalog.pg_depend",
@@ -151,6 +155,7 @@ impl Constraint<'_> {
             Value::Bool(self.deferral.is_initially_deferred()),
             Value::Bool(self.is_valid),
             oid(table.oid),
+            oid(0),
             oid(self.index),
             oid(self.referred),
             letter(self.actions.map(|(update, _)| update)),
@@ -233,6 +238,37 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         .chain(foreign_keys)
         .map(|constraint| constraint.row(table))
         .collect()
+}
+
+/// The CHECK constraints of domains.
+fn domain_checks(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for domain in view.catalog.domains.values() {
+        for (place, check) in domain.checks.iter().enumerate() {
+            rows.push(vec![
+                oid(domain_check_number(domain, place)),
+                text(&check.name),
+                oid(domain.schema.0),
+                text("c"),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(check.is_valid),
+                oid(0),
+                oid(domain.oid),
+                oid(0),
+                oid(0),
+                letter(None),
+                letter(None),
+                text(" "),
+                YES,
+                Value::Bool(false),
+                Value::Null,
+                Value::Null,
+                text(&format!("({})", shown_of_value(&check.condition))),
+            ]);
+        }
+    }
+    rows
 }
 
 /// `object` of `catalog` needs column `column` (0: the whole) of the relation `of`.

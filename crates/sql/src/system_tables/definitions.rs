@@ -3,7 +3,7 @@
 use super::objects::{IndexView, Object, index_at, primary_key};
 use super::{View, sequence_by_number, written_with_schema};
 use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Table};
-use crate::deparse::{shown, shown_in_message, shown_key};
+use crate::deparse::{shown, shown_in_message, shown_key, shown_of_value};
 use rubato_base::DataType;
 
 /// The CREATE INDEX statement that would make an index on its table as it is written.
@@ -80,6 +80,16 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
             }
         }
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
+        Object::DomainCheck(domain, place) => {
+            let check = domain.checks.get(*place)?;
+            let condition = view.named(shown_of_value(&check.condition));
+            // What is in brackets by itself has no others.
+            let is_enclosed = condition.starts_with('(') && condition.ends_with(')');
+            match is_enclosed && pretty {
+                true => format!("CHECK {condition}{}", not_valid(check.is_valid)),
+                false => format!("CHECK ({condition}){}", not_valid(check.is_valid)),
+            }
+        }
         Object::Table(_) | Object::Sequence(_) | Object::View(_) => return None,
     })
 }

@@ -38,6 +38,11 @@ pub trait Environment {
         Err(no_session(&format!("the sequence {sequence}")))
     }
 
+    /// What the session that asks keeps open, as the rows of the system view that lists it.
+    fn kept_open(&self, what: KeptOpen) -> Result<Vec<Vec<Value>>> {
+        Err(no_session(&format!("the list of {what:?}")))
+    }
+
     /// A random number, at least 0 and below 1.
     fn random(&self) -> Result<f64> {
         Err(no_session("random()"))
@@ -162,6 +167,15 @@ pub struct AdvisoryRequest {
     pub scope: AdvisoryScope,
     /// Whether to wait for it.
     pub waits: bool,
+}
+
+/// What a session keeps open between its statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeptOpen {
+    /// `pg_prepared_statements`.
+    Statements,
+    /// `pg_cursors`.
+    Cursors,
 }
 
 /// A fact about the session.

@@ -147,6 +147,8 @@ pub struct DomainCheck {
     pub name: String,
     /// Over the value, which is column 0.
     pub condition: Expr,
+    /// Whether the values that there are satisfy it.
+    pub is_valid: bool,
 }
 
 impl Domain {
@@ -165,6 +167,12 @@ impl Domain {
             .chain(checks.map(|check| (Some(check.name.clone()), check.condition.clone())))
     }
 
+    /// Whether the values that there are satisfy a rule.
+    fn is_valid(&self, constraint: Option<&str>) -> bool {
+        let check = self.checks.iter().find(|check| Some(check.name.as_str()) == constraint);
+        check.is_none_or(|check| check.is_valid)
+    }
+
     /// Constraints are asked in the order of their names.
     pub(crate) fn sort_checks(&mut self) {
         self.checks.sort_by(|one, other| one.name.cmp(&other.name));
@@ -180,6 +188,7 @@ impl Domain {
                 columns: condition.columns(),
                 condition,
                 text: String::new(),
+                is_valid: self.is_valid(constraint.as_deref()),
                 domain: Some(DomainRule {
                     domain: self.key(),
                     oid: self.oid,
@@ -578,6 +587,8 @@ pub struct Check {
     pub columns: ColumnSet,
     /// Its text.
     pub text: String,
+    /// Whether the rows that there are satisfy it: not where NOT VALID was said of it, until it is validated.
+    pub is_valid: bool,
     /// The domain's rule that it stands for: then it is none of the table's constraints.
     pub domain: Option<DomainRule>,
     /// The view that checks it of rows that are written through it. Such a check stands in plans, never in the catalog.
@@ -593,9 +604,18 @@ impl Check {
         }
     }
 
-    /// The limits that the check puts on a column; `None` if it says something else of it.
+    /// Whether it has to be looked at where these columns of a row change. One that rows may violate is looked at whatever changes, as
+    /// PostgreSQL does; but what a domain says is a matter of its column alone.
+    pub(crate) fn is_affected(&self, changed: ColumnSet) -> bool {
+        self.columns.intersects(changed) || (!self.is_valid && self.domain.is_none())
+    }
+
+    /// The limits that the check puts on a column; `None` if it says something else of it, or if values may lie beyond them.
     pub(crate) fn bounds(&self, number: usize, column: &Column) -> Option<Bounds> {
-        check_bounds(&self.condition, number, column.column_type)
+        match self.is_valid {
+            true => check_bounds(&self.condition, number, column.column_type),
+            false => None,
+        }
     }
 }
 
@@ -616,6 +636,8 @@ pub struct ForeignKey {
     pub on_update: ReferentialAction,
     /// When it is checked. CASCADE and its kin, and RESTRICT, are never put off.
     pub deferral: Deferral,
+    /// Whether the rows that there are satisfy it: not where NOT VALID was said of it, until it is validated.
+    pub is_valid: bool,
 }
 
 /// What happens to a referring row.

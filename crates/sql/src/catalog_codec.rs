@@ -10,8 +10,8 @@ use crate::catalog::{Catalog, Table};
 use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
-/// The newest version.
-const VERSION: u8 = Format::Missing as u8;
+/// The version written.
+const VERSION: u8 = Format::Exempt as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,26 +30,14 @@ enum Format {
     Types = 6,
     /// Views and indexes have options; sequences have types; there are enums.
     Details = 7,
-    /// Rows may lack columns that are not NULL in them.
-    Missing = 8,
-}
-
-impl Format {
-    /// The oldest that can say what these tables are; nothing older is written than what there was before rows could lack columns.
-    fn of<'a>(mut tables: impl Iterator<Item = &'a Table>) -> Format {
-        let lacks = |table: &Table| table.columns.iter().any(|column| column.missing.is_some());
-        match tables.any(lacks) {
-            true => Format::Missing,
-            false => Format::Details,
-        }
-    }
+    /// Rows may lack columns that are not NULL in them, and violate what is NOT VALID; columns may be addresses of networks and cards.
+    Exempt = 8,
 }
 
 /// Appends a whole catalog.
 pub fn encode_catalog(catalog: &Catalog, out: &mut Vec<u8>) {
-    let format = Format::of(catalog.tables.values().map(|table| &**table));
-    out.push(format as u8);
-    write::catalog(catalog, format, out);
+    out.push(VERSION);
+    write::catalog(catalog, out);
 }
 
 /// Reads what [`encode_catalog`] wrote; `bytes` is exactly that. 0A000 for a newer version, XX001 for anything else.
@@ -59,9 +47,8 @@ pub fn decode_catalog(bytes: &[u8]) -> Result<Catalog> {
 
 /// Appends one table.
 pub fn encode_table(table: &Table, out: &mut Vec<u8>) {
-    let format = Format::of(std::iter::once(table));
-    out.push(format as u8);
-    write::table(table, format, out);
+    out.push(VERSION);
+    write::table(table, out);
 }
 
 /// Reads what [`encode_table`] wrote; `bytes` is exactly that.
@@ -80,7 +67,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         5 => Format::Schemas,
         6 => Format::Types,
         7 => Format::Details,
-        8 => Format::Missing,
+        8 => Format::Exempt,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -126,6 +113,9 @@ mod tests {
             "create domain amount as numeric(8,2) default 1.5 not null constraint positive check (value > 0) check (value < 1000)",
             "create table spent (id int, a amount)",
             "create table hosts (a inet primary key default '::1', n cidr[], m macaddr check (m < '0:0:0:0:0:9'), m8 macaddr8)",
+            "alter table made add constraint later check (a < 9) not valid",
+            "alter table spent add constraint refers foreign key (id) references later (x) not valid",
+            "alter domain amount add constraint small check (value < 100) not valid",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }
@@ -186,7 +176,7 @@ mod tests {
         ]);
         let decoded = decode_catalog(&bytes).unwrap();
         assert_eq!(as_formerly(&decoded), as_formerly(&expected));
-        assert_eq!(bytes_of(&expected)[0], Format::Details as u8);
+        assert_eq!(bytes_of(&expected)[0], VERSION);
     }
 
     #[test]
@@ -291,16 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_lack_survives_the_round_trip_and_is_of_a_format_of_its_own() {
+    fn what_rows_lack_survives_the_round_trip() {
         let mut catalog = sample();
-        assert_eq!(bytes_of(&catalog)[0], Format::Details as u8);
         let table = catalog.tables.get_mut(&RelationName::public("made")).unwrap();
         let columns = &mut Arc::make_mut(table).columns;
         columns[1].missing = Some(Value::text("some"));
         columns[3].missing = Some(Value::Int4(7));
         let table = Arc::clone(table);
         let bytes = bytes_of(&catalog);
-        assert_eq!(bytes[0], Format::Missing as u8);
         assert_eq!(format!("{:?}", decode_catalog(&bytes).unwrap()), format!("{catalog:?}"));
         let mut bytes = Vec::new();
         encode_table(&table, &mut bytes);

@@ -10,7 +10,16 @@ use rubato_formula::{Comparison, Expr};
 
 /// An expression over a table's columns.
 pub(crate) fn shown(table: &Table, own: &RowExpression) -> String {
-    expression(table, &own.expr)
+    let name = |number: usize| {
+        let column = table.columns.get(number);
+        column.map_or_else(|| "?".to_owned(), |column| quoted(&column.name))
+    };
+    expression(&name, &own.expr)
+}
+
+/// The condition of a domain.
+pub(crate) fn shown_of_value(condition: &Expr) -> String {
+    expression(&|_| "VALUE".to_owned(), condition)
 }
 
 /// What a number in a key stands for, as it stands in CREATE INDEX: a column's name, a call, or anything else in brackets.
@@ -76,15 +85,12 @@ pub(crate) fn internal_name(data_type: DataType) -> &'static str {
     }
 }
 
-fn expression(table: &Table, expr: &Expr) -> String {
-    let show = |expr: &Expr| expression(table, expr);
+fn expression(name: &dyn Fn(usize) -> String, expr: &Expr) -> String {
+    let show = |expr: &Expr| expression(name, expr);
     let list = |items: &[Expr], separator: &str| items.iter().map(show).collect::<Vec<_>>().join(separator);
     match expr {
         Expr::Literal(value) => literal(value),
-        Expr::Column(number) => table
-            .columns
-            .get(*number)
-            .map_or_else(|| "?".to_owned(), |column| quoted(&column.name)),
+        Expr::Column(number) => name(*number),
         Expr::Parameter(number) => format!("${}", number + 1),
         Expr::Subquery { .. } => "(SELECT ...)".to_owned(),
         Expr::Call { function, arguments } => match (is_name(function.name()), arguments.as_slice()) {

@@ -2,7 +2,7 @@
 
 mod relations;
 
-pub use relations::{DomainChange, MovedTo, RelationKind, SchemaElement};
+pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};
 
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::databases::DatabaseCommand;
@@ -276,6 +276,8 @@ pub enum SchemaChange {
         table: Table,
         /// Sequences to create with it.
         sequences: Vec<crate::catalog::Sequence>,
+        /// Comments on its columns, which are counted from 1.
+        comments: Vec<(u32, String)>,
         /// IF NOT EXISTS.
         if_not_exists: bool,
     },
@@ -510,31 +512,6 @@ pub enum SchemaChange {
     },
 }
 
-/// What ALTER TYPE changes of an enum.
-#[derive(Debug)]
-pub enum EnumChange {
-    /// ADD VALUE.
-    AddValue {
-        /// The new label.
-        label: String,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-        /// Another label, and whether the new one comes behind it; behind all if there is none.
-        neighbour: Option<(String, bool)>,
-    },
-    /// RENAME VALUE.
-    RenameValue {
-        /// The label as it is.
-        old: String,
-        /// What it becomes.
-        new: String,
-    },
-    /// RENAME TO and SET SCHEMA.
-    Move(MovedTo),
-    /// OWNER TO.
-    Owner,
-}
-
 /// One action of ALTER TABLE.
 #[derive(Debug)]
 pub enum AlterAction {
@@ -549,10 +526,12 @@ pub enum AlterAction {
     },
     /// ADD UNIQUE: as an index with `constraint` set (id 0).
     AddUnique(crate::catalog::Index),
-    /// ADD CHECK: existing rows are checked.
+    /// ADD CHECK: existing rows are checked, unless it is not valid.
     AddCheck(crate::catalog::Check),
-    /// ADD FOREIGN KEY: existing rows are checked.
+    /// ADD FOREIGN KEY: existing rows are checked, unless it is not valid.
     AddForeignKey(crate::catalog::ForeignKey),
+    /// VALIDATE CONSTRAINT name: existing rows are checked.
+    ValidateConstraint(String),
     /// ALTER CONSTRAINT name: when a foreign key is checked.
     AlterConstraint {
         /// Its name.

@@ -36,7 +36,7 @@ use crate::binder::{Hidden, ResolvedPath, ScopeColumn};
 use crate::catalog::{Catalog, KeyExpression, RelationName, SYSTEM_SCHEMAS, SchemaId, Sequence, Table};
 use crate::databases::Databases;
 use crate::insight::{Insight, SessionFacts};
-use rubato_base::{Array, ColumnType, DataType, SessionId, Value};
+use rubato_base::{Array, ColumnType, DataType, Result, SessionId, Value};
 use rubato_formula::Environment;
 use rubato_protocol::FormulaDatabase;
 use rubato_stages::StageMetrics;
@@ -77,8 +77,8 @@ pub(crate) struct SystemColumn {
 enum Content {
     /// From the catalog, none if there is no source.
     Catalog(Option<Source>),
-    /// From the settings of the session.
-    Settings(fn(&dyn Environment) -> Vec<Vec<Value>>),
+    /// From the session that asks.
+    Session(fn(&dyn Environment) -> Result<Vec<Vec<Value>>>),
     /// From what happens now.
     Live(fn(&Live<'_>) -> Vec<Vec<Value>>),
 }
@@ -178,10 +178,10 @@ impl SystemTable {
         database: &FormulaDatabase,
         insight: &Insight,
         (environment, now_us): (&dyn Environment, i64),
-    ) -> Option<Vec<Vec<Value>>> {
+    ) -> Result<Option<Vec<Vec<Value>>>> {
         let rows = match &self.content {
-            Content::Catalog(_) => return None,
-            Content::Settings(rows) => return Some(rows(environment)),
+            Content::Catalog(_) => return Ok(None),
+            Content::Session(rows) => return rows(environment).map(Some),
             Content::Live(rows) => rows,
         };
         let live = Live {
@@ -193,7 +193,7 @@ impl SystemTable {
             counters: insight.counters(),
             now_us,
         };
-        Some(rows(&live))
+        Ok(Some(rows(&live)))
     }
 }
 

@@ -307,6 +307,18 @@ fn format_text(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> 
     Ok(Value::Text(result))
 }
 
+/// `format` with an array of values; of no array there are none.
+fn format_array(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    let Some((pattern, array)) = arguments.split_first() else {
+        return Ok(Value::Null);
+    };
+    let mut values = vec![pattern.clone()];
+    if let Some(Value::Array(array)) = array.first() {
+        values.extend(array.items.iter().cloned());
+    }
+    format_text(&values, context)
+}
+
 pub(super) static FORMAT: &[FunctionEntry] = &[
     entry!("quote_ident" (Text) -> Text, typed!(|a: &str| quote_identifier(a))),
     entry!("quote_literal" (Text) -> Text, typed!(|a: &str| quote_literal(a))),
@@ -324,5 +336,8 @@ pub(super) static FORMAT: &[FunctionEntry] = &[
     entry!("format" (Text, Any) -> Text, Implementation::Context(format_text))
         .lenient()
         .variadic()
+        .stable(),
+    entry!("format_of_array" (Text, SameArray) -> Text, Implementation::Context(format_array))
+        .lenient()
         .stable(),
 ];

@@ -28,6 +28,7 @@ mod json_search;
 mod like;
 mod names;
 mod network;
+mod normal_form;
 mod number_pattern;
 mod number_reading;
 mod numeric_math;
@@ -327,6 +328,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     advisory::ADVISORY,
     advisory::PAUSES,
     system::TYPES,
+    normal_form::NORMAL_FORM,
     text::TEXT,
     text_edit::TEXT_EDIT,
     time_pattern::TIME_PATTERN,

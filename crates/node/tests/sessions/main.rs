@@ -20,6 +20,7 @@ mod foreign_keys;
 mod lists;
 mod made_of_rows;
 mod missing;
+mod not_valid;
 mod portals;
 mod prepared;
 mod queue;

@@ -20,6 +20,7 @@ scripts!(
     describe,
     functions,
     index_options,
+    kept_open,
     materialised,
     missing_values,
     renamed_beneath,

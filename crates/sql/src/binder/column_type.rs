@@ -151,6 +151,7 @@ impl Context<'_> {
                 columns: condition.columns(),
                 condition,
                 text: check.text.clone(),
+                is_valid: check.is_valid,
                 domain: None,
                 option_of: None,
             })

@@ -39,22 +39,17 @@ impl Context<'_> {
         let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
         let mut definition = Definition::new(self, &name);
         definition.table.on_commit = on_commit(statement, &name)?;
-        for column in &statement.columns {
-            definition.column(column)?;
-        }
-        for column in &statement.columns {
-            definition.generated_column(column)?;
-        }
-        for column in &statement.columns {
-            definition.column_constraints(column)?;
-        }
-        for constraint in &statement.constraints {
-            definition.constraint(constraint)?;
-        }
+        // What is there already is not looked at any further.
+        let is_there = statement.if_not_exists && self.catalog.has_relation(&name);
+        let comments = match is_there {
+            true => Vec::new(),
+            false => definition.columns_and_constraints(statement)?,
+        };
         let Definition { table, sequences, .. } = definition;
         Ok(SchemaChange::CreateTable {
             table,
             sequences,
+            comments,
             if_not_exists: statement.if_not_exists,
         })
     }
@@ -62,7 +57,6 @@ impl Context<'_> {
 
 pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     let refused = [
-        (statement.like.is_some(), "CREATE TABLE ... (LIKE ...)"),
         (statement.inherits.is_some(), "table inheritance"),
         (
             statement.partition_by.is_some() || statement.partition_of.is_some(),
@@ -136,24 +130,7 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// Adds a column with its type, default and nullability.
     pub fn column(&mut self, definition: &ast::ColumnDef) -> Result<()> {
         let name = fold(&definition.name);
-        if self.table.columns.len() >= COLUMNS_MAX {
-            return Err(Error::new(
-                SqlState::TOO_MANY_COLUMNS,
-                format!("tables can have at most {COLUMNS_MAX} columns"),
-            ));
-        }
-        if self
-            .table
-            .columns
-            .iter()
-            .any(|column| !column.dropped && column.name == name)
-        {
-            let error = Error::new(
-                SqlState::DUPLICATE_COLUMN,
-                format!("column \"{name}\" specified more than once"),
-            );
-            return located(self.context, definition.name.span, Err(error));
-        }
+        located(self.context, definition.name.span, self.refuse_column(&name))?;
         let says = |wanted: fn(&ast::ColumnOption) -> bool| definition.options.iter().any(|own| wanted(&own.option));
         if says(|own| matches!(own, ast::ColumnOption::Null)) && says(|own| matches!(own, ast::ColumnOption::NotNull)) {
             return Err(self.two_nullabilities(&name));
@@ -198,6 +175,20 @@ impl<'a, 'c> Definition<'a, 'c> {
             self.follow_domain(&mut column, place, domain);
         }
         self.table.columns.push(column);
+        Ok(())
+    }
+
+    /// 54011 or 42701: there is no room for a column of this name.
+    pub fn refuse_column(&self, name: &str) -> Result<()> {
+        let columns = &self.table.columns;
+        if columns.len() >= COLUMNS_MAX {
+            let message = format!("tables can have at most {COLUMNS_MAX} columns");
+            return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
+        if columns.iter().any(|column| !column.dropped && column.name == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
         Ok(())
     }
 
@@ -465,15 +456,7 @@ impl<'a, 'c> Definition<'a, 'c> {
         included: Vec<usize>,
         deferral: Deferral,
     ) -> Result<()> {
-        if self.table.has_primary_key() {
-            return Err(Error::new(
-                SqlState::INVALID_TABLE_DEFINITION,
-                format!(
-                    "multiple primary keys for table \"{}\" are not allowed",
-                    self.table.name
-                ),
-            ));
-        }
+        self.refuse_second_key()?;
         self.check_key_types(&columns)?;
         let name = self.name_or(name, &[], "pkey");
         for column in &columns {
@@ -492,6 +475,18 @@ impl<'a, 'c> Definition<'a, 'c> {
         self.table.primary_key = columns;
         self.table.primary_key_included = included;
         Ok(())
+    }
+
+    /// 42P16 where there is a primary key already.
+    pub fn refuse_second_key(&self) -> Result<()> {
+        if !self.table.has_primary_key() {
+            return Ok(());
+        }
+        let message = format!(
+            "multiple primary keys for table \"{}\" are not allowed",
+            self.table.name
+        );
+        Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message))
     }
 
     /// 0A000 where a type has no order of keys.
@@ -564,6 +559,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             condition,
             columns: set,
             text: expr.to_string(),
+            is_valid: true,
             domain: None,
             option_of: None,
         });
@@ -633,6 +629,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             on_delete,
             on_update,
             deferral,
+            is_valid: true,
         });
         Ok(())
     }

@@ -73,6 +73,7 @@ impl Context<'_> {
         let change = SchemaChange::CreateTable {
             table,
             sequences: Vec::new(),
+            comments: Vec::new(),
             if_not_exists,
         };
         Ok(Statement::Utility(Arc::new(Utility::CreateTableAs(CreateTableAs {

@@ -122,6 +122,8 @@ impl Context<'_> {
                 checks: Vec::new(),
             },
         };
+        // Of its own values there are none yet.
+        domain.checks.iter_mut().for_each(|check| check.is_valid = true);
         domain.not_null |= syntax.not_null;
         if let Some(part) = syntax.default {
             (domain.default, domain.default_text) = self.domain_default(part, &domain)?;
@@ -161,7 +163,11 @@ impl Context<'_> {
             Some(name) => name.to_owned(),
             None => numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default(),
         };
-        Ok(DomainCheck { name, condition })
+        Ok(DomainCheck {
+            name,
+            condition,
+            is_valid: true,
+        })
     }
 
     fn alter_domain(&self, path: &[String], action: AlterDomainAction) -> Result<SchemaChange> {
@@ -179,9 +185,16 @@ impl Context<'_> {
                 DomainChange::SetDefault(default, text)
             }
             AlterDomainAction::SetNotNull(not_null) => DomainChange::SetNotNull(not_null),
-            AlterDomainAction::AddCheck(constraint, part) => {
-                DomainChange::AddCheck(self.domain_check(constraint.as_deref(), part, domain)?)
+            AlterDomainAction::AddCheck {
+                name: constraint,
+                condition,
+                is_valid,
+            } => {
+                let mut check = self.domain_check(constraint.as_deref(), condition, domain)?;
+                check.is_valid = is_valid;
+                DomainChange::AddCheck(check)
             }
+            AlterDomainAction::ValidateConstraint(name) => DomainChange::ValidateConstraint(name),
             AlterDomainAction::DropConstraint { name, if_exists } => DomainChange::DropConstraint { name, if_exists },
         };
         Ok(SchemaChange::AlterDomain { name, change })

@@ -139,6 +139,7 @@ impl<'a> ExpressionBinder<'a> {
             Ast::IsNotFalse(operand) => self.is_truth(operand, Some(false), true),
             Ast::IsUnknown(operand) => self.is_truth(operand, None, false),
             Ast::IsNotUnknown(operand) => self.is_truth(operand, None, true),
+            Ast::IsNormalized { expr, form, negated } => self.is_normalised(expr, *form, *negated),
             Ast::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             Ast::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
             Ast::InList { expr, list, negated } => self.in_list(expr, list, *negated),

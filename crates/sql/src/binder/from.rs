@@ -2,12 +2,14 @@
 
 use super::expression::ExpressionBinder;
 use super::joins::JOINED;
+use super::records::{function_name, is_populating, is_record_function, populating_query, record_query};
 use super::scope::{Hidden, Scope, ScopeColumn};
-use super::templates::{function_name, is_record_function, record_query};
+use super::sets::calls_of_rows_from;
 use super::typed::Typed;
 use super::{Context, NamedRelation, located};
 use crate::catalog::Table;
 use crate::client::OutputColumn;
+use crate::parser::is_rows_from;
 use crate::parser::syntax::fold;
 use crate::plan::{JoinKind, Relation};
 use crate::planner::{BoundQuery, Query, QueryRelation};
@@ -150,6 +152,30 @@ impl Context<'_> {
             ast::TableFactor::Table {
                 name,
                 alias,
+                args: Some(ast::TableFunctionArgs { args, .. }),
+                with_ordinality,
+                ..
+            }
+            | ast::TableFactor::Function {
+                name,
+                args,
+                alias,
+                with_ordinality,
+                ..
+            } if is_rows_from(name) => {
+                let calls = calls_of_rows_from(args)?;
+                self.functions(&calls, *with_ordinality, alias.as_ref(), state, factor)
+            }
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(args),
+                with_ordinality: false,
+                ..
+            } if is_populating(name) => self.populated_rows((name, &args.args), alias.as_ref(), state, factor),
+            ast::TableFactor::Table {
+                name,
+                alias,
                 args: Some(args),
                 with_ordinality: false,
                 ..
@@ -261,6 +287,25 @@ impl Context<'_> {
             Some(alias) => self.lateral(&query, alias, state, factor),
             None => Err(Error::internal("columns without an alias")),
         }
+    }
+
+    /// `json_populate_recordset(NULL::table, document)` and its kin.
+    fn populated_rows(
+        &self,
+        (name, arguments): (&ast::ObjectName, &[ast::FunctionArg]),
+        alias: Option<&ast::TableAlias>,
+        state: &mut From,
+        factor: &ast::TableFactor,
+    ) -> Result<()> {
+        let own = function_name(name);
+        let query = located(self, factor.span(), populating_query(self, &own, arguments))?;
+        let unnamed = ast::TableAlias {
+            explicit: false,
+            name: ast::Ident::with_quote('"', own),
+            columns: Vec::new(),
+            at: None,
+        };
+        self.lateral(&query, alias.unwrap_or(&unnamed), state, factor)
     }
 
     pub(super) fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {

@@ -119,6 +119,7 @@ impl ExpressionBinder<'_> {
                 self.clock_with_precision(name, arguments[0])
             }
             ASSIGNED_PART => self.assigned_part(&arguments),
+            "normalize" => self.normalised(&arguments),
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
                 let mut arguments = arguments;

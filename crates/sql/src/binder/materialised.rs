@@ -29,6 +29,7 @@ impl Context<'_> {
             change: SchemaChange::CreateTable {
                 table,
                 sequences: Vec::new(),
+                comments: Vec::new(),
                 if_not_exists: syntax.if_not_exists,
             },
             name,

@@ -134,6 +134,7 @@ impl ExpressionBinder<'_> {
                 let nothing = self.bind(&ast::Expr::value(ast::Value::SingleQuotedString(String::new())))?;
                 self.function_call("array_to_string", vec![array, nothing])
             }
+            ("format", 1) => self.function_call("format_of_array", vec![others.remove(0), array]),
             ("concat_ws", 1) => self.function_call("array_to_string", vec![array, others.remove(0)]),
             ("json_extract_path" | "jsonb_extract_path" | "json_extract_path_text" | "jsonb_extract_path_text", 1) => {
                 let kind = if name.starts_with("jsonb") {

@@ -5,7 +5,6 @@ use super::dml::find_column;
 use super::key_clauses::{deferral, key_orders};
 use super::{Context, NamedRelation, located, object_name};
 use crate::catalog::{Deferral, Index, IndexOptions, RelationName, Remarked, Table};
-use crate::deparse::key_label;
 use crate::parser::syntax::fold;
 use crate::parser::utility::{CommentSyntax, Commented};
 use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement, Utility};
@@ -159,11 +158,7 @@ impl Context<'_> {
         let name = match &statement.name {
             Some(name) => Self::plain_name(name)?,
             None => {
-                let label = |number: &usize| match definition.table.key_expression(*number) {
-                    Some(expression) => key_label(expression).to_owned(),
-                    None => table.columns[*number].name.clone(),
-                };
-                let labels: Vec<String> = columns.iter().chain(&options.included).map(label).collect();
+                let labels = definition.index_labels(columns.iter().chain(&options.included));
                 let names = labels.iter().map(String::as_str);
                 let parts: Vec<&str> = std::iter::once(table.name.as_str())
                     .chain(names)
@@ -322,10 +317,19 @@ impl Context<'_> {
                     deferral,
                 });
             }
-            Op::AddConstraint { constraint, .. } => {
+            Op::AddConstraint { constraint, not_valid } => {
+                if *not_valid {
+                    refuse_not_valid(constraint)?;
+                }
                 let mut definition = Definition::of_existing(self, table);
                 definition.constraint(constraint)?;
-                let added = definition.table;
+                let mut added = definition.table;
+                if *not_valid {
+                    let checks = added.checks.iter_mut().skip(table.checks.len());
+                    checks.for_each(|check| check.is_valid = false);
+                    let keys = added.foreign_keys.iter_mut().skip(table.foreign_keys.len());
+                    keys.for_each(|key| key.is_valid = false);
+                }
                 constraint_actions(table, &added, actions);
                 *table = added;
             }
@@ -408,13 +412,13 @@ impl Context<'_> {
             } => {
                 actions.push(AlterAction::RenameTable(Self::plain_name(name)?));
             }
-            // Ownership, logging, storage parameters and validation change nothing here.
+            Op::ValidateConstraint { name } => actions.push(AlterAction::ValidateConstraint(fold(name))),
+            // Ownership, logging and storage parameters change nothing here.
             Op::OwnerTo { .. }
             | Op::SetLogged
             | Op::SetUnlogged
             | Op::SetOptionsParens { .. }
-            | Op::ReplicaIdentity { .. }
-            | Op::ValidateConstraint { .. } => {}
+            | Op::ReplicaIdentity { .. } => {}
             other => {
                 return Err(Error::unsupported(format!("ALTER TABLE ... {other}")).with_hint(
                     "ADD/DROP CONSTRAINT, ADD/DROP COLUMN, ALTER COLUMN TYPE, SET/DROP DEFAULT, SET/DROP NOT NULL and RENAME are supported.",
@@ -542,6 +546,17 @@ fn without_constraint(table: &mut Table, name: &str) {
     table.indexes.retain(|index| !index.constraint || index.name != name);
     table.checks.retain(|check| check.name != name);
     table.foreign_keys.retain(|key| key.name != name);
+}
+
+/// 0A000 for a constraint that no row may ever violate.
+fn refuse_not_valid(constraint: &ast::TableConstraint) -> Result<()> {
+    let kind = match constraint {
+        ast::TableConstraint::PrimaryKey(_) => "PRIMARY KEY",
+        ast::TableConstraint::Unique(_) => "UNIQUE",
+        _ => return Ok(()),
+    };
+    let message = format!("{kind} constraints cannot be marked NOT VALID");
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
 }
 
 /// What `after` has and `before` has not, as actions.

@@ -2,6 +2,7 @@
 
 use super::expression::ExpressionBinder;
 use super::from::{From, push};
+use super::records::{is_populating, is_record_function};
 use super::scope::{Hidden, ScopeColumn};
 use super::select::Item;
 use super::typed::Typed;
@@ -30,6 +31,29 @@ fn own_name(name: &ast::ObjectName) -> Result<Option<String>> {
     let mut path = object_name(name)?;
     let is_own = path.len() == 1 || (path.len() == 2 && path[0] == "pg_catalog");
     Ok(path.pop().filter(|_| is_own))
+}
+
+/// The calls that ROWS FROM lists. `unnest` of several arrays is several calls.
+pub(super) fn calls_of_rows_from(listed: &[ast::FunctionArg]) -> Result<Vec<(&ast::ObjectName, &[ast::FunctionArg])>> {
+    let mut calls = Vec::with_capacity(listed.len());
+    for item in listed {
+        let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Function(call))) = item else {
+            return Err(Error::unsupported("this form of ROWS FROM"));
+        };
+        let ast::FunctionArguments::List(list) = &call.args else {
+            return Err(Error::unsupported("this form of ROWS FROM"));
+        };
+        if is_record_function(&call.name) || is_populating(&call.name) {
+            return Err(Error::unsupported(
+                "a function that makes rows of documents in ROWS FROM",
+            ));
+        }
+        match own_name(&call.name)?.as_deref() {
+            Some("unnest") => calls.extend(list.args.chunks(1).map(|array| (&call.name, array))),
+            _ => calls.push((&call.name, list.args.as_slice())),
+        }
+    }
+    Ok(calls)
 }
 
 impl Context<'_> {

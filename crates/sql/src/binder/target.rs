@@ -414,6 +414,7 @@ fn add_option(table: &mut Arc<Table>, view: &View, condition: &Expr) -> Result<(
         columns: condition.columns(),
         condition: condition.clone().fold_constants(),
         text: String::new(),
+        is_valid: true,
         domain: None,
         option_of: Some(view.name.clone()),
     });

@@ -2,9 +2,9 @@
 
 use super::expression::ExpressionBinder;
 use super::located;
+use super::records::function_name;
 use super::typed::Typed;
-use super::types::bind_type;
-use crate::parser::syntax::{Source, fold, parse_expression, parse_statement};
+use crate::parser::syntax::{Source, parse_expression};
 use rubato_base::{DataType, Error, Result, SqlState};
 use sqlparser::ast::{self, Spanned};
 
@@ -129,69 +129,5 @@ pub(super) fn all_of(pattern: &ast::Expr) -> Option<&ast::Expr> {
             Some(array)
         }
         _ => None,
-    }
-}
-
-/// Functions of FROM that read documents into the columns that their alias defines.
-const RECORD_FUNCTIONS: [(&str, &str, bool); 4] = [
-    ("json_to_record", "json", false),
-    ("json_to_recordset", "json", true),
-    ("jsonb_to_record", "jsonb", false),
-    ("jsonb_to_recordset", "jsonb", true),
-];
-
-fn record_function(name: &str) -> Option<&'static (&'static str, &'static str, bool)> {
-    RECORD_FUNCTIONS.iter().find(|(function, ..)| *function == name)
-}
-
-/// Whether it is one of these functions.
-pub(super) fn is_record_function(name: &ast::ObjectName) -> bool {
-    record_function(&function_name(name)).is_some()
-}
-
-/// The name of a function without its schema.
-pub(super) fn function_name(name: &ast::ObjectName) -> String {
-    let last = name.0.last().and_then(ast::ObjectNamePart::as_ident);
-    last.map(fold).unwrap_or_default()
-}
-
-/// The query that `json_to_recordset(document) AS alias (column type, ...)` is short for.
-pub(super) fn record_query(
-    name: &str,
-    arguments: &[ast::FunctionArg],
-    alias: Option<&ast::TableAlias>,
-) -> Result<Box<ast::Query>> {
-    let columns = alias.map_or(&[][..], |alias| alias.columns.as_slice());
-    if columns.is_empty() || columns.iter().any(|column| column.data_type.is_none()) {
-        let message = "a column definition list is required for functions returning \"record\"";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-    }
-    let (Some((_, kind, is_set)), [argument]) = (record_function(name), arguments) else {
-        let message = format!("function {name} does not exist with these arguments");
-        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, message));
-    };
-    let mut list = Vec::with_capacity(columns.len());
-    for column in columns {
-        let Some(data_type) = &column.data_type else { continue };
-        let key = fold(&column.name).replace('\'', "''");
-        list.push(match bind_type(data_type)?.data_type {
-            DataType::Json | DataType::Jsonb => format!("(\"*document*\" -> '{key}')::{data_type}"),
-            other if other.element().is_some() => {
-                return Err(Error::unsupported(format!("a column of type {other} in {name}")));
-            }
-            _ => format!("(\"*document*\" ->> '{key}')::{data_type}"),
-        });
-    }
-    let rows = match is_set {
-        true => format!("{kind}_array_elements(({argument})::{kind})"),
-        false => format!("(SELECT ({argument})::{kind})"),
-    };
-    let text = format!(
-        "SELECT {} FROM {rows} AS \"*documents*\" (\"*document*\")",
-        list.join(", ")
-    );
-    match parse_statement(Source::new(&text))?.statement {
-        ast::Statement::Query(query) => Ok(query),
-        _ => Err(Error::internal("no query of documents")),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
         catalog.comments.extend(list(reader, comment)?);
     }
     if format >= Format::Types {
-        for domain in list(reader, domain)? {
+        for domain in list(reader, |reader| domain(reader, format))? {
             catalog.domains.insert(domain.key(), Arc::new(domain));
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
     Ok(catalog)
 }
 
-fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
+fn domain(reader: &mut ByteReader<'_>, format: Format) -> Result<Domain> {
     let domain = Domain {
         oid: reader.u32()?,
         version: reader.u64()?,
@@ -71,6 +71,7 @@ fn domain(reader: &mut ByteReader<'_>) -> Result<Domain> {
             Ok(DomainCheck {
                 name: text(reader)?,
                 condition: expr(reader)?,
+                is_valid: validity(reader, format)?,
             })
         })?,
     };
@@ -285,7 +286,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         })?;
         table.remarks = remarks.into_iter().collect();
     }
-    if format >= Format::Missing {
+    if format >= Format::Exempt {
         let missing = list(reader, |reader| option(reader, missing_value))?;
         if missing.len() != table.columns.len() {
             return Err(damaged("what rows lack is of other columns"));
@@ -490,12 +491,21 @@ fn check(reader: &mut ByteReader<'_>, format: Format) -> Result<Check> {
         text,
         columns: condition.columns(),
         condition,
+        is_valid: validity(reader, format)?,
         domain: match format >= Format::Types {
             true => option(reader, domain_rule)?,
             false => None,
         },
         option_of: None,
     })
+}
+
+/// Before NOT VALID was there, all was valid.
+fn validity(reader: &mut ByteReader<'_>, format: Format) -> Result<bool> {
+    match format >= Format::Exempt {
+        true => flag(reader),
+        false => Ok(true),
+    }
 }
 
 fn action(reader: &mut ByteReader<'_>) -> Result<ReferentialAction> {
@@ -530,6 +540,7 @@ fn foreign_key(reader: &mut ByteReader<'_>, format: Format) -> Result<ForeignKey
             Format::First => Deferral::Never,
             _ => deferral(reader)?,
         },
+        is_valid: validity(reader, format)?,
     })
 }
 

@@ -1,6 +1,5 @@
 //! Writing.
 
-use super::Format;
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised,
     OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck,
@@ -10,14 +9,14 @@ use rubato_base::ColumnType;
 use rubato_base::codec::{encode_value, put_bytes, put_data_type, put_length};
 use rubato_formula::Expr;
 
-pub(super) fn catalog(catalog: &Catalog, format: Format, out: &mut Vec<u8>) {
+pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     out.extend_from_slice(&catalog.version.to_le_bytes());
     out.extend_from_slice(&catalog.next_id.to_le_bytes());
     list(out, catalog.schemas.iter(), |out, (name, id)| {
         text(out, name);
         schema(out, *id);
     });
-    list(out, catalog.tables.values(), |out, own| table(own, format, out));
+    list(out, catalog.tables.values(), |out, own| table(own, out));
     list(out, catalog.sequences.values(), |out, own| sequence(own, out));
     list(out, catalog.views.values(), |out, own| view(own, out));
     list(out, catalog.comments.iter(), |out, ((relation, column), comment)| {
@@ -53,6 +52,7 @@ fn domain(domain: &Domain, out: &mut Vec<u8>) {
     list(out, domain.checks.iter(), |out, check| {
         text(out, &check.name);
         expr(out, &check.condition);
+        out.push(u8::from(check.is_valid));
     });
 }
 
@@ -126,7 +126,7 @@ fn option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>,
     }
 }
 
-pub(super) fn table(table: &Table, format: Format, out: &mut Vec<u8>) {
+pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(&table.oid.to_le_bytes());
     out.extend_from_slice(&table.id.0.to_le_bytes());
     out.extend_from_slice(&table.version.to_le_bytes());
@@ -155,15 +155,13 @@ pub(super) fn table(table: &Table, format: Format, out: &mut Vec<u8>) {
         text(out, name);
         text(out, comment);
     });
-    if format >= Format::Missing {
-        list(out, table.columns.iter(), |out, column| {
-            option(out, column.missing.as_ref(), |out, value| {
-                let mut bytes = Vec::new();
-                encode_value(value, &mut bytes);
-                put_bytes(out, &bytes);
-            });
+    list(out, table.columns.iter(), |out, column| {
+        option(out, column.missing.as_ref(), |out, value| {
+            let mut bytes = Vec::new();
+            encode_value(value, &mut bytes);
+            put_bytes(out, &bytes);
         });
-    }
+    });
 }
 
 fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {
@@ -220,6 +218,7 @@ fn check(out: &mut Vec<u8>, check: &Check) {
     text(out, &check.name);
     text(out, &check.text);
     expr(out, &check.condition);
+    out.push(u8::from(check.is_valid));
     option(out, check.domain.as_ref(), |out, rule| {
         relation(out, &rule.domain);
         out.extend_from_slice(&rule.oid.to_le_bytes());
@@ -253,6 +252,7 @@ fn foreign_key(out: &mut Vec<u8>, key: &ForeignKey) {
     action(out, key.on_delete);
     action(out, key.on_update);
     deferral(out, key.deferral);
+    out.push(u8::from(key.is_valid));
 }
 
 fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {

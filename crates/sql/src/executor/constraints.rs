@@ -34,7 +34,7 @@ pub(crate) fn check_options<T: Tuple + ?Sized>(
 }
 
 fn is_affected(check: &Check, changed: ColumnSet) -> bool {
-    check.columns.intersects(changed) || check.columns.is_empty()
+    check.is_affected(changed) || check.columns.is_empty()
 }
 
 /// Checks NOT NULL and CHECK constraints of a new row, as far as they read `changed` columns. 23502, 23514.

@@ -169,7 +169,7 @@ pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet 
         .filter(|(_, own)| own.columns.intersects(changed));
     let mut columns = generated.fold(ColumnSet::EXISTENCE, |columns, (_, own)| columns.union(own.columns));
     let changed = table.changed_with(changed);
-    for check in table.checks.iter().filter(|check| check.columns.intersects(changed)) {
+    for check in table.checks.iter().filter(|check| check.is_affected(changed)) {
         columns = columns.union(check.columns);
     }
     for index in &table.indexes {

@@ -11,17 +11,21 @@ mod identity;
 pub(crate) mod lexer;
 mod normalise;
 mod rewrites;
+mod rows_from;
 mod script;
 pub(crate) mod subscripts;
 pub(crate) mod syntax;
+mod table_like;
 pub(crate) mod unsupported;
 pub(crate) mod utility;
 
 pub use normalise::{Literal, Literals, Normalised, normalise, text_of_key};
 pub(crate) use normalise::{highest_parameter, number_literal};
 pub(crate) use rewrites::{JOIN_ALIAS_QUOTE, NULLS_NOT_DISTINCT, UNTYPED};
+pub(crate) use rows_from::is_rows_from;
 pub use script::{Piece, split_script};
 pub(crate) use syntax::{ConflictTarget, InsertClauses, at_semicolon};
+pub(crate) use table_like::LIKE_QUOTE;
 
 /// 42601 if the text is no statement at all. What is found out later, by names and types, is no matter of this.
 pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {

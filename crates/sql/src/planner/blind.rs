@@ -77,6 +77,10 @@ fn check_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
         let gives_all = check_columns(check)
             .iter()
             .all(|column| touched().any(|it| it.column == *column && it.shape == AssignmentShape::Set));
+        let changed = assignments.iter().map(|assignment| assignment.column).collect();
+        if !check.is_valid && check.is_affected(changed) && !(gives_all && touched().next().is_some()) {
+            return Some(format!("rows may violate the CHECK constraint {}", check.name));
+        }
         if gives_all {
             return None;
         }

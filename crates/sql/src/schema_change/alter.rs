@@ -57,12 +57,12 @@ impl Change {
                 self.check_constraint_name(table, &key.name)?;
                 self.add_foreign_key(table, key.clone())?;
                 let foreign_key = self.table_mut(table)?.foreign_keys.len() - 1;
-                self.work.push(StorageWork::VerifyForeignKey {
-                    table: table.clone(),
-                    foreign_key,
-                });
+                let table = table.clone();
+                let verification = StorageWork::VerifyForeignKey { table, foreign_key };
+                self.work.extend(key.is_valid.then_some(verification));
                 Ok(())
             }
+            AlterAction::ValidateConstraint(name) => self.validate_constraint(table, name),
             AlterAction::AlterConstraint { name, deferral } => self.alter_constraint(table, name, *deferral),
             AlterAction::DropConstraint {
                 name,
@@ -275,11 +275,13 @@ impl Change {
         self.check_constraint_name(table, &check.name)?;
         let own = self.table_mut(table)?;
         own.checks.push(check.clone());
+        // Rows that get a column of a domain satisfy all that the domain says.
+        let is_asked = check.is_valid || check.domain.is_some();
         let place = own.checks.len() - 1;
-        self.work.push(StorageWork::VerifyCheck {
+        self.work.extend(is_asked.then(|| StorageWork::VerifyCheck {
             table: table.clone(),
             check: place,
-        });
+        }));
         Ok(())
     }
 
@@ -481,6 +483,7 @@ impl Change {
             .map(|key| key.name.clone())
             .collect();
         let what = format!("column {name} of table {}", self.described(table));
+        self.release_sequences(&what, (table, Some(place)), &[], cascade)?;
         self.release_relation(&what, table, Some(place), &[], cascade)?;
         for (index, columns) in indexes {
             self.release(table, &columns, (&what, &what), cascade)?;

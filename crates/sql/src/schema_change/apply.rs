@@ -100,9 +100,10 @@ impl Change {
             SchemaChange::CreateTable {
                 table,
                 sequences,
+                comments,
                 if_not_exists,
             } => {
-                self.create_table(table, sequences, *if_not_exists)?;
+                self.create_table(table, (sequences, comments), *if_not_exists)?;
                 "CREATE TABLE"
             }
             SchemaChange::DropTable {
@@ -379,7 +380,12 @@ impl Change {
         );
     }
 
-    fn create_table(&mut self, table: &Table, sequences: &[Sequence], if_not_exists: bool) -> Result<()> {
+    fn create_table(
+        &mut self,
+        table: &Table,
+        (sequences, comments): (&[Sequence], &[(u32, String)]),
+        if_not_exists: bool,
+    ) -> Result<()> {
         let name = table.key();
         if if_not_exists && self.catalog.has_relation(&name) {
             self.skip_existing(&name);
@@ -412,6 +418,9 @@ impl Change {
             claim(self, &sequence.name)?;
             let number = self.add_sequence(sequence);
             number_new_sequence(&mut table.columns, &sequence.name, number);
+        }
+        for (column, comment) in comments {
+            self.set_comment((table.oid, *column), Some(comment));
         }
         let keys = std::mem::take(&mut table.foreign_keys);
         self.catalog.table_names.insert(table.id, name.clone());
@@ -464,6 +473,7 @@ impl Change {
             self.refuse_several(names)?;
         }
         for name in names {
+            self.release_sequences(&self.kind_and_name(name), (name, None), names, cascade)?;
             self.detach_referring(name, names, cascade)?;
             self.release_relation(&self.kind_and_name(name), name, None, names, cascade)?;
         }
@@ -474,8 +484,9 @@ impl Change {
     pub fn refuse_several(&self, names: &[RelationName]) -> Result<()> {
         let mut lines = Vec::new();
         for name in names {
+            lines.extend(self.default_lines((name, None), names));
             lines.extend(self.referring_lines(name, names));
-            self.add_dependent_lines(&self.kind_and_name(name), name, names, &mut lines);
+            self.add_dependent_lines(&self.kind_and_name(name), (name, None), names, &mut lines);
         }
         if names.len() < 2 || lines.is_empty() {
             return Ok(());
@@ -500,7 +511,7 @@ impl Change {
         if !referring.is_empty() && !cascade {
             let what = self.kind_and_name(name);
             let mut lines = self.referring_lines(name, dropped);
-            self.add_dependent_lines(&what, name, dropped, &mut lines);
+            self.add_dependent_lines(&what, (name, None), dropped, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
                 .with_detail(lines.join("\n"))

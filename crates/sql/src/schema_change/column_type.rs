@@ -119,6 +119,7 @@ impl Change {
             if let Some(referred) = self.catalog.tables.get(&key.referenced_table) {
                 check_key(table, referred, key)?;
             }
+            let is_valid = key.is_valid;
             // Plans for the other table know the types too, and nobody writes to it while its rows are looked at.
             let other = if child == *name {
                 key.referenced_table.clone()
@@ -130,7 +131,7 @@ impl Change {
                 table: child,
                 foreign_key: place,
             };
-            if verifies && !self.work.contains(&verification) {
+            if verifies && is_valid && !self.work.contains(&verification) {
                 self.work.push(verification);
             }
         }

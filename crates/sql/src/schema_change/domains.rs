@@ -41,6 +41,13 @@ impl Change {
                 domain.checks.push(check.clone());
                 domain.sort_checks();
             }
+            DomainChange::ValidateConstraint(own) => {
+                let Some(check) = domain.checks.iter_mut().find(|check| check.name == *own) else {
+                    let message = format!("constraint \"{own}\" of domain \"{name}\" does not exist");
+                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+                };
+                check.is_valid = true;
+            }
             DomainChange::DropConstraint { name: own, if_exists } => {
                 let count = domain.checks.len();
                 domain.checks.retain(|check| check.name != *own);
@@ -54,7 +61,12 @@ impl Change {
                 }
             }
         }
-        let verifies = matches!(change, DomainChange::AddCheck(_) | DomainChange::SetNotNull(true));
+        let verifies = match change {
+            DomainChange::AddCheck(check) => check.is_valid,
+            DomainChange::SetNotNull(not_null) => *not_null,
+            DomainChange::ValidateConstraint(_) => true,
+            DomainChange::SetDefault(..) | DomainChange::DropConstraint { .. } => false,
+        };
         for table in self.tables_of_domain(name) {
             self.take_over_domain(&table, &domain, verifies)?;
         }
@@ -90,10 +102,12 @@ impl Change {
             }
         }
         let checks = own_count..table.checks.len();
-        let table = name.clone();
+        let verified: Vec<usize> = checks
+            .filter(|place| verifies && table.checks[*place].is_valid)
+            .collect();
         self.work
-            .extend(checks.filter(|_| verifies).map(|check| StorageWork::VerifyCheck {
-                table: table.clone(),
+            .extend(verified.into_iter().map(|check| StorageWork::VerifyCheck {
+                table: name.clone(),
                 check,
             }));
         Ok(())

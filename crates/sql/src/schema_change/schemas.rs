@@ -113,7 +113,7 @@ impl Change {
             let what = self.kind_and_name(name);
             lines.push(format!("{what} depends on schema {schema}"));
             lines.extend(self.referring_lines(name, inside));
-            self.add_dependent_lines(&what, name, inside, &mut lines);
+            self.add_dependent_lines(&what, (name, None), inside, &mut lines);
             lines.extend(self.lines_of_type(name, inside));
         }
         let message = format!("cannot drop schema {schema} because other objects depend on it");

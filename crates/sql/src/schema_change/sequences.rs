@@ -113,6 +113,63 @@ impl Change {
         Ok(())
     }
 
+    /// Defaults of others that take numbers of the sequences of a table, or of one column of it, which are dropped together with
+    /// `dropped`.
+    fn readers_of_owned(
+        &self,
+        (owner, column): (&RelationName, Option<usize>),
+        dropped: &[RelationName],
+    ) -> Vec<(RelationName, (RelationName, usize))> {
+        let mut found = Vec::new();
+        for name in self.owned_sequences(owner, column) {
+            let number = self.catalog.sequences.get(&name).map_or(0, |sequence| sequence.id);
+            let mut readers = readers_of(&self.catalog, number);
+            let is_own = |table: &RelationName, place: usize| table == owner && column.is_none_or(|own| own == place);
+            readers.retain(|(table, place)| !dropped.contains(table) && !is_own(table, *place));
+            found.extend(readers.into_iter().map(|reader| (name.clone(), reader)));
+        }
+        found
+    }
+
+    /// What is told of the defaults of others that take numbers of a table's sequences.
+    pub(super) fn default_lines(&self, owner: (&RelationName, Option<usize>), dropped: &[RelationName]) -> Vec<String> {
+        let line = |(sequence, (table, column)): (RelationName, (RelationName, usize))| {
+            let column = self.column_of_table(&table, column);
+            format!(
+                "default value for {column} depends on sequence {}",
+                self.described(&sequence)
+            )
+        };
+        self.readers_of_owned(owner, dropped).into_iter().map(line).collect()
+    }
+
+    /// Defaults of others that take numbers of sequences that go with a table or a column: they go with CASCADE, and refuse it without.
+    pub(super) fn release_sequences(
+        &mut self,
+        what: &str,
+        owner: (&RelationName, Option<usize>),
+        dropped: &[RelationName],
+        cascade: bool,
+    ) -> Result<()> {
+        let mut lines = self.default_lines(owner, dropped);
+        if !lines.is_empty() && !cascade {
+            if owner.1.is_none() {
+                lines.extend(self.referring_lines(owner.0, dropped));
+            }
+            self.add_dependent_lines(what, owner, dropped, &mut lines);
+            let message = format!("cannot drop {what} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .with_detail(lines.join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for (_, (table, place)) in self.readers_of_owned(owner, dropped) {
+            self.cascades_to(format!("default value for {}", self.column_of_table(&table, place)));
+            let column = self.column_mut(&table, place)?;
+            (column.default, column.default_text) = (None, None);
+        }
+        Ok(())
+    }
+
     fn column_of_table(&self, table: &RelationName, place: usize) -> String {
         let columns = self.catalog.tables.get(table).map(|table| &table.columns);
         let column = columns.and_then(|columns| columns.get(place));

@@ -61,7 +61,7 @@ impl Change {
     pub(super) fn drop_type(&mut self, name: &RelationName, cascade: bool) -> Result<()> {
         let written = format!("type {}", self.described_type(name));
         let mut lines = self.lines_of_type(name, &[]);
-        self.add_dependent_lines(&written, name, &[], &mut lines);
+        self.add_dependent_lines(&written, (name, None), &[], &mut lines);
         if !lines.is_empty() && !cascade {
             let message = format!("cannot drop {written} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)

@@ -111,11 +111,11 @@ impl Change {
     pub(super) fn add_dependent_lines(
         &self,
         what: &str,
-        relation: &RelationName,
+        (relation, column): (&RelationName, Option<usize>),
         dropped: &[RelationName],
         lines: &mut Vec<String>,
     ) {
-        let mut views = dependents(&self.catalog, relation, None);
+        let mut views = dependents(&self.catalog, relation, column);
         views.retain(|view| !dropped.contains(view));
         self.add_lines(what, &views, lines);
     }

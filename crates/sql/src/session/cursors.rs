@@ -14,6 +14,7 @@ use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// What the statement under way reads from.
 pub(super) struct Fetch {
@@ -58,6 +59,7 @@ impl Session {
             return Ok(Next::To(StageKind::Optimizer));
         }
         let (alone, parameters) = (current.alone, Arc::clone(&current.parameters));
+        let whole = Arc::clone(&current.sql);
         self.ensure_transaction(partition, alone && plan.read_only, context.now_us);
         let mut portal_cursor = None;
         if options.hold {
@@ -73,12 +75,17 @@ impl Session {
             catalog_version: catalog.version,
             sql: Arc::from(sql),
             types: plan.parameter_types.clone(),
+            declared: Some(whole),
+            since_us: self.now_us,
+            runs: AtomicU64::new(0),
         };
         let formats = options.binary.then_some(Format::Binary).into_iter().collect();
-        let mut portal = Portal::new(Arc::new(prepared), parameters, formats);
+        let mut portal = Portal::new(Arc::new(prepared), parameters, formats, self.now_us);
         portal.cursor = portal_cursor;
         if let PlanBody::Select(select) = &plan.body {
-            portal.scroll = Some(Box::new(Scroll::new(Keeps::of(select, options.scrolls))));
+            let keeps = Keeps::of(select, options.scrolls);
+            portal.is_scrollable = keeps != Keeps::None;
+            portal.scroll = Some(Box::new(Scroll::new(keeps)));
         }
         portal.hold = if options.hold { Hold::Declared } else { Hold::No };
         self.portals.insert(name.to_owned(), portal);

@@ -1,5 +1,6 @@
 //! What expressions see of the session while a statement runs.
 
+use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::random::Random;
 use super::settings::Settings;
@@ -12,7 +13,7 @@ use crate::partition::SequenceValues;
 use crate::system_tables::{self, View};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
-use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, SessionFact};
+use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, KeptOpen, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -67,6 +68,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) pauses: PauseView<'a>,
     /// What it does to channels.
     pub(crate) channels: RefCell<&'a mut Vec<ChannelAction>>,
+    /// Its prepared statements and cursors.
+    pub(super) open: OpenThings<'a>,
 }
 
 impl SessionEnvironment<'_> {
@@ -163,6 +166,13 @@ impl Environment for SessionEnvironment<'_> {
     fn sequence_state(&self, sequence: &str) -> Result<(i64, bool)> {
         let sequence = self.sequence(sequence)?;
         Ok(self.sequences.borrow().state(sequence))
+    }
+
+    fn kept_open(&self, what: KeptOpen) -> Result<Vec<Vec<Value>>> {
+        match what {
+            KeptOpen::Statements => self.open.statements(self),
+            KeptOpen::Cursors => Ok(self.open.cursors()),
+        }
     }
 
     fn random(&self) -> Result<f64> {

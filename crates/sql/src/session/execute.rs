@@ -2,6 +2,7 @@
 
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
+use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::running::Part;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
@@ -65,6 +66,10 @@ pub(super) fn with_evaluation<T>(
             session.now_us,
         ),
         channels: RefCell::new(session.channels.actions_mut()),
+        open: OpenThings {
+            prepared: &session.prepared,
+            portals: &session.portals,
+        },
     };
     let evaluation = EvalContext {
         parameters,

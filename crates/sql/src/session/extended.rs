@@ -13,6 +13,7 @@ use rubato_stages::StageKind;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a finished portal with rows answers when it is run again: its tag, with no rows.
 fn without_rows(tag: &str) -> String {
@@ -181,6 +182,9 @@ impl Session {
                     catalog_version: cached.catalog_version,
                     sql: Arc::from(sql),
                     types: cached.parameter_types.to_vec(),
+                    declared: None,
+                    since_us: context.now_us,
+                    runs: AtomicU64::new(0),
                 };
                 self.prepared.insert(name, Arc::new(prepared));
                 responder.parse_complete();
@@ -248,7 +252,8 @@ impl Session {
             );
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        let portal = Portal::new(prepared, parameters, bind.result_formats);
+        prepared.runs.fetch_add(1, Ordering::Relaxed);
+        let portal = Portal::new(prepared, parameters, bind.result_formats, context.now_us);
         self.portals.insert(bind.portal, portal);
         responder.bind_complete();
         Ok(None)
@@ -273,7 +278,8 @@ impl Session {
         }
         let parameters = Arc::from(values);
         let prepared = self.renewed_by(name, prepared, lock, context)?;
-        let portal = Portal::new(prepared, parameters, Formats::new());
+        prepared.runs.fetch_add(1, Ordering::Relaxed);
+        let portal = Portal::new(prepared, parameters, Formats::new(), context.now_us);
         self.portals.insert(String::new(), portal);
         responder.bind_complete();
         Ok(None)

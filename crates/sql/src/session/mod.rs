@@ -26,6 +26,7 @@ mod environment;
 mod execute;
 mod extended;
 mod finish;
+mod kept_open;
 mod path;
 mod pause;
 mod plans;

@@ -40,6 +40,10 @@ pub(super) struct Portal {
     /// Its place, and the rows that it can go back to, if DECLARE has opened it.
     pub(super) scroll: Option<Box<Scroll>>,
     pub(super) hold: Hold,
+    /// Whether it may go back, at least as long as its rows are few.
+    pub(super) is_scrollable: bool,
+    /// When it was opened.
+    pub(super) since_us: i64,
     /// How many were opened before it.
     opened: u64,
 }
@@ -57,7 +61,7 @@ pub(super) enum Hold {
 }
 
 impl Portal {
-    pub(super) fn new(prepared: Arc<Prepared>, parameters: Arc<[Value]>, formats: Formats) -> Portal {
+    pub(super) fn new(prepared: Arc<Prepared>, parameters: Arc<[Value]>, formats: Formats, since_us: i64) -> Portal {
         Portal {
             prepared,
             parameters,
@@ -67,8 +71,15 @@ impl Portal {
             has_failed: false,
             scroll: None,
             hold: Hold::No,
+            is_scrollable: false,
+            since_us,
             opened: 0,
         }
+    }
+
+    /// WITH HOLD.
+    pub(super) fn is_holdable(&self) -> bool {
+        self.hold != Hold::No
     }
 
     /// The query whose rows it has not all given.
@@ -199,7 +210,7 @@ impl Portals {
         self.named.retain(|name, portal| keeps(name, portal));
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&str, &Portal)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Portal)> {
         let unnamed = self.unnamed.iter().map(|portal| ("", portal));
         unnamed.chain(self.named.iter().map(|(name, portal)| (name.as_str(), portal)))
     }

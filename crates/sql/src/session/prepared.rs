@@ -11,6 +11,7 @@ use crate::partition::Partition;
 use crate::statement::Statement;
 use rubato_base::{DataType, Error, Result, SqlState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Named prepared statements and portals that one session may keep.
 pub(super) const NAMES_MAX: usize = 65_536;
@@ -27,6 +28,19 @@ pub(super) struct Prepared {
     pub(super) types: Vec<DataType>,
     /// Where names without a schema were looked for.
     pub(super) path: Arc<[SchemaId]>,
+    /// The whole of PREPARE or DECLARE, if that is where it comes from.
+    pub(super) declared: Option<Arc<str>>,
+    /// When it was prepared.
+    pub(super) since_us: i64,
+    /// How often it has been bound to values.
+    pub(super) runs: AtomicU64,
+}
+
+impl Prepared {
+    /// The text that the client is shown.
+    pub(super) fn told(&self) -> &str {
+        self.declared.as_ref().unwrap_or(&self.sql)
+    }
 }
 
 impl Session {
@@ -74,6 +88,9 @@ impl Session {
             sql: Arc::from(sql),
             types,
             path,
+            declared: None,
+            since_us: context.now_us,
+            runs: AtomicU64::new(0),
         })
     }
 
@@ -134,6 +151,9 @@ impl Session {
             sql: Arc::clone(&prepared.sql),
             types: prepared.types.clone(),
             path,
+            declared: prepared.declared.clone(),
+            since_us: prepared.since_us,
+            runs: AtomicU64::new(prepared.runs.load(Ordering::Relaxed)),
         });
         self.prepared.insert(name.to_owned(), Arc::clone(&renewed));
         Ok(renewed)

@@ -20,6 +20,7 @@ use rubato_formula::{ListSets, cast_value};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The columns that a utility answers with.
 pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
@@ -420,6 +421,9 @@ impl Session {
             sql: Arc::from(sql),
             types,
             path: Arc::clone(&self.path_in(&catalog).searched),
+            declared: self.current.as_ref().map(|current| Arc::clone(&current.sql)),
+            since_us: self.now_us,
+            runs: AtomicU64::new(0),
         };
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok("PREPARE".into())
@@ -464,6 +468,7 @@ impl Session {
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
         let prepared = self.renewed(name, prepared, partition, context)?;
+        prepared.runs.fetch_add(1, Ordering::Relaxed);
         let catalog = self.catalog(partition);
         let text = self.text.clone();
         let times_us = (context.now_us, context.now_us);

@@ -18,8 +18,10 @@ pub enum DomainChange {
     SetDefault(Option<rubato_formula::Expr>, Option<String>),
     /// SET and DROP NOT NULL.
     SetNotNull(bool),
-    /// ADD CHECK: existing rows are checked.
+    /// ADD CHECK: existing rows are checked, unless it is not valid.
     AddCheck(crate::catalog::DomainCheck),
+    /// VALIDATE CONSTRAINT name: existing rows are checked.
+    ValidateConstraint(String),
     /// DROP CONSTRAINT.
     DropConstraint {
         /// Its name.
@@ -27,6 +29,31 @@ pub enum DomainChange {
         /// IF EXISTS.
         if_exists: bool,
     },
+}
+
+/// What ALTER TYPE changes of an enum.
+#[derive(Debug)]
+pub enum EnumChange {
+    /// ADD VALUE.
+    AddValue {
+        /// The new label.
+        label: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Another label, and whether the new one comes behind it; behind all if there is none.
+        neighbour: Option<(String, bool)>,
+    },
+    /// RENAME VALUE.
+    RenameValue {
+        /// The label as it is.
+        old: String,
+        /// What it becomes.
+        new: String,
+    },
+    /// RENAME TO and SET SCHEMA.
+    Move(MovedTo),
+    /// OWNER TO.
+    Owner,
 }
 
 /// What a statement calls a relation.

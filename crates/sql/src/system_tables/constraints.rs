@@ -2,9 +2,12 @@
 
 use super::classes::has_default;
 use super::int4;
-use super::objects::{check_number, default_number, foreign_key_number, referred_index, table_indexes};
-use super::{Source, View, column_numbers, no_others, none_of_table, oid, text};
+use super::objects::{
+    check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
+};
+use super::{Source, View, column_numbers, none_of_table, oid, text};
 use crate::catalog::{Check, Deferral, ReferentialAction, Remarked, Table, ViewQuery};
+use crate::deparse::shown_of_value;
 use rubato_base::{Array, DataType, Value};
 use std::sync::Arc;
 
@@ -20,6 +23,7 @@ pub(super) static SOURCES: &[Source] = &[
             "condeferred",
             "convalidated",
             "conrelid",
+            "contypid",
             "conindid",
             "confrelid",
             "confupdtype",
@@ -32,7 +36,7 @@ pub(super) static SOURCES: &[Source] = &[
             "conbin",
         ],
         of_table: constraints,
-        others: no_others,
+        others: domain_checks,
     },
     Source {
         name: "pg_catalog.pg_depend",
@@ -121,6 +125,7 @@ struct Constraint<'a> {
     index: u32,
     referred: u32,
     deferral: Deferral,
+    is_valid: bool,
     actions: Option<(ReferentialAction, ReferentialAction)>,
     columns: Value,
     referred_columns: Value,
@@ -148,8 +153,9 @@ impl Constraint<'_> {
             text(self.kind),
             Value::Bool(self.deferral.is_deferrable()),
             Value::Bool(self.deferral.is_initially_deferred()),
-            YES,
+            Value::Bool(self.is_valid),
             oid(table.oid),
+            oid(0),
             oid(self.index),
             oid(self.referred),
             letter(self.actions.map(|(update, _)| update)),
@@ -193,6 +199,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             index: index.oid,
             referred: 0,
             deferral: index.deferral,
+            is_valid: true,
             actions: None,
             columns: numbers_array(index.columns),
             referred_columns: Value::Null,
@@ -205,6 +212,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         index: 0,
         referred: 0,
         deferral: Deferral::Never,
+        is_valid: check.is_valid,
         actions: None,
         columns: numbers_array(&check_columns(check)),
         referred_columns: Value::Null,
@@ -219,6 +227,7 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             index: referred.map_or(0, |referred| referred_index(referred, &key.referenced_columns)),
             referred: referred.map_or(0, |referred| referred.oid),
             deferral: key.deferral,
+            is_valid: key.is_valid,
             actions: Some((key.on_update, key.on_delete)),
             columns: numbers_array(&key.columns),
             referred_columns: numbers_array(&key.referenced_columns),
@@ -229,6 +238,37 @@ fn constraints(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         .chain(foreign_keys)
         .map(|constraint| constraint.row(table))
         .collect()
+}
+
+/// The CHECK constraints of domains.
+fn domain_checks(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for domain in view.catalog.domains.values() {
+        for (place, check) in domain.checks.iter().enumerate() {
+            rows.push(vec![
+                oid(domain_check_number(domain, place)),
+                text(&check.name),
+                oid(domain.schema.0),
+                text("c"),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(check.is_valid),
+                oid(0),
+                oid(domain.oid),
+                oid(0),
+                oid(0),
+                letter(None),
+                letter(None),
+                text(" "),
+                YES,
+                Value::Bool(false),
+                Value::Null,
+                Value::Null,
+                text(&format!("({})", shown_of_value(&check.condition))),
+            ]);
+        }
+    }
+    rows
 }
 
 /// `object` of `catalog` needs column `column` (0: the whole) of the relation `of`.

@@ -4,7 +4,7 @@ use super::objects::{IndexView, Object, index_at, primary_key};
 use super::qualified::with_types;
 use super::{View, sequence_by_number, written_with_schema};
 use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Table};
-use crate::deparse::{shown, shown_in_message, shown_key};
+use crate::deparse::{shown, shown_in_message, shown_key, shown_of_value};
 use rubato_base::DataType;
 
 /// The CREATE INDEX statement that would make an index on its table as it is written.
@@ -72,14 +72,26 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
             key_constraint(table, &index)
         }
         Object::Check(table, place) => {
-            let condition = with_types(&table.checks.get(*place)?.text, view);
+            let check = table.checks.get(*place)?;
+            let condition = with_types(&check.text, view);
+            let not_valid = not_valid(check.is_valid);
             if pretty {
-                format!("CHECK ({condition})")
+                format!("CHECK ({condition}){not_valid}")
             } else {
-                format!("CHECK (({condition}))")
+                format!("CHECK (({condition})){not_valid}")
             }
         }
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
+        Object::DomainCheck(domain, place) => {
+            let check = domain.checks.get(*place)?;
+            let condition = view.named(shown_of_value(&check.condition));
+            // What is in brackets by itself has no others.
+            let is_enclosed = condition.starts_with('(') && condition.ends_with(')');
+            match is_enclosed && pretty {
+                true => format!("CHECK {condition}{}", not_valid(check.is_valid)),
+                false => format!("CHECK ({condition}){}", not_valid(check.is_valid)),
+            }
+        }
         Object::Table(_) | Object::Sequence(_) | Object::View(_) => return None,
     })
 }
@@ -102,13 +114,19 @@ fn foreign_key(view: &View<'_>, table: &Table, key: &ForeignKey) -> String {
     let referred = view.catalog.tables.get(&key.referenced_table);
     let columns = referred.map_or(String::new(), |referred| column_list(referred, &key.referenced_columns));
     format!(
-        "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
+        "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}{}",
         column_list(table, &key.columns),
         view.written(&key.referenced_table),
         action(" ON UPDATE", key.on_update),
         action(" ON DELETE", key.on_delete),
-        when_checked(key.deferral)
+        when_checked(key.deferral),
+        not_valid(key.is_valid)
     )
+}
+
+/// What stands behind a constraint that rows may violate.
+fn not_valid(is_valid: bool) -> &'static str {
+    if is_valid { "" } else { " NOT VALID" }
 }
 
 fn action(event: &str, action: ReferentialAction) -> String {

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::made::MadeRows;
-use crate::catalog::{self, Catalog, Deferral, KeyOrder, RelationName, RowExpression, Sequence, Table};
+use crate::catalog::{self, Catalog, Deferral, Domain, KeyOrder, RelationName, RowExpression, Sequence, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ pub(super) enum Object {
     View(Arc<catalog::View>),
     Check(Arc<Table>, usize),
     ForeignKey(Arc<Table>, usize),
+    DomainCheck(Arc<Domain>, usize),
 }
 
 impl Object {
@@ -27,7 +28,7 @@ impl Object {
             Object::Index(table, place) => RelationName::new(table.schema, index_at(table, *place)?.name),
             Object::Sequence(sequence) => sequence.key(),
             Object::View(view) => view.key(),
-            Object::Check(..) | Object::ForeignKey(..) => return None,
+            Object::Check(..) | Object::ForeignKey(..) | Object::DomainCheck(..) => return None,
         })
     }
 }
@@ -57,6 +58,12 @@ impl Objects {
             }
             for place in 0..table.foreign_keys.len() {
                 objects.add(foreign_key_number(table, place), None, Object::ForeignKey(own(), place));
+            }
+        }
+        for domain in catalog.domains.values() {
+            for place in 0..domain.checks.len() {
+                let object = Object::DomainCheck(Arc::clone(domain), place);
+                objects.add(domain_check_number(domain, place), None, object);
             }
         }
         for sequence in catalog.sequences.values() {
@@ -201,11 +208,19 @@ pub(super) fn referred_index(referred: &Table, columns: &[usize]) -> u32 {
 
 /// A number for what has none of its own: far above every id that is handed out one by one.
 fn derived_number(table: &Table, place: usize) -> u32 {
-    0x8000_0000 | (table.oid.wrapping_mul(8192).wrapping_add(place as u32) & 0x7fff_ffff)
+    derived_of(table.oid, place)
+}
+
+fn derived_of(oid: u32, place: usize) -> u32 {
+    0x8000_0000 | (oid.wrapping_mul(8192).wrapping_add(place as u32) & 0x7fff_ffff)
 }
 
 pub(super) fn check_number(table: &Table, place: usize) -> u32 {
     derived_number(table, place)
+}
+
+pub(super) fn domain_check_number(domain: &Domain, place: usize) -> u32 {
+    derived_of(domain.oid, place)
 }
 
 pub(super) fn foreign_key_number(table: &Table, place: usize) -> u32 {

@@ -8,6 +8,7 @@ use super::{
 };
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Value};
+use rubato_formula::KeptOpen;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -121,7 +122,11 @@ fn recorded(line: &'static str) -> Option<SystemTable> {
     let source = || sources().find(|source| source.name == name).copied();
     let content = match (live::view_of(name), name) {
         (Some(rows), _) => Content::Live(rows),
-        (None, "pg_catalog.pg_settings") => Content::Settings(values::settings),
+        (None, "pg_catalog.pg_settings") => Content::Session(|environment| Ok(values::settings(environment))),
+        (None, "pg_catalog.pg_prepared_statements") => {
+            Content::Session(|environment| environment.kept_open(KeptOpen::Statements))
+        }
+        (None, "pg_catalog.pg_cursors") => Content::Session(|environment| environment.kept_open(KeptOpen::Cursors)),
         (None, _) => Content::Catalog(source()),
     };
     Some(SystemTable {
@@ -174,11 +179,11 @@ fn type_of(name: &str) -> ColumnType {
         "_int2" => plain(DataType::Int2Array),
         "int2vector" => plain(DataType::Int2Vector),
         "oidvector" => plain(DataType::OidVector),
-        "_oid" | "_regtype" => plain(DataType::OidArray),
+        "_oid" => plain(DataType::OidArray),
         "_float4" => plain(DataType::Float4Array),
         "_float8" => plain(DataType::Float8Array),
         "_name" => plain(DataType::NameArray),
-        "_text" | "_char" | "_aclitem" | "anyarray" | "_pg_statistic" => plain(DataType::TextArray),
+        "_text" | "_regtype" | "_char" | "_aclitem" | "anyarray" | "_pg_statistic" => plain(DataType::TextArray),
         _ => plain(DataType::Text),
     }
 }

@@ -361,6 +361,7 @@ pub fn check(name: &str, condition: Expr) -> Check {
         condition,
         columns,
         text: String::new(),
+        is_valid: true,
         domain: None,
         option_of: None,
     }
@@ -378,6 +379,7 @@ pub fn refer(parent: &mut Table, child: &mut Table, action: ReferentialAction) {
         on_delete: action,
         on_update: action,
         deferral: Deferral::Never,
+        is_valid: true,
     });
 }
 

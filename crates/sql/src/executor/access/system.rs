@@ -7,7 +7,7 @@ use crate::executor::ExecutionContext;
 use crate::executor::batch::Batch;
 use crate::plan::Step;
 use crate::system_tables::{Made, Making, TableRows, View, by_full_name};
-use rubato_base::Value;
+use rubato_base::{Result, Value};
 use rubato_formula::{Comparison, Expr, SessionFact, Volatility};
 use rubato_protocol::Outcome;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn read_system(
     context: &mut ExecutionContext<'_>,
     output: &mut Batch,
 ) -> Outcome<bool> {
-    let Some(reading) = prepared(name, state.system.take(), context) else {
+    let Some(reading) = prepared(name, state.system.take(), context)? else {
         return Ok(true);
     };
     if let SystemReading::Making(_) = *reading {
@@ -83,7 +83,7 @@ fn prepared(
     name: &str,
     so_far: Option<Box<SystemReading>>,
     context: &mut ExecutionContext<'_>,
-) -> Option<Box<SystemReading>> {
+) -> Result<Option<Box<SystemReading>>> {
     let environment = context.evaluation.environment;
     let fact = |fact| match environment.fact(fact) {
         Value::Text(text) => text.to_string(),
@@ -91,12 +91,14 @@ fn prepared(
     };
     let mut making = match so_far.map(|reading| *reading) {
         Some(SystemReading::Making(making)) => making,
-        Some(other) => return Some(Box::new(other)),
+        Some(other) => return Ok(Some(Box::new(other))),
         None => {
-            let table = by_full_name(name)?;
+            let Some(table) = by_full_name(name) else {
+                return Ok(None);
+            };
             let times = (environment, context.evaluation.statement_time_us);
-            if let Some(rows) = table.live_rows(context.catalog, context.database, context.insight, times) {
-                return Some(Box::new(SystemReading::Live(rows)));
+            if let Some(rows) = table.live_rows(context.catalog, context.database, context.insight, times)? {
+                return Ok(Some(Box::new(SystemReading::Live(rows))));
             }
             Making::of(table)
         }
@@ -111,10 +113,10 @@ fn prepared(
     };
     let (made, count) = making.go_on(&view, context.rows_left);
     context.spend(count as u64 + 1);
-    Some(Box::new(match made {
+    Ok(Some(Box::new(match made {
         Made::All(rows) => SystemReading::Ready(rows),
         Made::Paused => SystemReading::Making(making),
-    }))
+    })))
 }
 
 /// Offers rows from the one on where the reading stands; where it stops, or `None` if all were offered.

@@ -23,8 +23,17 @@ pub(crate) struct DomainSyntax {
 pub(crate) enum AlterDomainAction {
     SetDefault(Option<Part>),
     SetNotNull(bool),
-    AddCheck(Option<String>, Part),
-    DropConstraint { name: String, if_exists: bool },
+    AddCheck {
+        name: Option<String>,
+        condition: Part,
+        /// Not so where NOT VALID is said.
+        is_valid: bool,
+    },
+    ValidateConstraint(String),
+    DropConstraint {
+        name: String,
+        if_exists: bool,
+    },
 }
 
 /// Statements about domains.
@@ -142,11 +151,13 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
             false => None,
         };
         cursor.expect("check")?;
-        let action = AlterDomainAction::AddCheck(constraint, condition(cursor)?);
-        if cursor.accept_all(&["not", "valid"]) {
-            return Err(Error::unsupported("a constraint of a domain that is NOT VALID"));
+        AlterDomainAction::AddCheck {
+            name: constraint,
+            condition: condition(cursor)?,
+            is_valid: !cursor.accept_all(&["not", "valid"]),
         }
-        action
+    } else if cursor.accept_all(&["validate", "constraint"]) {
+        AlterDomainAction::ValidateConstraint(cursor.name()?)
     } else if cursor.accept_all(&["drop", "constraint"]) {
         let if_exists = cursor.accept_all(&["if", "exists"]);
         let name = cursor.name()?;
@@ -156,7 +167,7 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
         let word = cursor.peek().filter(|token| token.kind == TokenKind::Word);
         return Err(
             match word.map(|token| token.text(cursor.source.text).to_ascii_uppercase()) {
-                Some(word) if ["RENAME", "OWNER", "VALIDATE", "SET"].contains(&word.as_str()) => {
+                Some(word) if ["RENAME", "OWNER", "SET"].contains(&word.as_str()) => {
                     Error::unsupported(format!("ALTER DOMAIN ... {word}"))
                 }
                 _ => cursor.error(),

@@ -114,7 +114,7 @@ mod tests {
             "create table spent (id int, a amount)",
             "create table hosts (a inet primary key default '::1', n cidr[], m macaddr check (m < '0:0:0:0:0:9'), m8 macaddr8)",
             "alter table made add constraint later check (a < 9) not valid",
-            "alter table spent add constraint refers foreign key (id) references later (x) not valid",
+            "alter table spent add constraint refers foreign key (id) references parent not valid",
             "alter domain amount add constraint small check (value < 100) not valid",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])

@@ -93,8 +93,14 @@ const MARK: char = '\u{1}';
 /// What only the catalog can name. A message, or a definition shown, that is made where there is none has a mark in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
-    /// The type of the users with this number.
+    /// The enum or domain with this number, as it must be written to be found.
     Type(u32),
+    /// Its name alone. Never within a text.
+    BareType(u32),
+    /// The schema of an enum or domain. Never within a text.
+    SchemaOfType(u32),
+    /// The schema with this number.
+    Schema(u32),
     /// The label of a value.
     Label(EnumValue),
     /// The same within quotes.
@@ -105,14 +111,25 @@ impl Marked {
     /// The mark.
     pub fn mark(self) -> String {
         match self {
-            Marked::Type(number) => format!("{MARK}{number}{MARK}"),
+            Marked::Type(number) | Marked::BareType(number) | Marked::SchemaOfType(number) => {
+                format!("{MARK}{number}{MARK}")
+            }
+            Marked::Schema(number) => format!("{MARK}s{number}{MARK}"),
             Marked::Label(value) => format!("{MARK}{}:{}{MARK}", value.type_oid, value.position),
             Marked::QuotedLabel(value) => format!("{MARK}{}:{}\"{MARK}", value.type_oid, value.position),
         }
     }
 
+    /// What a text means that is nothing but a mark.
+    pub(crate) fn of_mark(text: &str) -> Option<Marked> {
+        Marked::read(text.strip_prefix(MARK)?.strip_suffix(MARK)?)
+    }
+
     /// What a text between two marks means.
     fn read(text: &str) -> Option<Marked> {
+        if let Some(schema) = text.strip_prefix('s') {
+            return schema.parse().ok().map(Marked::Schema);
+        }
         let Some((number, position)) = text.split_once(':') else {
             return text.parse().ok().map(Marked::Type);
         };

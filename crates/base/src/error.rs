@@ -156,10 +156,14 @@ pub struct Fields {
     pub hint: Option<String>,
     /// Character position in the statement text, from 1.
     pub position: Option<u32>,
+    /// The schema of the table or type concerned.
+    pub schema: Option<String>,
     /// The table concerned.
     pub table: Option<String>,
     /// The column concerned.
     pub column: Option<String>,
+    /// The data type concerned, a domain.
+    pub data_type: Option<String>,
     /// The constraint concerned.
     pub constraint: Option<String>,
     /// Where in the data it happened (COPY line and column, statement of a function).
@@ -175,8 +179,10 @@ impl Error {
             detail: None,
             hint: None,
             position: None,
+            schema: None,
             table: None,
             column: None,
+            data_type: None,
             constraint: None,
             context: None,
         }))
@@ -223,6 +229,13 @@ impl Error {
         self
     }
 
+    /// The error of a text that `characters` others stand before.
+    #[must_use]
+    pub fn moved(mut self, characters: u32) -> Error {
+        self.0.position = self.0.position.map(|position| position.saturating_add(characters));
+        self
+    }
+
     /// Takes away the position: it was that of another text.
     #[must_use]
     pub fn without_position(mut self) -> Error {
@@ -236,6 +249,20 @@ impl Error {
         self.0.table = table.map(str::to_owned).or(self.0.table);
         self.0.column = column.map(str::to_owned).or(self.0.column);
         self.0.constraint = constraint.map(str::to_owned).or(self.0.constraint);
+        self
+    }
+
+    /// Adds the name of the schema that the table is in.
+    #[must_use]
+    pub fn with_schema(mut self, schema: impl Into<String>) -> Error {
+        self.0.schema = Some(schema.into());
+        self
+    }
+
+    /// Adds the domain concerned, by name or as [`Marked::Type`]'s mark, which gets the schema too where names are put for marks.
+    #[must_use]
+    pub fn with_data_type(mut self, data_type: impl Into<String>) -> Error {
+        self.0.data_type = Some(data_type.into());
         self
     }
 
@@ -253,7 +280,17 @@ impl Error {
         if let Some(message) = named(&self.0.message) {
             self.0.message = message;
         }
-        for field in [&mut self.0.detail, &mut self.0.hint, &mut self.0.context] {
+        if let Some(Marked::Type(number)) = self.0.data_type.as_deref().and_then(Marked::of_mark) {
+            self.0.data_type = name(Marked::BareType(number));
+            self.0.schema = name(Marked::SchemaOfType(number));
+        }
+        let fields = [
+            &mut self.0.detail,
+            &mut self.0.hint,
+            &mut self.0.context,
+            &mut self.0.schema,
+        ];
+        for field in fields {
             if let Some(text) = field.as_deref().and_then(named) {
                 *field = Some(text);
             }

@@ -16,8 +16,9 @@ pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 pub(crate) use options::limits_of;
 pub use options::{IndexOptions, KeyOrder, Remarked, ViewCheck, ViewOptions};
 
+use rubato_base::enumeration::Marked;
 use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, Result, Row, SqlState, TableId, Value};
-use rubato_formula::{Bounds, Environment, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
+use rubato_formula::{Bounds, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -213,14 +214,8 @@ pub struct DomainRule {
 
 impl DomainRule {
     /// What is said of a value that violates it.
-    pub(crate) fn violation(&self, environment: &dyn Environment) -> Error {
-        let number = Value::Int8(i64::from(self.oid));
-        let constraint = self.constraint.as_deref();
-        // The search path says whether the schema belongs to the name.
-        match environment.catalog_function("format_type", &[number, Value::Null]) {
-            Ok(Value::Text(written)) => rubato_formula::domain_violation(&written, constraint),
-            _ => rubato_formula::domain_violation(&self.domain.name, constraint),
-        }
+    pub(crate) fn violation(&self) -> Error {
+        rubato_formula::domain_violation(&Marked::Type(self.oid).mark(), self.constraint.as_deref())
     }
 }
 

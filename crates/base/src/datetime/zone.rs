@@ -181,6 +181,24 @@ impl TimeZone {
         }
     }
 
+    /// What the zone's time is called at a UTC timestamp: `CET` or `CEST`, say.
+    pub fn abbreviation_at(&self, timestamp: i64) -> &str {
+        match &self.0 {
+            Rule::Utc => "UTC",
+            Rule::Fixed { name, .. } => match name.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+                Some((within, _)) => within,
+                None => name
+                    .split(|letter: char| !letter.is_ascii_alphabetic())
+                    .next()
+                    .unwrap_or(name),
+            },
+            Rule::Named(named) => {
+                let own = named.local_time_type(timestamp.div_euclid(SECOND_US));
+                own.map_or("", tz::LocalTimeType::time_zone_designation)
+            }
+        }
+    }
+
     /// Seconds east of UTC at a UTC timestamp (microseconds since 2000-01-01); 0 at the infinities.
     pub fn offset_at(&self, timestamp: i64) -> i32 {
         match &self.0 {
@@ -223,18 +241,13 @@ impl TimeZone {
 impl Named {
     /// Seconds since 2000-01-01 UTC.
     fn offset_at(&self, seconds: i64) -> i32 {
-        self.rules
-            .find_local_time_type(seconds + UNIX_EPOCH_SECONDS)
-            .map_or_else(
-                |_| {
-                    self.rules
-                        .as_ref()
-                        .local_time_types()
-                        .last()
-                        .map_or(0, tz::LocalTimeType::ut_offset)
-                },
-                tz::LocalTimeType::ut_offset,
-            )
+        self.local_time_type(seconds).map_or(0, tz::LocalTimeType::ut_offset)
+    }
+
+    /// Which of its times holds then; the last one beyond what the database knows.
+    fn local_time_type(&self, seconds: i64) -> Option<&tz::LocalTimeType> {
+        let found = self.rules.find_local_time_type(seconds + UNIX_EPOCH_SECONDS);
+        found.ok().or_else(|| self.rules.as_ref().local_time_types().last())
     }
 }
 

@@ -29,16 +29,17 @@ fn check_domain(arguments: &[Value]) -> Result<Value> {
     }
 }
 
-/// 23514, or 23502 where it is no constraint but NOT NULL that is violated.
+/// 23514, or 23502 where it is no constraint but NOT NULL that is violated. The domain is a name, or the mark of one.
 pub fn domain_violation(domain: &str, constraint: Option<&str>) -> Error {
     match constraint {
         Some(constraint) => {
             let message = format!("value for domain {domain} violates check constraint \"{constraint}\"");
-            Error::new(SqlState::CHECK_VIOLATION, message).with_names(None, None, Some(constraint))
+            let error = Error::new(SqlState::CHECK_VIOLATION, message).with_data_type(domain);
+            error.with_names(None, None, Some(constraint))
         }
         None => {
             let message = format!("domain {domain} does not allow null values");
-            Error::new(SqlState::NOT_NULL_VIOLATION, message)
+            Error::new(SqlState::NOT_NULL_VIOLATION, message).with_data_type(domain)
         }
     }
 }

@@ -22,7 +22,7 @@ fn to_char(interval: &Interval, pattern: &str) -> Result<Option<EcoString>> {
     let mut out = EcoString::new();
     for piece in pieces(pattern) {
         match piece {
-            Piece::Literal(text) => out.push_str(text),
+            Piece::Literal(text) | Piece::Quoted(text) => out.push_str(text),
             Piece::Keyword { word, fill, ordinal } => {
                 let start = out.len();
                 write_keyword(&mut out, word, fill, interval)?;

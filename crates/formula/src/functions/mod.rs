@@ -40,6 +40,7 @@ mod system;
 mod text;
 mod text_edit;
 mod time_pattern;
+mod time_reading;
 mod tools;
 mod trigonometry;
 
@@ -55,7 +56,7 @@ pub(crate) use regular::{all_matches, matches_pattern, split_by_pattern};
 pub use resolve::{Resolved, resolve_function, resolve_operator};
 pub(crate) use resolve::{needs_no_cast, operator_error};
 pub(crate) use resolve::{no_array, resolve_among};
-pub(crate) use time_pattern::take_month;
+pub(crate) use time_reading::take_month;
 
 use crate::context::EvalContext;
 use rubato_base::{DataType, Error, Result, Value};

@@ -38,24 +38,41 @@ fn percentile_cont(arguments: &[Value]) -> Result<Value> {
     continuous(&values.items, argument::<f64>(arguments, 1)?)
 }
 
-fn percentiles_cont(arguments: &[Value]) -> Result<Value> {
+/// What `of_share` finds for each of a list of shares, in a list of the same dimensions.
+fn for_each_share(arguments: &[Value], of_share: fn(&[Value], f64) -> Result<Value>) -> Result<Value> {
     let (values, fractions): (&Array, &Array) = (argument(arguments, 0)?, argument(arguments, 1)?);
+    if values.items.is_empty() {
+        return Ok(Value::Null);
+    }
     let found = fractions.items.iter().map(|fraction| match fraction {
-        Value::Float8(fraction) => continuous(&values.items, *fraction),
+        Value::Float8(fraction) => of_share(&values.items, *fraction),
         _ => Ok(Value::Null),
     });
-    Ok(Value::Array(Arc::new(Array::new(
-        values.element,
-        found.collect::<Result<_>>()?,
-    ))))
+    Ok(Value::Array(Arc::new(
+        fractions.with_items(values.element, found.collect::<Result<_>>()?),
+    )))
 }
 
-/// The place of the first value that at least a share of all reaches.
+fn percentiles_cont(arguments: &[Value]) -> Result<Value> {
+    for_each_share(arguments, continuous)
+}
+
+/// The place, from 1, of the first value that at least a share of all reaches.
+fn discrete_place(values: &[Value], fraction: f64) -> Result<usize> {
+    Ok((share(fraction)? * values.len() as f64).ceil().max(1.0) as usize)
+}
+
 fn percentile_disc(arguments: &[Value]) -> Result<Value> {
     let values: &Array = argument(arguments, 0)?;
-    let fraction = share(argument::<f64>(arguments, 1)?)?;
-    let place = (fraction * values.items.len() as f64).ceil().max(1.0);
-    Ok(Value::Int4(place as i32))
+    let place = discrete_place(&values.items, argument::<f64>(arguments, 1)?)?;
+    Ok(Value::Int4(i32::try_from(place).unwrap_or(i32::MAX)))
+}
+
+fn percentiles_disc(arguments: &[Value]) -> Result<Value> {
+    for_each_share(arguments, |values, fraction| {
+        let place = discrete_place(values, fraction)?;
+        Ok(values.get(place - 1).cloned().unwrap_or(Value::Null))
+    })
 }
 
 /// The place of the first of the most frequent values, which come in order: equal ones stand together, also where they are written
@@ -82,6 +99,7 @@ pub(super) static ORDERED: &[FunctionEntry] = &[
     entry!("percentile_cont_of" (Float8Array, Float8Array) -> Float8Array, Implementation::Many(percentiles_cont)),
     entry!("percentile_cont_of" (IntervalArray, Float8Array) -> IntervalArray, Implementation::Many(percentiles_cont)),
     entry!("percentile_disc_place" (SameArray, Float8) -> Int4, Implementation::Many(percentile_disc)),
+    entry!("percentile_disc_of" (SameArray, Float8Array) -> SameArray, Implementation::Many(percentiles_disc)),
     entry!("mode_place" (SameArray) -> Int4, Implementation::Many(mode)),
 ];
 

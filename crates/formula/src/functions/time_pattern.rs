@@ -1,17 +1,18 @@
-//! `to_char` of times, and `to_date` and `to_timestamp` of text: the common patterns of PostgreSQL.
+//! `to_char` of times: the patterns of PostgreSQL. What reads times by them is in `time_reading`.
 //!
-//! Known: YYYY YYY YY Y, MM MON Mon mon MONTH Month month RM, DD DDD D ID, DAY Day day DY Dy dy, HH HH12 HH24, MI, SS SSSS, MS, US,
-//! AM PM am pm A.M. P.M., Q, WW, IW, IYYY, CC, J, TZ tz OF, with the modifier FM and the suffix TH/th; text in quotes and anything else stands for
-//! itself.
+//! Known: YYYY YYY YY Y and the same with I, MM MON Mon mon MONTH Month month RM, DD DDD IDDD D ID, DAY Day day DY Dy dy, HH HH12 HH24, MI, SS
+//! SSSS, MS, US, FF1 to FF6, AM PM am pm A.M. P.M., AD BC ad bc A.D. B.C., Q, W, WW, IW, CC, J, TZ tz TZH TZM OF, with the modifiers FM and TM
+//! (names are English) and the suffix TH/th; text in quotes and anything else stands for itself.
 
 use super::FunctionEntry;
 use super::argument::{Day, Instant, LocalTime, entry, typed};
+use super::time_reading::{to_date, to_timestamp};
 use ecow::EcoString;
 use rubato_base::datetime::{self, DAY_US, Field, HOUR_US, MINUTE_US, SECOND_US, TimeZone};
-use rubato_base::{DataType, Error, Numeric, Result, SqlState};
+use rubato_base::{DataType, Numeric, Result};
 use std::fmt::Write;
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -25,7 +26,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = [
+pub(super) const DAYS: [&str; 7] = [
     "Sunday",
     "Monday",
     "Tuesday",
@@ -34,15 +35,16 @@ const DAYS: [&str; 7] = [
     "Friday",
     "Saturday",
 ];
-const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
+pub(super) const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
 /// Keywords, longest first among those that begin alike. What is written in lower case there is matched exactly; the others in any
 /// case.
-const KEYWORDS: [&str; 56] = [
+const KEYWORDS: [&str; 74] = [
     "MONTH", "Month", "month", "HH24", "HH12", "YYYY", "IYYY", "SSSSS", "SSSS", "Y,YYY", "A.M.", "P.M.", "a.m.",
-    "p.m.", "YYY", "DDD", "DAY", "Day", "day", "MON", "Mon", "mon", "YY", "MM", "DD", "DY", "Dy", "dy", "HH", "MI",
-    "SS", "MS", "US", "AM", "PM", "am", "pm", "ID", "IW", "WW", "CC", "TZ", "tz", "OF", "RM", "rm", "FM", "FX", "AD",
-    "BC", "ad", "bc", "Y", "D", "Q", "J",
+    "p.m.", "A.D.", "B.C.", "a.d.", "b.c.", "IDDD", "YYY", "IYY", "DDD", "DAY", "Day", "day", "MON", "Mon", "mon",
+    "TZH", "TZM", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6", "YY", "IY", "MM", "DD", "DY", "Dy", "dy", "HH", "MI", "SS",
+    "MS", "US", "AM", "PM", "am", "pm", "ID", "IW", "WW", "CC", "TZ", "tz", "OF", "RM", "rm", "FM", "TM", "FX", "AD",
+    "BC", "ad", "bc", "Y", "I", "D", "W", "Q", "J",
 ];
 
 /// A piece of a pattern.
@@ -52,7 +54,10 @@ pub(super) enum Piece<'a> {
         fill: bool,
         ordinal: Option<&'a str>,
     },
+    /// A character that stands for itself.
     Literal(&'a str),
+    /// What stands in quotes.
+    Quoted(&'a str),
 }
 
 pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
@@ -63,7 +68,7 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
         if first == '"' {
             let inside = &rest[1..];
             let end = inside.find('"').unwrap_or(inside.len());
-            result.push(Piece::Literal(&inside[..end]));
+            result.push(Piece::Quoted(&inside[..end]));
             rest = inside.get(end + 1..).unwrap_or("");
             continue;
         }
@@ -75,7 +80,7 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
         };
         rest = &rest[word.len()..];
         match word {
-            "FM" => fill = false,
+            "FM" | "TM" => fill = false,
             "FX" => {}
             _ => {
                 let ordinal = rest.get(..2).filter(|suffix| matches!(*suffix, "TH" | "th"));
@@ -119,7 +124,7 @@ fn to_char(time: i64, zone: Option<&TimeZone>, pattern: &str) -> Result<Option<E
     let mut result = EcoString::new();
     for piece in pieces(pattern) {
         match piece {
-            Piece::Literal(text) => result.push_str(text),
+            Piece::Literal(text) | Piece::Quoted(text) => result.push_str(text),
             Piece::Keyword { word, fill, ordinal } => {
                 let start = result.len();
                 write_keyword(&mut result, word, fill, local, zone.map(|zone| (zone, time)))?;
@@ -176,7 +181,8 @@ fn cased(name: &str, pattern: &str) -> String {
 fn write_keyword(out: &mut EcoString, word: &str, fill: bool, time: i64, zone: Option<(&TimeZone, i64)>) -> Result<()> {
     let of_day = time.rem_euclid(DAY_US);
     let (hour, second) = (of_day / HOUR_US, of_day / SECOND_US % 60);
-    let year = || field("year", time).map(|year| if year < 0 { -year } else { year });
+    let year = || field("year", time).map(i64::abs);
+    let iso_year = || field("isoyear", time).map(i64::abs);
     let month = || field("month", time).map(|month| (month - 1).clamp(0, 11) as usize);
     let week_day = || field("dow", time).map(|day| day.clamp(0, 6) as usize);
     let morning = hour < 12;
@@ -188,14 +194,21 @@ fn write_keyword(out: &mut EcoString, word: &str, fill: bool, time: i64, zone: O
         "YYY" => write_number(out, year()? % 1000, 3, fill),
         "YY" => write_number(out, year()? % 100, 2, fill),
         "Y" => write_number(out, year()? % 10, 1, fill),
-        "IYYY" => write_number(out, field("isoyear", time)?, 4, fill),
-        "CC" => write_number(out, field("century", time)?, 2, fill),
+        "IYYY" => write_number(out, iso_year()?, 4, fill),
+        "IYY" => write_number(out, iso_year()? % 1000, 3, fill),
+        "IY" => write_number(out, iso_year()? % 100, 2, fill),
+        "I" => write_number(out, iso_year()? % 10, 1, fill),
+        "CC" => {
+            let century = field("century", time)?;
+            write_number(out, century, if century < 0 { 3 } else { 2 }, fill);
+        }
         "MM" => write_number(out, field("month", time)?, 2, fill),
         "MONTH" | "Month" | "month" => write_name(out, &cased(MONTHS[month()?], word), 9, fill),
         "MON" | "Mon" | "mon" => out.push_str(&cased(&MONTHS[month()?][..3], word)),
         "RM" | "rm" => write_name(out, &cased(ROMAN[month()?], word), 4, fill),
         "DD" => write_number(out, field("day", time)?, 2, fill),
         "DDD" => write_number(out, field("doy", time)?, 3, fill),
+        "IDDD" => write_number(out, (field("week", time)? - 1) * 7 + field("isodow", time)?, 3, fill),
         "D" => write_number(out, field("dow", time)? + 1, 1, fill),
         "ID" => write_number(out, field("isodow", time)?, 1, fill),
         "DAY" | "Day" | "day" => write_name(out, &cased(DAYS[week_day()?], word), 9, fill),
@@ -207,17 +220,25 @@ fn write_keyword(out: &mut EcoString, word: &str, fill: bool, time: i64, zone: O
         "SSSS" | "SSSSS" => write_number(out, of_day / SECOND_US, 1, fill),
         "MS" => write_number(out, of_day % SECOND_US / 1000, 3, fill),
         "US" => write_number(out, of_day % SECOND_US, 6, fill),
+        "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
+            let digits = usize::from(word.as_bytes()[2] - b'0');
+            let part = of_day % SECOND_US / 10_i64.pow(6 - digits as u32);
+            write_number(out, part, digits, true);
+        }
         "AM" | "PM" => out.push_str(if morning { "AM" } else { "PM" }),
         "am" | "pm" => out.push_str(if morning { "am" } else { "pm" }),
         "A.M." | "P.M." => out.push_str(if morning { "A.M." } else { "P.M." }),
         "a.m." | "p.m." => out.push_str(if morning { "a.m." } else { "p.m." }),
         "AD" | "BC" => out.push_str(if field("year", time)? < 0 { "BC" } else { "AD" }),
         "ad" | "bc" => out.push_str(if field("year", time)? < 0 { "bc" } else { "ad" }),
+        "A.D." | "B.C." => out.push_str(if field("year", time)? < 0 { "B.C." } else { "A.D." }),
+        "a.d." | "b.c." => out.push_str(if field("year", time)? < 0 { "b.c." } else { "a.d." }),
+        "W" => write_number(out, (field("day", time)? - 1) / 7 + 1, 1, fill),
         "WW" => write_number(out, (field("doy", time)? - 1) / 7 + 1, 2, fill),
         "IW" => write_number(out, field("week", time)?, 2, fill),
         "Q" => write_number(out, field("quarter", time)?, 1, fill),
         "J" => write_number(out, field("julian", time)?, 1, fill),
-        "TZ" | "tz" | "OF" => write_zone(out, word, zone),
+        "TZ" | "tz" | "TZH" | "TZM" | "OF" => write_zone(out, word, zone),
         _ => {}
     }
     Ok(())
@@ -227,6 +248,11 @@ fn write_zone(out: &mut EcoString, word: &str, zone: Option<(&TimeZone, i64)>) {
     let offset_s = zone.map_or(0, |(zone, time)| zone.offset_at(time));
     let minutes = offset_s / 60;
     let _ = match (word, zone) {
+        ("TZH", _) => {
+            let sign = if offset_s < 0 { '-' } else { '+' };
+            write!(out, "{sign}{:02}", minutes.abs() / 60)
+        }
+        ("TZM", _) => write!(out, "{:02}", minutes.abs() % 60),
         ("OF", _) if minutes % 60 == 0 => write!(out, "{:+03}", minutes / 60),
         ("OF", _) => {
             write!(
@@ -238,142 +264,9 @@ fn write_zone(out: &mut EcoString, word: &str, zone: Option<(&TimeZone, i64)>) {
             )
         }
         (_, None) => Ok(()),
-        ("tz", Some((zone, _))) => write!(out, "{}", zone.name().to_lowercase()),
-        (_, Some((zone, _))) => write!(out, "{}", zone.name().to_uppercase()),
+        ("tz", Some((zone, time))) => write!(out, "{}", zone.abbreviation_at(time).to_lowercase()),
+        (_, Some((zone, time))) => write!(out, "{}", zone.abbreviation_at(time).to_uppercase()),
     };
-}
-
-/// What a text said, by the patterns of `to_date` and `to_timestamp`.
-struct Reading {
-    year: i32,
-    month: i32,
-    day: i32,
-    day_of_year: Option<i32>,
-    hour: i32,
-    minute: i32,
-    second: i32,
-    microsecond: i64,
-    afternoon: Option<bool>,
-}
-
-fn malformed(word: &str, rest: &str) -> Error {
-    let value: String = rest.chars().take(word.len()).collect();
-    Error::new(
-        SqlState::INVALID_DATETIME_FORMAT,
-        format!("invalid value \"{value}\" for \"{word}\""),
-    )
-}
-
-fn take_number(rest: &mut &str, digits_max: usize, word: &str) -> Result<(i64, usize)> {
-    let trimmed = rest.trim_start();
-    let digits = trimmed.bytes().take(digits_max).take_while(u8::is_ascii_digit).count();
-    let number = trimmed[..digits].parse().map_err(|_| malformed(word, trimmed))?;
-    *rest = &trimmed[digits..];
-    Ok((number, digits))
-}
-
-/// Takes the name of a month: its number.
-pub(crate) fn take_month(rest: &mut &str, word: &str, short: bool) -> Result<i32> {
-    let trimmed = rest.trim_start();
-    for (index, month) in MONTHS.iter().enumerate() {
-        let name = if short { &month[..3] } else { month };
-        if trimmed
-            .get(..name.len())
-            .is_some_and(|head| head.eq_ignore_ascii_case(name))
-        {
-            *rest = &trimmed[name.len()..];
-            return Ok(index as i32 + 1);
-        }
-    }
-    Err(malformed(word, trimmed))
-}
-
-fn read(text: &str, pattern: &str) -> Result<Reading> {
-    let mut reading = Reading {
-        year: 1,
-        month: 1,
-        day: 1,
-        day_of_year: None,
-        hour: 0,
-        minute: 0,
-        second: 0,
-        microsecond: 0,
-        afternoon: None,
-    };
-    let mut rest = text;
-    for piece in pieces(pattern) {
-        match piece {
-            Piece::Literal(literal) => {
-                for _ in literal.chars() {
-                    let skips = rest.chars().next().filter(|letter| !letter.is_ascii_digit());
-                    rest = &rest[skips.map_or(0, char::len_utf8)..];
-                }
-            }
-            Piece::Keyword { word, .. } => read_keyword(&mut reading, word, &mut rest)?,
-        }
-    }
-    Ok(reading)
-}
-
-fn read_keyword(reading: &mut Reading, word: &str, rest: &mut &str) -> Result<()> {
-    let mut number = |digits_max: usize| take_number(rest, digits_max, word).map(|(number, _)| number as i32);
-    match word {
-        "YYYY" | "IYYY" => reading.year = number(4)?,
-        "YY" => {
-            let year = number(2)?;
-            reading.year = year + if year < 70 { 2000 } else { 1900 };
-        }
-        "MM" => reading.month = number(2)?,
-        "DD" => reading.day = number(2)?,
-        "DDD" => reading.day_of_year = Some(number(3)?),
-        "HH" | "HH12" | "HH24" => reading.hour = number(2)?,
-        "MI" => reading.minute = number(2)?,
-        "SS" => reading.second = number(2)?,
-        "MS" | "US" => {
-            let width = if word == "MS" { 3 } else { 6 };
-            let (number, digits) = take_number(rest, width, word)?;
-            // Digits after the point: .5 is 500 milliseconds.
-            reading.microsecond = number * 10_i64.pow(6 - digits as u32);
-        }
-        "MONTH" | "Month" | "month" => reading.month = take_month(rest, word, false)?,
-        "MON" | "Mon" | "mon" => reading.month = take_month(rest, word, true)?,
-        "AM" | "PM" | "am" | "pm" => {
-            let trimmed = rest.trim_start();
-            let afternoon = trimmed.starts_with(['P', 'p']);
-            reading.afternoon = Some(afternoon);
-            *rest = trimmed.get(2..).unwrap_or("");
-        }
-        _ => {
-            return Err(Error::unsupported(format!(
-                "pattern \"{word}\" in the reading of a time"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn date_of(reading: &Reading) -> Result<i32> {
-    match reading.day_of_year {
-        Some(day) => datetime::date_plus_days(datetime::make_date(reading.year, 1, 1)?, i64::from(day) - 1),
-        None => datetime::make_date(reading.year, reading.month, reading.day),
-    }
-}
-
-fn to_timestamp(text: &str, pattern: &str, zone: &TimeZone) -> Result<Instant> {
-    let reading = read(text, pattern)?;
-    let hour = match reading.afternoon {
-        Some(afternoon) => reading.hour % 12 + if afternoon { 12 } else { 0 },
-        None => reading.hour,
-    };
-    if hour > 23 || reading.minute > 59 || reading.second > 59 {
-        return Err(Error::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            format!("date/time field value out of range: \"{text}\""),
-        ));
-    }
-    let seconds = i64::from(hour) * 3600 + i64::from(reading.minute) * 60 + i64::from(reading.second);
-    let midnight = datetime::date_to_timestamp(date_of(&reading)?)?;
-    datetime::timestamp_to_timestamptz(midnight + seconds * SECOND_US + reading.microsecond, zone).map(Instant)
 }
 
 pub(super) static TIME_PATTERN: &[FunctionEntry] = &[
@@ -382,9 +275,9 @@ pub(super) static TIME_PATTERN: &[FunctionEntry] = &[
         to_char(time.0, Some(c.time_zone()), pattern)
     }))
     .stable(),
-    entry!("to_date" (Text, Text) -> Date, typed!(|text: &str, pattern: &str| date_of(&read(text, pattern)?).map(Day))),
+    entry!("to_date" (Text, Text) -> Date, typed!(|text: &str, pattern: &str| to_date(text, pattern).map(Day))),
     entry!("to_timestamp" (Text, Text) -> TimestampTz, typed!(with c |text: &str, pattern: &str| {
-        to_timestamp(text, pattern, c.time_zone())
+        to_timestamp(text, pattern, c.time_zone()).map(Instant)
     }))
     .stable(),
 ];

@@ -28,6 +28,7 @@ scripts!(
     statements_of_tables,
     temporary,
     temporary_combined,
+    time_patterns,
     written_views
 );
 

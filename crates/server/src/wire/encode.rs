@@ -153,15 +153,15 @@ fn format_of(formats: &[Format], column: usize) -> Format {
 fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
     let fields = error.fields();
     let position = fields.position.map(|position| position.to_string());
-    let schema = fields.table.as_ref().map(|_| "public".to_owned());
     let optional = [
         (b'D', &fields.detail),
         (b'H', &fields.hint),
         (b'P', &position),
         (b'W', &fields.context),
-        (b's', &schema),
+        (b's', &fields.schema),
         (b't', &fields.table),
         (b'c', &fields.column),
+        (b'd', &fields.data_type),
         (b'n', &fields.constraint),
     ];
     let mut shown = vec![
@@ -431,7 +431,9 @@ mod tests {
             .with_detail("d")
             .with_hint("h")
             .with_position(Some(7))
+            .with_schema("s")
             .with_names(Some("t"), Some("c"), Some("n"))
+            .with_data_type("d")
             .with_context("COPY t, line 3");
         let mut responder = PgResponder::new();
         responder.error(&error);
@@ -453,7 +455,7 @@ mod tests {
         });
         assert_eq!(
             fields.collect::<Vec<_>>().unwrap().join("|"),
-            "S=ERROR|V=ERROR|C=23505|M=it is \u{fffd} there|D=d|H=h|P=7|W=COPY t, line 3|s=public|t=t|c=c|n=n"
+            "S=ERROR|V=ERROR|C=23505|M=it is \u{fffd} there|D=d|H=h|P=7|W=COPY t, line 3|s=s|t=t|c=c|d=d|n=n"
         );
     }
 

@@ -106,11 +106,8 @@ fn no_match() -> Error {
 /// 55000: whether there is a conflict is known only later.
 fn no_arbiter(table: &Table, index: &Index) -> Error {
     let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
-    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_names(
-        Some(&table.name),
-        None,
-        Some(&index.name),
-    )
+    let error = Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+    table.named_in(error, None, Some(&index.name))
 }
 
 fn arbiter_by_name(name: &ast::ObjectName, written: &Target) -> Result<Option<usize>> {

@@ -373,7 +373,7 @@ pub(super) fn symbol_of(op: &BinaryOperator) -> Result<&str> {
         BinaryOperator::QuestionPipe => "?|",
         BinaryOperator::AtQuestion => "@?",
         BinaryOperator::AtAt => "@@",
-        BinaryOperator::Custom(symbol) if matches!(symbol.as_str(), "<<=" | ">>=") => symbol,
+        BinaryOperator::Custom(symbol) => symbol,
         BinaryOperator::PGCustomBinaryOperator(parts) => match parts.last() {
             Some(symbol) => symbol,
             None => return Err(Error::unsupported(format!("operator {op}"))),

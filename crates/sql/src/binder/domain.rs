@@ -10,6 +10,7 @@ use crate::catalog::{Column, Domain, DomainCheck, RelationName, SchemaId, no_sch
 use crate::parser::syntax::{parse_expression, parse_type};
 use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use crate::statement::{DomainChange, SchemaChange};
+use rubato_base::enumeration::Marked;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::{Expr, Volatility, resolve_function};
 use sqlparser::ast;
@@ -65,7 +66,7 @@ impl Context<'_> {
         let data_type = typed.data_type;
         let value = typed.expr;
         let mut checked = value.clone();
-        let written = self.path.written_type(&domain.key(), self.catalog);
+        let written = Marked::Type(domain.oid).mark();
         for (constraint, condition) in domain.rules() {
             let mut holds = condition;
             holds.transform(&mut |node| {

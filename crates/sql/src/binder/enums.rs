@@ -67,6 +67,7 @@ impl Context<'_> {
                 let message = "duplicate key value violates unique constraint \"pg_enum_typid_label_index\"";
                 return Err(Error::new(SqlState::UNIQUE_VIOLATION, message)
                     .with_detail(format!("The label \"{label}\" stands there twice."))
+                    .with_schema("pg_catalog")
                     .with_names(Some("pg_enum"), None, Some("pg_enum_typid_label_index")));
             }
         }
@@ -208,6 +209,9 @@ impl ExpressionBinder<'_> {
             [argument] => self.context.type_of(argument),
             _ => DataType::Unknown,
         };
+        if own == DataType::Unknown && arguments.len() == 1 {
+            return Ok(Typed::new(Expr::Literal(Value::text("unknown")), DataType::Text));
+        }
         if own.enum_number().is_none() {
             return self.function_call("pg_typeof", arguments);
         }

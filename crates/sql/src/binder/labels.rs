@@ -86,7 +86,8 @@ fn first_column_name(query: &ast::Query) -> Option<String> {
 /// PostgreSQL's internal name of a type.
 fn type_label(data_type: &ast::DataType) -> Option<String> {
     if let Ok(column_type) = super::types::bind_type(data_type) {
-        return Some(crate::deparse::internal_name(column_type.data_type).to_owned());
+        let data_type = column_type.data_type;
+        return Some(crate::deparse::internal_name(data_type.element().unwrap_or(data_type)).to_owned());
     }
     match data_type {
         ast::DataType::Array(

@@ -147,16 +147,18 @@ impl ResolvedPath {
         }
     }
 
-    /// The enum with this number as it must be written to be found.
-    pub fn written_enum(&self, number: u32, catalog: &Catalog) -> Option<String> {
-        let own = catalog.enum_by_oid(number)?;
-        Some(self.written_type(&own.key(), catalog))
+    /// The enum or domain with this number as it must be written to be found.
+    pub fn written_by_number(&self, number: u32, catalog: &Catalog) -> Option<String> {
+        Some(self.written_type(&catalog.type_by_number(number)?, catalog))
     }
 
     /// What a mark in a message or a definition stands for.
     pub fn name_of(&self, marked: Marked, catalog: &Catalog) -> Option<String> {
         match marked {
-            Marked::Type(number) => self.written_enum(number, catalog),
+            Marked::Type(number) => self.written_by_number(number, catalog),
+            Marked::BareType(number) => Some(catalog.type_by_number(number)?.name),
+            Marked::SchemaOfType(number) => Some(catalog.schema_name(catalog.type_by_number(number)?.schema)),
+            Marked::Schema(number) => Some(catalog.schema_name(SchemaId(number))),
             Marked::Label(value) => catalog.enum_labels.label(value).map(ToString::to_string),
             Marked::QuotedLabel(value) => {
                 let label = catalog.enum_labels.label(value)?;

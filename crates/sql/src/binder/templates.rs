@@ -61,6 +61,9 @@ impl ExpressionBinder<'_> {
         );
         let text = match (name, list.args.as_slice()) {
             ("percentile_cont", [fraction]) => format!("percentile_cont_of({values}, {fraction})"),
+            ("percentile_disc", [fraction]) if self.is_list(fraction)? => {
+                format!("percentile_disc_of({values}, {fraction})")
+            }
             ("percentile_disc", [fraction]) => format!("({values})[percentile_disc_place({values}, {fraction})]"),
             ("mode", []) => format!("({values})[mode_place({values})]"),
             ("rank" | "dense_rank" | "percent_rank" | "cume_dist", _) => {
@@ -73,6 +76,15 @@ impl ExpressionBinder<'_> {
             }
         };
         self.bind_text(&text, value)
+    }
+
+    /// Whether an argument is an array.
+    fn is_list(&self, argument: &ast::FunctionArg) -> Result<bool> {
+        let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else {
+            return Ok(false);
+        };
+        let typed = self.bind(argument)?;
+        Ok(self.context.type_of(&typed).element().is_some())
     }
 
     /// `(start, end) OVERLAPS (start, end)`, where an end may be a length.

@@ -47,6 +47,12 @@ impl Catalog {
         DataType::from_oid(oid).or_else(|| self.enums.values().find_map(own))
     }
 
+    /// The name of the enum or domain with this number.
+    pub fn type_by_number(&self, number: u32) -> Option<RelationName> {
+        let domain = || self.domains.values().find(|own| own.oid == number).map(|own| own.key());
+        self.enum_by_oid(number).map(|own| own.key()).or_else(domain)
+    }
+
     /// Whether a domain or an enum has this name.
     pub fn has_type(&self, name: &RelationName) -> bool {
         self.domains.contains_key(name) || self.enums.contains_key(name)

@@ -1,6 +1,7 @@
 //! Schemas, and the names of relations within them.
 
 use super::{Catalog, Table};
+use rubato_base::enumeration::Marked;
 use rubato_base::{Error, SqlState};
 use std::fmt;
 
@@ -94,6 +95,14 @@ impl Table {
     /// What the catalog finds it by.
     pub fn key(&self) -> RelationName {
         RelationName::new(self.schema, self.name.as_str())
+    }
+
+    /// The error, with the fields that say which table, column and constraint it is about.
+    pub(crate) fn named_in(&self, error: Error, column: Option<&str>, constraint: Option<&str>) -> Error {
+        let schema = Marked::Schema(self.schema.0).mark();
+        error
+            .with_schema(schema)
+            .with_names(Some(&self.name), column, constraint)
     }
 
     /// Whether one of its indexes, the primary key's included, has this name.

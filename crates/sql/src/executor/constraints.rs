@@ -62,15 +62,15 @@ pub(crate) fn check_conditions<T: Tuple + ?Sized>(
     {
         if !check.holds(row, evaluation)? {
             if let Some(rule) = &check.domain {
-                return Err(rule.violation(evaluation.environment));
+                return Err(rule.violation());
             }
             let message = format!(
                 "new row for relation \"{}\" violates check constraint \"{}\"",
                 table.name, check.name
             );
-            return Err(Error::new(SqlState::CHECK_VIOLATION, message)
-                .with_detail(failing_row(table, row, evaluation.text))
-                .with_names(Some(&table.name), None, Some(&check.name)));
+            let error =
+                Error::new(SqlState::CHECK_VIOLATION, message).with_detail(failing_row(table, row, evaluation.text));
+            return Err(table.named_in(error, None, Some(&check.name)));
         }
     }
     Ok(())
@@ -95,9 +95,9 @@ fn check_not_null<T: Tuple + ?Sized>(
                 "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
                 column.name, table.name
             );
-            return Err(Error::new(SqlState::NOT_NULL_VIOLATION, message)
-                .with_detail(failing_row(table, row, evaluation.text))
-                .with_names(Some(&table.name), Some(&column.name), None));
+            let error =
+                Error::new(SqlState::NOT_NULL_VIOLATION, message).with_detail(failing_row(table, row, evaluation.text));
+            return Err(table.named_in(error, Some(&column.name), None));
         }
     }
     Ok(())
@@ -185,10 +185,9 @@ pub(crate) fn unique_violation<T: Tuple + ?Sized>(
 ) -> Error {
     let (columns, name) = unique_constraint(table, index);
     let message = format!("duplicate key value violates unique constraint \"{name}\"");
-    Error::new(SqlState::UNIQUE_VIOLATION, message)
-        .with_detail(format!(
-            "Key {} already exists.",
-            shown_key(table, columns, row, true, text)
-        ))
-        .with_names(Some(&table.name), None, Some(name))
+    let error = Error::new(SqlState::UNIQUE_VIOLATION, message).with_detail(format!(
+        "Key {} already exists.",
+        shown_key(table, columns, row, true, text)
+    ));
+    table.named_in(error, None, Some(name))
 }

@@ -463,12 +463,11 @@ fn refers_to_nothing(
         table.name, foreign_key.name
     );
     let shown = shown_values(table, &foreign_key.columns, values, context);
-    Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-        .with_detail(format!(
-            "Key {shown} is not present in table \"{}\".",
-            foreign_key.referenced_table
-        ))
-        .with_names(Some(&table.name), None, Some(&foreign_key.name))
+    let error = Error::new(SqlState::FOREIGN_KEY_VIOLATION, message).with_detail(format!(
+        "Key {shown} is not present in table \"{}\".",
+        foreign_key.referenced_table
+    ));
+    table.named_in(error, None, Some(&foreign_key.name))
 }
 
 fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
@@ -521,14 +520,11 @@ pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext
     );
     let values = &task.gone[*place].values;
     let shown = shown_values(table, &foreign_key.referenced_columns, values, context);
-    Err(Stop::Fail(
-        Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
-            .with_detail(format!(
-                "Key {shown} is still referenced from table \"{}\".",
-                child.name
-            ))
-            .with_names(Some(&child.name), None, Some(&foreign_key.name)),
-    ))
+    let error = Error::new(SqlState::FOREIGN_KEY_VIOLATION, message).with_detail(format!(
+        "Key {shown} is still referenced from table \"{}\".",
+        child.name
+    ));
+    Err(Stop::Fail(child.named_in(error, None, Some(&foreign_key.name))))
 }
 
 /// Shows values that belong to `columns` in order.

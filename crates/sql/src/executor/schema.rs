@@ -413,7 +413,7 @@ fn verify_check(table: &Table, check: usize, row: &Row, context: &mut ExecutionC
         check.name, table.name
     );
     let error = Error::new(SqlState::CHECK_VIOLATION, message);
-    Err(Stop::Fail(error.with_names(Some(&table.name), None, Some(&check.name))))
+    Err(Stop::Fail(table.named_in(error, None, Some(&check.name))))
 }
 
 /// What is said of a column whose values are not what its domain says by now.
@@ -429,7 +429,7 @@ fn domain_violation(table: &Table, check: &Check, is_null: bool) -> Error {
         ),
     };
     let message = format!("column \"{name}\" of table \"{}\" {what}", table.name);
-    Error::new(code, message).with_names(Some(&table.name), Some(name), None)
+    table.named_in(Error::new(code, message), Some(name), None)
 }
 
 fn verify_foreign_key(table: &Table, place: usize, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
@@ -459,12 +459,9 @@ pub(super) fn duplicated<T: Tuple + ?Sized>(
 ) -> Error {
     let (columns, name) = unique_constraint(table, index);
     let key = shown_key(table, columns, row, true, context.evaluation.text);
-    Error::new(
-        SqlState::UNIQUE_VIOLATION,
-        format!("could not create unique index \"{name}\""),
-    )
-    .with_detail(format!("Key {key} is duplicated."))
-    .with_names(Some(&table.name), None, Some(name))
+    let message = format!("could not create unique index \"{name}\"");
+    let error = Error::new(SqlState::UNIQUE_VIOLATION, message).with_detail(format!("Key {key} is duplicated."));
+    table.named_in(error, None, Some(name))
 }
 
 fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
@@ -473,7 +470,8 @@ fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
     }
     let name = &table.columns[column].name;
     let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
-    Err(Error::new(SqlState::NOT_NULL_VIOLATION, message).with_names(Some(&table.name), Some(name), None))
+    let error = Error::new(SqlState::NOT_NULL_VIOLATION, message);
+    Err(table.named_in(error, Some(name), None))
 }
 
 fn fill_column(

@@ -1,7 +1,7 @@
 //! Walking over tokens: what the utility grammar is written with.
 
 use super::lexer::{Lexer, Token, TokenKind};
-use super::syntax::{Source, cut, moved};
+use super::syntax::{Source, cut};
 use rubato_base::{Error, Result};
 
 /// The tokens of one text and a place among them.
@@ -19,7 +19,7 @@ impl<'a> Cursor<'a> {
         let mut tokens = Vec::new();
         while let Some(token) = lexer
             .next_token()
-            .map_err(|error| moved(error, source.characters_before))?
+            .map_err(|error| error.moved(source.characters_before))?
         {
             tokens.push(token);
         }

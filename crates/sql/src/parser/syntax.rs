@@ -491,7 +491,7 @@ fn shape_of(source: Source<'_>) -> Result<Shape> {
     let mut tokens = 0;
     while let Some(token) = lexer
         .next_token()
-        .map_err(|error| moved(error, source.characters_before))?
+        .map_err(|error| error.moved(source.characters_before))?
     {
         tokens += 1;
         if tokens > TOKENS_MAX {
@@ -535,24 +535,6 @@ fn shape_of(source: Source<'_>) -> Result<Shape> {
 
 /// Words that make a syntax tree one level deeper, besides AND and OR.
 const CHAINING: [&str; 7] = ["not", "is", "collate", "join", "like", "between", "at"];
-
-/// An error of a part of a text, moved to its place in the whole.
-pub(crate) fn moved(error: Error, characters: u32) -> Error {
-    let fields = error.fields().clone();
-    match fields.position {
-        Some(position) if characters > 0 => {
-            let mut rebuilt = Error::new(fields.code, fields.message).with_position(Some(position + characters));
-            rebuilt = fields.detail.into_iter().fold(rebuilt, Error::with_detail);
-            rebuilt = fields.hint.into_iter().fold(rebuilt, Error::with_hint);
-            rebuilt.with_names(
-                fields.table.as_deref(),
-                fields.column.as_deref(),
-                fields.constraint.as_deref(),
-            )
-        }
-        _ => error,
-    }
-}
 
 /// A name as the catalog has it: folded to lower case unless quoted, cut to PostgreSQL's length.
 pub(crate) fn fold(ident: &ast::Ident) -> String {

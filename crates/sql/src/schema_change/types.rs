@@ -87,23 +87,23 @@ impl Change {
     }
 
     fn drop_dependent(&mut self, Dependent { table, part, .. }: &Dependent) -> Result<()> {
-        let own = self.described(table);
+        let own = self.kind_and_name(table);
         match part {
             // A generated column may have gone with one that it was made of.
             Part::Column(column) if !self.has_column(table, column) => Ok(()),
             Part::Column(column) => {
-                self.cascades_to(format!("column {column} of table {own}"));
+                self.cascades_to(format!("column {column} of {own}"));
                 self.release_key(table, column)?;
                 self.drop_column(table, column, false, true)
             }
             Part::Default(place, column) => {
-                self.cascades_to(format!("default value for column {column} of table {own}"));
+                self.cascades_to(format!("default value for column {column} of {own}"));
                 let column = self.column_mut(table, *place)?;
                 (column.default, column.default_text) = (None, None);
                 Ok(())
             }
             Part::Check(name) => {
-                self.cascades_to(format!("constraint {name} on table {own}"));
+                self.cascades_to(format!("constraint {name} on {own}"));
                 self.table_mut(table)?.checks.retain(|check| check.name != *name);
                 Ok(())
             }
@@ -135,13 +135,13 @@ impl Change {
         let mut dependents = self.dependents_of_type(name);
         dependents.retain(|dependent| !besides.contains(&dependent.table));
         let lines = dependents.iter().map(|Dependent { table, part, on }| {
-            let table = self.described(table);
+            let table = self.kind_and_name(table);
             match part {
-                Part::Column(column) => format!("column {column} of table {table} depends on type {on}"),
+                Part::Column(column) => format!("column {column} of {table} depends on type {on}"),
                 Part::Default(_, column) => {
-                    format!("default value for column {column} of table {table} depends on type {on}")
+                    format!("default value for column {column} of {table} depends on type {on}")
                 }
-                Part::Check(name) => format!("constraint {name} on table {table} depends on type {on}"),
+                Part::Check(name) => format!("constraint {name} on {table} depends on type {on}"),
                 Part::Index(name) => format!("index {name} depends on type {on}"),
             }
         });
@@ -169,7 +169,13 @@ impl Change {
     fn dependents_of_type(&self, name: &RelationName) -> Vec<Dependent> {
         let on = self.described_type(name);
         let mut found = Vec::new();
-        for table in self.catalog.tables.values() {
+        // A materialised view goes as a whole, like other views.
+        for table in self
+            .catalog
+            .tables
+            .values()
+            .filter(|table| table.materialised.is_none())
+        {
             match self.catalog.enums.get(name) {
                 Some(own) => of_enum(table, own.oid, &on, &mut found),
                 None => found.extend(columns_of(table, name).map(|place| column(table, place, &on))),

@@ -314,26 +314,5 @@ pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
 
 /// An error of one statement, as an error of its script.
 fn placed(error: Error, characters_before: u32, semicolon: Option<u32>) -> Error {
-    at_semicolon(moved(error, characters_before), semicolon)
-}
-
-fn moved(error: Error, characters: u32) -> Error {
-    match error.fields().position {
-        Some(position) if characters > 0 => {
-            let mut fresh = Error::new(error.code(), error.message()).with_position(Some(position + characters));
-            let fields = error.fields();
-            if let Some(detail) = &fields.detail {
-                fresh = fresh.with_detail(detail.clone());
-            }
-            if let Some(hint) = &fields.hint {
-                fresh = fresh.with_hint(hint.clone());
-            }
-            fresh.with_names(
-                fields.table.as_deref(),
-                fields.column.as_deref(),
-                fields.constraint.as_deref(),
-            )
-        }
-        _ => error,
-    }
+    at_semicolon(error.moved(characters_before), semicolon)
 }

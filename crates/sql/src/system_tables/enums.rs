@@ -91,7 +91,7 @@ fn written_enum(view: &View<'_>, number: i64) -> Option<String> {
         DataType::EnumArray(own) => (own, "[]"),
         _ => return None,
     };
-    let written = view.path.written_enum(enum_number, view.catalog)?;
+    let written = view.path.written_by_number(enum_number, view.catalog)?;
     Some(format!("{written}{behind}"))
 }
 

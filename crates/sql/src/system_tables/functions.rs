@@ -173,7 +173,7 @@ fn shown_query(own: &ViewQuery, view: &View<'_>) -> String {
 /// The catalog keeps expressions as text, those of constraints within brackets.
 fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
     if let Some(sequence) = expression.strip_prefix(NEXT_VALUE)
-        && let Some(named) = with_schema(sequence, view)
+        && let Some(named) = with_sequence(sequence, view)
     {
         return text(&format!("{NEXT_VALUE}{named}"));
     }
@@ -198,14 +198,18 @@ fn with_short_type(expression: &str, view: &View<'_>) -> Option<String> {
     Some(format!("{value}::{short}{brackets}"))
 }
 
-/// A sequence of `public` that begins a text, with its schema, where the reader does not look there.
-fn with_schema(sequence: &str, view: &View<'_>) -> Option<String> {
-    let (name, _) = sequence.split_once("'")?;
+/// What begins with the name of a sequence within quotes, with the name as the reader finds it.
+fn with_sequence(rest: &str, view: &View<'_>) -> Option<String> {
+    let (name, behind) = rest.split_once("'::regclass")?;
     let path = name_of_text(&name.replace("''", "'")).ok()?;
-    let [name] = path.as_slice() else { return None };
-    let relation = RelationName::public(name.as_str());
-    let is_hidden = view.catalog.sequences.contains_key(&relation) && !view.path.sees(&relation, view.catalog);
-    is_hidden.then(|| format!("public.{sequence}"))
+    let relation = match path.as_slice() {
+        [name] => RelationName::public(name.as_str()),
+        [schema, name] => RelationName::new(view.catalog.schema_id(schema)?, name.as_str()),
+        _ => return None,
+    };
+    let is_known = view.catalog.sequences.contains_key(&relation);
+    let written = view.path.written(&relation, view.catalog).replace('\'', "''");
+    is_known.then(|| format!("{written}'::regclass{behind}"))
 }
 
 /// Whether no bracket is closed before it was opened.

@@ -52,6 +52,7 @@ scripts!(
     merge,
     merged,
     nested,
+    ordered_sets,
     partial_indexes,
     recursive,
     rows,

@@ -254,12 +254,28 @@ pub struct KeyRange {
     pub to: Bound<Key>,
 }
 
+impl KeyRange {
+    /// What is left of it behind `key`, in the direction of a scan.
+    pub fn rest_behind(&self, key: &Key, reverse: bool) -> KeyRange {
+        match reverse {
+            true => KeyRange {
+                from: self.from.clone(),
+                to: Bound::Excluded(key.clone()),
+            },
+            false => KeyRange {
+                from: Bound::Excluded(key.clone()),
+                to: self.to.clone(),
+            },
+        }
+    }
+}
+
 /// How a scan ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScanEnd {
     /// Every row of the range was visited.
     Exhausted,
-    /// The visitor stopped it behind this key: go on from `Bound::Excluded(key)`.
+    /// The visitor stopped it behind this key, or what comes next has to be waited for: go on from `Bound::Excluded(key)`.
     Stopped(Key),
 }
 

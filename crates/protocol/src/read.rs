@@ -86,6 +86,8 @@ impl FormulaDatabase {
             reverse,
             depends: Lsn(0),
             unsettled: None,
+            shown: None,
+            notes_shown: false,
             lengthened: Vec::new(),
             visit,
         };
@@ -97,8 +99,8 @@ impl FormulaDatabase {
     }
 
     /// Visits the rows of `range` in key order (from the last to the first when `reverse`) as the transaction's snapshot has
-    /// them. `visit` returns false to stop behind the row it was given. Waits as [`FormulaDatabase::read`] does: what was
-    /// visited before [`Stop::Wait`] counts for nothing.
+    /// them. `visit` returns false to stop behind the row it was given. Waits as [`FormulaDatabase::read`] does, but only in front of
+    /// the first row: behind others the scan stops, so that what was visited counts.
     ///
     /// Protects the visited part of the range, also for keys that do not exist yet, and `columns` of its rows.
     pub fn scan(
@@ -124,17 +126,22 @@ impl FormulaDatabase {
             reverse,
             depends: t.depends_lsn,
             unsettled: None,
+            shown: None,
+            notes_shown: !self.branches.is_empty(),
             lengthened: Vec::new(),
             visit,
         };
-        let end = if held.complete {
+        let mut end = if held.complete {
             scan.memory(held, range)?
         } else {
             scan.merged(held, table, &*self.source, range)?
         };
         t.depends_lsn = scan.depends;
         if let Some(owner) = scan.unsettled {
-            return self.wait(transaction, owner, table, WaitReason::Prepared);
+            match scan.shown.take() {
+                Some(key) => end = ScanEnd::Stopped(key),
+                None => return self.wait(transaction, owner, table, WaitReason::Prepared),
+            }
         }
         let visited = match &end {
             ScanEnd::Exhausted => range.clone(),
@@ -458,6 +465,10 @@ struct Scan<'a> {
     depends: Lsn,
     /// A prepared transaction whose outcome has to be known first.
     unsettled: Option<TransactionId>,
+    /// The last row that was shown, where it is noted: a scan that must wait stops behind it.
+    shown: Option<Key>,
+    /// There are branches of the grid, whose outcomes scans may have to wait for.
+    notes_shown: bool,
     /// Room for rows that lack columns.
     lengthened: Vec<u8>,
     visit: &'a mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
@@ -508,11 +519,26 @@ impl Scan<'_> {
             return Ok(true);
         }
         if let Some(row) = item.untouched_at(self.ts) {
-            return Ok((self.visit)(key, tail.lengthened(row, &mut self.lengthened)));
+            return Ok(self.show(key, row, tail));
         }
         match visible(item, self.ts, self.transaction, tail)? {
-            Some(row) => Ok((self.visit)(key, row.as_ref().as_ref())),
+            Some(row) => {
+                self.note_shown(key);
+                Ok((self.visit)(key, row.as_ref().as_ref()))
+            }
             None => Ok(true),
+        }
+    }
+
+    /// Shows a row as it is kept.
+    fn show(&mut self, key: &[u8], row: &Row, tail: &Tail) -> bool {
+        self.note_shown(key);
+        (self.visit)(key, tail.lengthened(row, &mut self.lengthened))
+    }
+
+    fn note_shown(&mut self, key: &[u8]) {
+        if self.notes_shown {
+            self.shown = Some(Key::from_bytes(key));
         }
     }
 
@@ -591,10 +617,7 @@ impl Scan<'_> {
             }
             let go_on = match keys.next_if(|(key, _)| **key == stored_key) {
                 Some((_, slot)) => self.item(stored_key.as_bytes(), items.get(*slot), tail)?,
-                None => (self.visit)(
-                    stored_key.as_bytes(),
-                    tail.lengthened(&stored.row, &mut self.lengthened),
-                ),
+                None => self.show(stored_key.as_bytes(), &stored.row, tail),
             };
             if !go_on {
                 return Ok(Some(stored_key));

@@ -1,7 +1,7 @@
 //! One partition's part in the transactions of the grid.
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
-use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, Stop};
+use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
@@ -420,11 +420,16 @@ impl Participant {
                 Answer::Row(row.map(std::borrow::Cow::into_owned))
             }
             Operation::Scan { table, range, columns } => {
-                let mut rows = Vec::new();
-                database.scan(transaction, *table, range, false, *columns, &mut |key, row| {
-                    rows.push((rubato_base::Key::from_bytes(key), row.to_row()));
-                    true
-                })?;
+                let (mut rows, mut rest) = (Vec::new(), range.clone());
+                // It is done from its start again after a wait.
+                while let ScanEnd::Stopped(last) =
+                    database.scan(transaction, *table, &rest, false, *columns, &mut |key, row| {
+                        rows.push((rubato_base::Key::from_bytes(key), row.to_row()));
+                        true
+                    })?
+                {
+                    rest = rest.rest_behind(&last, false);
+                }
                 Answer::Rows(rows)
             }
             Operation::Lock { table, key, columns } => {

@@ -3,7 +3,7 @@
 use super::segments::{Gathered, Progress, SegmentSink, gather};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
-use crate::executor::keys::{rest_of_range, whole_range};
+use crate::executor::keys::whole_range;
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
 use crate::plan::{Access, Relation, SelectPlan, Step};
@@ -161,6 +161,6 @@ fn scan(
     match (failure, end) {
         (Some(error), _) => Err(Stop::Fail(error)),
         (None, ScanEnd::Exhausted) => Ok(None),
-        (None, ScanEnd::Stopped(key)) => Ok(Some(rest_of_range(range, &key, reverse))),
+        (None, ScanEnd::Stopped(key)) => Ok(Some(range.rest_behind(&key, reverse))),
     }
 }

@@ -7,7 +7,7 @@ mod system;
 
 use super::batch::Batch;
 use super::generated::{FunctionRows, Generated, generate};
-use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, whole_range};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
@@ -543,7 +543,7 @@ fn scan_rows(
 fn rest(range: &KeyRange, end: ScanEnd, reverse: bool) -> Option<KeyRange> {
     match end {
         ScanEnd::Exhausted => None,
-        ScanEnd::Stopped(key) => Some(rest_of_range(range, &key, reverse)),
+        ScanEnd::Stopped(key) => Some(range.rest_behind(&key, reverse)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::referential::{Direction, Task, refuse_if_referred};
 use super::{ExecutionContext, Limits};
 use crate::catalog::{Catalog, Deferral, RelationName, Table};
 use rubato_base::{ColumnSet, Error, Result, SqlState, Value};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{Outcome, ScanEnd, Stop};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -366,15 +366,20 @@ pub(crate) fn is_shared(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<bool> {
     let prefix = entry_prefix(table, &table.indexes[index], values)?;
-    let range = prefix_range(prefix.as_bytes());
+    let mut rest = prefix_range(prefix.as_bytes());
     let mut entries = 0;
-    let mut visit = |_: &[u8], _: rubato_base::RowRef<'_>| {
-        entries += 1;
-        entries < 2
-    };
     let (database, transaction) = (&mut *context.database, context.transaction);
     let storage = table.indexes[index].id;
-    database.scan(transaction, storage, &range, false, ColumnSet::EXISTENCE, &mut visit)?;
+    while entries < 2 {
+        let mut visit = |_: &[u8], _: rubato_base::RowRef<'_>| {
+            entries += 1;
+            entries < 2
+        };
+        match database.scan(transaction, storage, &rest, false, ColumnSet::EXISTENCE, &mut visit)? {
+            ScanEnd::Exhausted => break,
+            ScanEnd::Stopped(last) => rest = rest.rest_behind(&last, false),
+        }
+    }
     context.spend(2);
     Ok(entries > 1)
 }

@@ -2,7 +2,6 @@
 //! rows of a query that is joined are kept here too.
 
 use super::access::StepView;
-use super::keys::rest_of_range;
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
@@ -120,7 +119,7 @@ impl HashedRows {
             (Some(error), _) => Err(Stop::Fail(error)),
             (None, _) if !fits => Ok(Reading::DoesNotFit),
             (None, ScanEnd::Exhausted) => Ok(Reading::Done),
-            (None, ScanEnd::Stopped(last)) => Ok(Reading::Paused(rest_of_range(rest, &last, false))),
+            (None, ScanEnd::Stopped(last)) => Ok(Reading::Paused(rest.rest_behind(&last, false))),
         }
     }
 

@@ -279,21 +279,6 @@ pub(crate) fn in_range(range: &KeyRange, key: &Key) -> bool {
         }
 }
 
-/// What is left of a range behind `key` in the direction of the scan.
-pub(crate) fn rest_of_range(range: &KeyRange, key: &Key, reverse: bool) -> KeyRange {
-    if reverse {
-        KeyRange {
-            from: range.from.clone(),
-            to: Bound::Excluded(key.clone()),
-        }
-    } else {
-        KeyRange {
-            from: Bound::Excluded(key.clone()),
-            to: range.to.clone(),
-        }
-    }
-}
-
 /// A key for hashing values: equal bytes if and only if GROUP BY takes the values for equal.
 pub(crate) fn group_key(values: &[Value]) -> Key {
     Key::of(values)

@@ -2,7 +2,7 @@
 //! or else by one scan of the referring table for all values at once. Goes on in slices.
 
 use super::ExecutionContext;
-use super::keys::{entry_target, prefix_range, rest_of_range, whole_range};
+use super::keys::{entry_target, prefix_range, whole_range};
 use super::referential::{prefix_key, prefix_order};
 use super::sorting::FixedHasher;
 use crate::catalog::{ForeignKey, Index, Table};
@@ -221,6 +221,6 @@ fn visit(
     match (failure, end) {
         (Some(error), _) => Err(Stop::Fail(error)),
         (None, ScanEnd::Exhausted) => Ok(None),
-        (None, ScanEnd::Stopped(last)) => Ok(Some(rest_of_range(range, &last, false))),
+        (None, ScanEnd::Stopped(last)) => Ok(Some(range.rest_behind(&last, false))),
     }
 }

@@ -7,7 +7,7 @@
 
 use super::constraints::{shown_key, unique_constraint};
 use super::deferred::is_shared;
-use super::keys::{entry_key, entry_row, new_row_key, rest_of_range, row_key, row_values, whole_range};
+use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values, whole_range};
 use super::missing::Missing;
 use super::referential::check_referring;
 use super::rows::insert_entry;
@@ -250,7 +250,7 @@ impl Task {
             }
             match end {
                 ScanEnd::Exhausted => return Ok(None),
-                ScanEnd::Stopped(key) => rest = rest_of_range(&rest, &key, false),
+                ScanEnd::Stopped(key) => rest = rest.rest_behind(&key, false),
             }
         }
         Ok(Some(rest))

@@ -4,7 +4,7 @@
 
 use super::access::read_entries;
 use super::insert::Written;
-use super::keys::{distinct_keys, element_keys, point_key, rest_of_range, whole_range};
+use super::keys::{distinct_keys, element_keys, point_key, whole_range};
 use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
@@ -219,7 +219,7 @@ impl<'a> Target<'a> {
         match (failure, end) {
             (Some(error), _) => Err(Stop::Fail(error)),
             (None, ScanEnd::Exhausted) => Ok(None),
-            (None, ScanEnd::Stopped(last)) => Ok(Some(rest_of_range(range, &last, false))),
+            (None, ScanEnd::Stopped(last)) => Ok(Some(range.rest_behind(&last, false))),
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Target<'a> {
             }
             match end {
                 ScanEnd::Exhausted => return Ok(None),
-                ScanEnd::Stopped(last) => rest = rest_of_range(&rest, &last, false),
+                ScanEnd::Stopped(last) => rest = rest.rest_behind(&last, false),
             }
         }
         Ok(Some(rest))

@@ -222,11 +222,13 @@ impl Run for TreeRun {
                 Poll::Ready(Some(Ok(batch))) => self.streaming.batch = Some((batch, 0)),
                 Poll::Ready(Some(Err(error))) => self.fail(&error)?,
                 Poll::Ready(None) => self.is_over = true,
-                Poll::Pending => {
-                    if !self.feed(context)? {
-                        return Ok(false);
-                    }
-                }
+                Poll::Pending => match self.feed(context) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(false),
+                    // It is met again when nothing is given before it.
+                    Err(Stop::Wait(_)) if left < max_rows => return Ok(false),
+                    Err(stop) => return Err(stop),
+                },
             }
         }
     }

@@ -52,6 +52,11 @@ impl FormulaDatabase {
         Ok(visible(held.item(slot), ts, transaction, &held.tail)?)
     }
 
+    /// Whether snapshot reads may have to wait: outcomes of branches are not known.
+    pub fn reads_may_wait(&self) -> bool {
+        !self.branches.is_empty()
+    }
+
     /// The newest committed row with the transaction's own changes, for a statement that chooses among rows nobody is about to
     /// write (SKIP LOCKED): `Busy` if another transaction has a place on it. Protects nothing and proves nothing: what is chosen
     /// is read to write before anything depends on it.
@@ -114,6 +119,7 @@ impl FormulaDatabase {
     ) -> Outcome<ScanEnd> {
         self.active(transaction)?;
         let columns = columns.union(ColumnSet::EXISTENCE);
+        let notes_shown = self.reads_may_wait();
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked above")
         };
@@ -127,7 +133,7 @@ impl FormulaDatabase {
             depends: t.depends_lsn,
             unsettled: None,
             shown: None,
-            notes_shown: !self.branches.is_empty(),
+            notes_shown,
             lengthened: Vec::new(),
             visit,
         };

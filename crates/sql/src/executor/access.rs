@@ -4,6 +4,7 @@ mod computed;
 mod hashing;
 mod queries;
 mod system;
+mod waiting;
 
 use super::batch::Batch;
 use super::generated::{FunctionRows, Generated, generate};
@@ -22,6 +23,7 @@ use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
 use system::{SystemReading, read_system};
+use waiting::Mark;
 
 pub(crate) use queries::read_query;
 
@@ -72,7 +74,7 @@ pub(crate) struct StepState {
 }
 
 /// Where the reading for one outer tuple stands.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Position {
     #[default]
     Start,
@@ -275,17 +277,27 @@ pub(crate) fn read_step(
         limits: context.limits,
     };
     let position = std::mem::take(&mut state.position);
+    let mark = Mark::of(&reader, &position, context);
     let position = match &step.relation {
         Relation::Query(_) => match &state.nested {
             Some(nested) => read_kept(&nested.kept, &mut reader, position, want)?,
             None => None,
         },
-        Relation::Table(table) => match (&state.hashing, &position) {
-            (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
-                read_hashed(hashed, table, &mut reader, position, want, context)?
+        Relation::Table(table) => {
+            let outcome = match (&state.hashing, &position) {
+                (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
+                    read_hashed(hashed, table, &mut reader, position, want, context)
+                }
+                _ => read_table(table, &step.access, &mut reader, position, want, context),
+            };
+            match (outcome, mark) {
+                (Err(Stop::Wait(wait)), Some(mark)) => {
+                    state.position = mark.go_back(&mut reader);
+                    return Err(Stop::Wait(wait));
+                }
+                (outcome, _) => outcome?,
             }
-            _ => read_table(table, &step.access, &mut reader, position, want, context)?,
-        },
+        }
         _ => {
             let generated = match state.generated.take() {
                 Some(generated) => generated,

@@ -65,6 +65,12 @@ impl Batch {
         &self.values[self.values.len() - self.width..]
     }
 
+    /// Takes back all tuples but the first `count`.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.values.truncate(count * self.width);
+        self.count = self.count.min(count);
+    }
+
     /// Takes back the tuple that was appended last.
     pub(crate) fn drop_last(&mut self) {
         self.values.truncate(self.values.len() - self.width);

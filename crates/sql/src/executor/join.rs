@@ -5,10 +5,12 @@ use super::access::{StepState, read_step};
 use super::batch::Batch;
 use super::query::query_batch;
 use crate::plan::{JoinKind, Step};
-use rubato_protocol::Outcome;
+use rubato_protocol::{Outcome, Stop};
 
 /// Appends tuples that have gone through all of `steps` until `output` holds `want`, there are no more, or the context's rows are
 /// spent.
+///
+/// On [`Stop::Wait`] `output` is as it was; call again.
 pub(crate) fn join_batch(
     steps: &[Step],
     states: &mut [StepState],
@@ -30,13 +32,21 @@ pub(crate) fn join_batch(
             }
             state.input.clear();
             state.next_input = 0;
-            join_batch(earlier_steps, earlier_states, want, context, &mut state.input)?;
+            match join_batch(earlier_steps, earlier_states, want, context, &mut state.input) {
+                Err(Stop::Wait(_)) if !output.is_empty() => break,
+                outcome => outcome?,
+            }
             if state.input.is_empty() {
                 state.exhausted = !context.is_spent();
                 break;
             }
         }
-        if read_step(step, state, want, context, output)? {
+        let is_done = match read_step(step, state, want, context, output) {
+            // It is met again when there is nothing before it.
+            Err(Stop::Wait(_)) if !output.is_empty() => break,
+            outcome => outcome?,
+        };
+        if is_done {
             extend_with_nulls(step, state, context, output)?;
             state.next_input += 1;
             state.matched = false;

@@ -10,7 +10,7 @@ use super::{ExecutionContext, Held};
 use crate::analytics::{Run, start_query};
 use crate::plan::{QueryPlan, SetOperation, SetPlan};
 use rubato_base::{Key, Value};
-use rubato_protocol::Outcome;
+use rubato_protocol::{Outcome, Stop};
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -37,14 +37,36 @@ impl QueryRun {
     }
 
     /// Gives rows until `sink` returns false behind one, the context's rows are spent, or there are no more: then `true`.
+    ///
+    /// On [`Stop::Wait`] nothing was given in this call: call again.
     pub(crate) fn run(
         &mut self,
         plan: &QueryPlan,
         context: &mut ExecutionContext<'_>,
         sink: &mut Sink<'_>,
     ) -> Outcome<bool> {
+        if let (QueryRun::Select(run), QueryPlan::Select(plan)) = (&mut *self, plan) {
+            return run.run(plan, context, usize::MAX, sink);
+        }
+        let mut gives = false;
+        let outcome = self.run_combined(plan, context, &mut |row| {
+            gives = true;
+            sink(row)
+        });
+        match outcome {
+            // One of its queries waits behind what another has given.
+            Err(Stop::Wait(_)) if gives => Ok(false),
+            outcome => outcome,
+        }
+    }
+
+    fn run_combined(
+        &mut self,
+        plan: &QueryPlan,
+        context: &mut ExecutionContext<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
         match (self, plan) {
-            (QueryRun::Select(run), QueryPlan::Select(plan)) => run.run(plan, context, usize::MAX, sink),
             (QueryRun::Set(run), QueryPlan::Set(plan)) => run.run(plan, context, sink),
             (QueryRun::Recursive(run), QueryPlan::Recursive(plan)) => run.run(plan, context, sink),
             (QueryRun::FullJoin(run), QueryPlan::FullJoin(plan)) => run.run(plan, context, sink),

@@ -6,7 +6,7 @@ use rubato_base::{Key, Result};
 use std::collections::HashSet;
 
 /// Keys that have come before; asked and never listed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SeenKeys {
     keys: HashSet<Key, FixedHasher>,
     held: Held,

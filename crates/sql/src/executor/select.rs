@@ -12,7 +12,7 @@ use crate::analytics::{Run, choose};
 use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
 use rubato_base::{Result, Value};
 use rubato_formula::Tuple;
-use rubato_protocol::Outcome;
+use rubato_protocol::{Outcome, Stop, Wait};
 use std::fmt;
 
 /// Takes rows; false to pause behind the row it was given.
@@ -33,6 +33,8 @@ pub(crate) struct SelectRun {
     stays: bool,
     /// What the short way of a single row did.
     point: Option<StepCounters>,
+    /// What the next row has to wait for.
+    wait: Option<Wait>,
 }
 
 #[derive(Default)]
@@ -143,7 +145,20 @@ impl SelectRun {
 
     /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more. `false` also when the context's rows are
     /// spent.
+    ///
+    /// On [`Stop::Wait`] nothing was given in this call: call again. A run that locks begins again instead, by its owner.
     pub(crate) fn run(
+        &mut self,
+        plan: &SelectPlan,
+        context: &mut ExecutionContext<'_>,
+        max_rows: usize,
+        sink: &mut Sink<'_>,
+    ) -> Outcome<bool> {
+        let is_over = self.advance(plan, context, max_rows, sink)?;
+        self.wait.take().map_or(Ok(is_over), |wait| Err(Stop::Wait(wait)))
+    }
+
+    fn advance(
         &mut self,
         plan: &SelectPlan,
         context: &mut ExecutionContext<'_>,
@@ -152,15 +167,11 @@ impl SelectRun {
     ) -> Outcome<bool> {
         if matches!(self.phase, Phase::Fresh) {
             if is_single_point(plan) && max_rows > 0 {
+                let counters = self.point.insert(StepCounters::default());
+                let is_over = run_point(plan, context, max_rows, sink, counters)?;
                 // With the only row given, nothing is left to come back for.
                 self.phase = Phase::Ended;
-                return run_point(
-                    plan,
-                    context,
-                    max_rows,
-                    sink,
-                    self.point.insert(StepCounters::default()),
-                );
+                return Ok(is_over);
             }
             let elsewhere = if self.stays { None } else { choose(plan, context)? };
             match elsewhere {
@@ -247,13 +258,20 @@ impl SelectRun {
             }
             return Ok(());
         }
-        join_batch(
-            &plan.steps,
-            &mut self.states,
-            want.clamp(1, BATCH_TUPLES),
-            context,
-            &mut self.batch,
-        )
+        let want = want.clamp(1, BATCH_TUPLES);
+        match join_batch(&plan.steps, &mut self.states, want, context, &mut self.batch) {
+            // Without rows, what has been read is kept, and the wait told at the end. Rows that are locked begin again.
+            Err(Stop::Wait(wait)) if plan.lock.is_none() => {
+                self.wait = Some(wait);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Whether it stops before its end.
+    fn pauses(&self, context: &ExecutionContext<'_>) -> bool {
+        context.is_spent() || self.wait.is_some()
     }
 
     /// The next tuple's place in `batch`. `useful` is how many more could be of use.
@@ -267,7 +285,7 @@ impl SelectRun {
             if self.next >= self.batch.len() {
                 self.pull(plan, useful, context)?;
                 if self.batch.is_empty() {
-                    return Ok(if context.is_spent() {
+                    return Ok(if self.pauses(context) {
                         NextTuple::Paused
                     } else {
                         NextTuple::End
@@ -299,7 +317,13 @@ impl SelectRun {
             let useful = useful.min((max_rows - given).saturating_add(self.window.skip as usize));
             let place = match self.next_tuple(plan, useful, context)? {
                 NextTuple::At(place) => place,
-                NextTuple::Paused => return Ok(false),
+                NextTuple::Paused => {
+                    if given > 0 {
+                        // It is told when nothing is given before it.
+                        self.wait = None;
+                    }
+                    return Ok(false);
+                }
                 NextTuple::End => break,
             };
             if !self.project(plan, place, &mut row, context)? {
@@ -391,7 +415,7 @@ impl SelectRun {
         };
         while wanted > 0 {
             self.pull(plan, wanted, context)?;
-            if self.batch.is_empty() && context.is_spent() {
+            if self.batch.is_empty() && self.pauses(context) {
                 return Ok(Phase::Grouping(aggregation, wanted));
             }
             if self.batch.is_empty() {

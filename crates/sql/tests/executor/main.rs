@@ -5,6 +5,7 @@ mod names;
 mod pausing;
 mod scripts;
 mod select;
+mod undecided;
 mod waiting;
 mod world;
 mod write;

@@ -1,8 +1,10 @@
 //! The scripts beside these tests: SQL through binder, planner and executor, with what PostgreSQL 15 answered.
 
+use crate::undecided::{Lot, Undecided};
 use crate::world::{World, error_of};
 use rubato_base::text_format::TextContext;
 use rubato_base::{Result, SqlState, Value};
+use rubato_protocol::Stop;
 use rubato_sql::binder::{DefaultSettings, SearchPath, bind};
 use rubato_sql::executor::{Cursor, ExecutionContext, Progress, carry_out_all};
 use rubato_sql::plan::{Plan, PlanBody};
@@ -18,7 +20,11 @@ macro_rules! scripts {
             let script = include_str!(concat!("../scripts/", stringify!($name), ".slt"));
             // Queries that pause wherever they may answer the same.
             for rows_left in [ExecutionContext::UNBOUNDED, 1, 3] {
-                run_script(script, rows_left);
+                run_script(script, rows_left, None);
+            }
+            // So may statements that have to wait for other nodes wherever they read.
+            for (rows_left, seed) in [(ExecutionContext::UNBOUNDED, 1), (3, 2)] {
+                run_script(script, rows_left, Some(Lot::new(seed)));
             }
         })*
     };
@@ -89,10 +95,11 @@ fn what_is_collected_is_limited() {
     assert_eq!(split(&mut world, 5000).unwrap_err().code(), SqlState::OUT_OF_MEMORY);
 }
 
-/// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
-pub fn run_script(script: &str, rows_left: usize) {
+/// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time. With `undecided` there are
+/// prepared branches beside every statement.
+pub fn run_script(script: &str, rows_left: usize, undecided: Option<Lot>) {
     let mut world = World::with_engine(crate::engine());
-    world.rows_left = rows_left;
+    (world.rows_left, world.undecided) = (rows_left, undecided);
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {
         let lines: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
@@ -101,7 +108,12 @@ pub fn run_script(script: &str, rows_left: usize) {
         };
         let sql: Vec<&str> = body.iter().copied().take_while(|line| *line != "----").collect();
         let sql = sql.join("\n");
+        // What does not wait for others does not wait for those.
+        let lot = world
+            .undecided
+            .take_if(|_| sql.contains("SKIP LOCKED") || sql.contains("NOWAIT"));
         let answered = answer(&mut world, &sql, head.starts_with("query"));
+        world.undecided = world.undecided.take().or(lot);
         let expected = lines.join("\n");
         if answered != expected {
             writeln!(differences, "expected:\n{expected}\nanswered:\n{answered}\n").unwrap();
@@ -154,6 +166,20 @@ fn run_bound(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
 }
 
 fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)> {
+    let mut undecided = match world.undecided.take() {
+        Some(mut lot) => {
+            let undecided = Undecided::prepare(world, &mut lot);
+            world.undecided = Some(lot);
+            undecided
+        }
+        None => Undecided::default(),
+    };
+    let outcome = run_beside(world, plan, &mut undecided);
+    undecided.end(world);
+    outcome
+}
+
+fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) -> Result<(Vec<String>, String)> {
     let transaction = world.begin();
     let mut cursor = Cursor::new(Arc::clone(plan));
     let mut rows = Vec::new();
@@ -163,6 +189,7 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
         _ => ExecutionContext::UNBOUNDED,
     };
     let outcome = loop {
+        let given = rows.len();
         let outcome = world.with_context(transaction, &[], |context| {
             context.rows_left = rows_left;
             cursor.run(context, usize::MAX, &mut |row| {
@@ -170,12 +197,21 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
                 true
             })
         });
+        if let Err(Stop::Wait(wait)) = &outcome {
+            assert_eq!(rows.len(), given, "rows were given before a wait");
+            undecided.roll_back(world, wait.owner);
+            continue;
+        }
+        if undecided.is_in_play() && matches!(outcome, Ok(Progress::Suspended)) {
+            continue;
+        }
         if rows_left == ExecutionContext::UNBOUNDED || !matches!(outcome, Ok(Progress::Suspended)) {
             break outcome;
         }
     };
     match outcome {
         Ok(Progress::Complete(completion)) => {
+            undecided.end(world);
             world.commit(transaction).map_err(error_of)?;
             Ok((rows, completion.to_string()))
         }

@@ -1,12 +1,14 @@
 //! A database without disk and log, tables, and short ways to write plans.
 
+use crate::undecided::Lot;
 use rubato_base::text_format::TextContext;
 use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId, Value,
 };
 use rubato_formula::{Comparison, Environment, EvalContext, Expr, analyse_assignment, resolve_operator};
 use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Outcome, Policies, RowSource, Stop, StoredRow,
+    BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Outcome, Policies, PrepareRecord,
+    RowSource, Stop, StoredRow,
 };
 use rubato_sql::analytics::Engine;
 use rubato_sql::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Table};
@@ -38,10 +40,21 @@ impl RowSource for NoStore {
     }
 }
 
-struct NoLog(u64);
+/// A log that keeps nothing.
+pub struct NoLog(u64);
 
 impl CommitLog for NoLog {
     fn append(&mut self, _record: &CommitRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+
+    fn append_prepare(&mut self, _record: &PrepareRecord<'_>) -> Result<Lsn> {
+        self.0 += 1;
+        Ok(Lsn(self.0))
+    }
+
+    fn append_decision(&mut self, _record: &DecisionRecord<'_>) -> Result<Lsn> {
         self.0 += 1;
         Ok(Lsn(self.0))
     }
@@ -104,6 +117,8 @@ pub struct World {
     /// How many rows a query looks at before it pauses.
     pub rows_left: usize,
     engine: Option<&'static dyn Engine>,
+    /// Beside statements there are prepared branches, by this.
+    pub undecided: Option<Lot>,
 }
 
 /// What a statement gave: its rows as text, and its tag.
@@ -120,6 +135,7 @@ impl World {
             insight: Default::default(),
             rows_left: ExecutionContext::UNBOUNDED,
             engine: None,
+            undecided: None,
         }
     }
 
@@ -151,6 +167,11 @@ impl World {
 
     pub fn commit(&mut self, transaction: TransactionId) -> Outcome<()> {
         self.database.commit(transaction, None, &mut NoLog(0)).map(|_| ())
+    }
+
+    /// A log for what is not a commit.
+    pub fn log(&self) -> NoLog {
+        NoLog(0)
     }
 
     /// How values are shown.

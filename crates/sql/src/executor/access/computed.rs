@@ -202,13 +202,20 @@ pub(super) fn read_lateral(
     };
     let mut failure = None;
     let LateralRun { outer, run } = &mut *lateral;
-    let is_over = {
+    let outcome = {
         let mut reader = reader(step, state, context, output);
         let mut offer = |row: &[Value]| {
             failure = reader.offer_generated(row).err();
             failure.is_none() && reader.output.len() < want
         };
-        context.with_outer(outer, |context| run.run(plan, context, &mut offer))?
+        context.with_outer(outer, |context| run.run(plan, context, &mut offer))
+    };
+    let is_over = match outcome {
+        Err(wait @ Stop::Wait(_)) => {
+            state.lateral = Some(lateral);
+            return Err(wait);
+        }
+        outcome => outcome?,
     };
     context.spend(1);
     if let Some(failure) = failure {

@@ -19,7 +19,7 @@ use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::SendableRecordBatchStream;
 use datafusion_physical_plan::display::DisplayableExecutionPlan;
 use rubato_base::{Error, Result, SqlState, Value};
-use rubato_sql::analytics::{Outcome, Run, Setting, Tree};
+use rubato_sql::analytics::{Outcome, Run, Setting, Stop, Tree};
 use rubato_sql::executor::ExecutionContext;
 use std::fmt;
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 
 #[path = "../../sql/tests/executor/scripts.rs"]
 mod scripts;
+#[path = "../../sql/tests/executor/undecided.rs"]
+mod undecided;
 #[allow(dead_code)]
 #[path = "../../sql/tests/executor/world.rs"]
 mod world;
@@ -49,7 +51,8 @@ impl Engine for Insisting {
 fn windows() {
     let script = include_str!("../../sql/tests/scripts/windows.slt");
     for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
-        scripts::run_script(script, rows_left);
+        scripts::run_script(script, rows_left, None);
+        scripts::run_script(script, rows_left, Some(undecided::Lot::new(3)));
     }
 }
 
@@ -87,7 +90,7 @@ select i, sum(i) over (order by f) from whole join broken on i = f order by 1
 5|15
 ";
     for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
-        scripts::run_script(script, rows_left);
+        scripts::run_script(script, rows_left, None);
     }
 }
 
@@ -120,7 +123,7 @@ select a, b, q from ps where q > (select 0.5 * sum(quantity) from li where li.a 
 8|1|18
 9|1|19
 ";
-    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED, None);
 }
 
 /// A query that is asked before the statement begins, and itself asks an aggregate for each of its rows: one tree.
@@ -154,6 +157,6 @@ select k from s where k in (select ps.k from ps where q > (select 2 * count(*) f
 5
 ";
     let before = GROUPED.get();
-    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED);
+    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED, None);
     assert_eq!(GROUPED.get() - before, 1, "the relay asked for each row");
 }

@@ -1,2 +1,8 @@
 //! What makes several nodes a grid, without sockets, clocks and files: those come in as arguments, so that the same code runs in the
 //! server and in virtual time.
+//!
+//! The room refuses to decide anything about transactions (that is `protocol`), to know SQL, and to open anything.
+//!
+//! Invariants: bytes of a peer, whatever they are, lead to an error value and never to a panic, and what they make the node hold is bounded.
+//!
+//! Start with decision 0030 in `docs/decisions`.

@@ -26,6 +26,7 @@ scripts!(
     renamed_beneath,
     search_path,
     statements_of_tables,
+    system_columns,
     temporary,
     temporary_combined,
     time_patterns,

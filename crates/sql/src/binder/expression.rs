@@ -212,6 +212,10 @@ impl<'a> ExpressionBinder<'a> {
     fn column(&self, names: &[ast::Ident]) -> Result<Typed> {
         let span = names.iter().fold(names[0].span, |span, name| span.union(&name.span));
         let found = match self.find_column(names) {
+            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN && self.system_column(names).is_some() => {
+                let own = self.system_column(names).unwrap_or(Err(error));
+                return located(self.context, span, own).map(|typed| typed.at(span));
+            }
             Err(error) if self.is_free(names, &error) => {
                 let outer = self
                     .context

@@ -46,7 +46,11 @@ impl Context<'_> {
             }
             Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "use ON CONFLICT ... DO UPDATE")),
         };
-        let (returning, output) = self.returning(statement.returning.as_ref(), &written.scope())?;
+        let scope = Scope {
+            updated: on_conflict.is_some().then_some(written.table.columns.len()),
+            ..written.scope()
+        };
+        let (returning, output) = self.returning(statement.returning.as_ref(), &scope)?;
         let plan = InsertPlan {
             table: written.table,
             source,

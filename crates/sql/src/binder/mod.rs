@@ -43,6 +43,7 @@ mod select;
 mod sequence;
 mod sets;
 mod subquery;
+mod system_columns;
 mod table_like;
 mod tail;
 mod target;

@@ -14,6 +14,8 @@ pub(crate) struct Scope {
     pub star: Vec<(usize, usize)>,
     /// The condition of a join sees only what it joins: the relations from here on.
     pub first_in_reach: usize,
+    /// Of RETURNING behind ON CONFLICT DO UPDATE: the column that says whether the row was there before.
+    pub updated: Option<usize>,
 }
 
 /// One relation.
@@ -272,7 +274,7 @@ impl Scope {
         &self.relations[relation].columns[column]
     }
 
-    fn is_in_reach(&self, relation: usize) -> bool {
+    pub(super) fn is_in_reach(&self, relation: usize) -> bool {
         relation >= self.first_in_reach && !self.relations[relation].is_covered
     }
 

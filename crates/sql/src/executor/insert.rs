@@ -249,7 +249,11 @@ impl InsertRun {
         let key = new_row_key(table, values, context)?;
         match resolver.insert((table, on_conflict), &key, values, &mut self.effects, context)? {
             Resolution::Inserted => tell(&values, context)?,
-            Resolution::Updated(row) => tell(&row, context)?,
+            Resolution::Updated(mut row) => {
+                // Behind its columns stands for RETURNING that it was there before.
+                row.push(Value::Bool(true));
+                tell(&row, context)?;
+            }
             Resolution::LeftOut => {}
         }
         Ok(())

@@ -1,0 +1,77 @@
+//! Columns that every table has beside its own: `tableoid`, `xmax`, `cmin` and `cmax`. `xmin` and `ctid` are not there: rows have no
+//! transaction and no place of their own.
+
+use super::expression::ExpressionBinder;
+use super::scope::Scope;
+use super::typed::Typed;
+use crate::parser::syntax::fold;
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_formula::Expr;
+use sqlparser::ast;
+
+impl ExpressionBinder<'_> {
+    /// What a name that is no column's stands for, if it is one of these; of a table of this scope.
+    pub(super) fn system_column(&self, names: &[ast::Ident]) -> Option<Result<Typed>> {
+        let (name, qualifier) = names.split_last()?;
+        let name = fold(name);
+        if !["tableoid", "xmax", "cmin", "cmax"].contains(&name.as_str()) || qualifier.len() > 1 {
+            return None;
+        }
+        let relation = match qualifier {
+            [alias] => self.scope.relation_named(&fold(alias)).ok()?,
+            _ => match self.scope.only_table()? {
+                Ok(relation) => relation,
+                Err(several) => return Some(Err(several.into_ambiguous(&name))),
+            },
+        };
+        let relation = &self.scope.relations[relation];
+        let table = relation.table.as_ref()?;
+        if relation.is_optional {
+            return Some(Err(Error::unsupported(format!(
+                "{name} of a table that an outer join may leave out"
+            ))));
+        }
+        let number = |number: u32| Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid);
+        Some(match (name.as_str(), self.scope.updated) {
+            ("tableoid", _) => Ok(number(table.oid)),
+            ("xmax", Some(column)) => self.id_if_updated(column),
+            _ => Ok(number(0)),
+        })
+    }
+
+    /// Of a row that ON CONFLICT has updated, the number of the transaction; 0 of one that is new.
+    fn id_if_updated(&self, column: usize) -> Result<Typed> {
+        let current = self.function_call("txid_current", Vec::new())?;
+        let current = self.context.cast(current, ColumnType::plain(DataType::Oid))?;
+        let expr = Expr::Case {
+            branches: vec![(Expr::Column(column), current.expr)],
+            otherwise: Box::new(Expr::Literal(Value::Int8(0))),
+        };
+        Ok(Typed::new(expr, DataType::Oid))
+    }
+}
+
+/// More than one table is in reach.
+pub(super) struct Several;
+
+impl Several {
+    fn into_ambiguous(self, name: &str) -> Error {
+        let message = format!("column reference \"{name}\" is ambiguous");
+        Error::new(SqlState::AMBIGUOUS_COLUMN, message)
+    }
+}
+
+impl Scope {
+    /// The only table whose columns can be named without its name.
+    fn only_table(&self) -> Option<std::result::Result<usize, Several>> {
+        let is_meant = |place: &usize| {
+            let relation = &self.relations[*place];
+            relation.table.is_some() && relation.columns_visible && self.is_in_reach(*place)
+        };
+        let mut tables = (0..self.relations.len()).filter(is_meant);
+        match (tables.next(), tables.next()) {
+            (Some(_), Some(_)) => Some(Err(Several)),
+            (first, _) => first.map(Ok),
+        }
+    }
+}

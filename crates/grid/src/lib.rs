@@ -6,3 +6,5 @@
 //! Invariants: bytes of a peer, whatever they are, lead to an error value and never to a panic, and what they make the node hold is bounded.
 //!
 //! Start with decision 0030 in `docs/decisions`.
+
+pub mod placement;

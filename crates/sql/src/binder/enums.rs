@@ -7,6 +7,7 @@ use super::{Context, ResolvedPath, object_name, split_path};
 use crate::catalog::{RelationName, no_schema};
 use crate::parser::utility::{AlterTypeAction, EnumStatement, Moved, NewValue};
 use crate::statement::{EnumChange, MovedTo, SchemaChange};
+use crate::system_tables::told_type;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
@@ -212,10 +213,12 @@ impl ExpressionBinder<'_> {
         if own == DataType::Unknown && arguments.len() == 1 {
             return Ok(Typed::new(Expr::Literal(Value::text("unknown")), DataType::Text));
         }
-        if own.enum_number().is_none() {
+        let told = arguments.first().and_then(|own| told_type(own.data_type, own.modifier));
+        if own.enum_number().is_none() && told.is_none() {
             return self.function_call("pg_typeof", arguments);
         }
-        let number = Expr::Literal(Value::Int8(i64::from(own.oid())));
+        let number = told.unwrap_or_else(|| own.oid());
+        let number = Expr::Literal(Value::Int8(i64::from(number)));
         self.function_call("regtypeout", vec![Typed::new(number, DataType::Oid)])
     }
 

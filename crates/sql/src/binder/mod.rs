@@ -179,7 +179,8 @@ fn bind_grammar(
             // WITH in front of a statement that writes.
             if let Some(statement) = writing_body(query) {
                 context.push_names(query.with.as_ref())?;
-                let (body, output) = context.writing(statement, &parsed.insert)?;
+                let (mut body, mut output) = context.writing(statement, &parsed.insert)?;
+                context.show_returned(&mut body, &mut output)?;
                 return context.finish(body, output);
             }
             if matches!(&*query.body, ast::SetExpr::Select(select) if select.into.is_some()) {
@@ -194,7 +195,8 @@ fn bind_grammar(
         | ast::Statement::Update(_)
         | ast::Statement::Delete(_)
         | ast::Statement::Merge(_)) => {
-            let (body, output) = context.writing(statement, &parsed.insert)?;
+            let (mut body, mut output) = context.writing(statement, &parsed.insert)?;
+            context.show_returned(&mut body, &mut output)?;
             context.finish(body, output)
         }
         ast::Statement::CreateTable(create) if create.query.is_some() => {

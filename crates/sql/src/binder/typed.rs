@@ -2,6 +2,7 @@
 
 use super::{Context, located};
 use crate::client::OutputColumn;
+use crate::plan::PlanBody;
 use crate::planner::SelectParts;
 use crate::system_tables::{ObjectKind, told_type};
 use rubato_base::text_format::parse_text;
@@ -184,20 +185,12 @@ impl Context<'_> {
     /// Shows the names of objects in a result where there are their numbers. Rows are still ordered by the numbers.
     pub fn show_names(&self, parts: &mut SelectParts, output: &mut [OutputColumn]) -> Result<()> {
         for (place, column) in output.iter_mut().enumerate() {
-            column.told_type = told_type(column.data_type, column.modifier);
-            if column.told_type.is_some() && column.data_type == DataType::Text {
-                column.modifier = -1;
-            }
-            let Some(kind) = ObjectKind::of_type(column.data_type, column.modifier) else {
-                continue;
-            };
             let Some(shown) = parts.projection.get_mut(place) else {
                 continue;
             };
-            let number = shown.clone();
-            *shown = name_of_number(kind, number.clone())?;
-            column.data_type = DataType::Text;
-            column.modifier = -1;
+            let Some(number) = show_name(shown, column)? else {
+                continue;
+            };
             if !parts.distinct && parts.order_by.iter().any(|key| key.column == place) {
                 let hidden = parts.projection.len();
                 parts.projection.push(number);
@@ -207,6 +200,34 @@ impl Context<'_> {
         }
         Ok(())
     }
+
+    /// The same of what a writing statement returns.
+    pub fn show_returned(&self, body: &mut PlanBody, output: &mut [OutputColumn]) -> Result<()> {
+        let returning = match body {
+            PlanBody::Insert(plan) => &mut plan.returning,
+            PlanBody::Update(plan) => &mut plan.returning,
+            PlanBody::Delete(plan) => &mut plan.returning,
+            PlanBody::Change(plan) => &mut plan.returning,
+            PlanBody::Merge(_) | PlanBody::Select(_) | PlanBody::With(_) => return Ok(()),
+        };
+        let mut shown = returning.iter_mut().flatten().zip(output);
+        shown.try_for_each(|(shown, column)| show_name(shown, column).map(drop))
+    }
+}
+
+/// Shows the name in place of the number of an object, which comes back.
+fn show_name(shown: &mut Expr, column: &mut OutputColumn) -> Result<Option<Expr>> {
+    column.told_type = told_type(column.data_type, column.modifier);
+    if column.told_type.is_some() && column.data_type == DataType::Text {
+        column.modifier = -1;
+    }
+    let Some(kind) = ObjectKind::of_type(column.data_type, column.modifier) else {
+        return Ok(None);
+    };
+    let number = shown.clone();
+    *shown = name_of_number(kind, number.clone())?;
+    (column.data_type, column.modifier) = (DataType::Text, -1);
+    Ok(Some(number))
 }
 
 fn is_time(data_type: DataType) -> bool {

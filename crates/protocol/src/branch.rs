@@ -41,16 +41,21 @@ impl FormulaDatabase {
         self.live.expect(live, open_from);
     }
 
-    /// Begins a branch, or a transaction of this partition alone, at a tick of the grid.
+    /// Begins a session's transaction at a tick of the grid.
     pub fn begin_at(&mut self, tick: Timestamp, options: BeginOptions) -> TransactionId {
         self.clock = self.clock.max(tick);
         self.live.insert(tick);
         self.transactions.begin(options, tick, self.policies.commit)
     }
 
-    /// Transactions that were doomed since the last call: roll them back without waiting for their owners.
-    pub fn take_doomed(&mut self) -> Vec<TransactionId> {
-        std::mem::take(&mut self.doomed)
+    /// Begins a branch at a tick of the grid: the participant owns it, and is told of its wakes and its doom.
+    pub fn begin_branch(&mut self, tick: Timestamp, read_only: bool) -> TransactionId {
+        let session = SessionId::default();
+        let branch = self.begin_at(tick, BeginOptions { session, read_only });
+        if let Some(t) = self.transactions.get_mut(branch) {
+            t.is_branch = true;
+        }
+        branch
     }
 
     /// Why the transaction must be rolled back, if it must.
@@ -223,11 +228,7 @@ impl FormulaDatabase {
         places: Vec<(TableId, Key, ColumnSet)>,
     ) -> Result<()> {
         self.raise_clock(floor);
-        let options = BeginOptions {
-            session: SessionId(0),
-            read_only: false,
-        };
-        let transaction = self.begin_at(global.tick, options);
+        let transaction = self.begin_branch(global.tick, false);
         for (table, key, change) in changes {
             if self.has_table(table) {
                 self.recover_change(transaction, table, key, change)

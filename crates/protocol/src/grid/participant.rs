@@ -1,11 +1,11 @@
 //! One partition's part in the transactions of the grid.
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
-use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
+use crate::api::{CommitLog, Insertion, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, Timestamp, TransactionId};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp, TransactionId};
 use std::collections::BTreeMap;
 
 /// What became of a branch that has ended here.
@@ -195,11 +195,7 @@ impl Participant {
             Request::Operate {
                 number: 0, read_only, ..
             } if !known && self.may_begin(global) => {
-                let options = BeginOptions {
-                    session: SessionId(0),
-                    read_only,
-                };
-                let transaction = database.begin_at(global.tick, options);
+                let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
             Request::Decide(None) if !known => {
@@ -514,11 +510,14 @@ impl Participant {
         self.ended.insert(global, ended);
     }
 
-    /// Rolls back those that an older one needs out of its way, and goes on with those whose wait is over.
-    fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
+    /// Rolls back those that an older one needs out of its way, those of sessions too, and goes on with the branches whose wait is
+    /// over. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
+    /// this are in [`FormulaDatabase::take_woken`].
+    pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
         loop {
-            let doomed = database.take_doomed();
-            let woken = database.take_woken();
+            database.roll_back_doomed();
+            let doomed = database.take_doomed_branches();
+            let woken = database.take_woken_branches();
             if doomed.is_empty() && woken.is_empty() {
                 return;
             }
@@ -528,7 +527,7 @@ impl Participant {
                     self.give_up(database, global, error, log);
                 }
             }
-            for (transaction, _) in woken {
+            for transaction in woken {
                 let Some(global) = self.by_transaction.get(&transaction).copied() else {
                     continue;
                 };

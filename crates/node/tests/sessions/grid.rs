@@ -56,6 +56,8 @@ impl Site {
             said: Vec::new(),
             table: TableId(0),
         };
+        // The node is born before anybody works on it.
+        site.settle();
         site.tell("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
         site.table = site.node.storage_of("t").expect("the table").0;
         site.settle();
@@ -142,7 +144,7 @@ fn enter(node: &GridNode) -> (NodeWorker, Box<Session>) {
 }
 
 fn is_row(told: &[ClientTold]) -> bool {
-    let [ClientTold::Answer(answer)] = told else {
+    let [ClientTold::Answer(_, answer)] = told else {
         return false;
     };
     matches!(answer, Answer::Row(Some(_)))

@@ -316,3 +316,49 @@ fn a_node_that_was_started_anew_does_not_say_that_a_commit_alone_was_refused() {
         }
     }
 }
+
+#[test]
+fn several_participants_are_asked_at_once_and_each_is_waited_for_by_itself() {
+    let mut ticks = TickSource::default();
+    ticks.on_bound_durable(ticks.next_bound());
+    let mut log = CountingLog::default();
+    let there = NodeId(2);
+    let answered = |number, x: i64| Reply::Answer {
+        number,
+        answer: Answer::Row(Some(Row::from_values(&[Value::Int8(x)]))),
+        notes: Notes::default(),
+    };
+    let asking = |ticks: &mut TickSource| {
+        let mut coordinator = Coordinator::new(HOME);
+        let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+        assert!(coordinator.operate(t, HERE, read(1)) && coordinator.operate(t, there, read(2)));
+        assert!(!coordinator.operate(t, HERE, read(2)), "one at a time for each");
+        (coordinator, t)
+    };
+    let (mut coordinator, t) = asking(&mut ticks);
+    let asked: Vec<NodeId> = coordinator.poll_outgoing().iter().map(|outgoing| outgoing.to).collect();
+    assert_eq!(asked, [HERE, there], "each once");
+    // The answers come in either order, and say whose they are. It does not commit before it has all.
+    for (number, node, x) in [(0, there, 20), (0, HERE, 10)] {
+        coordinator.commit(t, &mut ticks, &mut log);
+        assert_eq!(coordinator.poll_outgoing(), []);
+        coordinator.on_message(node, reply(t, answered(number, x)), &mut ticks, &mut log);
+        let told = coordinator.poll_events().pop().map(|event| event.told);
+        let Reply::Answer { answer, .. } = answered(number, x) else {
+            unreachable!()
+        };
+        assert_eq!(told, Some(Told::Answer(node, answer)));
+    }
+    coordinator.commit(t, &mut ticks, &mut log);
+    assert_eq!(coordinator.poll_outgoing().len(), 2);
+    // One that is silent is not hidden by another that answers.
+    let (mut coordinator, t) = asking(&mut ticks);
+    for number in 0..SILENT_ROUNDS_MAX {
+        coordinator.on_timer();
+        coordinator.on_message(HERE, reply(t, answered(number, 1)), &mut ticks, &mut log);
+        assert!(coordinator.operate(t, HERE, read(1)));
+    }
+    assert_eq!(coordinator.open_transactions().count(), 1);
+    coordinator.on_timer();
+    assert_eq!(coordinator.open_transactions().count(), 0);
+}

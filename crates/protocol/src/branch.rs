@@ -361,7 +361,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(false);
         };
-        if !t.ranges.is_empty() {
+        if !t.ranges.is_empty() || self.has_withdrawn(t) {
             return Ok(false);
         }
         for read in &t.reads {
@@ -372,6 +372,15 @@ impl FormulaDatabase {
         }
         let newest = self.last_cts.max(self.clock);
         self.surely_holds(transaction, newest)
+    }
+
+    /// Whether claims are left of formulas that were undone (rule E-4): the log has not these, so that a restart forgets them.
+    fn has_withdrawn(&self, t: &Transaction) -> bool {
+        t.queued.iter().any(|(table, slot)| {
+            let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+            let intent = held.and_then(|held| held.item(*slot).intent(t.id));
+            intent.is_some_and(|intent| !intent.withdrawn.is_empty())
+        })
     }
 
     fn append_prepare(

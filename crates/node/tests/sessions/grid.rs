@@ -187,7 +187,7 @@ fn an_idle_session_in_the_way_of_the_grid_is_told_at_its_next_statement() {
     let told = site.lock(older);
     assert!(is_row(&told), "an idle client holds nobody up: {told:?}");
     let refused = "E 40001 could not serialize access: an older transaction needs what this one holds";
-    assert_eq!(site.tell("SELECT v FROM t"), [refused, "Z E"]);
+    assert_eq!(site.tell("SELECT v FROM t"), ["T 1", refused, "Z E"]);
     // There is nothing left that a savepoint could bring back.
     site.tell("ROLLBACK TO s");
     assert!(site.tell("UPDATE t SET v = 0").contains(&refused.to_owned()));

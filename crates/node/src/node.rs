@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) forcer: Forcer,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
+    /// Wakes whoever drives this node's part in its grid.
+    pub(crate) grid_wake: Mutex<Option<WakeHandle>>,
     /// Storage of which the store may hold rows.
     pub(crate) stored: StoredTables,
     /// Rows on their way there.
@@ -162,8 +164,15 @@ pub(crate) fn partition_session(session: SessionId, worker: usize) -> SessionId 
 }
 
 impl Shared {
-    /// Tells the owners of transactions whose wait is over.
+    /// Tells the owners of transactions whose wait is over: sessions by the inboxes of their workers, branches by whoever drives
+    /// the node's part in its grid. Sessions that stand in the way of an older transaction of the grid lose theirs (rule Q-8).
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
+        partition.database.roll_back_doomed();
+        if partition.database.has_news_of_branches()
+            && let Some(wake) = &*self.grid_wake.lock()
+        {
+            wake.wake();
+        }
         let woken = partition.database.take_woken();
         let advised = partition.advisory.take_woken();
         if woken.is_empty() && advised.is_empty() {
@@ -323,6 +332,7 @@ impl Node {
             forcer,
             store,
             inboxes: Mutex::new(Vec::new()),
+            grid_wake: Mutex::new(None),
             stored: recovered.stored,
             laying: recovered.laying,
             copy_helpers: Helpers::new(settings.helper, COPY_HELPERS_MAX),

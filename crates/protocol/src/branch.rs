@@ -41,16 +41,21 @@ impl FormulaDatabase {
         self.live.expect(live, open_from);
     }
 
-    /// Begins a branch, or a transaction of this partition alone, at a tick of the grid.
+    /// Begins a session's transaction at a tick of the grid.
     pub fn begin_at(&mut self, tick: Timestamp, options: BeginOptions) -> TransactionId {
         self.clock = self.clock.max(tick);
         self.live.insert(tick);
         self.transactions.begin(options, tick, self.policies.commit)
     }
 
-    /// Transactions that were doomed since the last call: roll them back without waiting for their owners.
-    pub fn take_doomed(&mut self) -> Vec<TransactionId> {
-        std::mem::take(&mut self.doomed)
+    /// Begins a branch at a tick of the grid: the participant owns it, and is told of its wakes and its doom.
+    pub fn begin_branch(&mut self, tick: Timestamp, read_only: bool) -> TransactionId {
+        let session = SessionId::default();
+        let branch = self.begin_at(tick, BeginOptions { session, read_only });
+        if let Some(t) = self.transactions.get_mut(branch) {
+            t.is_branch = true;
+        }
+        branch
     }
 
     /// Why the transaction must be rolled back, if it must.
@@ -223,11 +228,7 @@ impl FormulaDatabase {
         places: Vec<(TableId, Key, ColumnSet)>,
     ) -> Result<()> {
         self.raise_clock(floor);
-        let options = BeginOptions {
-            session: SessionId(0),
-            read_only: false,
-        };
-        let transaction = self.begin_at(global.tick, options);
+        let transaction = self.begin_branch(global.tick, false);
         for (table, key, change) in changes {
             if self.has_table(table) {
                 self.recover_change(transaction, table, key, change)
@@ -360,7 +361,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(false);
         };
-        if !t.ranges.is_empty() {
+        if !t.ranges.is_empty() || self.has_withdrawn(t) {
             return Ok(false);
         }
         for read in &t.reads {
@@ -371,6 +372,15 @@ impl FormulaDatabase {
         }
         let newest = self.last_cts.max(self.clock);
         self.surely_holds(transaction, newest)
+    }
+
+    /// Whether claims are left of formulas that were undone (rule E-4): the log has not these, so that a restart forgets them.
+    fn has_withdrawn(&self, t: &Transaction) -> bool {
+        t.queued.iter().any(|(table, slot)| {
+            let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+            let intent = held.and_then(|held| held.item(*slot).intent(t.id));
+            intent.is_some_and(|intent| !intent.withdrawn.is_empty())
+        })
     }
 
     fn append_prepare(

@@ -5,6 +5,7 @@ use crate::contention::{Contention, Place};
 use crate::gone::Tombstones;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
+use crate::owners::Lost;
 use crate::read::note_read;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::{AbortReason, Statistics};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 /// All formulas and rows of one partition that are in memory, and the transactions that work on them.
 ///
 /// Method families: `begin`, `commit`, `rollback` and savepoints end or start work; `read`, `scan` and `read_for_update` read;
-/// `insert`, `update_blind`, `update` and `delete` place formulas; `take_woken` says who may go on; `take_dirty` and `evict`
+/// `insert`, `update_blind`, `update` and `delete` place formulas; `take_woken` and `take_woken_branches` say who may go on; `take_dirty` and `evict`
 /// serve the store behind.
 ///
 /// Invariants:
@@ -55,8 +56,13 @@ pub struct FormulaDatabase {
     pub(crate) in_grid: bool,
     /// The end of the last record that is known to be in the log.
     pub(crate) last_lsn: Lsn,
-    /// Transactions that were rolled back from outside and do not know it yet.
+    /// Branches whose wait is over.
+    pub(crate) woken_branches: Vec<TransactionId>,
+    /// In a grid: transactions of sessions that must be rolled back, and branches.
     pub(crate) doomed: Vec<TransactionId>,
+    pub(crate) doomed_branches: Vec<TransactionId>,
+    /// Transactions of sessions that were rolled back and do not know it yet.
+    pub(crate) lost: BTreeMap<TransactionId, Lost>,
 }
 
 impl FormulaDatabase {
@@ -83,7 +89,10 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             last_lsn: Lsn(0),
+            woken_branches: Vec::new(),
             doomed: Vec::new(),
+            doomed_branches: Vec::new(),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -199,11 +208,6 @@ impl FormulaDatabase {
         &self.statistics
     }
 
-    /// Transactions whose wait is over: run their statement again.
-    pub fn take_woken(&mut self) -> Vec<(TransactionId, SessionId)> {
-        std::mem::take(&mut self.woken)
-    }
-
     /// A point to which [`FormulaDatabase::rollback_to`] can undo.
     pub fn savepoint(&self, transaction: TransactionId) -> Savepoint {
         Savepoint {
@@ -267,7 +271,7 @@ impl FormulaDatabase {
     /// Rule A-1 (paper rule K1): those that have read through its formulas must be rolled back too.
     pub fn rollback(&mut self, transaction: TransactionId) {
         let Some(t) = self.transactions.get_mut(transaction) else {
-            return;
+            return self.forget_lost(transaction);
         };
         let followers = std::mem::take(&mut t.followers);
         self.statistics.rollbacks += 1;
@@ -287,12 +291,14 @@ impl FormulaDatabase {
         if t.doomed.is_none() {
             t.doomed = Some(error);
             self.statistics.aborted(reason);
-            if self.in_grid {
-                self.doomed.push(transaction);
+            match (self.in_grid, t.is_branch) {
+                (true, true) => self.doomed_branches.push(transaction),
+                (true, false) => self.doomed.push(transaction),
+                (false, _) => {}
             }
         }
         if t.waiting_for.take().is_some() {
-            self.woken.push((t.id, t.session));
+            self.tell_owner(transaction);
         }
     }
 
@@ -317,13 +323,7 @@ impl FormulaDatabase {
         }
         let waiters = std::mem::take(&mut t.waiters);
         for waiter in waiters.into_iter().filter(|_| is_kept(Rule::A2)) {
-            let Some(waiter) = self.transactions.get_mut(waiter) else {
-                continue;
-            };
-            if waiter.waiting_for == Some(transaction) {
-                waiter.waiting_for = None;
-                self.woken.push((waiter.id, waiter.session));
-            }
+            self.wake(waiter, transaction);
         }
         self.transactions.end(transaction);
     }
@@ -381,7 +381,11 @@ impl FormulaDatabase {
     /// The transaction, if it may go on.
     pub(crate) fn active(&mut self, transaction: TransactionId) -> Outcome<&mut Transaction> {
         let Some(t) = self.transactions.get_mut(transaction) else {
-            return Err(Stop::Fail(Error::internal("the transaction has ended")));
+            // Rule Q-8: it may have been rolled back without its session.
+            return Err(match self.lost.get(&transaction) {
+                Some(lost) => Stop::Abort(lost.error.clone()),
+                None => Stop::Fail(Error::internal("the transaction has ended")),
+            });
         };
         match &t.doomed {
             Some(error) => Err(Stop::Abort(error.clone())),

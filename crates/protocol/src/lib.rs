@@ -28,6 +28,7 @@ mod laying;
 mod live;
 mod memory;
 mod noting;
+mod owners;
 mod queue;
 mod read;
 mod recovery;

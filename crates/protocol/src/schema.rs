@@ -1,7 +1,7 @@
 //! What schema changes need of the protocol: who writes to a table, and a snapshot that has moved up. The storage that they make is
 //! in `laying.rs`.
 
-use crate::api::{Outcome, Stop, WaitReason};
+use crate::api::{Outcome, Stop, Wait, WaitReason};
 use crate::database::FormulaDatabase;
 use rubato_base::{Error, TableId, Timestamp, TransactionId};
 
@@ -27,11 +27,17 @@ impl FormulaDatabase {
         self.transactions.iter().map(|transaction| transaction.begun).min()
     }
 
-    /// Waits until `owner` has ended: [`Stop::Wait`] as long as it has not, or an abort if that would close a circle.
+    /// Waits until `owner` has ended, and its session knows: [`Stop::Wait`] as long as it has not, or an abort if that would close a circle.
     pub fn wait_for(&mut self, transaction: TransactionId, owner: TransactionId, table: TableId) -> Outcome<()> {
         self.active(transaction)?;
         if self.transactions.is_live(owner) {
             return self.wait(transaction, owner, table, WaitReason::Table);
+        }
+        // What it did beside rows is not undone before its session knows that it is lost.
+        if self.wait_for_lost(transaction, owner) {
+            let reason = WaitReason::Table;
+            self.statistics.waited(reason);
+            return Err(Stop::Wait(Wait { owner, table, reason }));
         }
         Ok(())
     }

@@ -144,7 +144,10 @@ impl FormulaDatabase {
             branches: self.branches.clone(),
             in_grid: self.in_grid,
             last_lsn: self.last_lsn,
+            woken_branches: self.woken_branches.clone(),
             doomed: self.doomed.clone(),
+            doomed_branches: self.doomed_branches.clone(),
+            lost: self.lost.clone(),
         }
     }
 
@@ -153,6 +156,8 @@ impl FormulaDatabase {
     pub fn sketch(&self, sketch: &mut Sketch) {
         sketch.stamp(self.clock);
         sketch.stamp(self.last_cts);
+        sketch.number(self.lost.len() as u64);
+        self.lost.values().for_each(|lost| sketch.stamp(lost.begun));
         let (here, elsewhere, open_from) = self.live.parts();
         for stamps in [here, elsewhere] {
             sketch.number(stamps.len() as u64);
@@ -279,6 +284,7 @@ impl FormulaDatabase {
             t.recovered,
             t.doomed.is_some(),
             t.waiting_for.is_some(),
+            t.is_branch,
         ];
         flags.iter().for_each(|flag| sketch.number(u64::from(*flag)));
         sketch.lsn(t.depends_lsn);

@@ -42,6 +42,8 @@ pub(crate) struct WriteRecord {
 pub(crate) struct Transaction {
     pub(crate) id: TransactionId,
     pub(crate) session: SessionId,
+    /// The participant of a grid owns it, and no session.
+    pub(crate) is_branch: bool,
     pub(crate) read_only: bool,
     pub(crate) policy: CommitPolicy,
     /// Its snapshot. Only grows.
@@ -86,6 +88,7 @@ impl Transaction {
         Transaction {
             id,
             session: options.session,
+            is_branch: false,
             read_only: options.read_only,
             policy,
             ts,

@@ -17,8 +17,8 @@ pub const OPEN_TRANSACTIONS_MAX: usize = 4096;
 pub enum ClientTold {
     /// Its transaction has begun.
     Began(GlobalId),
-    /// The answer of its operation.
-    Answer(Answer),
+    /// The answer of its operation at this node.
+    Answer(NodeId, Answer),
     /// Its transaction has ended; the ticket is void.
     Ended(Ending),
 }
@@ -73,7 +73,7 @@ impl Clients {
                 continue;
             };
             let what = match event.told {
-                Told::Answer(answer) => ClientTold::Answer(answer),
+                Told::Answer(from, answer) => ClientTold::Answer(from, answer),
                 Told::Ended(ending) => {
                     self.forget(ticket);
                     ClientTold::Ended(ending)
@@ -137,8 +137,8 @@ impl GridNode {
         Ok(ticket)
     }
 
-    /// Has the node that keeps the rows do an operation. One at a time: [`ClientTold::Answer`] comes. False if the ticket is void, has
-    /// not begun, or awaits an answer.
+    /// Has the node that keeps the rows do an operation. One at a time for each node: [`ClientTold::Answer`] comes. False if the ticket
+    /// is void, has not begun, or awaits an answer of that node.
     pub fn operate(&mut self, ticket: u64, to: NodeId, operation: Operation) -> bool {
         let Some(global) = self.clients.open(ticket).filter(|_| self.settings.nodes.contains(&to)) else {
             return false;

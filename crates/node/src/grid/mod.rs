@@ -23,6 +23,7 @@ pub use message::GridMessage;
 use crate::checkpoint::CheckpointReport;
 use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
+use crate::worker::NodeWorker;
 use clients::Clients;
 use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp};
@@ -36,9 +37,12 @@ use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
+use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use std::sync::Arc;
 
+/// No worker's index: all are woken.
+const NO_WORKER: usize = usize::MAX;
 /// Nodes of one grid.
 pub const NODES_MAX: usize = 1024;
 /// How often a node says again what was not answered, if nothing else is asked for.
@@ -196,6 +200,23 @@ impl GridNode {
             stage.on_timer();
         }
         self.settle();
+    }
+
+    /// Whoever drives this node's part in the grid is woken by this handle when sessions have let branches go on.
+    pub fn set_wake(&self, wake: WakeHandle) {
+        *self.node.0.grid_wake.lock() = Some(wake);
+    }
+
+    /// Sessions have worked on the rows: goes on with the branches that waited for them.
+    pub fn on_wake(&mut self) {
+        self.settle();
+    }
+
+    /// The engine of worker `index` for sessions on this node, as [`Node::worker`].
+    ///
+    /// Errors: 53200 if the threads of its stages cannot be started.
+    pub fn worker(&self, index: usize, wake: Option<WakeHandle>) -> Result<NodeWorker> {
+        self.node.worker(index, wake)
     }
 
     /// What may be sent now: to whom, and what.
@@ -366,10 +387,22 @@ impl GridNode {
         }
         let mut partition = self.node.0.partition.lock();
         partition.database.set_durable(Lsn(self.node.0.forcer.forced_lsn().0));
+        self.node.0.deliver_woken(&mut partition, NO_WORKER);
         self.node.0.keep_within_memory(&mut partition);
     }
 
+    /// Has branches go on that sessions have woken.
+    fn go_on(&mut self) {
+        let Some(participant) = &mut self.participant else {
+            return;
+        };
+        let mut partition = self.node.0.partition.lock();
+        let Partition { database, log, .. } = &mut *partition;
+        participant.go_on(database, &mut **log);
+    }
+
     fn gather(&mut self) {
+        self.go_on();
         for global in self.coordinator.poll_tick_requests() {
             // If too many want one, the transaction is given up when it has been silent for too long.
             self.asker.want(TickFor::Place(global));

@@ -17,6 +17,7 @@ mod drivers;
 mod dumps;
 mod enums;
 mod foreign_keys;
+mod grid;
 mod lists;
 mod made_of_rows;
 mod missing;

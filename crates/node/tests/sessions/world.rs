@@ -19,8 +19,8 @@ pub const TURNS_MAX: usize = 20_000;
 
 /// Answers of one turn, a line each; `D 1|x` is a row, `C UPDATE 1` a tag, `Z I` the status.
 #[derive(Default)]
-struct Lines {
-    lines: Vec<String>,
+pub struct Lines {
+    pub lines: Vec<String>,
     bytes: usize,
     /// Of the last error, where it was.
     context: Option<String>,
@@ -123,7 +123,7 @@ thread_local! {
     static NOW_US: Cell<i64> = const { Cell::new(1_700_000_000_000_000) };
 }
 
-fn clock_us() -> i64 {
+pub fn clock_us() -> i64 {
     NOW_US.with(Cell::get)
 }
 

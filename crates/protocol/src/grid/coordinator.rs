@@ -1,6 +1,7 @@
 //! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
 
-use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+use super::message::{Answer, Body, Message, Operation, Outgoing, Reply, Request};
+use super::run::{Member, Phase, Run, Silence, answers};
 use super::ticks::TickSource;
 use crate::api::{CommitLog, DecisionRecord};
 use crate::rules::{Rule, is_kept};
@@ -33,62 +34,14 @@ pub struct ClientEvent {
 /// What happened to a client's transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// The answer of its operation.
-    Answer(Answer),
+    /// The answer of its operation at this node.
+    Answer(NodeId, Answer),
     /// It has ended.
     Ended(Ending),
 }
 
 /// A decision read back from the log: (transaction, place, participants).
 pub type Recovered = (GlobalId, Timestamp, Vec<NodeId>);
-
-#[derive(Clone, Debug, PartialEq)]
-struct Member {
-    node: NodeId,
-    /// Operations sent.
-    sent: u32,
-    notes: Notes,
-    check_above: bool,
-    floor: Option<Timestamp>,
-    /// What was asked last and is not answered.
-    asked: Option<Request>,
-}
-
-/// Where a transaction stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Its client works.
-    Running,
-    /// Branches that stood behind somebody wait for their turn.
-    Settling,
-    /// Those that wrote prepare; those that only read make durable what they have read.
-    Preparing,
-    /// It cannot commit where it began, and the timestamp stage was asked for a fresh tick.
-    Placing,
-    /// Reads are checked at the place.
-    Checking(Timestamp),
-    /// Its only participant commits it.
-    Alone,
-    /// It is committed, and everybody must carry that out.
-    Committed(Timestamp),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Run {
-    read_only: bool,
-    phase: Phase,
-    members: Vec<Member>,
-    /// Its commit is in the log, which has to know when everybody has carried it out.
-    is_logged: bool,
-    /// Behind the record of the commit, if there is one.
-    decided_at: Lsn,
-    /// Timers since somebody answered.
-    silent_rounds: u32,
-}
-
-/// Timers without an answer after which a transaction that is not decided is given up: a node that it needs is gone, or who holds
-/// what it needs is. A decision is told for as long as it takes.
-pub const SILENT_ROUNDS_MAX: u32 = 100;
 
 /// The state machine of a node's coordinator.
 ///
@@ -124,16 +77,11 @@ impl Coordinator {
     pub fn recovered(node: NodeId, decisions: Vec<Recovered>) -> Coordinator {
         let mut coordinator = Coordinator::new(node);
         for (global, place, participants) in decisions {
-            let member = |node| Member {
-                node,
-                sent: 0,
-                notes: Notes {
-                    writes: true,
-                    ..Notes::default()
-                },
-                check_above: false,
-                floor: None,
-                asked: Some(Request::Decide(Some(place))),
+            let member = |node| {
+                let mut member = Member::new(node);
+                (member.notes.writes, member.check_above) = (true, false);
+                member.asked = Some(Request::Decide(Some(place)));
+                member
             };
             let run = Run {
                 members: participants.into_iter().map(member).collect(),
@@ -217,34 +165,29 @@ impl Coordinator {
         global
     }
 
-    /// Sends an operation to the participant that has its rows. One at a time for each transaction: the answer comes as an event.
-    /// Says no if there is no such transaction, or it does not await an operation.
+    /// Sends an operation to the participant that has its rows. One at a time for each participant of a transaction, so that several
+    /// can be asked at once: each answer comes as an event that names who gave it. Says no if there is no such transaction, or that
+    /// participant has not answered yet.
     pub fn operate(&mut self, global: GlobalId, to: NodeId, operation: Operation) -> bool {
-        let Some(run) = self.runs.get_mut(&global) else {
+        let Some(run) = self.runs.get_mut(&global).filter(|run| run.phase == Phase::Running) else {
             return false;
         };
-        if run.phase != Phase::Running || run.members.iter().any(|member| member.asked.is_some()) {
-            return false;
-        }
         let read_only = run.read_only;
         let member = run.member_or_new(to);
-        let number = member.sent;
-        member.sent += 1;
-        member.asked = Some(Request::Operate {
-            number,
-            read_only,
-            operation,
-        });
-        self.send_asked(global);
+        if member.asked.is_some() {
+            return false;
+        }
+        member.operate(read_only, operation);
+        self.ask(global, to);
         true
     }
 
-    /// Commits. How it ended comes as an event.
+    /// Commits. How it ended comes as an event. Does nothing while an answer is awaited.
     pub fn commit(&mut self, global: GlobalId, ticks: &mut TickSource, log: &mut dyn CommitLog) {
         let Some(run) = self.runs.get_mut(&global) else {
             return;
         };
-        if run.phase != Phase::Running || run.members.iter().any(|member| member.asked.is_some()) {
+        if run.phase != Phase::Running || run.awaits_answers() {
             return;
         }
         match &mut run.members[..] {
@@ -259,13 +202,7 @@ impl Coordinator {
             _ => {
                 run.phase = Phase::Settling;
                 for member in run.members.iter_mut().filter(|member| member.notes.behind) {
-                    let number = member.sent;
-                    member.sent += 1;
-                    member.asked = Some(Request::Operate {
-                        number,
-                        read_only: run.read_only,
-                        operation: Operation::Settle,
-                    });
+                    member.operate(run.read_only, Operation::Settle);
                 }
             }
         }
@@ -309,8 +246,8 @@ impl Coordinator {
             self.refused += 1;
             return;
         };
-        run.silent_rounds = 0;
         let member = &mut run.members[at];
+        member.silent_rounds = 0;
         match reply {
             Reply::Refused(error) => return self.on_refused(global, error),
             Reply::Forgotten if run.phase == Phase::Alone => {
@@ -335,7 +272,7 @@ impl Coordinator {
                 );
                 (member.asked, member.notes) = (None, notes);
                 if !settled {
-                    self.tell(global, Told::Answer(answer), Lsn(0));
+                    self.tell(global, Told::Answer(from, answer), Lsn(0));
                     return;
                 }
             }
@@ -427,7 +364,7 @@ impl Coordinator {
             let Some(run) = self.runs.get_mut(&global) else {
                 return;
             };
-            if run.members.iter().any(|member| member.asked.is_some()) {
+            if run.awaits_answers() {
                 return;
             }
             match run.phase {
@@ -537,6 +474,15 @@ impl Coordinator {
         }
     }
 
+    /// Sends what one participant was asked.
+    fn ask(&mut self, global: GlobalId, to: NodeId) {
+        let run = self.runs.get(&global);
+        let asked = run.and_then(|run| run.members[run.place_of(to)?].asked.clone());
+        if let Some(request) = asked {
+            self.send(global, to, request, Lsn(0));
+        }
+    }
+
     fn send(&mut self, transaction: GlobalId, to: NodeId, request: Request, durable_at: Lsn) {
         self.outgoing.push(Outgoing {
             to,
@@ -546,112 +492,5 @@ impl Coordinator {
             },
             durable_at,
         });
-    }
-}
-
-/// What the silence of others means for a transaction.
-enum Silence {
-    /// It is asked again.
-    Bearable,
-    /// It is not decided, and is given up.
-    Undecided,
-    /// It may have committed.
-    Unknown,
-}
-
-impl Run {
-    fn new(read_only: bool, phase: Phase) -> Run {
-        Run {
-            read_only,
-            phase,
-            members: Vec::new(),
-            is_logged: false,
-            decided_at: Lsn(0),
-            silent_rounds: 0,
-        }
-    }
-
-    fn on_silence(&mut self) -> Silence {
-        if self.members.iter().all(|member| member.asked.is_none()) {
-            return Silence::Bearable;
-        }
-        self.silent_rounds = self.silent_rounds.saturating_add(1);
-        match self.phase {
-            _ if self.silent_rounds <= SILENT_ROUNDS_MAX => Silence::Bearable,
-            Phase::Committed(_) => Silence::Bearable,
-            Phase::Alone => Silence::Unknown,
-            _ => Silence::Undecided,
-        }
-    }
-
-    fn place_of(&self, node: NodeId) -> Option<usize> {
-        self.members.iter().position(|member| member.node == node)
-    }
-
-    fn member_or_new(&mut self, node: NodeId) -> &mut Member {
-        let at = self.place_of(node).unwrap_or_else(|| {
-            self.members.push(Member {
-                node,
-                sent: 0,
-                notes: Notes::default(),
-                check_above: true,
-                floor: None,
-                asked: None,
-            });
-            self.members.len() - 1
-        });
-        &mut self.members[at]
-    }
-
-    /// Those that wrote prepare. Those that only read are asked whether what they have read is durable, at the snapshot.
-    fn prepare(&mut self, tick: Timestamp) {
-        self.phase = Phase::Preparing;
-        for member in &mut self.members {
-            let operations = member.sent;
-            member.asked = Some(if member.notes.writes {
-                Request::Prepare { operations }
-            } else {
-                Request::Check {
-                    place: tick,
-                    operations,
-                }
-            });
-        }
-    }
-
-    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else nothing: it needs a fresh tick,
-    /// which is above all floors. Rule T-4: so nobody else has this place.
-    fn place(&self, global: GlobalId) -> Option<Timestamp> {
-        let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
-        if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
-            return Some(global.tick);
-        }
-        if !is_kept(Rule::T4) {
-            let floors = self.members.iter().filter_map(|member| member.floor);
-            return Some(floors.max().unwrap_or(global.tick));
-        }
-        None
-    }
-
-    fn check(&mut self, place: Timestamp) {
-        self.phase = Phase::Checking(place);
-        for member in self.members.iter_mut().filter(|member| member.check_above) {
-            let operations = member.sent;
-            member.asked = Some(Request::Check { place, operations });
-        }
-    }
-}
-
-/// Whether the reply is one to what was asked last. A branch may be given up at any time before it is prepared.
-fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
-    match (reply, asked) {
-        (Reply::Refused(_), _) => true,
-        (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
-        (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
-        (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
-        (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,
-        (Reply::Forgotten, Some(asked)) => !matches!(asked, Request::Decide(_)),
-        (Reply::Done, Some(Request::Decide(Some(_)))) => true,
-        _ => false,
     }
 }

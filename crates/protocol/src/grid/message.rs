@@ -177,6 +177,11 @@ pub enum Operation {
     },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
+    /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`].
+    Undo {
+        /// So many operations stay.
+        kept: u32,
+    },
 }
 
 /// What an operation gave.
@@ -190,6 +195,8 @@ pub enum Answer {
     Blind(BlindUpdate),
     /// The branch follows nobody.
     Settled,
+    /// The branch is what it was after the operations that were to stay.
+    Undone,
     /// The operation failed and left nothing behind; the transaction may go on without it.
     Failed(Error),
 }
@@ -278,6 +285,7 @@ impl Answer {
             Answer::Blind(answer) => sketch.number(*answer as u64),
             Answer::Settled => sketch.number(3),
             Answer::Failed(_) => sketch.number(4),
+            Answer::Undone => sketch.number(5),
         }
     }
 }

@@ -27,12 +27,14 @@ mod asker;
 mod coordinator;
 mod message;
 mod participant;
+mod run;
 mod stage;
 mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
-pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, SILENT_ROUNDS_MAX, Told};
+pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
 pub use message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
 pub use participant::Participant;
+pub use run::SILENT_ROUNDS_MAX;
 pub use stage::{StageMessage, TICKS_MAX, TimestampStage};
 pub use ticks::{RESERVED_TICKS, TickSource};

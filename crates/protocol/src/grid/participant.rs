@@ -1,11 +1,11 @@
 //! One partition's part in the transactions of the grid.
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
-use crate::api::{BeginOptions, CommitLog, Insertion, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
+use crate::api::{CommitLog, Insertion, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, Timestamp, TransactionId};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp, TransactionId};
 use std::collections::BTreeMap;
 
 /// What became of a branch that has ended here.
@@ -24,6 +24,8 @@ struct Branch {
     transaction: TransactionId,
     /// Operations done.
     done: u32,
+    /// How it stood before each operation, by number.
+    before: Vec<Savepoint>,
     /// The answer of the last one, in case it was lost.
     last: Option<Reply>,
     /// What waits.
@@ -195,11 +197,7 @@ impl Participant {
             Request::Operate {
                 number: 0, read_only, ..
             } if !known && self.may_begin(global) => {
-                let options = BeginOptions {
-                    session: SessionId(0),
-                    read_only,
-                };
-                let transaction = database.begin_at(global.tick, options);
+                let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
             Request::Decide(None) if !known => {
@@ -281,6 +279,7 @@ impl Participant {
         let branch = Branch {
             transaction,
             done: 0,
+            before: Vec::new(),
             last: None,
             waiting: None,
             prepared: None,
@@ -325,6 +324,10 @@ impl Participant {
         let transaction = branch.transaction;
         branch.waiting = None;
         let savepoint = database.savepoint(transaction);
+        if let Request::Operate { number, .. } = &request {
+            branch.before.resize(*number as usize, savepoint);
+            branch.before.push(savepoint);
+        }
         let performed = self.perform(database, global, transaction, &request, log);
         // Rule Q-7: otherwise it waits, and is done anew.
         let performed = match performed {
@@ -363,7 +366,7 @@ impl Participant {
     ) -> Outcome<()> {
         match request {
             Request::Operate { number, operation, .. } => {
-                let answer = self.operate(database, transaction, operation)?;
+                let answer = self.operate(database, global, transaction, operation)?;
                 self.answer(database, global, *number, answer);
             }
             Request::Prepare { .. } => {
@@ -411,6 +414,7 @@ impl Participant {
     fn operate(
         &mut self,
         database: &mut FormulaDatabase,
+        global: GlobalId,
         transaction: TransactionId,
         operation: &Operation,
     ) -> Outcome<Answer> {
@@ -474,7 +478,24 @@ impl Participant {
                 database.settle(transaction)?;
                 Answer::Settled
             }
+            Operation::Undo { kept } => self.undo(database, global, *kept)?,
         })
+    }
+
+    /// Rule P-9: what was told of the operations that are taken back stays told, so that reads stay read.
+    fn undo(&mut self, database: &mut FormulaDatabase, global: GlobalId, kept: u32) -> Outcome<Answer> {
+        let Some(branch) = self.branches.get_mut(&global) else {
+            return Err(Stop::Fail(Error::internal("the branch has ended")));
+        };
+        let Some((savepoint, later)) = (branch.before.get_mut(kept as usize..)).and_then(|from| from.split_first_mut())
+        else {
+            let message = format!("transaction {global} has done no operation {kept}");
+            return Err(Stop::Fail(Error::internal(message)));
+        };
+        database.rollback_to(branch.transaction, *savepoint);
+        // There is no way back to between operations that are undone.
+        later.fill(*savepoint);
+        Ok(Answer::Undone)
     }
 
     fn answer(&mut self, database: &mut FormulaDatabase, global: GlobalId, number: u32, answer: Answer) {
@@ -514,11 +535,14 @@ impl Participant {
         self.ended.insert(global, ended);
     }
 
-    /// Rolls back those that an older one needs out of its way, and goes on with those whose wait is over.
-    fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
+    /// Rolls back those that an older one needs out of its way, those of sessions too, and goes on with the branches whose wait is
+    /// over. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
+    /// this are in [`FormulaDatabase::take_woken`].
+    pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
         loop {
-            let doomed = database.take_doomed();
-            let woken = database.take_woken();
+            database.roll_back_doomed();
+            let doomed = database.take_doomed_branches();
+            let woken = database.take_woken_branches();
             if doomed.is_empty() && woken.is_empty() {
                 return;
             }
@@ -528,7 +552,7 @@ impl Participant {
                     self.give_up(database, global, error, log);
                 }
             }
-            for (transaction, _) in woken {
+            for transaction in woken {
                 let Some(global) = self.by_transaction.get(&transaction).copied() else {
                     continue;
                 };

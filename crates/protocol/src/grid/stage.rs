@@ -108,6 +108,8 @@ pub struct TimestampStage {
     life: u64,
     ticks: TickSource,
     nodes: BTreeMap<NodeId, Known>,
+    /// Nodes that membership has declared gone, with their last life.
+    gone: BTreeMap<NodeId, u64>,
     /// The last question of each node that could not be answered yet.
     waiting: BTreeMap<NodeId, Question>,
     reports: u64,
@@ -122,11 +124,37 @@ impl TimestampStage {
             life,
             ticks,
             nodes: nodes.into_iter().map(|node| (node, Known::default())).collect(),
+            gone: BTreeMap::new(),
             waiting: BTreeMap::new(),
             reports: 0,
             refused: 0,
             outgoing: Vec::new(),
         }
+    }
+
+    /// A node has joined the grid. It has no ticks yet, so that nothing waits for its first word; where it was in the grid before,
+    /// it is heard in a later life only.
+    pub fn add_node(&mut self, node: NodeId) {
+        if self.nodes.contains_key(&node) {
+            return;
+        }
+        let known = Known {
+            life: self.gone.remove(&node).map_or(0, |life| life.saturating_add(1)),
+            report: Some((0, Vec::new())),
+            ..Known::default()
+        };
+        self.nodes.insert(node, known);
+    }
+
+    /// Membership has declared a node gone: its transactions will not come to anybody any more, and what it asked for is not
+    /// answered.
+    ///
+    /// Rule F-4: versions are not kept for it, and no life of it so far is heard again.
+    pub fn remove_node(&mut self, node: NodeId) {
+        if let Some(known) = self.nodes.remove(&node) {
+            self.gone.insert(node, known.life);
+        }
+        self.waiting.remove(&node);
     }
 
     /// Messages that changed nothing since the start.
@@ -390,6 +418,57 @@ mod tests {
             },
         );
         assert_eq!(told(&mut stage), None);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_holds_up_nothing_and_does_not_come_back_with_the_same_life() {
+        let mut stage = stage();
+        stage.on_message(HERE, report(1, 1, 0, &[]));
+        stage.on_message(THERE, wanted(1, 1));
+        stage.on_message(THERE, report(1, 1, 0, &[]));
+        assert_eq!(told(&mut stage), Some((vec![], tick(1))), "it may begin at its tick");
+        // It waits for more when it goes: nobody answers, and nobody waits for its word.
+        stage.on_message(THERE, wanted(2, 8));
+        stage.remove_node(THERE);
+        stage.poll_outgoing();
+        stage.on_bound_durable(tick(16));
+        assert_eq!(stage.poll_outgoing(), []);
+        assert_eq!(told(&mut stage), Some((vec![], tick(2))));
+        let late = [wanted(3, 1), report(1, 2, 2, &[1])];
+        for message in late.clone() {
+            stage.on_message(THERE, message);
+        }
+        // Membership takes it in again, and messages of the life before still arrive.
+        stage.add_node(THERE);
+        for message in late {
+            stage.on_message(THERE, message);
+        }
+        assert_eq!((stage.refused(), stage.poll_outgoing().len()), (4, 0));
+        assert_eq!(
+            told(&mut stage),
+            Some((vec![], tick(2))),
+            "nothing waits for its first word"
+        );
+        let anew = StageMessage::Wanted {
+            life: 2,
+            number: 1,
+            count: 1,
+            above: Timestamp::ZERO,
+        };
+        stage.on_message(THERE, anew);
+        assert_eq!(stage.poll_outgoing().len(), 1);
+        stage.on_message(THERE, report(2, 1, 0, &[]));
+        assert_eq!(
+            told(&mut stage),
+            Some((vec![], tick(2))),
+            "what it was handed is not accounted for"
+        );
+        stage.on_message(THERE, report(2, 2, 1, &[]));
+        assert_eq!(told(&mut stage), Some((vec![], tick(3))));
+        assert_eq!(stage.refused(), 4);
+        // One that is there already stays as it is.
+        stage.add_node(THERE);
+        assert_eq!(told(&mut stage), Some((vec![], tick(3))));
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 mod messages;
 mod places;
+mod sessions;
 mod site;

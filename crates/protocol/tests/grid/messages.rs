@@ -316,3 +316,103 @@ fn a_node_that_was_started_anew_does_not_say_that_a_commit_alone_was_refused() {
         }
     }
 }
+
+#[test]
+fn several_participants_are_asked_at_once_and_each_is_waited_for_by_itself() {
+    let mut ticks = TickSource::default();
+    ticks.on_bound_durable(ticks.next_bound());
+    let mut log = CountingLog::default();
+    let there = NodeId(2);
+    let answered = |number, x: i64| Reply::Answer {
+        number,
+        answer: Answer::Row(Some(Row::from_values(&[Value::Int8(x)]))),
+        notes: Notes::default(),
+    };
+    let asking = |ticks: &mut TickSource| {
+        let mut coordinator = Coordinator::new(HOME);
+        let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+        assert!(coordinator.operate(t, HERE, read(1)) && coordinator.operate(t, there, read(2)));
+        assert!(!coordinator.operate(t, HERE, read(2)), "one at a time for each");
+        (coordinator, t)
+    };
+    let (mut coordinator, t) = asking(&mut ticks);
+    let asked: Vec<NodeId> = coordinator.poll_outgoing().iter().map(|outgoing| outgoing.to).collect();
+    assert_eq!(asked, [HERE, there], "each once");
+    // The answers come in either order, and say whose they are. It does not commit before it has all.
+    for (number, node, x) in [(0, there, 20), (0, HERE, 10)] {
+        coordinator.commit(t, &mut ticks, &mut log);
+        assert_eq!(coordinator.poll_outgoing(), []);
+        coordinator.on_message(node, reply(t, answered(number, x)), &mut ticks, &mut log);
+        let told = coordinator.poll_events().pop().map(|event| event.told);
+        let Reply::Answer { answer, .. } = answered(number, x) else {
+            unreachable!()
+        };
+        assert_eq!(told, Some(Told::Answer(node, answer)));
+    }
+    coordinator.commit(t, &mut ticks, &mut log);
+    assert_eq!(coordinator.poll_outgoing().len(), 2);
+    // One that is silent is not hidden by another that answers.
+    let (mut coordinator, t) = asking(&mut ticks);
+    for number in 0..SILENT_ROUNDS_MAX {
+        coordinator.on_timer();
+        coordinator.on_message(HERE, reply(t, answered(number, 1)), &mut ticks, &mut log);
+        assert!(coordinator.operate(t, HERE, read(1)));
+    }
+    assert_eq!(coordinator.open_transactions().count(), 1);
+    coordinator.on_timer();
+    assert_eq!(coordinator.open_transactions().count(), 0);
+}
+
+#[test]
+fn a_branch_is_taken_back_to_an_earlier_operation_once() {
+    let mut site = Site::new();
+    let t = global(3);
+    let undo = |kept| Operation::Undo { kept };
+    let value = |site: &mut Site, reader: GlobalId, number, x| match &site.ask(reader, operate(number, read(x)))[..] {
+        [
+            Reply::Answer {
+                answer: Answer::Row(Some(row)),
+                ..
+            },
+        ] => row.get(0).as_i64(),
+        other => panic!("{other:?}"),
+    };
+    site.ask(t, operate(0, blind(1, 1)));
+    site.ask(t, operate(1, blind(1, 10)));
+    site.ask(t, operate(2, blind(2, 100)));
+    let undone = site.ask(t, operate(3, undo(1)));
+    assert!(matches!(&undone[..], [Reply::Answer { number: 3, answer: Answer::Undone, notes }] if notes.writes));
+    // A repeated one is answered again, and undoes nothing that came later; one that is late is not even answered.
+    assert_eq!(site.refuse(HOME, request(t, operate(3, undo(1)))), undone);
+    site.ask(t, operate(4, blind(2, 1000)));
+    assert_eq!(site.refuse(HOME, request(t, operate(3, undo(1)))), []);
+    assert_eq!(value(&mut site, t, 5, 1), Some(101));
+    assert_eq!(value(&mut site, t, 6, 2), Some(1100));
+    // What was undone stays undone: between operations 1 and 3 there is nothing to go back to.
+    site.ask(t, operate(7, undo(2)));
+    assert_eq!(value(&mut site, t, 8, 2), Some(100));
+    assert_eq!(value(&mut site, t, 9, 1), Some(101));
+    let nonsense = site.ask(t, operate(10, undo(11)));
+    assert!(matches!(
+        &nonsense[..],
+        [Reply::Answer {
+            answer: Answer::Failed(_),
+            ..
+        }]
+    ));
+    // It can be taken back to nothing, and then has nothing to prepare.
+    let empty = site.ask(t, operate(11, undo(0)));
+    assert!(matches!(&empty[..], [Reply::Answer { notes, .. }] if !notes.writes));
+    site.ask(t, operate(12, blind(1, 7)));
+    let prepared = site.ask(t, Request::Prepare { operations: 13 });
+    assert!(matches!(prepared[..], [Reply::Prepared { .. }]));
+    assert_eq!(
+        site.refuse(HOME, request(t, operate(13, undo(0)))),
+        [],
+        "it is prepared"
+    );
+    site.ask(t, Request::Decide(Some(tick(3))));
+    let reader = global(4);
+    assert_eq!(value(&mut site, reader, 0, 1), Some(107));
+    assert_eq!(value(&mut site, reader, 1, 2), Some(100));
+}

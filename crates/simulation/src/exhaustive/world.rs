@@ -340,11 +340,11 @@ impl World {
         }
         match told {
             // A participant that was restarted does not know what its prepared branches were let through for: the client gives up.
-            Told::Answer(Answer::Blind(BlindUpdate::MustBeOrdered)) if self.configuration.crash.is_some() => {
+            Told::Answer(_, Answer::Blind(BlindUpdate::MustBeOrdered)) if self.configuration.crash.is_some() => {
                 coordinator.roll_back(global);
                 self.clients[i].end = Some(End::RolledBack);
             }
-            Told::Answer(answer) => {
+            Told::Answer(_, answer) => {
                 let op = self.configuration.programs[i][self.clients[i].at];
                 let shown = shown(op, answer);
                 if shown.is_none() {

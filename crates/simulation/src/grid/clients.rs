@@ -247,7 +247,7 @@ impl World<'_> {
         };
         match told {
             ClientTold::Began(_) => under_way.heard.push(Heard::Began),
-            ClientTold::Answer(answer) => under_way.heard.push(Heard::Answer(answer)),
+            ClientTold::Answer(_, answer) => under_way.heard.push(Heard::Answer(answer)),
             ClientTold::Ended(Outcome::Committed(_)) => under_way.heard.push(Heard::Committed),
             ClientTold::Ended(Outcome::RolledBack(error)) => {
                 self.coverage.count(reason(error.message()));

@@ -131,7 +131,7 @@ impl Grid {
         assert!(self.nodes[at].operate(ticket, NodeId(to as u32), operation));
         self.go_on();
         match self.told.pop() {
-            Some((_, of, ClientTold::Answer(answer))) if of == ticket => answer,
+            Some((_, of, ClientTold::Answer(_, answer))) if of == ticket => answer,
             other => panic!("an answer was expected, not {other:?}"),
         }
     }

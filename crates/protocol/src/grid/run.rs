@@ -1,0 +1,184 @@
+//! One transaction of a coordinator: where it stands, and what was asked of its participants.
+
+use super::message::{Notes, Operation, Reply, Request};
+use crate::rules::{Rule, is_kept};
+use rubato_base::{GlobalId, Lsn, NodeId, Timestamp};
+
+/// Timers without an answer after which a transaction that is not decided is given up: a node that it needs is gone, or who holds
+/// what it needs is. A decision is told for as long as it takes.
+pub const SILENT_ROUNDS_MAX: u32 = 100;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Member {
+    pub(super) node: NodeId,
+    /// Operations sent.
+    pub(super) sent: u32,
+    pub(super) notes: Notes,
+    pub(super) check_above: bool,
+    pub(super) floor: Option<Timestamp>,
+    /// What was asked last and is not answered.
+    pub(super) asked: Option<Request>,
+    /// Timers since that was asked.
+    pub(super) silent_rounds: u32,
+}
+
+impl Member {
+    pub(super) fn new(node: NodeId) -> Member {
+        Member {
+            node,
+            sent: 0,
+            notes: Notes::default(),
+            check_above: true,
+            floor: None,
+            asked: None,
+            silent_rounds: 0,
+        }
+    }
+
+    /// The next operation, numbered. What was asked before is answered.
+    pub(super) fn operate(&mut self, read_only: bool, operation: Operation) {
+        let number = self.sent;
+        self.sent += 1;
+        self.asked = Some(Request::Operate {
+            number,
+            read_only,
+            operation,
+        });
+    }
+}
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its client works.
+    Running,
+    /// Branches that stood behind somebody wait for their turn.
+    Settling,
+    /// Those that wrote prepare; those that only read make durable what they have read.
+    Preparing,
+    /// It cannot commit where it began, and the timestamp stage was asked for a fresh tick.
+    Placing,
+    /// Reads are checked at the place.
+    Checking(Timestamp),
+    /// Its only participant commits it.
+    Alone,
+    /// It is committed, and everybody must carry that out.
+    Committed(Timestamp),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Run {
+    pub(super) read_only: bool,
+    pub(super) phase: Phase,
+    pub(super) members: Vec<Member>,
+    /// Its commit is in the log, which has to know when everybody has carried it out.
+    pub(super) is_logged: bool,
+    /// Behind the record of the commit, if there is one.
+    pub(super) decided_at: Lsn,
+}
+
+/// What the silence of others means for a transaction.
+pub(super) enum Silence {
+    /// It is asked again.
+    Bearable,
+    /// It is not decided, and is given up.
+    Undecided,
+    /// It may have committed.
+    Unknown,
+}
+
+impl Run {
+    pub(super) fn new(read_only: bool, phase: Phase) -> Run {
+        Run {
+            read_only,
+            phase,
+            members: Vec::new(),
+            is_logged: false,
+            decided_at: Lsn(0),
+        }
+    }
+
+    /// Each member is waited for by itself: that others answer says nothing of it.
+    pub(super) fn on_silence(&mut self) -> Silence {
+        let mut silent_rounds = 0;
+        for member in self.members.iter_mut().filter(|member| member.asked.is_some()) {
+            member.silent_rounds = member.silent_rounds.saturating_add(1);
+            silent_rounds = silent_rounds.max(member.silent_rounds);
+        }
+        match self.phase {
+            _ if silent_rounds <= SILENT_ROUNDS_MAX => Silence::Bearable,
+            Phase::Committed(_) => Silence::Bearable,
+            Phase::Alone => Silence::Unknown,
+            _ => Silence::Undecided,
+        }
+    }
+
+    /// Whether somebody has not answered yet.
+    pub(super) fn awaits_answers(&self) -> bool {
+        self.members.iter().any(|member| member.asked.is_some())
+    }
+
+    pub(super) fn place_of(&self, node: NodeId) -> Option<usize> {
+        self.members.iter().position(|member| member.node == node)
+    }
+
+    pub(super) fn member_or_new(&mut self, node: NodeId) -> &mut Member {
+        let at = self.place_of(node).unwrap_or_else(|| {
+            self.members.push(Member::new(node));
+            self.members.len() - 1
+        });
+        &mut self.members[at]
+    }
+
+    /// Those that wrote prepare. Those that only read are asked whether what they have read is durable, at the snapshot.
+    pub(super) fn prepare(&mut self, tick: Timestamp) {
+        self.phase = Phase::Preparing;
+        for member in &mut self.members {
+            let operations = member.sent;
+            member.asked = Some(if member.notes.writes {
+                Request::Prepare { operations }
+            } else {
+                Request::Check {
+                    place: tick,
+                    operations,
+                }
+            });
+        }
+    }
+
+    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else nothing: it needs a fresh tick,
+    /// which is above all floors. Rule T-4: so nobody else has this place.
+    pub(super) fn place(&self, global: GlobalId) -> Option<Timestamp> {
+        let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
+        if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
+            return Some(global.tick);
+        }
+        if !is_kept(Rule::T4) {
+            let floors = self.members.iter().filter_map(|member| member.floor);
+            return Some(floors.max().unwrap_or(global.tick));
+        }
+        None
+    }
+
+    pub(super) fn check(&mut self, place: Timestamp) {
+        self.phase = Phase::Checking(place);
+        for member in self.members.iter_mut().filter(|member| member.check_above) {
+            let operations = member.sent;
+            member.asked = Some(Request::Check { place, operations });
+        }
+    }
+}
+
+/// Whether the reply is one to what was asked last. A branch may be given up at any time before it is prepared.
+pub(super) fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
+    match (reply, asked) {
+        (Reply::Refused(_), _) => true,
+        (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
+        (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
+        (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
+        (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,
+        (Reply::Forgotten, Some(asked)) => !matches!(asked, Request::Decide(_)),
+        (Reply::Done, Some(Request::Decide(Some(_)))) => true,
+        _ => false,
+    }
+}

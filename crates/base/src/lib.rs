@@ -16,6 +16,7 @@ pub mod codec;
 pub mod datetime;
 pub mod enumeration;
 mod error;
+mod error_codec;
 mod ids;
 pub mod json;
 mod key;

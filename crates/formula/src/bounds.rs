@@ -4,7 +4,8 @@ use crate::amount::{Amount, FLOAT_LEAST, FLOAT_MAX, REAL_MAX, Towards};
 use crate::change::{Change, ColumnChange};
 use crate::expr::{Comparison, Expr};
 use crate::step::Step;
-use rubato_base::{ColumnType, DataType, Numeric, Value};
+use rubato_base::codec::{ByteReader, put_length, put_value};
+use rubato_base::{ColumnType, DataType, Error, Numeric, Result, SqlState, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -78,6 +79,11 @@ pub enum RowBounds {
     Unknown,
 }
 
+/// XX001
+fn no_limits() -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, "damaged data: no limits of columns")
+}
+
 /// Keeps nothing within: its limit is no number.
 static UNKNOWN: Bounds = Bounds {
     low: Some(Value::Null),
@@ -85,6 +91,50 @@ static UNKNOWN: Bounds = Bounds {
 };
 
 impl RowBounds {
+    /// Appends them to `out`, for messages between nodes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let columns = match self {
+            RowBounds::None => return out.push(0),
+            RowBounds::Unknown => return out.push(1),
+            RowBounds::Columns(columns) => columns,
+        };
+        out.push(2);
+        put_length(out, columns.len());
+        for bound in columns.iter().flat_map(|own| [&own.low, &own.high]) {
+            out.push(u8::from(bound.is_some()));
+            bound.iter().for_each(|value| put_value(out, value));
+        }
+    }
+
+    /// Reads what [`RowBounds::encode`] wrote. XX001 for anything else.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<RowBounds> {
+        match reader.u8()? {
+            0 => return Ok(RowBounds::None),
+            1 => return Ok(RowBounds::Unknown),
+            2 => {}
+            _ => {
+                return Err(Error::new(
+                    SqlState::DATA_CORRUPTED,
+                    "damaged data: no limits of columns",
+                ));
+            }
+        }
+        let bound = |reader: &mut ByteReader<'_>| match reader.u8()? {
+            0 => Ok(None),
+            _ => reader.value().map(Some),
+        };
+        let count = reader.length()?;
+        // Each column takes two bytes at least: no room is made for what is not there.
+        if count > reader.rest().len() / 2 {
+            return Err(no_limits());
+        }
+        let columns = (0..count).map(|_| {
+            let (low, high) = (bound(reader)?, bound(reader)?);
+            Ok(Bounds { low, high })
+        });
+        Ok(RowBounds::Columns(columns.collect::<Result<_>>()?))
+    }
+
     /// The limits of the columns in their order.
     pub fn new(columns: Vec<Bounds>) -> RowBounds {
         let limited = columns.iter().any(|bounds| !bounds.is_unbounded());

@@ -7,4 +7,8 @@
 //!
 //! Start with decision 0030 in `docs/decisions`.
 
+mod codec;
+mod message;
 pub mod placement;
+
+pub use message::GridMessage;

@@ -14,11 +14,10 @@
 //! Start with [`GridNode`].
 
 mod clients;
-mod message;
 mod outbox;
 
 pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
-pub use message::GridMessage;
+pub use rubato_grid::GridMessage;
 
 use crate::checkpoint::CheckpointReport;
 use crate::node::{Node, NodeFigures, NodeSettings};

@@ -1,0 +1,335 @@
+//! Messages between nodes as bytes: tags, LEB128 lengths and little-endian numbers, as the log's records have them.
+//!
+//! Every variant is named here, so that one that is added does not compile before it has its bytes. What is read is checked for form
+//! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
+
+mod operation;
+
+use crate::message::GridMessage;
+use operation::{put_answer, put_operation, read_answer, read_operation};
+use rubato_base::codec::{ByteReader, put_length};
+use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
+use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
+
+impl GridMessage {
+    /// Appends the message to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            GridMessage::Transaction(message) => {
+                out.push(1);
+                put_message(out, message);
+            }
+            GridMessage::Stage(message) => {
+                out.push(2);
+                put_stage_message(out, message);
+            }
+        }
+    }
+
+    /// Reads what [`GridMessage::encode`] wrote; `bytes` is exactly one message. XX001 for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<GridMessage> {
+        let mut reader = ByteReader::new(bytes);
+        let message = match reader.u8()? {
+            1 => GridMessage::Transaction(read_message(&mut reader)?),
+            2 => GridMessage::Stage(read_stage_message(&mut reader)?),
+            _ => return Err(damaged("a message of an unknown kind")),
+        };
+        match reader.is_empty() {
+            true => Ok(message),
+            false => Err(damaged("something follows a message")),
+        }
+    }
+}
+
+/// XX001: bytes that no node wrote, or one that knows more messages.
+fn damaged(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("damaged data: {what}"))
+}
+
+fn put_timestamp(out: &mut Vec<u8>, timestamp: Timestamp) {
+    out.extend_from_slice(&timestamp.0.to_le_bytes());
+}
+
+fn read_timestamp(reader: &mut ByteReader<'_>) -> Result<Timestamp> {
+    reader.u64().map(Timestamp)
+}
+
+fn put_u32(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_bool(out: &mut Vec<u8>, truth: bool) {
+    out.push(u8::from(truth));
+}
+
+fn read_bool(reader: &mut ByteReader<'_>) -> Result<bool> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(damaged("neither true nor false")),
+    }
+}
+
+fn read_u16(reader: &mut ByteReader<'_>) -> Result<u16> {
+    let bytes = reader.take(2)?;
+    Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+fn put_message(out: &mut Vec<u8>, message: &Message) {
+    put_timestamp(out, message.transaction.tick);
+    put_u32(out, message.transaction.coordinator.0);
+    match &message.body {
+        Body::Request(request) => put_request(out, request),
+        Body::Reply(reply) => put_reply(out, reply),
+    }
+}
+
+fn read_message(reader: &mut ByteReader<'_>) -> Result<Message> {
+    let transaction = GlobalId {
+        tick: read_timestamp(reader)?,
+        coordinator: NodeId(reader.u32()?),
+    };
+    let body = match reader.u8()? {
+        tag @ REQUESTS..REPLIES => Body::Request(read_request(tag, reader)?),
+        tag => Body::Reply(read_reply(tag, reader)?),
+    };
+    Ok(Message { transaction, body })
+}
+
+/// Tags of requests begin here, those of replies there.
+const REQUESTS: u8 = 1;
+const REPLIES: u8 = 64;
+
+fn put_request(out: &mut Vec<u8>, request: &Request) {
+    match request {
+        Request::Operate {
+            number,
+            read_only,
+            operation,
+        } => {
+            out.push(REQUESTS);
+            put_u32(out, *number);
+            put_bool(out, *read_only);
+            put_operation(out, operation);
+        }
+        Request::Prepare { operations } => {
+            out.push(REQUESTS + 1);
+            put_u32(out, *operations);
+        }
+        Request::Check { place, operations } => {
+            out.push(REQUESTS + 2);
+            put_timestamp(out, *place);
+            put_u32(out, *operations);
+        }
+        Request::CommitAlone { operations } => {
+            out.push(REQUESTS + 3);
+            put_u32(out, *operations);
+        }
+        Request::Decide(None) => out.push(REQUESTS + 4),
+        Request::Decide(Some(place)) => {
+            out.push(REQUESTS + 5);
+            put_timestamp(out, *place);
+        }
+    }
+}
+
+fn read_request(tag: u8, reader: &mut ByteReader<'_>) -> Result<Request> {
+    Ok(match tag - REQUESTS {
+        0 => Request::Operate {
+            number: reader.u32()?,
+            read_only: read_bool(reader)?,
+            operation: read_operation(reader)?,
+        },
+        1 => Request::Prepare {
+            operations: reader.u32()?,
+        },
+        2 => Request::Check {
+            place: read_timestamp(reader)?,
+            operations: reader.u32()?,
+        },
+        3 => Request::CommitAlone {
+            operations: reader.u32()?,
+        },
+        4 => Request::Decide(None),
+        5 => Request::Decide(Some(read_timestamp(reader)?)),
+        _ => return Err(damaged("an unknown request")),
+    })
+}
+
+fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
+    match reply {
+        Reply::Answer { number, answer, notes } => {
+            out.push(REPLIES);
+            put_u32(out, *number);
+            let Notes { writes, moved, behind } = *notes;
+            out.push(u8::from(writes) | u8::from(moved) << 1 | u8::from(behind) << 2);
+            put_answer(out, answer);
+        }
+        Reply::Prepared { floor, check_above } => {
+            out.push(REPLIES + 1);
+            put_timestamp(out, *floor);
+            put_bool(out, *check_above);
+        }
+        Reply::Holds { place } => {
+            out.push(REPLIES + 2);
+            put_timestamp(out, *place);
+        }
+        Reply::Refused(error) => {
+            out.push(REPLIES + 3);
+            error.encode(out);
+        }
+        Reply::Committed { cts } => {
+            out.push(REPLIES + 4);
+            put_timestamp(out, *cts);
+        }
+        Reply::Forgotten => out.push(REPLIES + 5),
+        Reply::Done => out.push(REPLIES + 6),
+        Reply::Inquire => out.push(REPLIES + 7),
+    }
+}
+
+fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
+    Ok(match tag.wrapping_sub(REPLIES) {
+        0 => {
+            let number = reader.u32()?;
+            let notes = match reader.u8()? {
+                bits @ 0..8 => Notes {
+                    writes: bits & 1 != 0,
+                    moved: bits & 2 != 0,
+                    behind: bits & 4 != 0,
+                },
+                _ => return Err(damaged("unknown notes")),
+            };
+            let answer = read_answer(reader)?;
+            Reply::Answer { number, answer, notes }
+        }
+        1 => Reply::Prepared {
+            floor: read_timestamp(reader)?,
+            check_above: read_bool(reader)?,
+        },
+        2 => Reply::Holds {
+            place: read_timestamp(reader)?,
+        },
+        3 => Reply::Refused(Error::decode(reader)?),
+        4 => Reply::Committed {
+            cts: read_timestamp(reader)?,
+        },
+        5 => Reply::Forgotten,
+        6 => Reply::Done,
+        7 => Reply::Inquire,
+        _ => return Err(damaged("an unknown reply")),
+    })
+}
+
+fn put_timestamps(out: &mut Vec<u8>, timestamps: &[Timestamp]) {
+    put_length(out, timestamps.len());
+    timestamps.iter().for_each(|timestamp| put_timestamp(out, *timestamp));
+}
+
+fn read_timestamps(reader: &mut ByteReader<'_>) -> Result<Vec<Timestamp>> {
+    let count = reader.length()?;
+    if count > reader.rest().len() / size_of::<u64>() {
+        return Err(damaged("more timestamps than there are bytes"));
+    }
+    (0..count).map(|_| read_timestamp(reader)).collect()
+}
+
+fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
+    match message {
+        StageMessage::Wanted {
+            life,
+            number,
+            count,
+            above,
+        } => {
+            out.push(1);
+            put_u64(out, *life);
+            put_u64(out, *number);
+            out.extend_from_slice(&count.to_le_bytes());
+            put_timestamp(out, *above);
+        }
+        StageMessage::Handed {
+            stage_life,
+            life,
+            number,
+            first,
+            count,
+        } => {
+            out.push(2);
+            put_u64(out, *stage_life);
+            put_u64(out, *life);
+            put_u64(out, *number);
+            put_timestamp(out, *first);
+            out.extend_from_slice(&count.to_le_bytes());
+        }
+        StageMessage::LiveHere {
+            life,
+            report,
+            stage_life,
+            answered,
+            live,
+        } => {
+            out.push(3);
+            put_u64(out, *life);
+            put_u64(out, *report);
+            put_u64(out, *stage_life);
+            put_u64(out, *answered);
+            put_timestamps(out, live);
+        }
+        StageMessage::LiveEverywhere {
+            stage_life,
+            report,
+            live,
+            open_from,
+        } => {
+            out.push(4);
+            put_u64(out, *stage_life);
+            put_u64(out, *report);
+            put_timestamps(out, live);
+            put_timestamp(out, *open_from);
+        }
+        StageMessage::Alive { stage_life } => {
+            out.push(5);
+            put_u64(out, *stage_life);
+        }
+    }
+}
+
+fn read_stage_message(reader: &mut ByteReader<'_>) -> Result<StageMessage> {
+    Ok(match reader.u8()? {
+        1 => StageMessage::Wanted {
+            life: reader.u64()?,
+            number: reader.u64()?,
+            count: read_u16(reader)?,
+            above: read_timestamp(reader)?,
+        },
+        2 => StageMessage::Handed {
+            stage_life: reader.u64()?,
+            life: reader.u64()?,
+            number: reader.u64()?,
+            first: read_timestamp(reader)?,
+            count: read_u16(reader)?,
+        },
+        3 => StageMessage::LiveHere {
+            life: reader.u64()?,
+            report: reader.u64()?,
+            stage_life: reader.u64()?,
+            answered: reader.u64()?,
+            live: read_timestamps(reader)?,
+        },
+        4 => StageMessage::LiveEverywhere {
+            stage_life: reader.u64()?,
+            report: reader.u64()?,
+            live: read_timestamps(reader)?,
+            open_from: read_timestamp(reader)?,
+        },
+        5 => StageMessage::Alive {
+            stage_life: reader.u64()?,
+        },
+        _ => return Err(damaged("an unknown message of the timestamp stage")),
+    })
+}

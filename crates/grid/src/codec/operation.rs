@@ -1,0 +1,225 @@
+//! What is asked of the rows of a node, and what it answers.
+
+use super::{damaged, put_u32};
+use rubato_base::codec::{ByteReader, put_bytes, put_length};
+use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
+use rubato_formula::{Formula, RowBounds};
+use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::{BlindUpdate, KeyRange};
+use std::ops::Bound;
+
+fn put_columns(out: &mut Vec<u8>, columns: ColumnSet) {
+    out.extend_from_slice(&columns.0.to_le_bytes());
+}
+
+fn read_columns(reader: &mut ByteReader<'_>) -> Result<ColumnSet> {
+    reader.u64().map(ColumnSet)
+}
+
+fn put_key(out: &mut Vec<u8>, key: &Key) {
+    put_bytes(out, key.as_bytes());
+}
+
+fn read_key(reader: &mut ByteReader<'_>) -> Result<Key> {
+    reader.bytes().map(Key::from_bytes)
+}
+
+fn put_row(out: &mut Vec<u8>, row: &Row) {
+    put_bytes(out, row.as_ref().as_bytes());
+}
+
+fn read_row(reader: &mut ByteReader<'_>) -> Result<Row> {
+    Row::from_bytes(reader.bytes()?.into())
+}
+
+fn put_place(out: &mut Vec<u8>, tag: u8, table: TableId, key: &Key) {
+    out.push(tag);
+    put_u32(out, table.0);
+    put_key(out, key);
+}
+
+fn read_place(reader: &mut ByteReader<'_>) -> Result<(TableId, Key)> {
+    Ok((TableId(reader.u32()?), read_key(reader)?))
+}
+
+fn put_bound(out: &mut Vec<u8>, bound: &Bound<Key>) {
+    match bound {
+        Bound::Unbounded => out.push(0),
+        Bound::Included(key) => {
+            out.push(1);
+            put_key(out, key);
+        }
+        Bound::Excluded(key) => {
+            out.push(2);
+            put_key(out, key);
+        }
+    }
+}
+
+fn read_bound(reader: &mut ByteReader<'_>) -> Result<Bound<Key>> {
+    Ok(match reader.u8()? {
+        0 => Bound::Unbounded,
+        1 => Bound::Included(read_key(reader)?),
+        2 => Bound::Excluded(read_key(reader)?),
+        _ => return Err(damaged("an unknown end of a range")),
+    })
+}
+
+pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
+    match operation {
+        Operation::Read { table, key, columns } => {
+            put_place(out, 1, *table, key);
+            put_columns(out, *columns);
+        }
+        Operation::Scan { table, range, columns } => {
+            out.push(2);
+            put_u32(out, table.0);
+            put_bound(out, &range.from);
+            put_bound(out, &range.to);
+            put_columns(out, *columns);
+        }
+        Operation::Lock { table, key, columns } => {
+            put_place(out, 3, *table, key);
+            put_columns(out, *columns);
+        }
+        Operation::Blind {
+            table,
+            key,
+            formula,
+            bounds,
+        } => {
+            put_place(out, 4, *table, key);
+            formula.encode(out);
+            bounds.encode(out);
+        }
+        Operation::Update {
+            table,
+            key,
+            columns,
+            formula,
+        } => {
+            put_place(out, 5, *table, key);
+            put_columns(out, *columns);
+            formula.encode(out);
+        }
+        Operation::Insert { table, key, row } => {
+            put_place(out, 6, *table, key);
+            put_row(out, row);
+        }
+        Operation::Delete { table, key } => put_place(out, 7, *table, key),
+        Operation::Settle => out.push(8),
+        Operation::Undo { kept } => {
+            out.push(9);
+            put_u32(out, *kept);
+        }
+    }
+}
+
+pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    let tag = reader.u8()?;
+    match tag {
+        2 => {
+            return Ok(Operation::Scan {
+                table: TableId(reader.u32()?),
+                range: KeyRange {
+                    from: read_bound(reader)?,
+                    to: read_bound(reader)?,
+                },
+                columns: read_columns(reader)?,
+            });
+        }
+        8 => return Ok(Operation::Settle),
+        9 => return Ok(Operation::Undo { kept: reader.u32()? }),
+        1 | 3..=7 => {}
+        _ => return Err(damaged("an unknown operation")),
+    }
+    let (table, key) = read_place(reader)?;
+    Ok(match tag {
+        1 => Operation::Read {
+            table,
+            key,
+            columns: read_columns(reader)?,
+        },
+        3 => Operation::Lock {
+            table,
+            key,
+            columns: read_columns(reader)?,
+        },
+        4 => Operation::Blind {
+            table,
+            key,
+            formula: Formula::decode(reader)?,
+            bounds: RowBounds::decode(reader)?,
+        },
+        5 => Operation::Update {
+            table,
+            key,
+            columns: read_columns(reader)?,
+            formula: Formula::decode(reader)?,
+        },
+        6 => Operation::Insert {
+            table,
+            key,
+            row: read_row(reader)?,
+        },
+        _ => Operation::Delete { table, key },
+    })
+}
+
+pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
+    match answer {
+        Answer::Row(None) => out.push(1),
+        Answer::Row(Some(row)) => {
+            out.push(2);
+            put_row(out, row);
+        }
+        Answer::Rows(rows) => {
+            out.push(3);
+            put_length(out, rows.len());
+            for (key, row) in rows {
+                put_key(out, key);
+                put_row(out, row);
+            }
+        }
+        Answer::Blind(update) => {
+            out.push(4);
+            out.push(match update {
+                BlindUpdate::Pending => 0,
+                BlindUpdate::Missing => 1,
+                BlindUpdate::MustBeOrdered => 2,
+            });
+        }
+        Answer::Settled => out.push(5),
+        Answer::Failed(error) => {
+            out.push(6);
+            error.encode(out);
+        }
+        Answer::Undone => out.push(7),
+    }
+}
+
+pub(super) fn read_answer(reader: &mut ByteReader<'_>) -> Result<Answer> {
+    Ok(match reader.u8()? {
+        1 => Answer::Row(None),
+        2 => Answer::Row(Some(read_row(reader)?)),
+        3 => {
+            let count = reader.length()?;
+            // Not with room for `count`: that is what the message says, not what it has.
+            let mut rows = Vec::new();
+            for _ in 0..count {
+                rows.push((read_key(reader)?, read_row(reader)?));
+            }
+            Answer::Rows(rows)
+        }
+        4 => Answer::Blind(match reader.u8()? {
+            0 => BlindUpdate::Pending,
+            1 => BlindUpdate::Missing,
+            2 => BlindUpdate::MustBeOrdered,
+            _ => return Err(damaged("an unknown outcome of a blind formula")),
+        }),
+        5 => Answer::Settled,
+        6 => Answer::Failed(Error::decode(reader)?),
+        7 => Answer::Undone,
+        _ => return Err(damaged("an unknown answer")),
+    })
+}

@@ -1,0 +1,326 @@
+//! Messages as bytes: what is written is read, and bytes that nobody wrote are errors.
+
+use proptest::prelude::*;
+use rubato_base::{
+    ColumnSet, ColumnType, DataType, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
+};
+use rubato_formula::{Bounds, Change, Formula, RowBounds};
+use rubato_grid::GridMessage;
+use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, StageMessage};
+use rubato_protocol::{BlindUpdate, KeyRange};
+use std::ops::Bound;
+
+/// Decisions, taken from bytes: whatever they are, they make a message.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+
+    fn of(&mut self, count: u8) -> u8 {
+        self.byte() % count
+    }
+
+    fn number(&mut self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
+    }
+
+    fn small(&mut self) -> u32 {
+        u32::from(self.byte()) << (self.of(4) * 8)
+    }
+
+    fn truth(&mut self) -> bool {
+        self.of(2) == 1
+    }
+
+    fn timestamp(&mut self) -> Timestamp {
+        Timestamp(self.number())
+    }
+
+    fn text(&mut self) -> String {
+        (0..self.of(20)).map(|_| char::from(self.byte())).collect()
+    }
+
+    fn value(&mut self) -> Value {
+        match self.of(5) {
+            0 => Value::Null,
+            1 => Value::Int8(self.number() as i64),
+            2 => Value::text(&self.text().replace('\0', "")),
+            3 => Value::Bool(self.truth()),
+            _ => Value::Int4(self.small() as i32),
+        }
+    }
+
+    fn values(&mut self, most: u8) -> Vec<Value> {
+        (0..self.of(most)).map(|_| self.value()).collect()
+    }
+
+    fn key(&mut self) -> Key {
+        Key::of(&self.values(4))
+    }
+
+    fn row(&mut self) -> Row {
+        Row::from_values(&self.values(6))
+    }
+
+    fn bound(&mut self) -> Bound<Key> {
+        match self.of(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(self.key()),
+            _ => Bound::Excluded(self.key()),
+        }
+    }
+
+    fn formula(&mut self) -> Formula {
+        let plain = ColumnType::plain(DataType::Int8);
+        let columns = 1 + u16::from(self.of(3));
+        let added = Value::Int8(self.small().into());
+        Formula::new((0..columns).map(|column| Change::add(column, plain, added.clone()))).unwrap()
+    }
+
+    fn limit(&mut self) -> Option<Value> {
+        self.truth().then(|| self.value())
+    }
+
+    fn bounds(&mut self) -> RowBounds {
+        match self.of(3) {
+            0 => RowBounds::None,
+            1 => RowBounds::Unknown,
+            _ => {
+                let columns = (0..1 + self.of(3)).map(|_| Bounds {
+                    low: self.limit(),
+                    high: self.limit(),
+                });
+                RowBounds::Columns(columns.collect())
+            }
+        }
+    }
+
+    fn error(&mut self) -> Error {
+        let mut error = Error::new(SqlState::SERIALIZATION_FAILURE, self.text());
+        if self.truth() {
+            error = error.with_detail(self.text());
+        }
+        if self.truth() {
+            error = error.with_hint(self.text());
+        }
+        error.with_position(self.truth().then(|| 1 + self.small()))
+    }
+
+    fn operation(&mut self) -> Operation {
+        let (table, key) = (TableId(self.small()), self.key());
+        let columns = ColumnSet(self.number());
+        match self.of(9) {
+            0 => Operation::Read { table, key, columns },
+            1 => {
+                let (from, to) = (self.bound(), self.bound());
+                let range = KeyRange { from, to };
+                Operation::Scan { table, range, columns }
+            }
+            2 => Operation::Lock { table, key, columns },
+            3 => Operation::Blind {
+                table,
+                key,
+                formula: self.formula(),
+                bounds: self.bounds(),
+            },
+            4 => Operation::Update {
+                table,
+                key,
+                columns,
+                formula: self.formula(),
+            },
+            5 => Operation::Insert {
+                table,
+                key,
+                row: self.row(),
+            },
+            6 => Operation::Delete { table, key },
+            7 => Operation::Settle,
+            _ => Operation::Undo { kept: self.small() },
+        }
+    }
+
+    fn answer(&mut self) -> Answer {
+        match self.of(9) {
+            0 => Answer::Row(None),
+            1 => Answer::Row(Some(self.row())),
+            2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
+            3 => Answer::Blind(BlindUpdate::Pending),
+            4 => Answer::Blind(BlindUpdate::Missing),
+            5 => Answer::Blind(BlindUpdate::MustBeOrdered),
+            6 => Answer::Settled,
+            7 => Answer::Undone,
+            _ => Answer::Failed(self.error()),
+        }
+    }
+
+    fn request(&mut self) -> Request {
+        let operations = self.small();
+        match self.of(6) {
+            0 => Request::Prepare { operations },
+            1 => Request::Check {
+                place: self.timestamp(),
+                operations,
+            },
+            2 => Request::CommitAlone { operations },
+            3 => Request::Decide(self.truth().then(|| self.timestamp())),
+            _ => Request::Operate {
+                number: operations,
+                read_only: self.truth(),
+                operation: self.operation(),
+            },
+        }
+    }
+
+    fn reply(&mut self) -> Reply {
+        match self.of(10) {
+            0 => Reply::Prepared {
+                floor: self.timestamp(),
+                check_above: self.truth(),
+            },
+            1 => Reply::Holds {
+                place: self.timestamp(),
+            },
+            2 => Reply::Refused(self.error()),
+            3 => Reply::Committed { cts: self.timestamp() },
+            4 => Reply::Forgotten,
+            5 => Reply::Done,
+            6 => Reply::Inquire,
+            _ => Reply::Answer {
+                number: self.small(),
+                answer: self.answer(),
+                notes: Notes {
+                    writes: self.truth(),
+                    moved: self.truth(),
+                    behind: self.truth(),
+                },
+            },
+        }
+    }
+
+    fn stage_message(&mut self) -> StageMessage {
+        let (life, number) = (self.number(), self.number());
+        let count = self.small() as u16;
+        let live: Vec<Timestamp> = (0..self.of(5)).map(|_| self.timestamp()).collect();
+        match self.of(5) {
+            0 => StageMessage::Wanted {
+                life,
+                number,
+                count,
+                above: self.timestamp(),
+            },
+            1 => StageMessage::Handed {
+                stage_life: self.number(),
+                life,
+                number,
+                first: self.timestamp(),
+                count,
+            },
+            2 => StageMessage::LiveHere {
+                life,
+                report: number,
+                stage_life: self.number(),
+                answered: self.number(),
+                live,
+            },
+            3 => StageMessage::LiveEverywhere {
+                stage_life: life,
+                report: number,
+                live,
+                open_from: self.timestamp(),
+            },
+            _ => StageMessage::Alive { stage_life: life },
+        }
+    }
+
+    fn message(&mut self) -> GridMessage {
+        if self.of(4) == 0 {
+            return GridMessage::Stage(self.stage_message());
+        }
+        let transaction = GlobalId {
+            tick: self.timestamp(),
+            coordinator: NodeId(self.small()),
+        };
+        let body = match self.truth() {
+            true => Body::Request(self.request()),
+            false => Body::Reply(self.reply()),
+        };
+        GridMessage::Transaction(Message { transaction, body })
+    }
+}
+
+fn encoded(message: &GridMessage) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn messages_come_back_as_they_were(choices in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let message = Choices(&choices).message();
+        let bytes = encoded(&message);
+        prop_assert_eq!(GridMessage::decode(&bytes).unwrap(), message);
+        // A message says itself where it ends.
+        for end in 0..bytes.len() {
+            prop_assert!(GridMessage::decode(&bytes[..end]).is_err());
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        prop_assert!(GridMessage::decode(&longer).is_err());
+    }
+
+    #[test]
+    fn damaged_messages_are_errors_or_other_messages(
+        choices in proptest::collection::vec(any::<u8>(), 0..300),
+        place in any::<prop::sample::Index>(),
+        flipped in 1..=u8::MAX,
+    ) {
+        let mut bytes = encoded(&Choices(&choices).message());
+        let place = place.index(bytes.len());
+        bytes[place] ^= flipped;
+        if let Ok(other) = GridMessage::decode(&bytes) {
+            prop_assert_eq!(GridMessage::decode(&encoded(&other)).unwrap(), other);
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = GridMessage::decode(&bytes);
+    }
+}
+
+/// The tests above are about all of them.
+#[test]
+fn choices_make_every_kind_of_message() {
+    let mut names = Vec::new();
+    let mut state = 1_u64;
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(60)
+        .collect();
+        names.push(Choices(&bytes).message().name());
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 19, "{names:?}");
+}
+
+/// A length that a message claims makes no room for what is not there.
+#[test]
+fn lengths_beyond_the_message_are_errors() {
+    let mut bytes = vec![2, 3];
+    bytes.extend([0; 32]);
+    bytes.extend([0xff; 8]);
+    bytes.push(0x7f);
+    let error = GridMessage::decode(&bytes).unwrap_err();
+    assert_eq!(error.code(), SqlState::DATA_CORRUPTED);
+}

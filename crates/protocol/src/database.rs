@@ -291,7 +291,7 @@ impl FormulaDatabase {
         if t.doomed.is_none() {
             t.doomed = Some(error);
             self.statistics.aborted(reason);
-            match (self.in_grid, t.is_branch) {
+            match (self.in_grid, t.is_branch || t.is_adopted) {
                 (true, true) => self.doomed_branches.push(transaction),
                 (true, false) => self.doomed.push(transaction),
                 (false, _) => {}

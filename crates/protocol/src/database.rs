@@ -273,6 +273,10 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return self.forget_lost(transaction);
         };
+        // One that is prepared is its coordinator's, whatever its session says.
+        if t.floor.is_some() && self.branches.values().any(|branch| *branch == transaction) {
+            return;
+        }
         let followers = std::mem::take(&mut t.followers);
         self.statistics.rollbacks += 1;
         for follower in followers.into_iter().filter(|_| is_kept(Rule::A1)) {

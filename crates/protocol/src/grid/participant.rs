@@ -133,7 +133,8 @@ impl Participant {
 
     /// Takes the transaction of a session, which began here at the tick of `global`, as this node's branch of that one. The session
     /// goes on with it as before, until the coordinator ([`super::Coordinator::adopt`]) is told to commit or to roll back; then, or
-    /// when the branch is given up here, it hears of the end from the coordinator, and from the database as by rule Q-8.
+    /// when the branch is given up here, it hears of the end from the coordinator, and from the database as by rule Q-8. From when
+    /// it has asked for the commit until it hears of the end it leaves the transaction alone.
     ///
     /// Rule P-10: false if the transaction has ended or must be rolled back, began elsewhere in time, or is a branch already.
     pub fn adopt(&mut self, database: &mut FormulaDatabase, global: GlobalId, transaction: TransactionId) -> bool {

@@ -185,7 +185,16 @@ impl FormulaDatabase {
             });
         }
         let touched = self.items_of(transaction);
-        self.rollback(transaction);
+        let adopted = self.transactions.get(transaction).filter(|t| t.is_adopted);
+        match adopted.map(|t| t.doomed.clone()) {
+            // Its session may not have been told yet (rule Q-8).
+            Some(doomed) => {
+                let ended =
+                    || Error::serialization("the transaction was rolled back on another node", global.to_string());
+                self.lose(transaction, doomed.unwrap_or_else(ended));
+            }
+            None => self.rollback(transaction),
+        }
         self.settle_items(&touched);
     }
 

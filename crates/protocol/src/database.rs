@@ -273,6 +273,10 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return self.forget_lost(transaction);
         };
+        // One that is prepared is its coordinator's, whatever its session says.
+        if t.floor.is_some() && self.branches.values().any(|branch| *branch == transaction) {
+            return;
+        }
         let followers = std::mem::take(&mut t.followers);
         self.statistics.rollbacks += 1;
         for follower in followers.into_iter().filter(|_| is_kept(Rule::A1)) {
@@ -291,7 +295,7 @@ impl FormulaDatabase {
         if t.doomed.is_none() {
             t.doomed = Some(error);
             self.statistics.aborted(reason);
-            match (self.in_grid, t.is_branch) {
+            match (self.in_grid, t.is_branch || t.is_adopted) {
                 (true, true) => self.doomed_branches.push(transaction),
                 (true, false) => self.doomed.push(transaction),
                 (false, _) => {}

@@ -5,6 +5,7 @@
 //! one cannot lose what is in the other.
 
 use crate::database::FormulaDatabase;
+use crate::transaction::Transaction;
 use rubato_base::{Error, SessionId, Timestamp, TransactionId};
 
 /// A session's transaction that was rolled back before its session knew of it.
@@ -50,6 +51,24 @@ impl FormulaDatabase {
                 continue;
             };
             self.lose(transaction, error);
+        }
+    }
+
+    /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, or did not begin at
+    /// the tick.
+    pub(crate) fn adopt(&mut self, transaction: TransactionId, tick: Timestamp) -> bool {
+        let own = |t: &&mut Transaction| t.begun == tick && t.doomed.is_none() && !t.is_branch && !t.is_adopted;
+        match self.transactions.get_mut(transaction).filter(own) {
+            Some(t) => t.is_adopted = true,
+            None => return false,
+        }
+        true
+    }
+
+    /// Whether an adopted transaction waits for what its coordinator has asked, and not for a statement of its session.
+    pub(crate) fn wait_for_coordinator(&mut self, transaction: TransactionId, waits: bool) {
+        if let Some(t) = self.transactions.get_mut(transaction).filter(|t| t.is_adopted) {
+            t.is_branch = waits;
         }
     }
 

@@ -137,6 +137,8 @@ rules! {
         "A message that is repeated, late or from a stranger changes nothing."
     P9 "P-9" false "grid/participant.rs"
         "A branch can be taken back to what it was after one of its operations; that is an operation too, and what it has undone stays undone."
+    P10 "P-10" false "grid/coordinator.rs"
+        "A session's transaction can become a branch while it runs: the coordinator asks what it did there before it prepares."
     D1 "D-1" true "grid/participant.rs"
         "A commit is acknowledged when its record is durable."
     D2 "D-2" true "read.rs"

@@ -285,6 +285,7 @@ impl FormulaDatabase {
             t.doomed.is_some(),
             t.waiting_for.is_some(),
             t.is_branch,
+            t.is_adopted,
         ];
         flags.iter().for_each(|flag| sketch.number(u64::from(*flag)));
         sketch.lsn(t.depends_lsn);

@@ -42,8 +42,10 @@ pub(crate) struct WriteRecord {
 pub(crate) struct Transaction {
     pub(crate) id: TransactionId,
     pub(crate) session: SessionId,
-    /// The participant of a grid owns it, and no session.
+    /// The participant of a grid hears of the end of its wait, and no session.
     pub(crate) is_branch: bool,
+    /// It began as a session's, and is a branch of a transaction of the grid: both hear of its end.
+    pub(crate) is_adopted: bool,
     pub(crate) read_only: bool,
     pub(crate) policy: CommitPolicy,
     /// Its snapshot. Only grows.
@@ -89,6 +91,7 @@ impl Transaction {
             id,
             session: options.session,
             is_branch: false,
+            is_adopted: false,
             read_only: options.read_only,
             policy,
             ts,

@@ -40,14 +40,17 @@ fn every_pair_without_faults_is_explored_to_the_end() {
 #[test]
 fn one_lost_message_one_repeated_one_and_one_crash() {
     let programs = vec![vec![Times(0, 2), Plus(1, 7)], vec![Plus(0, 5)]];
-    for (lost, repeated, crash) in [
-        (1, 0, None),
-        (0, 1, None),
-        (0, 0, Some(Crash::Participant)),
-        (0, 0, Some(Crash::Coordinator)),
+    for (lost, repeated, crash, sessions) in [
+        (1, 0, None, false),
+        (0, 1, None, false),
+        (0, 0, Some(Crash::Participant), false),
+        (0, 0, Some(Crash::Coordinator), false),
+        (1, 0, None, true),
+        (0, 1, None, true),
     ] {
         let mut configuration = Configuration::new("a blind pair and a local formula", programs.clone());
         (configuration.lost, configuration.repeated, configuration.crash) = (lost, repeated, crash);
+        configuration.sessions = sessions;
         let report = explore(&configuration, limits(30_000));
         assert_right(&configuration, &report);
         assert!(report.complete && report.ends > 1, "{report:?}");

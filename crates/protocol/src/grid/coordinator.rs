@@ -182,6 +182,19 @@ impl Coordinator {
         true
     }
 
+    /// The transaction began as that of a session at `node`, whose participant has taken it as a branch
+    /// ([`super::Participant::adopt`]): what the session did there takes part in the commit.
+    ///
+    /// Rule P-10: what it did is asked for first, so that it is prepared or checked like any other.
+    pub fn adopt(&mut self, global: GlobalId, node: NodeId) -> bool {
+        let run = self.runs.get_mut(&global);
+        let Some(run) = run.filter(|run| run.phase == Phase::Running && run.place_of(node).is_none()) else {
+            return false;
+        };
+        run.member_or_new(node).notes.behind = true;
+        true
+    }
+
     /// Commits. How it ended comes as an event. Does nothing while an answer is awaited.
     pub fn commit(&mut self, global: GlobalId, ticks: &mut TickSource, log: &mut dyn CommitLog) {
         let Some(run) = self.runs.get_mut(&global) else {

@@ -26,6 +26,7 @@
 mod asker;
 mod coordinator;
 mod message;
+mod operation;
 mod participant;
 mod run;
 mod stage;

@@ -1,7 +1,7 @@
 //! One partition's part in the transactions of the grid.
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
-use crate::api::{CommitLog, Insertion, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Stop};
+use crate::api::{CommitLog, Outcome, Savepoint, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
@@ -129,6 +129,23 @@ impl Participant {
         }
         self.on_request(database, global, request, log);
         self.go_on(database, log);
+    }
+
+    /// Takes the transaction of a session, which began here at the tick of `global`, as this node's branch of that one. The session
+    /// goes on with it as before, until the coordinator ([`super::Coordinator::adopt`]) is told to commit or to roll back; then, or
+    /// when the branch is given up here, it hears of the end from the coordinator, and from the database as by rule Q-8. From when
+    /// it has asked for the commit until it hears of the end it leaves the transaction alone.
+    ///
+    /// Rule P-10: false if the transaction has ended or must be rolled back, began elsewhere in time, or is a branch already.
+    pub fn adopt(&mut self, database: &mut FormulaDatabase, global: GlobalId, transaction: TransactionId) -> bool {
+        let is_known = self.branches.contains_key(&global)
+            || self.ended.contains_key(&global)
+            || self.by_transaction.contains_key(&transaction);
+        if is_known || !database.adopt(transaction, global.tick) {
+            return false;
+        }
+        self.hold(global, transaction);
+        true
     }
 
     /// Asks again for the outcome of every branch that is open.
@@ -323,6 +340,7 @@ impl Participant {
         };
         let transaction = branch.transaction;
         branch.waiting = None;
+        database.wait_for_coordinator(transaction, false);
         let savepoint = database.savepoint(transaction);
         if let Request::Operate { number, .. } = &request {
             branch.before.resize(*number as usize, savepoint);
@@ -341,6 +359,7 @@ impl Participant {
             Ok(()) => {}
             Err(Stop::Wait(_)) => {
                 database.undo_statement(transaction, savepoint);
+                database.wait_for_coordinator(transaction, true);
                 if let Some(branch) = self.branches.get_mut(&global) {
                     branch.waiting = Some(request);
                 }
@@ -366,7 +385,10 @@ impl Participant {
     ) -> Outcome<()> {
         match request {
             Request::Operate { number, operation, .. } => {
-                let answer = self.operate(database, global, transaction, operation)?;
+                let answer = match operation {
+                    Operation::Undo { kept } => self.undo(database, global, *kept)?,
+                    other => other.run(database, transaction)?,
+                };
                 self.answer(database, global, *number, answer);
             }
             Request::Prepare { .. } => {
@@ -409,77 +431,6 @@ impl Participant {
             }
         }
         Ok(())
-    }
-
-    fn operate(
-        &mut self,
-        database: &mut FormulaDatabase,
-        global: GlobalId,
-        transaction: TransactionId,
-        operation: &Operation,
-    ) -> Outcome<Answer> {
-        Ok(match operation {
-            Operation::Read { table, key, columns } => {
-                let row = database.read(transaction, *table, key.as_bytes(), *columns)?;
-                Answer::Row(row.map(std::borrow::Cow::into_owned))
-            }
-            Operation::Scan { table, range, columns } => {
-                let (mut rows, mut rest) = (Vec::new(), range.clone());
-                // It is done from its start again after a wait.
-                while let ScanEnd::Stopped(last) =
-                    database.scan(transaction, *table, &rest, false, *columns, &mut |key, row| {
-                        rows.push((rubato_base::Key::from_bytes(key), row.to_row()));
-                        true
-                    })?
-                {
-                    rest = rest.rest_behind(&last, false);
-                }
-                Answer::Rows(rows)
-            }
-            Operation::Lock { table, key, columns } => {
-                let read = database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?;
-                Answer::Row(row_of(read))
-            }
-            Operation::Blind {
-                table,
-                key,
-                formula,
-                bounds,
-            } => Answer::Blind(database.update_blind(transaction, *table, key.as_bytes(), formula.clone(), bounds)?),
-            Operation::Update {
-                table,
-                key,
-                columns,
-                formula,
-            } => {
-                let read = database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?;
-                let row = row_of(read);
-                if row.is_some() {
-                    database.update(transaction, *table, key.as_bytes(), formula.clone())?;
-                }
-                Answer::Row(row)
-            }
-            Operation::Insert { table, key, row } => {
-                match database.insert(transaction, *table, key.clone(), row.clone())? {
-                    Insertion::Inserted => Answer::Row(None),
-                    Insertion::Exists(row) => Answer::Row(Some(row)),
-                }
-            }
-            Operation::Delete { table, key } => {
-                let all = rubato_base::ColumnSet::ALL;
-                let read = database.read_for_update(transaction, *table, key.as_bytes(), all, OnBusy::Queue)?;
-                let row = row_of(read);
-                if row.is_some() {
-                    database.delete(transaction, *table, key.as_bytes())?;
-                }
-                Answer::Row(row)
-            }
-            Operation::Settle => {
-                database.settle(transaction)?;
-                Answer::Settled
-            }
-            Operation::Undo { kept } => self.undo(database, global, *kept)?,
-        })
     }
 
     /// Rule P-9: what was told of the operations that are taken back stays told, so that reads stay read.
@@ -573,12 +524,5 @@ impl Participant {
             },
             durable_at,
         });
-    }
-}
-
-fn row_of(read: OrderedRead) -> Option<rubato_base::Row> {
-    match read {
-        OrderedRead::Row(row) => row,
-        OrderedRead::Busy => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::site::*;
 use rubato_base::{GlobalId, Lsn, NodeId, Row, Timestamp, Value};
+use rubato_formula::{Bounds, RowBounds};
 use rubato_protocol::grid::{
     Answer, Body, ClientEvent, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, SILENT_ROUNDS_MAX,
     TickSource, Told,
@@ -415,4 +416,33 @@ fn a_branch_is_taken_back_to_an_earlier_operation_once() {
     let reader = global(4);
     assert_eq!(value(&mut site, reader, 0, 1), Some(107));
     assert_eq!(value(&mut site, reader, 1, 2), Some(100));
+}
+
+#[test]
+fn a_branch_that_has_claims_left_of_what_was_undone_is_checked_at_its_place() {
+    let column = Bounds {
+        low: Some(Value::Int8(0)),
+        high: None,
+    };
+    for (undoes, check_above) in [(false, false), (true, true)] {
+        let mut site = Site::new();
+        let t = global(3);
+        let bounds = RowBounds::new(vec![column.clone()]);
+        let (table, formula) = (TABLE, plus(-7));
+        let addition = Operation::Blind {
+            table,
+            key: key(1),
+            formula,
+            bounds,
+        };
+        site.ask(t, operate(0, addition));
+        let kept = if undoes { 0 } else { 1 };
+        site.ask(t, operate(1, Operation::Undo { kept }));
+        site.ask(t, operate(2, blind(2, 7)));
+        let prepared = site.ask(t, Request::Prepare { operations: 3 });
+        let [Reply::Prepared { check_above: told, .. }] = prepared[..] else {
+            panic!("{prepared:?}")
+        };
+        assert_eq!(told, check_above);
+    }
 }

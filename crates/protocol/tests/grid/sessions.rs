@@ -1,9 +1,11 @@
 //! Sessions and the branches of other nodes' transactions on the same rows.
 
 use crate::site::*;
-use rubato_base::{ColumnSet, SessionId, TransactionId};
-use rubato_protocol::grid::{Answer, Body, Operation, Participant, Reply, Request};
-use rubato_protocol::{BeginOptions, OnBusy, OrderedRead, Stop};
+use rubato_base::{ColumnSet, GlobalId, NodeId, SessionId, TransactionId};
+use rubato_protocol::grid::{
+    Answer, Body, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, TickSource, Told,
+};
+use rubato_protocol::{BeginOptions, BlindUpdate, OnBusy, OrderedRead, Stop};
 
 const SESSION: SessionId = SessionId(7);
 
@@ -99,4 +101,203 @@ fn a_session_in_the_way_of_an_older_transaction_loses_its_own_and_is_told_why() 
         matches!(ended, Err(Stop::Fail(_))),
         "it is as any that has ended: {ended:?}"
     );
+}
+
+/// A coordinator, the node that it runs on with a session's transaction there, and another participant.
+struct Home {
+    coordinator: Coordinator,
+    ticks: TickSource,
+    here: Site,
+    session: TransactionId,
+    global: GlobalId,
+}
+
+impl Home {
+    fn new() -> Home {
+        let mut ticks = TickSource::resume(tick(4));
+        ticks.on_bound_durable(ticks.next_bound());
+        let mut here = Site::new();
+        let (mut coordinator, began) = (Coordinator::new(HOME), ticks.next_tick().unwrap());
+        let options = BeginOptions {
+            session: SESSION,
+            read_only: false,
+        };
+        let session = here.2.begin_at(began, options);
+        let global = coordinator.begin(began, false);
+        Home {
+            coordinator,
+            ticks,
+            here,
+            session,
+            global,
+        }
+    }
+
+    /// What the coordinator says to its own node is heard, and answered. Gives the places that were said to the other node.
+    fn exchange(&mut self) -> Vec<Request> {
+        let mut elsewhere = Vec::new();
+        loop {
+            let outgoing = self.coordinator.poll_outgoing();
+            if outgoing.is_empty() {
+                return elsewhere;
+            }
+            for said in outgoing {
+                let Body::Request(asked) = said.message.body.clone() else {
+                    panic!("{said:?}")
+                };
+                if said.to != HERE {
+                    elsewhere.push(asked);
+                    continue;
+                }
+                for answer in self.here.send(HOME, said.message) {
+                    self.hear(HERE, answer);
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, heard: Reply) {
+        let message = reply(self.global, heard);
+        (self.coordinator).on_message(from, message, &mut self.ticks, &mut self.here.1);
+    }
+
+    /// The session's transaction adds to row 1, and goes on at another node, which writes too.
+    fn go_over(&mut self) {
+        let bounds = rubato_formula::RowBounds::None;
+        let placed = (self.here.2).update_blind(self.session, TABLE, key(1).as_bytes(), plus(7), &bounds);
+        assert!(matches!(placed, Ok(BlindUpdate::Pending)));
+        assert!(self.here.0.adopt(&mut self.here.2, self.global, self.session));
+        assert!(self.coordinator.adopt(self.global, HERE));
+        assert!(self.coordinator.operate(self.global, THERE, blind(2, 7)));
+        assert!(matches!(self.exchange()[..], [Request::Operate { number: 0, .. }]));
+        let notes = Notes {
+            writes: true,
+            ..Notes::default()
+        };
+        let answer = Answer::Blind(BlindUpdate::Pending);
+        let number = 0;
+        self.hear(THERE, Reply::Answer { number, answer, notes });
+        self.coordinator.poll_events();
+    }
+
+    fn value(&mut self, n: u64, x: i32) -> Option<i64> {
+        match &self.here.ask(global(n), operate(0, read(x)))[..] {
+            [
+                Reply::Answer {
+                    answer: Answer::Row(Some(row)),
+                    ..
+                },
+            ] => row.get(0).as_i64(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const THERE: NodeId = NodeId(2);
+
+#[test]
+fn a_transaction_of_a_session_becomes_a_branch_and_is_committed_like_the_others() {
+    let mut home = Home::new();
+    home.go_over();
+    // The session goes on with it, and a reader may come between: the place is a fresh one.
+    let bounds = rubato_formula::RowBounds::None;
+    let placed = (home.here.2).update_blind(home.session, TABLE, key(1).as_bytes(), plus(10), &bounds);
+    assert!(placed.is_ok());
+    assert_eq!(home.value(9, 1), Some(100));
+    home.coordinator.commit(home.global, &mut home.ticks, &mut home.here.1);
+    assert_eq!(home.exchange(), [Request::Prepare { operations: 1 }]);
+    assert_eq!(home.here.2.prepared_branches().count(), 1, "what it wrote is prepared");
+    assert!((0..8).all(|_| home.ticks.next_tick().is_some()));
+    let floor = home.global.tick;
+    home.hear(
+        THERE,
+        Reply::Prepared {
+            floor,
+            check_above: false,
+        },
+    );
+    let decided = home.exchange();
+    let [Request::Decide(Some(place))] = decided[..] else {
+        panic!("{decided:?}")
+    };
+    assert!(place > tick(9));
+    assert_eq!(home.value(30, 1), Some(117));
+    // One that stays on its node commits there, in one round.
+    let mut home = Home::new();
+    assert!(home.lock_and_adopt());
+    home.coordinator.commit(home.global, &mut home.ticks, &mut home.here.1);
+    assert_eq!(home.exchange(), []);
+    let ended = home.coordinator.poll_events().pop().map(|event| event.told);
+    assert!(matches!(ended, Some(Told::Ended(Ending::Committed(_)))), "{ended:?}");
+    assert_eq!(home.here.2.live_transactions(), 0);
+}
+
+impl Home {
+    fn lock_and_adopt(&mut self) -> bool {
+        self.here.lock(self.session, 1).unwrap();
+        let adopted = self.here.0.adopt(&mut self.here.2, self.global, self.session);
+        adopted && self.coordinator.adopt(self.global, HERE)
+    }
+}
+
+#[test]
+fn who_hears_first_that_an_adopted_transaction_cannot_go_on_takes_the_others_along() {
+    // Somebody older needs what it holds here.
+    let mut home = Home::new();
+    home.go_over();
+    home.here.lock(home.session, 2).unwrap();
+    let told = home.here.ask(global(4), operate(0, lock(2)));
+    let refused = told.iter().find(|reply| matches!(reply, Reply::Refused(_))).cloned();
+    home.hear(HERE, refused.expect("the coordinator is told"));
+    assert!(home.exchange().contains(&Request::Decide(None)));
+    let told = home.here.lock(home.session, 1).map(drop);
+    assert!(matches!(told, Err(Stop::Abort(_))), "the session is told too: {told:?}");
+    home.here.2.rollback(home.session);
+    // The other node gives it up.
+    let mut home = Home::new();
+    home.go_over();
+    home.hear(
+        THERE,
+        Reply::Refused(rubato_base::Error::serialization("no", String::new())),
+    );
+    assert!(home.exchange().contains(&Request::Decide(None)));
+    let told = home.here.lock(home.session, 1).map(drop);
+    assert!(matches!(told, Err(Stop::Abort(_))), "the session is told too: {told:?}");
+    assert_eq!((home.here.0.open_branches(), home.here.2.live_transactions()), (0, 0));
+    // What is lost, began at another tick or is a branch already is not adopted.
+    assert!(!home.here.0.adopt(&mut home.here.2, global(20), home.session));
+    let session = home.here.begin(21);
+    assert!(!home.here.0.adopt(&mut home.here.2, global(20), session));
+    assert!(home.here.0.adopt(&mut home.here.2, global(21), session));
+    assert!(!home.here.0.adopt(&mut home.here.2, global(21), session));
+}
+
+#[test]
+fn an_adopted_transaction_waits_for_its_session_or_for_its_coordinator() {
+    let mut home = Home::new();
+    assert!(home.here.ask(global(4), operate(0, lock(1))).iter().all(locked));
+    let adopted = home.here.0.adopt(&mut home.here.2, home.global, home.session);
+    assert!(adopted && home.coordinator.adopt(home.global, HERE));
+    // A statement of the session waits: the session is woken.
+    assert!(matches!(home.here.lock(home.session, 1), Err(Stop::Wait(_))));
+    home.here.ask(global(4), Request::CommitAlone { operations: 1 });
+    assert_eq!(home.here.2.take_woken(), [(home.session, SESSION)]);
+    // What the coordinator asks waits: the participant goes on.
+    let mut home = Home::new();
+    assert!(home.here.ask(global(4), operate(0, lock(1))).iter().all(locked));
+    home.go_over();
+    home.coordinator.commit(home.global, &mut home.ticks, &mut home.here.1);
+    assert_eq!(
+        home.exchange(),
+        [],
+        "it does not prepare before who stands before it has ended"
+    );
+    let told = home.here.ask(global(4), Request::CommitAlone { operations: 1 });
+    assert_eq!(home.here.2.take_woken(), []);
+    let settled = told
+        .iter()
+        .find(|reply| !matches!(reply, Reply::Committed { .. }))
+        .cloned();
+    home.hear(HERE, settled.expect("an answer to the coordinator"));
+    assert_eq!(home.exchange(), [Request::Prepare { operations: 1 }]);
 }

@@ -198,6 +198,11 @@ pub fn all() -> Vec<Configuration> {
     all.extend(SHAPES.iter().map(|shape| of(shape, "")));
     all.extend(THREES.iter().map(|shape| of(shape, "")));
     for shape in SHAPES {
+        let mut configuration = of(shape, ", by sessions");
+        configuration.sessions = true;
+        all.push(configuration);
+    }
+    for shape in SHAPES {
         for (suffix, lost, repeated) in [(", one message lost", 1, 0), (", one message twice", 0, 1)] {
             let mut configuration = of(shape, suffix);
             (configuration.lost, configuration.repeated) = (lost, repeated);

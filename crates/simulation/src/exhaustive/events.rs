@@ -21,6 +21,9 @@ impl World {
             if client.global.is_none() && client.end.is_none() && !self.has_equal_before(i) {
                 events.push(Event::Begin(i));
             }
+            if client.is_ready && client.end.is_none() {
+                events.push(Event::Step(i));
+            }
         }
         (0..self.packets.len()).for_each(|at| self.add_deliveries(at, &mut events));
         if self.crashes > 0 && self.clients.iter().any(|client| client.global.is_some()) {
@@ -126,6 +129,7 @@ impl World {
         };
         match event {
             Event::Begin(i) => format!("transaction {i} begins"),
+            Event::Step(i) => format!("transaction {i} goes on where its session is"),
             Event::Deliver(at) => packet(at),
             Event::Lose(at) => format!("LOST {}", packet(at)),
             Event::Repeat(at) => format!("TWICE {}", packet(at)),

@@ -152,6 +152,7 @@ impl World {
             sketch.number(u64::from(client.before));
             sketch.number(client.end.map_or(0, |end| 1 + end as u64));
             sketch.number(u64::from(client.asked_to_commit));
+            sketch.number(u64::from(client.is_ready));
             sketch.number(client.seen.len() as u64);
             for seen in &client.seen {
                 sketch.number(u64::from(seen.is_some()));

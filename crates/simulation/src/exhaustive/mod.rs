@@ -19,6 +19,7 @@ pub mod report;
 pub mod schedules;
 
 mod search;
+mod sessions;
 mod world;
 
 pub use definition::{Op, Program};

@@ -3,7 +3,7 @@
 use super::definition::{End, NEW_ROW, Op, Program, Seen, State};
 use super::log::{Record, RecordLog};
 use super::operations::{key, operation, row, shown};
-use rubato_base::{GlobalId, Key, Lsn, NodeId, TableId, Timestamp};
+use rubato_base::{GlobalId, Key, Lsn, NodeId, TableId, Timestamp, TransactionId};
 use rubato_protocol::grid::{Answer, Coordinator, Ending, Message, Participant, TickSource, Told};
 use rubato_protocol::{
     BlindUpdate, Change, CommitPolicy, FormulaDatabase, Policies, QueuePolicy, RowSource, Sketch, StoredRow,
@@ -45,6 +45,9 @@ pub struct Configuration {
     pub crash: Option<Crash>,
     /// One partition as the server runs it today: waits end by finding circles and not by age.
     pub alone: bool,
+    /// Clients are sessions on node 0: what they do there they do themselves, and what they began there becomes a branch when they
+    /// come to another node, or commit.
+    pub sessions: bool,
 }
 
 impl Configuration {
@@ -63,6 +66,7 @@ impl Configuration {
             repeated: 0,
             crash: None,
             alone: false,
+            sessions: false,
         }
     }
 
@@ -120,6 +124,10 @@ pub(super) struct Client {
     pub(super) end: Option<End>,
     /// Who had been acknowledged when it began.
     pub(super) before: u8,
+    /// Its transaction on the node of its session.
+    pub(super) session: Option<TransactionId>,
+    /// Its next step is its own, and it waits for nobody.
+    pub(super) is_ready: bool,
 }
 
 /// One node: its part in transactions, and its rows.
@@ -129,7 +137,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    fn fork(&self) -> Site {
+    pub(super) fn fork(&self) -> Site {
         Site {
             participant: self.participant.clone(),
             database: self.database.fork(Box::new(NoRows)),
@@ -167,6 +175,8 @@ pub struct World {
 pub enum Event {
     /// A client begins its transaction.
     Begin(usize),
+    /// A session does its next step on its own node.
+    Step(usize),
     /// The message arrives.
     Deliver(usize),
     /// It never does.
@@ -221,6 +231,8 @@ impl World {
             asked_to_commit: false,
             end: None,
             before: 0,
+            session: None,
+            is_ready: false,
         };
         world.clients = vec![client; world.configuration.programs.len()];
         for node in 0..world.configuration.nodes {
@@ -237,6 +249,7 @@ impl World {
         let mut world = self.clone();
         match event {
             Event::Begin(i) => world.begin(i),
+            Event::Step(i) => world.step_at_home(i),
             Event::Deliver(at) => {
                 let packet = world.packets.remove(at);
                 world.deliver(&packet.0);
@@ -276,20 +289,22 @@ impl World {
         let global = coordinator.begin(tick, read_only);
         self.clients[i].global = Some(global);
         self.clients[i].before = before;
+        if self.configuration.sessions {
+            self.begin_session(i, tick, read_only);
+        }
         self.go_on(i, &mut coordinator);
         self.put_coordinator(coordinator);
     }
 
     /// The client's next step.
-    fn go_on(&mut self, i: usize, coordinator: &mut Coordinator) {
+    pub(super) fn go_on(&mut self, i: usize, coordinator: &mut Coordinator) {
         let nodes = self.configuration.nodes;
         let Some(global) = self.clients[i].global else { return };
         let process = self.participants.len();
         match self.configuration.programs[i].get(self.clients[i].at).copied() {
-            Some(Op::Rollback) => {
-                coordinator.roll_back(global);
-                self.clients[i].end = Some(End::RolledBack);
-            }
+            Some(Op::Rollback) => self.roll_back(i, coordinator),
+            Some(op) if self.configuration.sessions && op.node(nodes) == 0 => self.clients[i].is_ready = true,
+            _ if !self.joins(i, coordinator) => self.roll_back(i, coordinator),
             Some(op) => {
                 coordinator.operate(global, NodeId(u32::from(op.node(nodes))), operation(op));
             }
@@ -299,6 +314,15 @@ impl World {
                 coordinator.commit(global, &mut self.ticks, log);
             }
         }
+    }
+
+    /// The client gives up.
+    pub(super) fn roll_back(&mut self, i: usize, coordinator: &mut Coordinator) {
+        if let Some(global) = self.clients[i].global {
+            coordinator.roll_back(global);
+        }
+        self.clients[i].end = Some(End::RolledBack);
+        self.end_session(i);
     }
 
     fn deliver(&mut self, packet: &Packet) {
@@ -341,27 +365,31 @@ impl World {
         match told {
             // A participant that was restarted does not know what its prepared branches were let through for: the client gives up.
             Told::Answer(_, Answer::Blind(BlindUpdate::MustBeOrdered)) if self.configuration.crash.is_some() => {
-                coordinator.roll_back(global);
-                self.clients[i].end = Some(End::RolledBack);
+                self.roll_back(i, coordinator);
             }
-            Told::Answer(_, answer) => {
-                let op = self.configuration.programs[i][self.clients[i].at];
-                let shown = shown(op, answer);
-                if shown.is_none() {
-                    self.broken = Some(format!("transaction {i}: {op:?} was answered by {answer:?}"));
-                }
-                self.clients[i].seen.extend(shown.unwrap_or_default());
-                self.clients[i].at += 1;
-                self.go_on(i, coordinator);
-            }
+            Told::Answer(_, answer) => self.on_answer(i, answer, coordinator),
             Told::Ended(ending) => {
                 self.clients[i].end = Some(match ending {
                     Ending::Committed(_) => End::Committed,
                     Ending::RolledBack(_) => End::RolledBack,
                     Ending::Unknown => End::Unknown,
                 });
+                if self.clients[i].end != Some(End::Committed) {
+                    self.end_session(i);
+                }
             }
         }
+    }
+
+    pub(super) fn on_answer(&mut self, i: usize, answer: &Answer, coordinator: &mut Coordinator) {
+        let op = self.configuration.programs[i][self.clients[i].at];
+        let shown = shown(op, answer);
+        if shown.is_none() {
+            self.broken = Some(format!("transaction {i}: {op:?} was answered by {answer:?}"));
+        }
+        self.clients[i].seen.extend(shown.unwrap_or_default());
+        self.clients[i].at += 1;
+        self.go_on(i, coordinator);
     }
 
     fn timer(&mut self) {
@@ -455,7 +483,13 @@ impl World {
         Rc::new(Sketched { value: site, sketch })
     }
 
-    fn put_participant(&mut self, process: usize, mut site: Site) {
+    pub(super) fn put_participant(&mut self, process: usize, mut site: Site) {
+        for (transaction, _) in site.database.take_woken() {
+            let mut clients = self.clients.iter_mut();
+            if let Some(client) = clients.find(|client| client.session == Some(transaction) && client.end.is_none()) {
+                client.is_ready = true;
+            }
+        }
         let from = site.participant.node();
         for outgoing in site.participant.poll_outgoing() {
             let content = Content::Message(outgoing.message);
@@ -466,7 +500,7 @@ impl World {
 
     /// Takes over the coordinator's new state, what it sends, and what it tells clients, who go on at once: how long they think
     /// cannot be told from how long their next message takes.
-    fn put_coordinator(&mut self, mut coordinator: Coordinator) {
+    pub(super) fn put_coordinator(&mut self, mut coordinator: Coordinator) {
         loop {
             let events = coordinator.poll_events();
             if events.is_empty() {

@@ -8,6 +8,7 @@
 //! Start with decision 0030 in `docs/decisions`.
 
 mod codec;
+pub mod frame;
 mod message;
 pub mod placement;
 

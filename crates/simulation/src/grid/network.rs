@@ -7,12 +7,25 @@ use rubato_node::grid::GridMessage;
 use rubato_workload::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A message under way.
+/// A message under way, as the bytes that it is on a wire.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-    pub(super) message: GridMessage,
+    bytes: Vec<u8>,
+}
+
+impl Packet {
+    pub(super) fn new(from: NodeId, to: NodeId, message: &GridMessage) -> Packet {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        Packet { from, to, bytes }
+    }
+
+    /// What arrives.
+    pub(super) fn message(&self) -> GridMessage {
+        GridMessage::decode(&self.bytes).expect("what a node has sent can be read")
+    }
 }
 
 /// Usual time under way.
@@ -34,13 +47,13 @@ impl Network {
     /// Takes a message; gives when it arrives, maybe twice, maybe never.
     pub(super) fn send(
         &mut self,
-        packet: Packet,
+        (packet, name): (Packet, &'static str),
         plan: &GridPlan,
         calm: bool,
         random: &mut Random,
         coverage: &mut Coverage,
     ) -> Vec<(i64, u64)> {
-        coverage.count(packet.message.name());
+        coverage.count(name);
         if self.cut.contains(&(packet.from, packet.to)) {
             coverage.count("messages into a partition");
             return Vec::new();

@@ -1,6 +1,5 @@
 //! What goes wrong in a run of the grid.
 
-use super::network::Packet;
 use super::plan::GridTrouble;
 use super::world::{Event, Phase, World};
 use rubato_base::NodeId;
@@ -137,7 +136,7 @@ impl World<'_> {
         let Some(packet) = self.network.any(&mut self.random) else {
             return;
         };
-        let Packet { to, message, .. } = packet;
+        let (to, message) = (packet.to, packet.message());
         let Some(node) = self.sites.get_mut(to.0 as usize).and_then(|site| site.node.as_mut()) else {
             return;
         };

@@ -203,7 +203,7 @@ impl<'p> World<'p> {
     }
 
     fn arrive(&mut self, packet: Packet) {
-        let Packet { from, to, message } = packet;
+        let (from, to, message) = (packet.from, packet.to, packet.message());
         let name = message.name();
         let at = to.0 as usize;
         let Some(node) = self.sites.get_mut(at).and_then(|site| site.node.as_mut()) else {
@@ -221,7 +221,7 @@ impl<'p> World<'p> {
         let (outgoing, told) = self.sites[at].poll(self.plan);
         let from = self.sites[at].id();
         for (to, message) in outgoing {
-            let packet = Packet { from, to, message };
+            let packet = (Packet::new(from, to, &message), message.name());
             let arrivals = (self.network).send(packet, self.plan, calm, &mut self.random, &mut self.coverage);
             for (delay_us, number) in arrivals {
                 self.at(delay_us, Event::Arrives(number));

@@ -78,6 +78,10 @@ impl FormulaDatabase {
             return;
         };
         self.rollback(transaction);
+        // (One that is prepared stays.)
+        if self.transactions.is_live(transaction) {
+            return;
+        }
         let waiters = Vec::new();
         self.lost.insert(transaction, Lost { error, begun, waiters });
     }

@@ -428,17 +428,17 @@ fn a_branch_that_has_claims_left_of_what_was_undone_is_checked_at_its_place() {
         let mut site = Site::new();
         let t = global(3);
         let bounds = RowBounds::new(vec![column.clone()]);
-        let (table, formula) = (TABLE, plus(-7));
-        let addition = Operation::Blind {
-            table,
+        let addition = |n| Operation::Blind {
+            table: TABLE,
             key: key(1),
-            formula,
-            bounds,
+            formula: plus(n),
+            bounds: bounds.clone(),
         };
-        site.ask(t, operate(0, addition));
+        site.ask(t, operate(0, addition(-7)));
         let kept = if undoes { 0 } else { 1 };
         site.ask(t, operate(1, Operation::Undo { kept }));
-        site.ask(t, operate(2, blind(2, 7)));
+        // That the row is there stays so in any case: it is written.
+        site.ask(t, operate(2, addition(3)));
         let prepared = site.ask(t, Request::Prepare { operations: 3 });
         let [Reply::Prepared { check_above: told, .. }] = prepared[..] else {
             panic!("{prepared:?}")

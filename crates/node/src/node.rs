@@ -168,7 +168,8 @@ impl Shared {
     /// the node's part in its grid. Sessions that stand in the way of an older transaction of the grid lose theirs (rule Q-8).
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
         partition.database.roll_back_doomed();
-        if partition.database.has_news_of_branches()
+        let asks = partition.ticks.as_ref().is_some_and(|desk| desk.has_news());
+        if (asks || partition.database.has_news_of_branches())
             && let Some(wake) = &*self.grid_wake.lock()
         {
             wake.wake();
@@ -178,8 +179,14 @@ impl Shared {
         if woken.is_empty() && advised.is_empty() {
             return;
         }
+        let woken = woken.into_iter().map(|(_, session)| session);
+        self.wake_sessions(woken.chain(advised), own_worker);
+    }
+
+    /// Tells sessions, by the inboxes of their workers, to go on.
+    pub(crate) fn wake_sessions(&self, woken: impl IntoIterator<Item = SessionId>, own_worker: usize) {
         let inboxes = self.inboxes.lock();
-        for session in woken.into_iter().map(|(_, session)| session).chain(advised) {
+        for session in woken {
             let worker = (session.0 >> SESSION_BITS) as usize;
             let Some(inbox) = inboxes.get(worker) else { continue };
             inbox.woken.lock().push(session);

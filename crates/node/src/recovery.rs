@@ -119,6 +119,7 @@ pub(crate) fn recover(
         insight: Arc::default(),
         schema_changes: SchemaChanges::default(),
         checkpoints: Checkpoints::default(),
+        ticks: None,
         advisory: AdvisoryLocks::default(),
         channels: Channels::default(),
     };

@@ -197,11 +197,13 @@ pub enum WaitReason {
     Prepared,
     /// For a schema change of a table, or of a schema change for those who write to it.
     Table,
+    /// To begin: the timestamp stage of the grid has been asked for a tick.
+    Tick,
 }
 
 impl WaitReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// Result of a protocol call.

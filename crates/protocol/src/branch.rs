@@ -41,6 +41,11 @@ impl FormulaDatabase {
         self.live.expect(live, open_from);
     }
 
+    /// The oldest snapshot that versions are kept for, if there is one.
+    pub fn oldest_snapshot(&self) -> Option<Timestamp> {
+        self.live.oldest()
+    }
+
     /// Begins a session's transaction at a tick of the grid.
     pub fn begin_at(&mut self, tick: Timestamp, options: BeginOptions) -> TransactionId {
         self.clock = self.clock.max(tick);

@@ -182,6 +182,11 @@ impl FormulaDatabase {
         self.transactions.len()
     }
 
+    /// Where the live transactions of sessions began, in no particular order: each may still become one of the grid.
+    pub fn begun_by_sessions(&self) -> impl Iterator<Item = Timestamp> {
+        self.transactions.iter().filter(|t| !t.is_branch).map(|t| t.begun)
+    }
+
     /// Whether the transaction has placed a change.
     pub fn has_written(&self, transaction: TransactionId) -> bool {
         self.transactions.get(transaction).is_some_and(|t| !t.writes.is_empty())

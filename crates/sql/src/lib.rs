@@ -37,4 +37,5 @@ pub mod schema_change;
 pub mod session;
 pub mod statement;
 pub mod system_tables;
+pub mod ticks;
 pub mod window;

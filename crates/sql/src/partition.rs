@@ -11,6 +11,7 @@ use crate::executor::RowNumbers;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
 use crate::schema_change::without_temporary;
+use crate::ticks::TickDesk;
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
@@ -44,6 +45,8 @@ pub struct Partition {
     pub channels: Channels,
     /// Checkpoints that statements ask for.
     pub checkpoints: Checkpoints,
+    /// Where transactions of sessions begin, on a node of a grid.
+    pub ticks: Option<Arc<dyn TickDesk>>,
 }
 
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.

@@ -2,11 +2,12 @@
 
 use super::GridNode;
 use super::outbox::Held;
+use super::sessions::stage_is_silent;
+use super::state::GridState;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{
     Answer, ClientEvent, Coordinator, Ending, Operation, SILENT_ROUNDS_MAX, TickFor, TickSource, Told,
 };
-use rubato_sql::partition::Partition;
 use std::collections::BTreeMap;
 
 /// Transactions of its clients that one node has open at once.
@@ -96,8 +97,7 @@ impl Clients {
         }
         for ticket in late {
             self.forget(ticket);
-            let message = "the timestamp stage of the grid does not answer";
-            let error = Error::new(SqlState::CANNOT_CONNECT_NOW, message);
+            let error = stage_is_silent();
             told.push_anyway(Lsn(0), (ticket, ClientTold::Ended(Ending::RolledBack(error))));
         }
     }
@@ -124,47 +124,45 @@ impl GridNode {
     /// Begins a transaction; gives its ticket. [`ClientTold::Began`] comes when it has a tick.
     ///
     /// Errors: 53300 if too many are open, or wait for a tick.
-    pub fn begin(&mut self, read_only: bool) -> Result<u64> {
-        let ticket = self.clients.last_ticket + 1;
-        if self.clients.tickets.len() >= OPEN_TRANSACTIONS_MAX || !self.asker.want(TickFor::Begin(ticket)) {
-            let message = "too many transactions are open on this node";
-            return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message));
-        }
-        self.clients.last_ticket = ticket;
-        let state = State::Waits { read_only, rounds: 0 };
-        self.clients.tickets.insert(ticket, state);
-        self.settle();
-        Ok(ticket)
+    pub fn begin(&self, read_only: bool) -> Result<u64> {
+        self.drive(|GridState { clients, asker, .. }, _| {
+            let ticket = clients.last_ticket + 1;
+            if clients.tickets.len() >= OPEN_TRANSACTIONS_MAX || !asker.want(TickFor::Begin(ticket)) {
+                let message = "too many transactions are open on this node";
+                return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message));
+            }
+            clients.last_ticket = ticket;
+            clients.tickets.insert(ticket, State::Waits { read_only, rounds: 0 });
+            Ok(ticket)
+        })
     }
 
     /// Has the node that keeps the rows do an operation. One at a time for each node: [`ClientTold::Answer`] comes. False if the ticket
     /// is void, has not begun, or awaits an answer of that node.
-    pub fn operate(&mut self, ticket: u64, to: NodeId, operation: Operation) -> bool {
-        let Some(global) = self.clients.open(ticket).filter(|_| self.settings.nodes.contains(&to)) else {
-            return false;
-        };
-        let taken = self.coordinator.operate(global, to, operation);
-        self.settle();
-        taken
+    pub fn operate(&self, ticket: u64, to: NodeId, operation: Operation) -> bool {
+        self.drive(|state, _| {
+            let known = |_: &GlobalId| state.settings.nodes.contains(&to);
+            let global = state.clients.open(ticket).filter(known);
+            global.is_some_and(|global| state.coordinator.operate(global, to, operation))
+        })
     }
 
     /// Commits: [`ClientTold::Ended`] comes. Does nothing while an answer is awaited.
-    pub fn commit(&mut self, ticket: u64) {
-        let Some(global) = self.clients.open(ticket) else {
-            return;
-        };
-        let mut partition = self.node.0.partition.lock();
-        let Partition { log, .. } = &mut *partition;
-        self.coordinator.commit(global, &mut TickSource::default(), &mut **log);
-        drop(partition);
-        self.settle();
+    pub fn commit(&self, ticket: u64) {
+        self.drive(|state, partition| {
+            if let Some(global) = state.clients.open(ticket) {
+                let (ticks, log) = (&mut TickSource::default(), &mut *partition.log);
+                state.coordinator.commit(global, ticks, log);
+            }
+        });
     }
 
     /// Rolls back, also what is about to begin or awaits an answer; not what is being committed. The ticket is void.
-    pub fn roll_back(&mut self, ticket: u64) {
-        if let Some(global) = self.clients.forget(ticket) {
-            self.coordinator.roll_back(global);
-        }
-        self.settle();
+    pub fn roll_back(&self, ticket: u64) {
+        self.drive(|state, _| {
+            if let Some(global) = state.clients.forget(ticket) {
+                state.coordinator.roll_back(global);
+            }
+        });
     }
 }

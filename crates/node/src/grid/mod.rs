@@ -15,6 +15,8 @@
 
 mod clients;
 mod outbox;
+mod sessions;
+mod state;
 
 pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
 pub use rubato_grid::GridMessage;
@@ -28,16 +30,15 @@ use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp};
 use rubato_formula::RowBounds;
 use rubato_log::{LogDirectory, Options};
-use rubato_protocol::grid::{
-    Body, Coordinator, Heard, Outgoing, Participant, RESERVED_TICKS, StageMessage, TickAsker, TickFor, TickSource,
-    TimestampStage,
-};
+use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
 use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
 use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
+use sessions::{GridShared, SessionTicks};
+use state::GridState;
 use std::sync::Arc;
 
 /// No worker's index: all are woken.
@@ -88,25 +89,7 @@ impl GridSettings {
 /// A node of the grid. See the module for how it is driven.
 pub struct GridNode {
     node: Node,
-    settings: GridSettings,
-    standing: StandingRecord,
-    /// Behind the record of this life: nobody hears of the life before the log is forced up to here.
-    life_lsn: Lsn,
-    coordinator: Coordinator,
-    /// From its birth on.
-    participant: Option<Participant>,
-    asker: TickAsker,
-    stage: Option<TimestampStage>,
-    /// A bound for ticks on its way to the disk.
-    bound: Option<(Lsn, Timestamp)>,
-    outgoing: Held<(NodeId, GridMessage)>,
-    told: Held<(u64, ClientTold)>,
-    clients: Clients,
-    /// How far the log is forced, as the owner says.
-    forced: Lsn,
-    last_round_us: Option<i64>,
-    /// Messages refused before they reached anybody.
-    refused: u64,
+    shared: Arc<GridShared>,
 }
 
 impl GridNode {
@@ -123,12 +106,13 @@ impl GridNode {
         settings.check()?;
         let (node, report, past) = Node::open_with_past(store, directory, options, node_settings)?;
         let before = past.standing.unwrap_or_default();
-        let clock = node.0.partition.lock().database.clock();
+        let mut partition = node.0.partition.lock();
+        let clock = partition.database.clock();
         let standing = StandingRecord {
             life: before.life + 1,
             tick_bound: before.tick_bound,
         };
-        let life_lsn = node.0.partition.lock().log.append_standing(&standing)?;
+        let life_lsn = partition.log.append_standing(&standing)?;
         let stage = (settings.stage == settings.id).then(|| {
             let ticks = TickSource::resume(before.tick_bound.max(clock.tick()));
             let ticks = ticks.reserving(settings.reserved_ticks);
@@ -138,9 +122,8 @@ impl GridNode {
         let decisions = decisions.map(|(global, (place, participants))| (global, place, participants));
         let mut asker = TickAsker::new(standing.life, clock);
         asker.want(TickFor::Birth);
-        let mut opened = GridNode {
+        let shared = Arc::new(GridShared::new(GridState {
             coordinator: Coordinator::recovered(settings.id, decisions.collect()),
-            node,
             settings,
             standing,
             life_lsn,
@@ -151,54 +134,64 @@ impl GridNode {
             outgoing: Held::default(),
             told: Held::default(),
             clients: Clients::default(),
+            sessions: SessionTicks::default(),
             forced: Lsn(0),
             last_round_us: None,
             refused: 0,
-        };
-        opened.settle();
+        }));
+        partition.ticks = Some(Arc::clone(&shared) as _);
+        drop(partition);
+        let opened = GridNode { node, shared };
+        opened.drive(|_, _| {});
         Ok((opened, report))
+    }
+
+    /// Does something with the node's part in the grid, and then what follows of it.
+    fn drive<T>(&self, work: impl FnOnce(&mut GridState, &mut Partition) -> T) -> T {
+        let node = &self.node.0;
+        let mut partition = node.partition.lock();
+        let mut state = self.shared.state.lock();
+        let given = work(&mut state, &mut partition);
+        state.settle(&mut partition);
+        let woken = state.sessions.take_woken();
+        drop(state);
+        node.wake_sessions(woken, NO_WORKER);
+        partition.database.set_durable(node.forced_lsn());
+        node.deliver_woken(&mut partition, NO_WORKER);
+        node.keep_within_memory(&mut partition);
+        given
     }
 
     /// Which node it is.
     pub fn id(&self) -> NodeId {
-        self.settings.id
+        self.shared.state.lock().settings.id
     }
 
     /// Takes in a message of another node. One that is malformed, late, repeated or from a stranger is refused and counted.
-    pub fn on_message(&mut self, from: NodeId, message: GridMessage) {
-        if from == self.settings.id || !self.settings.nodes.contains(&from) {
-            self.refused += 1;
-            return;
-        }
-        self.deliver(from, message);
-        self.settle();
+    pub fn on_message(&self, from: NodeId, message: GridMessage) {
+        self.drive(|state, partition| {
+            if from == state.settings.id || !state.settings.nodes.contains(&from) {
+                state.refused += 1;
+                return;
+            }
+            state.deliver(partition, from, message);
+        });
     }
 
     /// Tells the time. Every [`GridSettings::retry_us`] it says again what was not answered; a clock that was set back does not
     /// hold that up.
-    pub fn on_timer(&mut self, now_us: i64) {
-        let pause_us = self
-            .last_round_us
-            .map_or(i64::MAX, |last_us| now_us.saturating_sub(last_us));
-        if (0..self.settings.retry_us).contains(&pause_us) {
-            return;
+    pub fn on_timer(&self, now_us: i64) {
+        {
+            let mut state = self.shared.state.lock();
+            let pause_us = state
+                .last_round_us
+                .map_or(i64::MAX, |last_us| now_us.saturating_sub(last_us));
+            if (0..state.settings.retry_us).contains(&pause_us) {
+                return;
+            }
+            state.last_round_us = Some(now_us);
         }
-        self.last_round_us = Some(now_us);
-        self.coordinator.on_timer();
-        if let Some(participant) = &mut self.participant {
-            participant.on_timer();
-        }
-        self.clients.on_round(&mut self.told);
-        let live = self.coordinator.open_transactions().map(|global| global.tick);
-        let report = self.asker.report(live.collect());
-        let again = self.asker.on_timer();
-        for message in again.into_iter().chain([report]) {
-            self.send(self.settings.stage, GridMessage::Stage(message), self.life_lsn);
-        }
-        if let Some(stage) = &mut self.stage {
-            stage.on_timer();
-        }
-        self.settle();
+        self.drive(|state, partition| state.on_round(partition));
     }
 
     /// Whoever drives this node's part in the grid is woken by this handle when sessions have let branches go on.
@@ -207,8 +200,8 @@ impl GridNode {
     }
 
     /// Sessions have worked on the rows: goes on with the branches that waited for them.
-    pub fn on_wake(&mut self) {
-        self.settle();
+    pub fn on_wake(&self) {
+        self.drive(|_, _| {});
     }
 
     /// The engine of worker `index` for sessions on this node, as [`Node::worker`].
@@ -219,19 +212,22 @@ impl GridNode {
     }
 
     /// What may be sent now: to whom, and what.
-    pub fn poll_outgoing(&mut self) -> Vec<(NodeId, GridMessage)> {
-        self.outgoing.take_ready(self.forced).collect()
+    pub fn poll_outgoing(&self) -> Vec<(NodeId, GridMessage)> {
+        let state = &mut *self.shared.state.lock();
+        state.outgoing.take_ready(state.forced).collect()
     }
 
     /// What clients may be told now, by the tickets that [`GridNode::begin`] gave.
-    pub fn poll_told(&mut self) -> Vec<(u64, ClientTold)> {
-        self.told.take_ready(self.forced).collect()
+    pub fn poll_told(&self) -> Vec<(u64, ClientTold)> {
+        let state = &mut *self.shared.state.lock();
+        state.told.take_ready(state.forced).collect()
     }
 
     /// Whether something waits for the log to be forced.
     pub fn waits_for_log(&self) -> bool {
-        let bound = self.bound.is_some_and(|(at, _)| at > self.forced);
-        bound || self.outgoing.waits(self.forced) || self.told.waits(self.forced)
+        let state = self.shared.state.lock();
+        let bound = state.bound.is_some_and(|(at, _)| at > state.forced);
+        bound || state.outgoing.waits(state.forced) || state.told.waits(state.forced)
     }
 
     /// Forces the log up to its end; gives how far it is forced, for [`GridNode::on_forced`]. May run elsewhere meanwhile.
@@ -242,17 +238,17 @@ impl GridNode {
     }
 
     /// The log is forced up to here.
-    pub fn on_forced(&mut self, forced: Lsn) {
-        self.forced = self.forced.max(forced);
-        self.settle();
+    pub fn on_forced(&self, forced: Lsn) {
+        self.drive(|state, _| state.forced = state.forced.max(forced));
     }
 
     /// Makes a checkpoint; what the log before it is needed for beside rows is written down again behind it.
     ///
     /// Errors: nothing is lost by a failure; the next attempt begins anew.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let decisions = self.coordinator.undone_decisions();
         self.node.checkpoint_with(&mut |log| {
+            let state = self.shared.state.lock();
+            let decisions = state.coordinator.undone_decisions();
             for (transaction, place, participants) in &decisions {
                 log.append_decision(&DecisionRecord {
                     transaction: *transaction,
@@ -260,7 +256,7 @@ impl GridNode {
                     participants,
                 })?;
             }
-            log.append_standing(&self.standing).map(drop)
+            log.append_standing(&state.standing).map(drop)
         })
     }
 
@@ -284,172 +280,31 @@ impl GridNode {
 
     /// Figures of the moment.
     pub fn figures(&self) -> GridFigures {
+        let figures = self.node.figures();
         let partition = self.node.0.partition.lock();
+        let oldest_live = partition.database.oldest_snapshot();
         let (prepared, undecided_since) = (
             partition.database.prepared_branches().count(),
             partition.database.undecided_since(),
         );
-        drop(partition);
-        let refused_by_participant = self.participant.as_ref().map_or(0, Participant::refused);
-        let refused_by_stage = self.stage.as_ref().map_or(0, TimestampStage::refused);
+        let state = self.shared.state.lock();
+        let refused_by_participant = state.participant.as_ref().map_or(0, Participant::refused);
+        let refused_by_stage = state.stage.as_ref().map_or(0, TimestampStage::refused);
         GridFigures {
-            node: self.node.figures(),
-            is_born: self.participant.is_some(),
-            open_transactions: self.coordinator.open_transactions().count() + self.clients.waiting(),
-            open_branches: self.participant.as_ref().map_or(prepared, Participant::open_branches),
+            node: figures,
+            is_born: state.participant.is_some(),
+            open_transactions: state.coordinator.open_transactions().count() + state.clients.waiting(),
+            open_branches: state.participant.as_ref().map_or(prepared, Participant::open_branches),
             prepared,
-            undone_decisions: self.coordinator.undone_decisions().len(),
+            undone_decisions: state.coordinator.undone_decisions().len(),
             undecided_since,
-            refused: self.refused
-                + self.coordinator.refused()
+            oldest_live,
+            refused: state.refused
+                + state.coordinator.refused()
                 + refused_by_participant
-                + self.asker.refused()
+                + state.asker.refused()
                 + refused_by_stage,
-            dropped: self.outgoing.dropped,
-        }
-    }
-
-    /// Hands a message to whom it concerns.
-    fn deliver(&mut self, from: NodeId, message: GridMessage) {
-        let mut partition = self.node.0.partition.lock();
-        let Partition { database, log, .. } = &mut *partition;
-        match message {
-            GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
-                (Body::Reply(_), _) => {
-                    let mut no_ticks = TickSource::default();
-                    self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
-                }
-                (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
-                // It comes again, when the participant is born.
-                (Body::Request(_), None) => self.refused += 1,
-            },
-            GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
-                match &mut self.stage {
-                    Some(stage) => stage.on_message(from, message),
-                    None => self.refused += 1,
-                }
-            }
-            GridMessage::Stage(message) if from == self.settings.stage => {
-                let heard = self.asker.on_message(message);
-                drop(partition);
-                self.on_heard(heard);
-            }
-            GridMessage::Stage(_) => self.refused += 1,
-        }
-    }
-
-    fn on_heard(&mut self, heard: Heard) {
-        let mut partition = self.node.0.partition.lock();
-        let Partition { database, log, .. } = &mut *partition;
-        match heard {
-            Heard::Nothing => {}
-            Heard::Live(live, open_from) => {
-                if let Some(participant) = &mut self.participant {
-                    participant.on_live_transactions(database, &live, open_from);
-                }
-            }
-            Heard::Ticks(ticks) => {
-                for (what, tick) in ticks {
-                    match what {
-                        TickFor::Birth => {
-                            self.participant = Some(Participant::new(self.settings.id, database, tick));
-                        }
-                        TickFor::Begin(ticket) => {
-                            self.clients
-                                .on_tick(ticket, tick, &mut self.coordinator, &mut self.told);
-                        }
-                        TickFor::Place(global) => self.coordinator.on_tick(global, tick, &mut **log),
-                    }
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, to: NodeId, message: GridMessage, durable_at: Lsn) {
-        self.outgoing.push(durable_at, (to, message));
-    }
-
-    /// Takes what has come up to be sent or told; what is for this node itself is delivered at once, when the log allows it.
-    fn settle(&mut self) {
-        loop {
-            self.gather();
-            let own = self.settings.id;
-            let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
-            let (here, elsewhere): (Vec<_>, Vec<_>) = ready.into_iter().partition(|(to, _)| *to == own);
-            for (to, message) in elsewhere {
-                self.send(to, message, Lsn(0));
-            }
-            if here.is_empty() {
-                break;
-            }
-            here.into_iter().for_each(|(_, message)| self.deliver(own, message));
-        }
-        let mut partition = self.node.0.partition.lock();
-        partition.database.set_durable(Lsn(self.node.0.forcer.forced_lsn().0));
-        self.node.0.deliver_woken(&mut partition, NO_WORKER);
-        self.node.0.keep_within_memory(&mut partition);
-    }
-
-    /// Has branches go on that sessions have woken.
-    fn go_on(&mut self) {
-        let Some(participant) = &mut self.participant else {
-            return;
-        };
-        let mut partition = self.node.0.partition.lock();
-        let Partition { database, log, .. } = &mut *partition;
-        participant.go_on(database, &mut **log);
-    }
-
-    fn gather(&mut self) {
-        self.go_on();
-        for global in self.coordinator.poll_tick_requests() {
-            // If too many want one, the transaction is given up when it has been silent for too long.
-            self.asker.want(TickFor::Place(global));
-        }
-        let mut outgoing = self.coordinator.poll_outgoing();
-        if let Some(participant) = &mut self.participant {
-            outgoing.extend(participant.poll_outgoing());
-        }
-        for Outgoing {
-            to,
-            message,
-            durable_at,
-        } in outgoing
-        {
-            self.send(to, GridMessage::Transaction(message), durable_at);
-        }
-        let events = self.coordinator.poll_events();
-        self.clients.on_events(events, &mut self.told);
-        if let Some(question) = self.asker.poll_question() {
-            self.send(self.settings.stage, GridMessage::Stage(question), self.life_lsn);
-        }
-        self.keep_bound();
-        if let Some(stage) = &mut self.stage {
-            for (to, message) in stage.poll_outgoing() {
-                self.outgoing.push(self.life_lsn, (to, GridMessage::Stage(message)));
-            }
-        }
-    }
-
-    /// Makes the next bound of the ticks durable when it is needed (rule T-2). A log that cannot take it is tried again.
-    fn keep_bound(&mut self) {
-        let Some(stage) = &mut self.stage else { return };
-        if let Some((at, bound)) = self.bound
-            && at <= self.forced
-        {
-            stage.on_bound_durable(bound);
-            self.bound = None;
-        }
-        let (None, Some(tick_bound)) = (self.bound, stage.wanted_bound()) else {
-            return;
-        };
-        let standing = StandingRecord {
-            tick_bound,
-            ..self.standing
-        };
-        if let Ok(at) = self.node.0.partition.lock().log.append_standing(&standing) {
-            self.standing = standing;
-            self.bound = Some((at, tick_bound));
+            dropped: state.outgoing.dropped,
         }
     }
 }
@@ -471,6 +326,8 @@ pub struct GridFigures {
     pub undone_decisions: usize,
     /// Where the log has to be kept from for branches whose outcome is not known.
     pub undecided_since: Option<Lsn>,
+    /// The oldest snapshot that versions are kept for here.
+    pub oldest_live: Option<Timestamp>,
     /// Messages that changed nothing.
     pub refused: u64,
     /// Messages dropped because too many waited for the log.

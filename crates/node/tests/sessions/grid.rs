@@ -5,7 +5,7 @@ use rubato_base::{ColumnSet, Key, Lsn, NodeId, SessionId, TableId, Value};
 use rubato_log::MemoryDirectory;
 use rubato_node::grid::{ClientTold, GridNode, GridSettings};
 use rubato_node::{NodeSettings, NodeWorker};
-use rubato_protocol::grid::{Answer, Ending, Operation};
+use rubato_protocol::grid::{Answer, Ending, Operation, SILENT_ROUNDS_MAX};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{SessionStart, StatementWorker, Wake, Work};
 use rubato_storage::MemoryStore;
@@ -33,6 +33,17 @@ struct Site {
 
 impl Site {
     fn new() -> Site {
+        let mut site = Site::of(0, 1);
+        // The node is born before anybody works on it.
+        site.settle();
+        site.tell("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
+        site.table = site.node.storage_of("t").expect("the table").0;
+        site.settle();
+        site
+    }
+
+    /// One node of a grid, which has not heard of anybody.
+    fn of(id: u32, count: u32) -> Site {
         let settings = NodeSettings {
             clock_us,
             ..NodeSettings::default()
@@ -42,26 +53,20 @@ impl Site {
             prepare_in_background: false,
             ..rubato_log::Options::default()
         };
-        let grid = GridSettings::of(0, 1);
+        let grid = GridSettings::of(id, count);
         let opened = GridNode::open(store, directory, options, settings, grid);
         let (node, _) = opened.expect("a node of a grid");
         let (worker, idle) = enter(&node);
         let woken = Arc::new(Woken::default());
         node.set_wake(Arc::clone(&woken) as _);
-        let mut site = Site {
+        Site {
             node,
             woken,
             worker,
             idle: Some(idle),
             said: Vec::new(),
             table: TableId(0),
-        };
-        // The node is born before anybody works on it.
-        site.settle();
-        site.tell("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
-        site.table = site.node.storage_of("t").expect("the table").0;
-        site.settle();
-        site
+        }
     }
 
     /// The log reaches the disk as often as somebody waits for it.
@@ -161,11 +166,7 @@ fn sessions_and_transactions_of_the_grid_wake_each_other() {
     assert!(matches!(site.told()[..], [ClientTold::Ended(Ending::Committed(_))]));
     site.turn();
     assert_eq!(site.said()[1..3], ["D 201", "C UPDATE 1"]);
-    // The other way round: the session's transaction is older. Sessions do not begin at the stage's ticks, which are behind theirs.
-    for _ in 0..100 {
-        let ticket = site.begin();
-        site.node.roll_back(ticket);
-    }
+    // The other way round: the session's transaction is older.
     site.tell("BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE");
     let ticket = site.begin();
     assert_eq!(site.lock(ticket), [], "it waits");
@@ -212,4 +213,117 @@ fn a_statement_that_lost_its_way_to_the_grid_is_run_again_by_the_server() {
     site.told();
     site.turn();
     assert_eq!(site.said()[1..3], ["D 201", "C UPDATE 1"]);
+}
+
+/// Hands over what two nodes have to say to each other until neither has anything to say.
+fn talk(sites: &mut [Site; 2]) {
+    loop {
+        let mut said = 0;
+        for from in 0..2 {
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                said += 1;
+                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+            }
+        }
+        if said == 0 {
+            return;
+        }
+    }
+}
+
+fn pair() -> [Site; 2] {
+    let mut sites = [Site::of(0, 2), Site::of(1, 2)];
+    talk(&mut sites);
+    sites
+}
+
+#[test]
+fn away_from_the_stage_a_statement_begins_when_its_tick_has_come() {
+    let mut sites = pair();
+    sites[1].woken.0.store(false, Ordering::Release);
+    sites[1].send("CREATE TABLE t (id int PRIMARY KEY, v int)");
+    assert_eq!(sites[1].said(), [""; 0], "it has no tick");
+    assert!(sites[1].woken.0.load(Ordering::Acquire), "the question has to be sent");
+    sites[1].node.on_wake();
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said(), ["C CREATE TABLE", "Z I"]);
+    // What begins nothing waits for nobody, and a block has one tick.
+    assert_eq!(sites[1].tell("SET search_path = public; BEGIN")[2..], ["Z T"]);
+    sites[1].send("INSERT INTO t VALUES (1, 2)");
+    assert_eq!(sites[1].said(), [""; 0]);
+    sites[1].node.on_wake();
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said(), ["C INSERT 0 1", "Z T"]);
+    assert_eq!(sites[1].tell("SELECT v FROM t")[1], "D 2");
+    assert_eq!(sites[1].tell("COMMIT"), ["C COMMIT", "Z I"]);
+}
+
+#[test]
+fn a_statement_that_gets_no_tick_is_told_so_and_a_late_tick_is_not_used_for_the_next() {
+    let mut sites = pair();
+    sites[1].send("SELECT txid_current() > 0");
+    assert_eq!(sites[1].said(), [""; 0]);
+    sites[1].node.on_wake();
+    sites[1].settle();
+    let question = sites[1].node.poll_outgoing();
+    assert_eq!(question.len(), 1);
+    for round in 0..=i64::from(SILENT_ROUNDS_MAX) {
+        sites[1].node.on_timer(clock_us() + round * 1_000_000);
+    }
+    sites[1].turn();
+    let refused = "E 57P03 the timestamp stage of the grid does not answer";
+    assert!(sites[1].said().contains(&refused.to_owned()));
+    // The answer comes after all, when another statement waits: its tick was asked for before that one began.
+    sites[1].send("SELECT 1 FROM generate_series(1, 1)");
+    for (_, message) in question {
+        sites[0].node.on_message(NodeId(1), message);
+    }
+    sites[0].settle();
+    for (_, message) in sites[0].node.poll_outgoing() {
+        sites[1].node.on_message(NodeId(0), message);
+    }
+    sites[1].turn();
+    assert_eq!(sites[1].said(), [""; 0], "that tick is not for it");
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said()[1], "D 1");
+}
+
+#[test]
+fn an_old_version_is_kept_for_a_session_that_began_at_the_stage_itself() {
+    let mut sites = pair();
+    for site in &mut sites {
+        site.send("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
+    }
+    for _ in 0..3 {
+        for site in &mut sites {
+            site.node.on_wake();
+        }
+        talk(&mut sites);
+        sites.iter_mut().for_each(Site::turn);
+    }
+    sites.iter_mut().for_each(|site| drop(site.said()));
+    assert_eq!(sites[0].tell("BEGIN")[1..], ["Z T"]);
+    assert_eq!(sites[0].tell("SELECT v FROM t")[1], "D 100");
+    // Others begin and end at both nodes, and the stage tells who is live.
+    let mut rounds = 0..;
+    let mut oldest_after = |sites: &mut [Site; 2]| {
+        for round in rounds.by_ref().take(4) {
+            for site in sites.iter_mut() {
+                site.node.on_timer(clock_us() + round * 1_000_000);
+            }
+            talk(sites);
+            let ticket = sites[1].node.begin(true).expect("a ticket");
+            talk(sites);
+            sites[1].node.roll_back(ticket);
+        }
+        sites[1].node.figures().oldest_live
+    };
+    let oldest = oldest_after(&mut sites);
+    assert_eq!(oldest_after(&mut sites), oldest, "it may still come here");
+    sites[0].tell("COMMIT");
+    assert!(oldest_after(&mut sites) > oldest);
 }

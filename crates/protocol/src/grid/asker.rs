@@ -14,6 +14,8 @@ pub enum TickFor {
     Birth,
     /// A client of this number begins a transaction.
     Begin(u64),
+    /// The transaction of a session, by the ticket that the session has.
+    Session(u64),
     /// A transaction commits above where it began.
     Place(GlobalId),
 }

@@ -201,6 +201,12 @@ impl TimestampStage {
         self.refused += u64::from(!taken);
     }
 
+    /// A tick for a transaction of the stage's own node, without a question; `None` until a bound is durable. The node says which
+    /// of its transactions are live each time before [`TimestampStage::on_timer`], so that none of these is missed (rule F-5).
+    pub fn take_here(&mut self) -> Option<Timestamp> {
+        self.ticks.next_tick()
+    }
+
     /// Tells everybody which transactions are live, once every node has said which of its are.
     pub fn on_timer(&mut self) {
         let mut open_from = self.ticks.last().next_tick();
@@ -418,6 +424,27 @@ mod tests {
             },
         );
         assert_eq!(told(&mut stage), None);
+    }
+
+    #[test]
+    fn a_tick_taken_at_the_stage_itself_counts_as_live_until_its_node_says_otherwise() {
+        let mut stage = stage();
+        stage.on_message(THERE, report(1, 1, 0, &[]));
+        stage.on_message(HERE, report(1, 1, 0, &[]));
+        let taken = stage.take_here();
+        assert_eq!(taken, Some(tick(1)));
+        // The node says so before the stage tells others, as rule F-5 asks of it.
+        stage.on_message(HERE, report(1, 2, 0, &[1]));
+        stage.on_message(THERE, wanted(1, 1));
+        assert_eq!(told(&mut stage), Some((vec![tick(1)], tick(2))));
+        stage.on_message(HERE, report(1, 3, 0, &[]));
+        assert_eq!(told(&mut stage), Some((vec![], tick(2))));
+        let rest: Vec<_> = std::iter::from_fn(|| stage.take_here()).collect();
+        assert_eq!(
+            rest,
+            (3..=8).map(tick).collect::<Vec<_>>(),
+            "none above the durable bound"
+        );
     }
 
     #[test]

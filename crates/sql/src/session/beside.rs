@@ -129,7 +129,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         work: impl FnOnce(&mut BesideWriters, &mut SchemaRun, &mut ExecutionContext<'_>) -> Outcome<bool>,
     ) -> Outcome<bool> {
-        let id = self.ensure_transaction(partition, false, context.now_us);
+        let id = self.ensure_transaction(partition, false, context.now_us)?;
         let part = Part {
             transaction: id,
             catalog: &changing.after,
@@ -155,7 +155,7 @@ impl Session {
 
     /// Waits for those who write, and then has the tables to itself.
     fn shut_out(&mut self, beside: &mut Beside, partition: &mut Partition, now_us: i64) -> Outcome<()> {
-        let id = self.ensure_transaction(partition, false, now_us);
+        let id = self.ensure_transaction(partition, false, now_us)?;
         let storage = storage_of_tables(&beside.tables, &beside.before);
         if matches!(beside.standing, Standing::Beside) {
             beside.standing = Standing::Behind(partition.database.other_writers(id, &storage));

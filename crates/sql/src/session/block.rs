@@ -9,12 +9,19 @@ use crate::executor::{DeferredChecks, DeferredMark};
 use crate::partition::{Derived, Partition};
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
-use rubato_protocol::{BeginOptions, Savepoint, Stop, Wait};
+use rubato_protocol::{BeginOptions, Outcome, Savepoint, Stop, Wait, WaitReason};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
 /// Savepoints that one transaction may hold.
 const SAVEPOINTS_MAX: usize = 10_000;
+
+/// What a statement says that cannot begin yet: nobody in particular has to end first.
+const FOR_A_TICK: Wait = Wait {
+    owner: TransactionId(0),
+    table: TableId(0),
+    reason: WaitReason::Tick,
+};
 
 /// The transaction that is open.
 pub(super) struct OpenTransaction {
@@ -66,21 +73,49 @@ pub(super) struct NamedSavepoint {
 }
 
 impl Session {
-    /// The transaction that the current statement runs in, begun if there is none.
+    /// The transaction that the current statement runs in, begun if there is none. In a grid it waits until it may begin: nothing
+    /// may have been done before that cannot be done again.
     pub(super) fn ensure_transaction(
         &mut self,
         partition: &mut Partition,
         read_only: bool,
         now_us: i64,
-    ) -> TransactionId {
+    ) -> Outcome<TransactionId> {
+        if let Some(transaction) = &self.transaction {
+            return Ok(transaction.id);
+        }
+        let options = BeginOptions {
+            session: self.id,
+            read_only: read_only || self.is_read_only(),
+        };
+        let id = match partition.ticks.clone() {
+            None => partition.database.begin(options),
+            Some(desk) => {
+                let tick = desk.take(self.id, &mut self.tick_ticket)?;
+                partition
+                    .database
+                    .begin_at(tick.ok_or(Stop::Wait(FOR_A_TICK))?, options)
+            }
+        };
+        self.open_transaction(id, partition, now_us);
+        Ok(id)
+    }
+
+    /// As [`Session::ensure_transaction`], for what no other session ever sees: it needs no tick of the grid.
+    pub(super) fn ensure_private_transaction(&mut self, partition: &mut Partition, now_us: i64) -> TransactionId {
         if let Some(transaction) = &self.transaction {
             return transaction.id;
         }
-        let read_only = read_only || self.is_read_only();
-        let id = partition.database.begin(BeginOptions {
+        let options = BeginOptions {
             session: self.id,
-            read_only,
-        });
+            read_only: false,
+        };
+        let id = partition.database.begin(options);
+        self.open_transaction(id, partition, now_us);
+        id
+    }
+
+    fn open_transaction(&mut self, id: TransactionId, partition: &Partition, now_us: i64) {
         let version = self.committed(partition).version;
         self.transaction = Some(OpenTransaction {
             id,
@@ -98,7 +133,6 @@ impl Session {
             lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
         });
-        id
     }
 
     /// Whether the block, or the session by default, only reads.
@@ -274,9 +308,9 @@ impl Session {
         }
     }
 
-    pub(super) fn set_savepoint(&mut self, name: &str, partition: &mut Partition, now_us: i64) -> Result<()> {
+    pub(super) fn set_savepoint(&mut self, name: &str, partition: &mut Partition, now_us: i64) -> Outcome<()> {
         self.require_block("SAVEPOINT")?;
-        let id = self.ensure_transaction(partition, false, now_us);
+        let id = self.ensure_transaction(partition, false, now_us)?;
         let savepoint = partition.database.savepoint(id);
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
@@ -285,7 +319,8 @@ impl Session {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
                 "too many savepoints in one transaction",
-            ));
+            )
+            .into());
         }
         transaction.savepoints.push(NamedSavepoint {
             name: name.to_owned(),

@@ -25,7 +25,7 @@ impl Session {
         }
         let chosen = names.map(|names| chosen_constraints(names, &self.catalog(partition)));
         let chosen = chosen.transpose()?;
-        self.ensure_transaction(partition, false, context.now_us);
+        self.ensure_transaction(partition, false, context.now_us)?;
         if let Some(transaction) = &mut self.transaction {
             let modes = &mut transaction.deferred.modes;
             match &chosen {

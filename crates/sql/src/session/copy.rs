@@ -67,7 +67,7 @@ impl Session {
         }
         partition.admit_write()?;
         let mut reader = Box::new(CopyReader::new(copy)?);
-        let id = self.ensure_transaction(partition, false, context.now_us);
+        let id = self.ensure_transaction(partition, false, context.now_us)?;
         let catalog = self.catalog(partition);
         if let Some(table) = &copy.table {
             self.note_written(&[(table.key(), table.version)], partition)?;
@@ -302,7 +302,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let transaction = self.ensure_transaction(partition, false, context.now_us)?;
         let mut versions = Vec::new();
         if let Some(query) = &copy.query {
             query.for_each_table_read(&mut |table| versions.push(table.version));

@@ -60,7 +60,7 @@ impl Session {
         }
         let (alone, parameters) = (current.alone, Arc::clone(&current.parameters));
         let whole = Arc::clone(&current.sql);
-        self.ensure_transaction(partition, alone && plan.read_only, context.now_us);
+        self.ensure_transaction(partition, alone && plan.read_only, context.now_us)?;
         let mut portal_cursor = None;
         if options.hold {
             portal_cursor = self.read_held(plan, partition, context)?;

@@ -147,7 +147,7 @@ impl Session {
         partition: &mut Partition,
         now_us: i64,
     ) -> Outcome<SchemaChanging> {
-        let id = self.ensure_transaction(partition, false, now_us);
+        let id = self.ensure_transaction(partition, false, now_us)?;
         self.replay = None;
         partition.database.catch_up(id)?;
         let source = Arc::clone(partition.databases.catalog(template));

@@ -180,7 +180,7 @@ impl Session {
             partition.admit_write()?;
         }
         let alone_and_reading = current.alone && plan.read_only;
-        let id = self.ensure_transaction(partition, alone_and_reading, context.now_us);
+        let id = self.ensure_transaction(partition, alone_and_reading, context.now_us)?;
         self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
         if writes {
             self.note_written(&plan.table_versions, partition)?;

@@ -22,6 +22,7 @@ mod constraints;
 mod copy;
 mod cursors;
 mod databases;
+mod discard;
 mod environment;
 mod execute;
 mod extended;
@@ -249,6 +250,8 @@ pub struct Session {
     retries: u32,
     replay: Option<Vec<Replayed>>,
     replaying: usize,
+    /// What it has asked for at the desk of ticks.
+    tick_ticket: Option<u64>,
     /// The statement that was under way when a replay began.
     after_replay: Option<Current>,
     deadline_us: Option<i64>,
@@ -298,6 +301,7 @@ impl Session {
             retries: 0,
             replay: None,
             replaying: 0,
+            tick_ticket: None,
             after_replay: None,
             deadline_us: None,
             waits_for_reader: false,
@@ -599,6 +603,7 @@ impl Session {
         self.deadline_us = None;
         self.commit_waits_since_us = None;
         self.after_replay = None;
+        self.tick_ticket = None;
         self.retries = 0;
         if let Some(cancelled) = self.cancelled.take()
             && error.code() != cancelled.code()

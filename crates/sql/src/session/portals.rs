@@ -267,7 +267,7 @@ impl Session {
     ) -> Outcome<()> {
         // What it reads now could not be read again, should the block be run again without it.
         self.replay = None;
-        self.ensure_transaction(partition, false, context.now_us);
+        self.ensure_transaction(partition, false, context.now_us)?;
         let limits = self.portals.limits_beside(context.limits);
         let Some(plan) = self.portals.get(name).and_then(Portal::open_query).cloned() else {
             return Ok(());
@@ -296,7 +296,7 @@ impl Session {
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Outcome<()> {
-        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let transaction = self.ensure_transaction(partition, false, context.now_us)?;
         let catalog = self.catalog(partition);
         let part = Part {
             transaction,

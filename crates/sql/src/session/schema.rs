@@ -83,7 +83,7 @@ impl Session {
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
     ) -> Outcome<Option<Box<SchemaChanging>>> {
-        let id = self.ensure_transaction(partition, false, context.now_us);
+        let id = self.ensure_transaction(partition, false, context.now_us)?;
         let after = Arc::clone(&changing.after);
         let times_us = (context.now_us, (context.clock_us)());
         let run = &mut changing.run;
@@ -158,7 +158,7 @@ impl Session {
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
         partition.admit_write()?;
-        let id = self.ensure_transaction(partition, false, now_us);
+        let id = self.ensure_transaction(partition, false, now_us)?;
         self.replay = None;
         partition.database.catch_up(id)?;
         let newest = self.committed(partition).version;

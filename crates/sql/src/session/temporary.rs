@@ -52,7 +52,7 @@ impl Session {
     /// Everything in the session's own schema goes with the transaction.
     pub(super) fn drop_own(&mut self, partition: &mut Partition) -> Result<()> {
         let schema = self.own_schema();
-        self.ensure_transaction(partition, false, self.now_us);
+        self.ensure_private_transaction(partition, self.now_us);
         self.change_own(&SchemaChange::DropTemporary { schema }, partition)
     }
 

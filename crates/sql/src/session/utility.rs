@@ -395,7 +395,7 @@ impl Session {
         }
     }
 
-    fn reset(&mut self, name: &str, responder: &mut dyn Responder) -> Result<String> {
+    pub(super) fn reset(&mut self, name: &str, responder: &mut dyn Responder) -> Result<String> {
         if name.eq_ignore_ascii_case("all") {
             for (name, value) in self.settings.reset_all() {
                 responder.parameter_status(&name, &value);
@@ -512,32 +512,6 @@ impl Session {
         }
     }
 
-    fn discard(&mut self, what: Discarded, partition: &mut Partition, responder: &mut dyn Responder) -> Result<String> {
-        match what {
-            // Plans look after themselves.
-            Discarded::Plans => return Ok("DISCARD PLANS".into()),
-            Discarded::Sequences => {
-                self.taken = Default::default();
-                return Ok("DISCARD SEQUENCES".into());
-            }
-            Discarded::All | Discarded::Temporary => {}
-        }
-        if self.block == Block::Explicit {
-            let message = "DISCARD ALL cannot run inside a transaction block";
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-        }
-        self.prepared.clear();
-        self.close_cursor(None)?;
-        partition.advisory.unlock_all(self.id);
-        partition.channels.unlisten(self.id, None);
-        self.reset("all", responder)?;
-        self.taken = Default::default();
-        if self.has_own(partition) {
-            self.drop_own(partition)?;
-        }
-        Ok("DISCARD ALL".into())
-    }
-
     /// Runs a statement for EXPLAIN ANALYZE.
     fn run_for_figures(
         &mut self,
@@ -546,7 +520,7 @@ impl Session {
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
     ) -> Outcome<Figures> {
-        let transaction = self.ensure_transaction(partition, false, context.now_us);
+        let transaction = self.ensure_transaction(partition, false, context.now_us)?;
         self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
         if !plan.read_only {
             self.note_written(&plan.table_versions, partition)?;

@@ -225,6 +225,7 @@ fn reason_of(reason: WaitReason) -> &'static str {
         WaitReason::Reader => "reader",
         WaitReason::Prepared => "prepared",
         WaitReason::Table => "table",
+        WaitReason::Tick => "tick",
     }
 }
 
@@ -293,6 +294,7 @@ const WAITS: [WaitReason; WaitReason::COUNT] = [
     WaitReason::Reader,
     WaitReason::Prepared,
     WaitReason::Table,
+    WaitReason::Tick,
 ];
 
 fn aborts(live: &Live<'_>) -> Vec<Vec<Value>> {

@@ -1,0 +1,132 @@
+//! Ticks for the sessions of a node of the grid: those that are asked for, and those that have come.
+
+use super::state::GridState;
+use parking_lot::Mutex;
+use rubato_base::{Error, Result, SessionId, SqlState, Timestamp};
+use rubato_protocol::grid::{SILENT_ROUNDS_MAX, TickFor};
+use rubato_sql::ticks::TickDesk;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Rounds after which a tick that its session has not come for is given up. The versions that it could read are kept until then.
+const READY_ROUNDS_MAX: u32 = 20;
+
+/// A session that waits, for so many rounds.
+struct Waiting {
+    session: SessionId,
+    rounds: u32,
+}
+
+/// What came for a session, so many rounds ago: a tick, or nothing for too long.
+struct Ready {
+    tick: Option<Timestamp>,
+    rounds: u32,
+}
+
+/// The tickets of sessions.
+#[derive(Default)]
+pub(super) struct SessionTicks {
+    waiting: BTreeMap<u64, Waiting>,
+    ready: BTreeMap<u64, Ready>,
+    last_ticket: u64,
+    woken: Vec<SessionId>,
+}
+
+impl SessionTicks {
+    /// Ticks that have come and are not begun at.
+    pub(super) fn ready(&self) -> impl Iterator<Item = Timestamp> {
+        self.ready.values().filter_map(|ready| ready.tick)
+    }
+
+    /// Sessions to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// A tick for whoever has this ticket.
+    pub(super) fn on_tick(&mut self, ticket: u64, tick: Timestamp) {
+        self.answer(ticket, Some(tick));
+    }
+
+    /// Gives up what has taken too long.
+    pub(super) fn on_round(&mut self) {
+        let mut late = Vec::new();
+        for (ticket, waiting) in &mut self.waiting {
+            waiting.rounds += 1;
+            if waiting.rounds > SILENT_ROUNDS_MAX {
+                late.push(*ticket);
+            }
+        }
+        self.ready.retain(|_, ready| {
+            ready.rounds += 1;
+            ready.rounds <= READY_ROUNDS_MAX
+        });
+        for ticket in late {
+            self.answer(ticket, None);
+        }
+    }
+
+    fn answer(&mut self, ticket: u64, tick: Option<Timestamp>) {
+        if let Some(waiting) = self.waiting.remove(&ticket) {
+            self.ready.insert(ticket, Ready { tick, rounds: 0 });
+            self.woken.push(waiting.session);
+        }
+    }
+}
+
+/// The part of the grid that sessions and whoever drives it have in common.
+pub(super) struct GridShared {
+    /// Taken by those only who have the partition, or want nothing of it.
+    pub(super) state: Mutex<GridState>,
+    news: AtomicBool,
+}
+
+impl GridShared {
+    pub(super) fn new(state: GridState) -> GridShared {
+        GridShared {
+            state: Mutex::new(state),
+            news: AtomicBool::new(false),
+        }
+    }
+}
+
+impl TickDesk for GridShared {
+    fn take(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>> {
+        let state = &mut *self.state.lock();
+        if let Some(number) = *ticket {
+            if state.sessions.waiting.contains_key(&number) {
+                return Ok(None);
+            }
+            *ticket = None;
+            if let Some(ready) = state.sessions.ready.remove(&number) {
+                return ready.tick.map(Some).ok_or_else(stage_is_silent);
+            }
+        }
+        // A participant that is not born could not take part.
+        if let (Some(stage), Some(_)) = (&mut state.stage, &state.participant)
+            && let Some(tick) = stage.take_here()
+        {
+            return Ok(Some(tick));
+        }
+        let number = state.sessions.last_ticket + 1;
+        if !state.asker.want(TickFor::Session(number)) {
+            let message = "too many transactions wait for the timestamp stage of the grid";
+            return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message));
+        }
+        state.sessions.last_ticket = number;
+        state.sessions.waiting.insert(number, Waiting { session, rounds: 0 });
+        *ticket = Some(number);
+        self.news.store(true, Ordering::Release);
+        Ok(None)
+    }
+
+    fn has_news(&self) -> bool {
+        self.news.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// What those are told who have waited for a tick for too long.
+pub(super) fn stage_is_silent() -> Error {
+    let message = "the timestamp stage of the grid does not answer";
+    Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+}

@@ -1,0 +1,209 @@
+//! What a node of the grid knows beside its partition, and what it does when it hears something.
+
+use super::clients::Clients;
+use super::outbox::Held;
+use super::sessions::SessionTicks;
+use super::{ClientTold, GridMessage, GridSettings};
+use rubato_base::{Lsn, NodeId, Timestamp};
+use rubato_protocol::StandingRecord;
+use rubato_protocol::grid::{
+    Body, Coordinator, Heard, Outgoing, Participant, StageMessage, TickAsker, TickFor, TickSource, TimestampStage,
+};
+use rubato_sql::partition::Partition;
+
+/// The parts of a node of the grid that are not its rows. Whoever works with it has the partition first.
+pub(super) struct GridState {
+    pub(super) settings: GridSettings,
+    pub(super) standing: StandingRecord,
+    /// Behind the record of this life: nobody hears of the life before the log is forced up to here.
+    pub(super) life_lsn: Lsn,
+    pub(super) coordinator: Coordinator,
+    /// From its birth on.
+    pub(super) participant: Option<Participant>,
+    pub(super) asker: TickAsker,
+    pub(super) stage: Option<TimestampStage>,
+    /// A bound for ticks on its way to the disk.
+    pub(super) bound: Option<(Lsn, Timestamp)>,
+    pub(super) outgoing: Held<(NodeId, GridMessage)>,
+    pub(super) told: Held<(u64, ClientTold)>,
+    pub(super) clients: Clients,
+    pub(super) sessions: SessionTicks,
+    /// How far the log is forced, as the owner says.
+    pub(super) forced: Lsn,
+    pub(super) last_round_us: Option<i64>,
+    /// Messages refused before they reached anybody.
+    pub(super) refused: u64,
+}
+
+impl GridState {
+    /// A time for saying again what was not answered.
+    pub(super) fn on_round(&mut self, partition: &Partition) {
+        self.coordinator.on_timer();
+        if let Some(participant) = &mut self.participant {
+            participant.on_timer();
+        }
+        self.clients.on_round(&mut self.told);
+        self.sessions.on_round();
+        if let Some(again) = self.asker.on_timer() {
+            self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
+        }
+        let report = self.asker.report(self.live(partition));
+        match &mut self.stage {
+            Some(stage) => {
+                // Rule F-5: what was taken here until now is in it.
+                stage.on_message(self.settings.id, report);
+                stage.on_timer();
+            }
+            None => self.send(self.settings.stage, GridMessage::Stage(report), self.life_lsn),
+        }
+    }
+
+    /// Where the transactions began that are live here, or are about to begin: each may come to any node.
+    fn live(&self, partition: &Partition) -> Vec<Timestamp> {
+        let mut live: Vec<Timestamp> = self.coordinator.open_transactions().map(|global| global.tick).collect();
+        live.extend(self.sessions.ready());
+        live.extend(partition.database.begun_by_sessions());
+        live.sort_unstable();
+        live.dedup();
+        live
+    }
+
+    /// Hands a message to whom it concerns.
+    pub(super) fn deliver(&mut self, partition: &mut Partition, from: NodeId, message: GridMessage) {
+        let Partition { database, log, .. } = &mut *partition;
+        match message {
+            GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
+                (Body::Reply(_), _) => {
+                    let mut no_ticks = TickSource::default();
+                    self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
+                }
+                (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
+                // It comes again, when the participant is born.
+                (Body::Request(_), None) => self.refused += 1,
+            },
+            GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
+                match &mut self.stage {
+                    Some(stage) => stage.on_message(from, message),
+                    None => self.refused += 1,
+                }
+            }
+            GridMessage::Stage(message) if from == self.settings.stage => {
+                let heard = self.asker.on_message(message);
+                self.on_heard(partition, heard);
+            }
+            GridMessage::Stage(_) => self.refused += 1,
+        }
+    }
+
+    fn on_heard(&mut self, partition: &mut Partition, heard: Heard) {
+        let Partition { database, log, .. } = &mut *partition;
+        match heard {
+            Heard::Nothing => {}
+            Heard::Live(live, open_from) => {
+                if let Some(participant) = &mut self.participant {
+                    participant.on_live_transactions(database, &live, open_from);
+                }
+            }
+            Heard::Ticks(ticks) => {
+                for (what, tick) in ticks {
+                    match what {
+                        TickFor::Birth => {
+                            self.participant = Some(Participant::new(self.settings.id, database, tick));
+                        }
+                        TickFor::Begin(ticket) => {
+                            self.clients
+                                .on_tick(ticket, tick, &mut self.coordinator, &mut self.told);
+                        }
+                        TickFor::Session(ticket) => self.sessions.on_tick(ticket, tick),
+                        TickFor::Place(global) => self.coordinator.on_tick(global, tick, &mut **log),
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, to: NodeId, message: GridMessage, durable_at: Lsn) {
+        self.outgoing.push(durable_at, (to, message));
+    }
+
+    /// Takes what has come up to be sent or told; what is for this node itself is delivered at once, when the log allows it.
+    pub(super) fn settle(&mut self, partition: &mut Partition) {
+        loop {
+            self.gather(partition);
+            let own = self.settings.id;
+            let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
+            let (here, elsewhere): (Vec<_>, Vec<_>) = ready.into_iter().partition(|(to, _)| *to == own);
+            for (to, message) in elsewhere {
+                self.send(to, message, Lsn(0));
+            }
+            if here.is_empty() {
+                break;
+            }
+            for (_, message) in here {
+                self.deliver(partition, own, message);
+            }
+        }
+    }
+
+    /// Has branches go on that sessions have woken.
+    fn go_on(&mut self, partition: &mut Partition) {
+        let Some(participant) = &mut self.participant else {
+            return;
+        };
+        let Partition { database, log, .. } = &mut *partition;
+        participant.go_on(database, &mut **log);
+    }
+
+    fn gather(&mut self, partition: &mut Partition) {
+        self.go_on(partition);
+        for global in self.coordinator.poll_tick_requests() {
+            // If too many want one, the transaction is given up when it has been silent for too long.
+            self.asker.want(TickFor::Place(global));
+        }
+        let mut outgoing = self.coordinator.poll_outgoing();
+        if let Some(participant) = &mut self.participant {
+            outgoing.extend(participant.poll_outgoing());
+        }
+        for Outgoing {
+            to,
+            message,
+            durable_at,
+        } in outgoing
+        {
+            self.send(to, GridMessage::Transaction(message), durable_at);
+        }
+        let events = self.coordinator.poll_events();
+        self.clients.on_events(events, &mut self.told);
+        if let Some(question) = self.asker.poll_question() {
+            self.send(self.settings.stage, GridMessage::Stage(question), self.life_lsn);
+        }
+        self.keep_bound(partition);
+        if let Some(stage) = &mut self.stage {
+            for (to, message) in stage.poll_outgoing() {
+                self.outgoing.push(self.life_lsn, (to, GridMessage::Stage(message)));
+            }
+        }
+    }
+
+    /// Makes the next bound of the ticks durable when it is needed (rule T-2). A log that cannot take it is tried again.
+    fn keep_bound(&mut self, partition: &mut Partition) {
+        let Some(stage) = &mut self.stage else { return };
+        if let Some((at, bound)) = self.bound
+            && at <= self.forced
+        {
+            stage.on_bound_durable(bound);
+            self.bound = None;
+        }
+        let (None, Some(tick_bound)) = (self.bound, stage.wanted_bound()) else {
+            return;
+        };
+        let standing = StandingRecord {
+            tick_bound,
+            ..self.standing
+        };
+        if let Ok(at) = partition.log.append_standing(&standing) {
+            self.standing = standing;
+            self.bound = Some((at, tick_bound));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! DISCARD: what a session has kept for itself goes.
+
+use super::{Block, Session};
+use crate::client::Responder;
+use crate::partition::Partition;
+use crate::statement::Discarded;
+use rubato_base::{Error, SqlState};
+use rubato_protocol::Outcome;
+
+impl Session {
+    pub(super) fn discard(
+        &mut self,
+        what: Discarded,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Outcome<String> {
+        match what {
+            // Plans look after themselves.
+            Discarded::Plans => return Ok("DISCARD PLANS".into()),
+            Discarded::Sequences => {
+                self.taken = Default::default();
+                return Ok("DISCARD SEQUENCES".into());
+            }
+            Discarded::All | Discarded::Temporary => {}
+        }
+        if self.block == Block::Explicit {
+            let message = "DISCARD ALL cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message).into());
+        }
+        let has_own = self.has_own(partition);
+        if has_own {
+            self.ensure_transaction(partition, false, self.now_us)?;
+        }
+        self.prepared.clear();
+        self.close_cursor(None)?;
+        partition.advisory.unlock_all(self.id);
+        partition.channels.unlisten(self.id, None);
+        self.reset("all", responder)?;
+        self.taken = Default::default();
+        if has_own {
+            self.drop_own(partition)?;
+        }
+        Ok("DISCARD ALL".into())
+    }
+}

@@ -148,6 +148,8 @@ impl Session {
 
     fn push_call(&mut self, statement: &Statement, values: Vec<Value>) {
         self.requests.push_back(Request::BindValues {
+            portal: String::new(),
+            formats: Default::default(),
             statement: statement.name.clone(),
             values,
         });

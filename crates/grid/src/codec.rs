@@ -4,12 +4,14 @@
 //! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
 
 mod operation;
+mod work;
 
 use crate::message::GridMessage;
 use operation::{put_answer, put_operation, read_answer, read_operation};
 use rubato_base::codec::{ByteReader, put_length};
 use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
+use work::{put_work, read_work};
 
 impl GridMessage {
     /// Appends the message to `out`.
@@ -23,6 +25,10 @@ impl GridMessage {
                 out.push(2);
                 put_stage_message(out, message);
             }
+            GridMessage::Work(message) => {
+                out.push(3);
+                put_work(out, message);
+            }
         }
     }
 
@@ -32,6 +38,7 @@ impl GridMessage {
         let message = match reader.u8()? {
             1 => GridMessage::Transaction(read_message(&mut reader)?),
             2 => GridMessage::Stage(read_stage_message(&mut reader)?),
+            3 => GridMessage::Work(read_work(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

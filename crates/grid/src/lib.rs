@@ -11,5 +11,6 @@ mod codec;
 pub mod frame;
 mod message;
 pub mod placement;
+pub mod work;
 
 pub use message::GridMessage;

@@ -1,5 +1,6 @@
 //! What nodes of a grid send to each other.
 
+use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
 /// A message from one node to another.
@@ -9,6 +10,8 @@ pub enum GridMessage {
     Transaction(Message),
     /// Between a node and the timestamp stage.
     Stage(StageMessage),
+    /// Between the node of a client and the one that runs its transaction.
+    Work(WorkMessage),
 }
 
 impl GridMessage {
@@ -38,6 +41,7 @@ impl GridMessage {
                 StageMessage::LiveEverywhere { .. } => "message: live everywhere",
                 StageMessage::Alive { .. } => "message: alive",
             },
+            GridMessage::Work(message) => message.name(),
         }
     }
 }

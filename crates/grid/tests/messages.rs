@@ -6,6 +6,7 @@ use rubato_base::{
 };
 use rubato_formula::{Bounds, Change, Formula, RowBounds};
 use rubato_grid::GridMessage;
+use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
 use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -237,9 +238,73 @@ impl Choices<'_> {
         }
     }
 
+    fn texts(&mut self) -> Vec<(String, String)> {
+        (0..self.of(4)).map(|_| (self.text(), self.text())).collect()
+    }
+
+    fn run(&mut self) -> WorkRun {
+        let (portal, max_rows) = (self.text(), self.small());
+        match self.of(3) {
+            0 => WorkRun::Text(self.text()),
+            1 => WorkRun::More { portal, max_rows },
+            _ => WorkRun::Prepared {
+                sql: self.text(),
+                types: (0..self.of(3)).map(|_| DataType::Int8).collect(),
+                values: self.values(4),
+                binary: (0..self.of(4)).map(|_| self.truth()).collect(),
+                portal,
+                max_rows,
+            },
+        }
+    }
+
+    fn end(&mut self) -> WorkEnd {
+        WorkEnd {
+            outcome: match self.of(4) {
+                0 => WorkOutcome::Tag(self.text()),
+                1 => WorkOutcome::Suspended,
+                2 => WorkOutcome::Empty,
+                _ => WorkOutcome::Failed(self.error()),
+            },
+            status: match self.of(3) {
+                0 => WorkStatus::Idle,
+                1 => WorkStatus::Open,
+                _ => WorkStatus::Failed,
+            },
+        }
+    }
+
+    fn work(&mut self) -> WorkMessage {
+        let (session, number) = (self.number(), self.number());
+        let content = match self.of(5) {
+            0 => WorkContent::More,
+            1 => WorkContent::GiveUp,
+            2 => WorkContent::Leave,
+            3 => WorkContent::Answer {
+                told: self.text().into_bytes(),
+                end: self.truth().then(|| self.end()),
+            },
+            _ => WorkContent::Call(Box::new(WorkCall {
+                user: self.text(),
+                database: self.text(),
+                settings: self.truth().then(|| self.texts()),
+                in_block: self.truth(),
+                begin: self.truth().then(|| self.text()),
+                run: self.run(),
+            })),
+        };
+        WorkMessage {
+            session,
+            number,
+            content,
+        }
+    }
+
     fn message(&mut self) -> GridMessage {
-        if self.of(4) == 0 {
-            return GridMessage::Stage(self.stage_message());
+        match self.of(6) {
+            0 => return GridMessage::Stage(self.stage_message()),
+            1 => return GridMessage::Work(self.work()),
+            _ => {}
         }
         let transaction = GlobalId {
             tick: self.timestamp(),
@@ -311,7 +376,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 19, "{names:?}");
+    assert_eq!(names.len(), 24, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

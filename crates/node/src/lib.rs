@@ -20,6 +20,7 @@ mod door;
 mod driver;
 mod errors;
 pub mod grid;
+mod hosted;
 mod laying;
 mod memory;
 mod node;

@@ -3,6 +3,7 @@
 use crate::checkpoint::{CarryOver, CheckpointReport};
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
+use crate::hosted::{Heard, Hosting};
 use crate::laying::Laying;
 use crate::memory::{FILLED_SHARE, RowsBound};
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
@@ -14,6 +15,7 @@ use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::analytics::Engine;
+use rubato_sql::client::Responder;
 use rubato_sql::executor::Limits;
 use rubato_sql::insight::STORED_BYTES;
 use rubato_sql::partition::Partition;
@@ -62,6 +64,9 @@ pub struct NodeSettings {
     pub helper: Option<Helper>,
     /// Runs statements over many rows; without it the stages of the relay run what they can.
     pub analytics: Option<Arc<dyn Engine>>,
+    /// Makes what writes answers for clients of other nodes: a responder of the kind that those nodes have for their clients.
+    /// Without one this node runs nothing for them.
+    pub hosted_responder: Option<fn() -> Box<dyn Responder>>,
     /// Is told every second or so how far a recovery has come.
     pub on_recovery: fn(RecoveryProgress),
 }
@@ -79,6 +84,7 @@ impl Default for NodeSettings {
             clock_us: || 0,
             helper: None,
             analytics: None,
+            hosted_responder: None,
             on_recovery: |_| {},
         }
     }
@@ -92,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) forcer: Forcer,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
+    /// Work for clients of other nodes.
+    pub(crate) hosting: Hosting,
     /// Wakes whoever drives this node's part in its grid.
     pub(crate) grid_wake: Mutex<Option<WakeHandle>>,
     /// Storage of which the store may hold rows.
@@ -168,11 +176,9 @@ impl Shared {
     /// the node's part in its grid. Sessions that stand in the way of an older transaction of the grid lose theirs (rule Q-8).
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
         partition.database.roll_back_doomed();
-        let asks = partition.ticks.as_ref().is_some_and(|desk| desk.has_news());
-        if (asks || partition.database.has_news_of_branches())
-            && let Some(wake) = &*self.grid_wake.lock()
-        {
-            wake.wake();
+        let asks = partition.grid.as_ref().is_some_and(|desk| desk.has_news());
+        if asks || partition.database.has_news_of_branches() {
+            self.wake_grid();
         }
         let woken = partition.database.take_woken();
         let advised = partition.advisory.take_woken();
@@ -181,6 +187,25 @@ impl Shared {
         }
         let woken = woken.into_iter().map(|(_, session)| session);
         self.wake_sessions(woken.chain(advised), own_worker);
+    }
+
+    /// Hands on what other nodes have said about the work for their clients.
+    pub(crate) fn host(&self, heard: impl Iterator<Item = Heard>) {
+        let mut inbox = self.hosting.heard.lock();
+        let before = inbox.len();
+        inbox.extend(heard);
+        if inbox.len() > before
+            && let Some(first) = self.inboxes.lock().first()
+        {
+            first.wake();
+        }
+    }
+
+    /// There is something to do for whoever drives the node's part in its grid.
+    pub(crate) fn wake_grid(&self) {
+        if let Some(wake) = &*self.grid_wake.lock() {
+            wake.wake();
+        }
     }
 
     /// Tells sessions, by the inboxes of their workers, to go on.
@@ -339,6 +364,7 @@ impl Node {
             forcer,
             store,
             inboxes: Mutex::new(Vec::new()),
+            hosting: Hosting::default(),
             grid_wake: Mutex::new(None),
             stored: recovered.stored,
             laying: recovered.laying,

@@ -119,7 +119,7 @@ pub(crate) fn recover(
         insight: Arc::default(),
         schema_changes: SchemaChanges::default(),
         checkpoints: Checkpoints::default(),
-        ticks: None,
+        grid: None,
         advisory: AdvisoryLocks::default(),
         channels: Channels::default(),
     };

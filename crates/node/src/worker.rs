@@ -2,6 +2,7 @@
 
 use crate::door::Door;
 use crate::driver::Driver;
+use crate::hosted::{HostedSessions, NO_CONNECTION, Task};
 use crate::node::{Inbox, Shared, partition_session};
 use crate::relay::{EPOCH_2000_US, Left, SessionWork};
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
@@ -46,6 +47,7 @@ pub struct NodeWorker {
     several_sessions: bool,
     submitted: VecDeque<(StageKind, Box<SessionWork>)>,
     door: Door,
+    hosted: HostedSessions,
     now_us: i64,
 }
 
@@ -69,6 +71,7 @@ impl NodeWorker {
             several_sessions: false,
             submitted: VecDeque::new(),
             door: Door::default(),
+            hosted: HostedSessions::default(),
             now_us: 0,
         })
     }
@@ -101,11 +104,11 @@ impl NodeWorker {
             match left_as {
                 Left::Idle => {
                     self.door.on_idle(&self.shared, &work);
-                    self.completed.push_back(work);
+                    self.complete(work);
                 }
                 Left::Yielded => {
                     work.requests.push_front(Request::GoOn);
-                    self.completed.push_back(work);
+                    self.complete(work);
                 }
                 Left::HeldBack(stage) => {
                     self.held_since_us.entry(work.session.id).or_insert(self.now_us);
@@ -118,6 +121,48 @@ impl NodeWorker {
                     } else {
                         self.parked.insert(work.session.id, Parked { stage, work });
                     }
+                }
+            }
+        }
+    }
+
+    /// Gives work back to its owner, or to the node whose client it is for.
+    fn complete(&mut self, work: Box<SessionWork>) {
+        if work.connection != NO_CONNECTION {
+            return self.completed.push_back(work);
+        }
+        let tasks = self.hosted.on_completed(*work, &self.shared);
+        self.do_tasks(tasks);
+        self.shared.wake_grid();
+    }
+
+    /// Takes up what other nodes have called for. One worker does that, so that what one node says stays in order.
+    fn take_calls(&mut self) {
+        if self.index != 0 {
+            return;
+        }
+        for work in self.hosted.take_resting() {
+            self.submit(work);
+        }
+        loop {
+            let Some(heard) = self.shared.hosting.heard.lock().pop_front() else {
+                return;
+            };
+            let tasks = self.hosted.on_heard(heard, &self.shared);
+            self.do_tasks(tasks);
+        }
+    }
+
+    fn do_tasks(&mut self, tasks: Vec<Task>) {
+        for task in tasks {
+            match task {
+                Task::Run(work) => self.submit(*work),
+                Task::Cancel(session) => self.cancel(session, CancelReason::ClientRequest),
+                Task::Open(client, start, mut responder) => {
+                    let opened = self.open_session(*start, &mut responder);
+                    let opened = opened.map(|session| (session, responder));
+                    let tasks = self.hosted.on_opened(client, opened, &self.shared);
+                    self.do_tasks(tasks);
                 }
             }
         }
@@ -264,6 +309,7 @@ impl StatementWorker for NodeWorker {
         self.now_us = now_us;
         self.unpark_overdue();
         self.release_held_back();
+        self.take_calls();
         loop {
             self.unpark_woken();
             self.let_in();
@@ -308,7 +354,8 @@ impl StatementWorker for NodeWorker {
             .min();
         let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
         let door = self.door.deadline_us(self.shared.settings.admission, self.now_us);
-        [parked, held_back, door].into_iter().flatten().min()
+        let hosted = self.hosted.is_busy().then_some(self.now_us);
+        [parked, held_back, door, hosted].into_iter().flatten().min()
     }
 
     fn idle_timeout_us(&self, session: &Session) -> Option<i64> {

@@ -198,7 +198,12 @@ pub(crate) fn requests(question: Question) -> VecDeque<Request> {
                 parameter_types: Vec::new(),
             });
             let (statement, values) = (String::new(), Vec::new());
-            requests.push_back(Request::BindValues { statement, values });
+            requests.push_back(Request::BindValues {
+                portal: String::new(),
+                statement,
+                values,
+                formats: Default::default(),
+            });
             requests.push_back(execute(""));
             requests.push_back(Request::Sync);
         }
@@ -217,7 +222,12 @@ pub(crate) fn requests(question: Question) -> VecDeque<Request> {
         Question::Run(calls) => {
             for (number, values) in calls {
                 let statement = format!("s{number}");
-                requests.push_back(Request::BindValues { statement, values });
+                requests.push_back(Request::BindValues {
+                    portal: String::new(),
+                    statement,
+                    values,
+                    formats: Default::default(),
+                });
                 requests.push_back(execute(""));
             }
             requests.push_back(Request::Sync);

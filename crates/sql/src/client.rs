@@ -30,12 +30,16 @@ pub enum Request {
     },
     /// Binds a prepared statement to values, giving a portal.
     Bind(Box<Bind>),
-    /// The same for the unnamed portal, with values as they are: a client in the same process.
+    /// The same with values as they are: a client in the same process, or another node.
     BindValues {
+        /// Empty for the unnamed portal.
+        portal: String,
         /// The statement.
         statement: String,
         /// Its parameters, of its parameters' types.
         values: Vec<Value>,
+        /// As in [`Bind::result_formats`].
+        formats: Formats,
     },
     /// Asks for the parameters and columns of a prepared statement.
     DescribeStatement(String),
@@ -255,6 +259,18 @@ pub trait Responder: Send {
     /// Takes back everything answered since [`Responder::buffered_bytes`] gave `bytes`: a statement is run again. Never called
     /// for what was already taken away.
     fn truncate(&mut self, bytes: usize);
+    /// Takes away what was answered so far, in the form that [`Responder::put_answer`] of a responder of the same kind understands:
+    /// it answers for another node's client. Only responders of a server, which may be a node of a grid, have such a form.
+    fn take_answer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Answers what a responder of the same kind on another node has given.
+    fn put_answer(&mut self, answer: &[u8]) {
+        debug_assert!(
+            answer.is_empty(),
+            "only the clients of servers have transactions on other nodes"
+        );
+    }
     /// Gives the concrete responder back to its owner.
     fn as_any(&mut self) -> &mut dyn std::any::Any;
 }

@@ -8,10 +8,10 @@ use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
 use crate::databases::{DatabaseFacts, DatabaseId, Databases, decode_facts, encode_facts, storage_of};
 use crate::executor::RowNumbers;
+use crate::grid::GridDesk;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
 use crate::schema_change::without_temporary;
-use crate::ticks::TickDesk;
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
@@ -45,8 +45,8 @@ pub struct Partition {
     pub channels: Channels,
     /// Checkpoints that statements ask for.
     pub checkpoints: Checkpoints,
-    /// Where transactions of sessions begin, on a node of a grid.
-    pub ticks: Option<Arc<dyn TickDesk>>,
+    /// What sessions ask the grid for, on a node of one.
+    pub grid: Option<Arc<dyn GridDesk>>,
 }
 
 /// The open schema changes of a partition: who changes which table, and storage that is no longer needed.

@@ -13,6 +13,7 @@
 //!
 //! Start with [`GridNode`].
 
+mod calls;
 mod clients;
 mod outbox;
 mod sessions;
@@ -22,12 +23,14 @@ pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
 pub use rubato_grid::GridMessage;
 
 use crate::checkpoint::CheckpointReport;
+use crate::hosted::Heard;
 use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
+use calls::Calls;
 use clients::Clients;
 use outbox::Held;
-use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp};
+use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
@@ -35,6 +38,7 @@ use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
+use rubato_sql::plan::Plan;
 use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
@@ -61,6 +65,16 @@ pub struct GridSettings {
     pub reserved_ticks: u64,
     /// How often it says again what was not answered.
     pub retry_us: i64,
+    /// Says where statements run; without one each runs on the node of its client.
+    pub router: Option<Arc<dyn Router>>,
+}
+
+/// Says which node runs a statement.
+pub trait Router: std::fmt::Debug + Send + Sync {
+    /// The node that has all rows that a statement needs; `None` if it needs none, or every node has them.
+    ///
+    /// Errors: 0A000 for what no single node can run.
+    fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Option<NodeId>>;
 }
 
 impl GridSettings {
@@ -72,6 +86,7 @@ impl GridSettings {
             stage: NodeId(0),
             reserved_ticks: RESERVED_TICKS,
             retry_us: RETRY_US,
+            router: None,
         }
     }
 
@@ -135,11 +150,13 @@ impl GridNode {
             told: Held::default(),
             clients: Clients::default(),
             sessions: SessionTicks::default(),
+            calls: Calls::default(),
+            work: Vec::new(),
             forced: Lsn(0),
             last_round_us: None,
             refused: 0,
         }));
-        partition.ticks = Some(Arc::clone(&shared) as _);
+        partition.grid = Some(Arc::clone(&shared) as _);
         drop(partition);
         let opened = GridNode { node, shared };
         opened.drive(|_, _| {});
@@ -152,8 +169,13 @@ impl GridNode {
         let mut partition = node.partition.lock();
         let mut state = self.shared.state.lock();
         let given = work(&mut state, &mut partition);
+        for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
+            state.outgoing.push_anyway(durable_at, (to, GridMessage::Work(message)));
+        }
         state.settle(&mut partition);
-        let woken = state.sessions.take_woken();
+        let mut woken = state.sessions.take_woken();
+        woken.extend(state.calls.take_woken());
+        node.host(state.work.drain(..));
         drop(state);
         node.wake_sessions(woken, NO_WORKER);
         partition.database.set_durable(node.forced_lsn());
@@ -209,6 +231,20 @@ impl GridNode {
     /// Errors: 53200 if the threads of its stages cannot be started.
     pub fn worker(&self, index: usize, wake: Option<WakeHandle>) -> Result<NodeWorker> {
         self.node.worker(index, wake)
+    }
+
+    /// The channel to another node stands: what is for it reaches it.
+    pub fn on_node_up(&self, node: NodeId) {
+        self.drive(|state, _| state.calls.on_up(node));
+    }
+
+    /// The channel to another node is broken: what its clients have under way here is rolled back, and clients here are told that
+    /// what they have under way there is lost.
+    pub fn on_node_down(&self, node: NodeId) {
+        self.drive(|state, _| {
+            state.calls.on_down(node);
+            state.work.push(Heard::Down(node));
+        });
     }
 
     /// What may be sent now: to whom, and what.

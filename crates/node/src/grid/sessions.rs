@@ -2,9 +2,10 @@
 
 use super::state::GridState;
 use parking_lot::Mutex;
-use rubato_base::{Error, Result, SessionId, SqlState, Timestamp};
+use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, Value};
 use rubato_protocol::grid::{SILENT_ROUNDS_MAX, TickFor};
-use rubato_sql::ticks::TickDesk;
+use rubato_sql::grid::{Answer, Call, GridDesk, Home};
+use rubato_sql::plan::Plan;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,8 +91,39 @@ impl GridShared {
     }
 }
 
-impl TickDesk for GridShared {
-    fn take(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>> {
+impl GridDesk for GridShared {
+    fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Home> {
+        let state = self.state.lock();
+        let Some(router) = &state.settings.router else {
+            return Ok(Home::Here);
+        };
+        Ok(match router.home_of(plan, parameters)? {
+            Some(node) if node != state.settings.id => Home::At(node),
+            _ => Home::Here,
+        })
+    }
+
+    fn call(&self, session: SessionId, to: NodeId, call: Call) -> Result<()> {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().call(session, to, call)
+    }
+
+    fn take_answer(&self, session: SessionId) -> Option<Answer> {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().take_answer(session)
+    }
+
+    fn give_up(&self, session: SessionId) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().give_up(session);
+    }
+
+    fn leave(&self, session: SessionId) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().leave(session);
+    }
+
+    fn take_tick(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>> {
         let state = &mut *self.state.lock();
         if let Some(number) = *ticket {
             if state.sessions.waiting.contains_key(&number) {

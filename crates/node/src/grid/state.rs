@@ -1,10 +1,13 @@
 //! What a node of the grid knows beside its partition, and what it does when it hears something.
 
+use super::calls::Calls;
 use super::clients::Clients;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::{ClientTold, GridMessage, GridSettings};
+use crate::hosted;
 use rubato_base::{Lsn, NodeId, Timestamp};
+use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
     Body, Coordinator, Heard, Outgoing, Participant, StageMessage, TickAsker, TickFor, TickSource, TimestampStage,
@@ -28,6 +31,9 @@ pub(super) struct GridState {
     pub(super) told: Held<(u64, ClientTold)>,
     pub(super) clients: Clients,
     pub(super) sessions: SessionTicks,
+    pub(super) calls: Calls,
+    /// What was heard about the work for clients of other nodes.
+    pub(super) work: Vec<hosted::Heard>,
     /// How far the log is forced, as the owner says.
     pub(super) forced: Lsn,
     pub(super) last_round_us: Option<i64>,
@@ -92,6 +98,11 @@ impl GridState {
                 self.on_heard(partition, heard);
             }
             GridMessage::Stage(_) => self.refused += 1,
+            GridMessage::Work(message) if matches!(message.content, WorkContent::Answer { .. }) => {
+                let is_awaited = self.calls.on_answer(from, message);
+                self.refused += u64::from(!is_awaited);
+            }
+            GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
         }
     }
 

@@ -104,6 +104,13 @@ impl Responder for Lines {
     fn copy_done(&mut self) {
         self.say("c");
     }
+    fn take_answer(&mut self) -> Vec<u8> {
+        self.bytes = 0;
+        std::mem::take(&mut self.lines).join("\n").into_bytes()
+    }
+    fn put_answer(&mut self, answer: &[u8]) {
+        String::from_utf8_lossy(answer).lines().for_each(|line| self.say(line));
+    }
     fn buffered_bytes(&self) -> usize {
         self.bytes
     }

@@ -330,6 +330,14 @@ impl Responder for PgResponder {
         self.out.truncate(bytes);
     }
 
+    fn take_answer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    fn put_answer(&mut self, answer: &[u8]) {
+        self.out.extend_from_slice(answer);
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }

@@ -88,10 +88,10 @@ impl Session {
             session: self.id,
             read_only: read_only || self.is_read_only(),
         };
-        let id = match partition.ticks.clone() {
+        let id = match partition.grid.clone() {
             None => partition.database.begin(options),
             Some(desk) => {
-                let tick = desk.take(self.id, &mut self.tick_ticket)?;
+                let tick = desk.take_tick(self.id, &mut self.tick_ticket)?;
                 partition
                     .database
                     .begin_at(tick.ok_or(Stop::Wait(FOR_A_TICK))?, options)
@@ -156,6 +156,9 @@ impl Session {
         partition: &mut Partition,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
+        if let Some(next) = self.commit_away(partition)? {
+            return Ok(Some(next));
+        }
         if let Some(lsn) = partition.log_sequences()? {
             self.raise_durable(lsn);
         }
@@ -220,7 +223,7 @@ impl Session {
     }
 
     /// A commit at the end of a script or at Sync goes on at the parser stage, that of a statement at the transaction stage.
-    fn commit_stage(&self) -> StageKind {
+    pub(super) fn commit_stage(&self) -> StageKind {
         if self.current.is_some() {
             StageKind::Transaction
         } else {
@@ -234,6 +237,7 @@ impl Session {
             partition.sequences.outcomes.abort(id);
         }
         self.undo(partition);
+        self.roll_back_away(partition);
         self.end_transaction_locks(partition);
         self.began_us = None;
     }

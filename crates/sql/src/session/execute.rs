@@ -1,5 +1,6 @@
 //! The transaction stage's begin, and the stages that run plans.
 
+use super::away::Course;
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::kept_open::OpenThings;
@@ -127,7 +128,13 @@ impl Session {
         if current.tag.is_some() {
             return self.finish(partition, responder);
         }
-        if self.block == Block::Explicit && self.replay.is_none() && self.transaction.is_none() {
+        if let Course::Away(next) = self.on_away(partition, responder) {
+            return next;
+        }
+        let Some(current) = &mut self.current else {
+            return Next::To(StageKind::Parser);
+        };
+        if self.block == Block::Explicit && self.replay.is_none() && self.transaction.is_none() && self.away.is_none() {
             self.replay = Some(Vec::new());
         }
         match current.statement.clone() {
@@ -175,11 +182,14 @@ impl Session {
             return Ok(Next::To(StageKind::Optimizer));
         }
         current.catalog_version = catalog.version;
+        let alone_and_reading = current.alone && plan.read_only;
+        if let Some(node) = self.other_home(plan, partition)? {
+            return Ok(self.send_away(node, partition, responder));
+        }
         let writes = !has_begun && !matches!(plan.body, PlanBody::Select(_));
         if writes {
             partition.admit_write()?;
         }
-        let alone_and_reading = current.alone && plan.read_only;
         let id = self.ensure_transaction(partition, alone_and_reading, context.now_us)?;
         self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
         if writes {

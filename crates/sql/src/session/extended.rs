@@ -78,7 +78,12 @@ impl Session {
                 parameter_types,
             } => self.parse(name, sql, &parameter_types, lock, context, responder),
             Request::Bind(bind) => self.bind(*bind, lock, context, responder),
-            Request::BindValues { statement, values } => self.bind_values(&statement, values, lock, context, responder),
+            Request::BindValues {
+                portal,
+                statement,
+                values,
+                formats,
+            } => self.bind_values((portal, &statement), values, formats, lock, context, responder),
             Request::DescribeStatement(name) => self.describe_statement(&name, lock, context, responder),
             Request::DescribePortal(name) => self.describe_portal(&name, responder),
             Request::Execute { portal, max_rows } => self.execute(portal, max_rows, requests, context, responder),
@@ -132,6 +137,9 @@ impl Session {
         self.roll_back(partition);
         self.leave_own(partition);
         partition.advisory.leave(self.id);
+        if let Some(desk) = &partition.grid {
+            desk.leave(self.id);
+        }
         partition.channels.unlisten(self.id, None);
         self.block = Block::None;
         self.portals = Portals::default();
@@ -261,8 +269,9 @@ impl Session {
 
     fn bind_values<L: PartitionLock>(
         &mut self,
-        name: &str,
+        (portal, name): (String, &str),
         values: Vec<Value>,
+        formats: Formats,
         lock: &L,
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
@@ -279,8 +288,9 @@ impl Session {
         let parameters = Arc::from(values);
         let prepared = self.renewed_by(name, prepared, lock, context)?;
         prepared.runs.fetch_add(1, Ordering::Relaxed);
-        let portal = Portal::new(prepared, parameters, Formats::new(), context.now_us);
-        self.portals.insert(String::new(), portal);
+        self.portals.may_open(&portal)?;
+        let opened = Portal::new(prepared, parameters, formats, context.now_us);
+        self.portals.insert(portal, opened);
         responder.bind_complete();
         Ok(None)
     }

@@ -15,6 +15,7 @@
 //! - After an error within a block only ROLLBACK (to a savepoint) and COMMIT are taken; after an error in an extended-query
 //!   sequence everything up to Sync is passed over.
 
+mod away;
 mod beside;
 mod block;
 mod channels;
@@ -250,7 +251,11 @@ pub struct Session {
     retries: u32,
     replay: Option<Vec<Replayed>>,
     replaying: usize,
-    /// What it has asked for at the desk of ticks.
+    /// The transaction, if it runs on another node.
+    away: Option<away::Away>,
+    /// Portals that were read in pieces on other nodes.
+    portals_away: u64,
+    /// The tick that it has asked for.
     tick_ticket: Option<u64>,
     /// The statement that was under way when a replay began.
     after_replay: Option<Current>,
@@ -301,6 +306,8 @@ impl Session {
             retries: 0,
             replay: None,
             replaying: 0,
+            away: None,
+            portals_away: 0,
             tick_ticket: None,
             after_replay: None,
             deadline_us: None,
@@ -328,6 +335,12 @@ impl Session {
     /// Values of settings that the server fixes, by name.
     pub fn tell_server(&mut self, settings: std::sync::Arc<[(String, String)]>) {
         self.settings.tell_server(settings);
+    }
+
+    /// The settings of a session on another node, for which this one works.
+    pub fn take_settings_over(&mut self, changed: &[(String, String)]) {
+        self.settings.take_over(changed);
+        self.settings.shape(&mut self.text);
     }
 
     /// What other sessions see of this one.
@@ -585,6 +598,7 @@ impl Session {
         let mut error = error;
         let ends_block = self.is_committing();
         self.end_pauses(partition);
+        self.give_up_call(partition);
         if let Some(current) = self.current.take() {
             if !current.streamed && current.origin != Origin::Script {
                 responder.truncate(current.mark);

@@ -42,6 +42,8 @@ pub(super) struct Portal {
     pub(super) hold: Hold,
     /// Whether it may go back, at least as long as its rows are few.
     pub(super) is_scrollable: bool,
+    /// What it is called on the other node that runs it, if it is read in pieces there.
+    pub(super) name_away: Option<String>,
     /// When it was opened.
     pub(super) since_us: i64,
     /// How many were opened before it.
@@ -72,6 +74,7 @@ impl Portal {
             scroll: None,
             hold: Hold::No,
             is_scrollable: false,
+            name_away: None,
             since_us,
             opened: 0,
         }

@@ -43,6 +43,22 @@ impl Settings {
         }
     }
 
+    /// What differs from the defaults.
+    pub fn changed(&self) -> Arc<[(String, String)]> {
+        let changed = self.changed.iter();
+        changed.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// From now on exactly these differ from the defaults: those of a session on another node, which has checked them.
+    pub fn take_over(&mut self, changed: &[(String, String)]) {
+        let changed: BTreeMap<String, String> = changed.iter().cloned().collect();
+        if self.changed != changed {
+            self.changed = changed;
+            self.is_unshaped = true;
+            self.path_changes += 1;
+        }
+    }
+
     /// Every setting with its value, in order of name.
     pub fn all(&self) -> Vec<(String, String)> {
         KNOWN

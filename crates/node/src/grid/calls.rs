@@ -1,0 +1,221 @@
+//! The client's end of transactions that run on other nodes: what sessions here have called for, and what has come back.
+
+use super::GridMessage;
+use super::state::GridState;
+use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
+use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use rubato_sql::client::{Format, TransactionStatus};
+use rubato_sql::grid::{Answer, Call, Completed, Ended, Run};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Settings as a session has told them to a node.
+type Told = Arc<[(String, String)]>;
+
+/// What a session has called for.
+#[derive(Default)]
+struct Calling {
+    /// Of its last call, which may have ended.
+    number: u64,
+    /// The node that has not said how that call ended.
+    awaits: Option<NodeId>,
+    /// Whether a transaction was there already, or was begun with the call.
+    in_block: bool,
+    /// Whether the call may have committed something.
+    may_commit: bool,
+    /// What has come and was not taken.
+    answers: VecDeque<Answer>,
+    /// The nodes that keep a session for it, and the settings that they were told.
+    told: BTreeMap<NodeId, Told>,
+}
+
+/// The calls of all sessions of a node.
+#[derive(Default)]
+pub(super) struct Calls {
+    sessions: BTreeMap<SessionId, Calling>,
+    /// Nodes that cannot be reached.
+    down: BTreeSet<NodeId>,
+    woken: Vec<SessionId>,
+}
+
+impl Calls {
+    /// Sessions to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Whether the node can be reached.
+    pub(super) fn is_up(&self, node: NodeId) -> bool {
+        !self.down.contains(&node)
+    }
+
+    /// The node can be reached again.
+    pub(super) fn on_up(&mut self, node: NodeId) {
+        self.down.remove(&node);
+    }
+
+    /// The node cannot be reached: what it was to answer is lost, and what it keeps for sessions here.
+    pub(super) fn on_down(&mut self, node: NodeId) {
+        self.down.insert(node);
+        for (session, calling) in &mut self.sessions {
+            calling.told.remove(&node);
+            if calling.awaits.take_if(|awaited| *awaited == node).is_none() {
+                continue;
+            }
+            let error = if calling.may_commit {
+                let message = format!("the connection to node {} was lost while it committed", node.0);
+                Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, message)
+                    .with_hint("Whether the transaction has committed can be seen by what it has changed.")
+            } else {
+                cannot_be_reached(node)
+            };
+            let (outcome, status) = (Err(error), TransactionStatus::Idle);
+            let end = Some(Ended { outcome, status });
+            calling.answers.push_back(Answer { told: Vec::new(), end });
+            self.woken.push(*session);
+        }
+    }
+
+    /// What a node says to a call; false if nobody waits for it.
+    pub(super) fn on_answer(&mut self, from: NodeId, message: WorkMessage) -> bool {
+        let session = SessionId(message.session);
+        let WorkContent::Answer { told, end } = message.content else {
+            return false;
+        };
+        let Some(calling) = self.sessions.get_mut(&session) else {
+            return false;
+        };
+        if calling.number != message.number || calling.awaits != Some(from) {
+            return false;
+        }
+        if end.is_some() {
+            calling.awaits = None;
+        }
+        calling.answers.push_back(Answer {
+            told,
+            end: end.map(ended),
+        });
+        self.woken.push(session);
+        true
+    }
+}
+
+impl GridState {
+    /// See [`rubato_sql::grid::GridDesk::call`].
+    pub(super) fn call(&mut self, session: SessionId, to: NodeId, call: Call) -> Result<()> {
+        if !self.settings.nodes.contains(&to) || to == self.settings.id {
+            let message = format!("there is no other node {} in the grid", to.0);
+            return Err(Error::internal(message));
+        }
+        if !self.calls.is_up(to) {
+            return Err(cannot_be_reached(to));
+        }
+        let calling = self.calls.sessions.entry(session).or_default();
+        calling.number += 1;
+        calling.answers.clear();
+        calling.awaits = Some(to);
+        calling.in_block = call.in_block || call.begin.is_some();
+        let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
+        calling.may_commit = commits || !calling.in_block;
+        let known = calling.told.insert(to, Arc::clone(&call.settings));
+        let is_news = known.is_none_or(|known| known != call.settings);
+        let settings = is_news.then(|| call.settings.to_vec());
+        let number = calling.number;
+        let content = WorkContent::Call(Box::new(WorkCall {
+            user: call.user,
+            database: call.database,
+            settings,
+            in_block: call.in_block,
+            begin: call.begin,
+            run: run(call.run),
+        }));
+        self.send_work(session, to, number, content);
+        Ok(())
+    }
+
+    /// See [`rubato_sql::grid::GridDesk::take_answer`].
+    pub(super) fn take_answer(&mut self, session: SessionId) -> Option<Answer> {
+        let calling = self.calls.sessions.get_mut(&session)?;
+        let answer = calling.answers.pop_front()?;
+        let (number, awaits) = (calling.number, calling.awaits);
+        if let (None, Some(node)) = (&answer.end, awaits) {
+            self.send_work(session, node, number, WorkContent::More);
+        }
+        Some(answer)
+    }
+
+    /// See [`rubato_sql::grid::GridDesk::give_up`].
+    pub(super) fn give_up(&mut self, session: SessionId) {
+        let Some(calling) = self.calls.sessions.get_mut(&session) else {
+            return;
+        };
+        calling.answers.clear();
+        let number = calling.number;
+        if let Some(node) = calling.awaits.take() {
+            self.send_work(session, node, number, WorkContent::GiveUp);
+        }
+    }
+
+    /// See [`rubato_sql::grid::GridDesk::leave`].
+    pub(super) fn leave(&mut self, session: SessionId) {
+        let Some(calling) = self.calls.sessions.remove(&session) else {
+            return;
+        };
+        for node in calling.told.into_keys() {
+            self.send_work(session, node, calling.number, WorkContent::Leave);
+        }
+    }
+
+    /// Not dropped, however many wait: nobody would say it again, and each session has one call at a time.
+    fn send_work(&mut self, session: SessionId, to: NodeId, number: u64, content: WorkContent) {
+        let message = GridMessage::Work(WorkMessage {
+            session: session.0,
+            number,
+            content,
+        });
+        self.outgoing.push_anyway(Lsn(0), (to, message));
+    }
+}
+
+fn cannot_be_reached(node: NodeId) -> Error {
+    let message = format!("node {}, which has the rows, cannot be reached", node.0);
+    Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint("Try again when it is back.")
+}
+
+fn run(run: Run) -> WorkRun {
+    match run {
+        Run::Text(text) => WorkRun::Text(text),
+        Run::More { portal, max_rows } => WorkRun::More { portal, max_rows },
+        Run::Prepared {
+            sql,
+            types,
+            values,
+            formats,
+            portal,
+            max_rows,
+        } => WorkRun::Prepared {
+            sql,
+            types,
+            values,
+            binary: formats.iter().map(|format| *format == Format::Binary).collect(),
+            portal,
+            max_rows,
+        },
+    }
+}
+
+fn ended(end: WorkEnd) -> Ended {
+    Ended {
+        outcome: match end.outcome {
+            WorkOutcome::Tag(tag) => Ok(Completed::Tag(tag)),
+            WorkOutcome::Suspended => Ok(Completed::Suspended),
+            WorkOutcome::Empty => Ok(Completed::Empty),
+            WorkOutcome::Failed(error) => Err(error),
+        },
+        status: match end.status {
+            WorkStatus::Idle => TransactionStatus::Idle,
+            WorkStatus::Open => TransactionStatus::InTransaction,
+            WorkStatus::Failed => TransactionStatus::Failed,
+        },
+    }
+}

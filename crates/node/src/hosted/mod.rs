@@ -1,0 +1,419 @@
+//! Sessions for clients of other nodes, whose transactions run here because their rows are here (decision 0030, point 2).
+//!
+//! A call is run as the requests that a client of this node would have sent: first what its transaction needs (`ROLLBACK` of one that
+//! nobody knows any more, `BEGIN`), then the statement. Its answer leaves when the log is forced as far as it depends on.
+//!
+//! Invariants: a session has one call under way, and those behind it are bounded ([`CALLS_MAX`]); what it answers waits until the last
+//! piece was taken.
+
+mod responder;
+
+use crate::node::Shared;
+use crate::relay::SessionWork;
+use parking_lot::Mutex;
+use responder::HostedResponder;
+use rubato_base::{Error, Lsn, NodeId, SessionId, SqlState};
+use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use rubato_sql::client::{Format, Request, Responder, TransactionStatus};
+use rubato_sql::session::Session;
+use rubato_stages::worker::{SessionStart, Work};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The connection of work that no connection here has sent.
+pub(crate) const NO_CONNECTION: usize = usize::MAX;
+/// Calls of one session that wait for the one under way: a ROLLBACK that nobody waits for, and what comes after it, a few times over.
+const CALLS_MAX: usize = 8;
+/// Set in the ids of sessions for clients of other nodes: those of this node's own clients are below.
+const HOSTED_SESSIONS: u64 = 1 << 30;
+
+/// What the worker that hosts sessions and the node's part in its grid leave for each other.
+#[derive(Default)]
+pub(crate) struct Hosting {
+    /// What other nodes have said.
+    pub(crate) heard: Mutex<VecDeque<Heard>>,
+    /// What is to be said to them, when the log is forced so far.
+    pub(crate) said: Mutex<Vec<(Lsn, NodeId, WorkMessage)>>,
+}
+
+/// Something about the work for clients of other nodes.
+pub(crate) enum Heard {
+    Message(NodeId, WorkMessage),
+    /// The node cannot be reached: its clients are gone.
+    Down(NodeId),
+}
+
+/// A client's session, by its node and the number that it has there.
+pub(crate) type Client = (NodeId, u64);
+
+/// The sessions that one worker hosts.
+#[derive(Default)]
+pub(crate) struct HostedSessions {
+    hosted: BTreeMap<Client, Hosted>,
+    clients: BTreeMap<SessionId, Client>,
+    /// Long statements that let others have their turn.
+    resting: Vec<SessionWork>,
+    last_session: u64,
+}
+
+struct Hosted {
+    /// As its worker knows it.
+    session_id: SessionId,
+    /// While it runs nothing.
+    idle: Option<(Box<Session>, Box<dyn Responder>)>,
+    /// The call under way.
+    number: u64,
+    /// What of it is still to be run, and whether the client hears of it.
+    steps: VecDeque<(bool, Vec<Request>)>,
+    /// It waits until the client's node has taken a piece.
+    paused: Option<SessionWork>,
+    calls: VecDeque<(u64, WorkCall)>,
+    /// Nobody waits for the call under way.
+    is_given_up: bool,
+    /// The client is gone.
+    is_leaving: bool,
+}
+
+/// What the worker has to do for its hosted sessions.
+pub(crate) enum Task {
+    /// To open a session for a client.
+    Open(Client, Box<SessionStart>, Box<dyn Responder>),
+    /// To run something.
+    Run(Box<SessionWork>),
+    /// To cancel what a session runs.
+    Cancel(SessionId),
+}
+
+impl HostedSessions {
+    /// Whether something goes on without being woken.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.resting.is_empty()
+    }
+
+    /// Long statements that have let others have their turn.
+    pub(crate) fn take_resting(&mut self) -> Vec<SessionWork> {
+        std::mem::take(&mut self.resting)
+    }
+
+    /// Takes in what was heard; what is to be done.
+    pub(crate) fn on_heard(&mut self, heard: Heard, shared: &Shared) -> Vec<Task> {
+        match heard {
+            Heard::Message(from, message) => self.on_message(from, message, shared),
+            Heard::Down(node) => {
+                let gone: Vec<Client> = self.hosted.keys().filter(|client| client.0 == node).copied().collect();
+                gone.into_iter().flat_map(|client| self.on_gone(client)).collect()
+            }
+        }
+    }
+
+    fn on_message(&mut self, from: NodeId, message: WorkMessage, shared: &Shared) -> Vec<Task> {
+        let client = (from, message.session);
+        match message.content {
+            WorkContent::Call(call) => self.on_call(client, message.number, *call, shared),
+            WorkContent::More => self.on_more(client, message.number),
+            WorkContent::GiveUp => self.on_give_up(client, message.number),
+            WorkContent::Leave => self.on_gone(client),
+            WorkContent::Answer { .. } => Vec::new(),
+        }
+    }
+
+    fn on_call(&mut self, client: Client, number: u64, call: WorkCall, shared: &Shared) -> Vec<Task> {
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            let Some(responder) = shared.settings.hosted_responder else {
+                let error = Error::unsupported("running a transaction for a client of another node");
+                say_end(shared, client, number, failed(error), Lsn(0));
+                return Vec::new();
+            };
+            self.last_session += 1;
+            let session_id = SessionId(HOSTED_SESSIONS | self.last_session);
+            let start = Box::new(SessionStart {
+                session: session_id,
+                user: call.user.clone(),
+                database: call.database.clone(),
+                ..SessionStart::default()
+            });
+            let calls = VecDeque::from([(number, call)]);
+            self.hosted.insert(client, Hosted::new(session_id, calls));
+            return vec![Task::Open(client, start, responder())];
+        };
+        if hosted.calls.len() >= CALLS_MAX || hosted.is_leaving {
+            let error = Error::new(SqlState::OUT_OF_MEMORY, "too many calls of one session wait");
+            say_end(shared, client, number, failed(error), Lsn(0));
+            return Vec::new();
+        }
+        hosted.calls.push_back((number, call));
+        self.next_call(client, shared)
+    }
+
+    /// The session that was asked for.
+    pub(crate) fn on_opened(
+        &mut self,
+        client: Client,
+        opened: rubato_base::Result<(Box<Session>, Box<dyn Responder>)>,
+        shared: &Shared,
+    ) -> Vec<Task> {
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            return Vec::new();
+        };
+        match opened {
+            Ok((session, responder)) => {
+                self.clients.insert(session.id, client);
+                hosted.idle = Some((session, Box::new(HostedResponder::new(responder))));
+                self.next_call(client, shared)
+            }
+            Err(error) => {
+                let calls = self.hosted.remove(&client).map(|hosted| hosted.calls);
+                for (number, _) in calls.into_iter().flatten() {
+                    say_end(shared, client, number, failed(error.clone()), Lsn(0));
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// A piece was taken: its session goes on.
+    fn on_more(&mut self, client: Client, number: u64) -> Vec<Task> {
+        let hosted = self.hosted.get_mut(&client).filter(|hosted| hosted.number == number);
+        let paused = hosted.and_then(|hosted| hosted.paused.take());
+        paused.into_iter().map(|work| Task::Run(Box::new(work))).collect()
+    }
+
+    fn on_give_up(&mut self, client: Client, number: u64) -> Vec<Task> {
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            return Vec::new();
+        };
+        if hosted.number != number || hosted.idle.is_some() {
+            // It waits for its turn: it is run all the same (a ROLLBACK, whose end nobody waits for), and its answer dropped there.
+            return Vec::new();
+        }
+        hosted.give_up()
+    }
+
+    /// The client is gone: what its session runs is given up, and its transaction rolled back.
+    fn on_gone(&mut self, client: Client) -> Vec<Task> {
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            return Vec::new();
+        };
+        hosted.is_leaving = true;
+        hosted.calls.clear();
+        if hosted.idle.is_some() {
+            return hosted.leave().into_iter().collect();
+        }
+        hosted.give_up()
+    }
+
+    /// Work of a hosted session has come out of the stages.
+    pub(crate) fn on_completed(&mut self, mut work: SessionWork, shared: &Shared) -> Vec<Task> {
+        let Some(client) = self.clients.get(&work.session.id).copied() else {
+            return Vec::new();
+        };
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            return Vec::new();
+        };
+        let told = if hosted.is_given_up || hosted.has_silent_step(&mut work) {
+            work.responder.take_answer();
+            Vec::new()
+        } else if work.requests.is_empty() && !hosted.steps.is_empty() {
+            Vec::new()
+        } else {
+            work.responder.take_answer()
+        };
+        if !work.requests.is_empty() {
+            if told.is_empty() {
+                self.resting.push(work);
+            } else {
+                let content = WorkContent::Answer { told, end: None };
+                say(shared, client, hosted.number, content, work.durable_at);
+                hosted.paused = Some(work);
+            }
+            return Vec::new();
+        }
+        let outcome = own(&mut work.responder).take_outcome();
+        if hosted.is_leaving && outcome.is_none() && hosted.steps.is_empty() {
+            // It was given its Terminate.
+            self.clients.remove(&work.session.id);
+            self.hosted.remove(&client);
+            return Vec::new();
+        }
+        let has_failed = matches!(outcome, Some(WorkOutcome::Failed(_)));
+        if !has_failed && !hosted.is_leaving && hosted.steps.front().is_some() {
+            hosted.idle = Some((work.session, work.responder));
+            return hosted.next_step().into_iter().collect();
+        }
+        hosted.steps.clear();
+        if !hosted.is_given_up {
+            let status = match own(&mut work.responder).status() {
+                TransactionStatus::Idle => WorkStatus::Idle,
+                TransactionStatus::InTransaction => WorkStatus::Open,
+                TransactionStatus::Failed => WorkStatus::Failed,
+            };
+            let outcome = outcome.unwrap_or(WorkOutcome::Empty);
+            let end = Some(WorkEnd { outcome, status });
+            let content = WorkContent::Answer { told, end };
+            say(shared, client, hosted.number, content, work.durable_at);
+        }
+        hosted.idle = Some((work.session, work.responder));
+        if hosted.is_leaving {
+            return hosted.leave().into_iter().collect();
+        }
+        self.next_call(client, shared)
+    }
+
+    /// Begins with the next call of a session that runs nothing.
+    fn next_call(&mut self, client: Client, shared: &Shared) -> Vec<Task> {
+        let Some(hosted) = self.hosted.get_mut(&client) else {
+            return Vec::new();
+        };
+        while let Some((session, _)) = &mut hosted.idle {
+            let Some((number, call)) = hosted.calls.pop_front() else {
+                break;
+            };
+            (hosted.number, hosted.is_given_up) = (number, false);
+            if let Some(settings) = &call.settings {
+                session.take_settings_over(settings);
+            }
+            match steps(call, session.status()) {
+                Ok(steps) => {
+                    hosted.steps = steps.into();
+                    return hosted.next_step().into_iter().collect();
+                }
+                Err(end) => say_end(shared, client, number, end, Lsn(0)),
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl Hosted {
+    fn new(session_id: SessionId, calls: VecDeque<(u64, WorkCall)>) -> Hosted {
+        Hosted {
+            session_id,
+            idle: None,
+            number: 0,
+            steps: VecDeque::new(),
+            paused: None,
+            calls,
+            is_given_up: false,
+            is_leaving: false,
+        }
+    }
+
+    fn has_silent_step(&self, work: &mut SessionWork) -> bool {
+        own(&mut work.responder).is_silent
+    }
+
+    fn next_step(&mut self) -> Option<Task> {
+        let (session, mut responder) = self.idle.take()?;
+        let (is_silent, requests) = self.steps.pop_front()?;
+        own(&mut responder).is_silent = is_silent;
+        Some(Task::Run(Box::new(Work {
+            session,
+            connection: NO_CONNECTION,
+            requests: requests.into(),
+            responder,
+            durable_at: Lsn(0),
+        })))
+    }
+
+    fn leave(&mut self) -> Option<Task> {
+        self.steps = [(true, vec![Request::Terminate])].into();
+        self.next_step()
+    }
+
+    /// Cancels the call under way, whose answer nobody waits for.
+    fn give_up(&mut self) -> Vec<Task> {
+        self.is_given_up = true;
+        let paused = self.paused.take().map(|work| Task::Run(Box::new(work)));
+        paused.into_iter().chain([Task::Cancel(self.session_id)]).collect()
+    }
+}
+
+/// What is run for a call, given where its session stands; or how it ends at once.
+fn steps(call: WorkCall, status: TransactionStatus) -> Result<Vec<(bool, Vec<Request>)>, WorkEnd> {
+    let mut steps = Vec::new();
+    let is_rollback = matches!(&call.run, WorkRun::Text(text) if text == "ROLLBACK");
+    match (call.in_block, status) {
+        (true, TransactionStatus::Idle) if is_rollback => {
+            let outcome = WorkOutcome::Tag("ROLLBACK".to_owned());
+            let status = WorkStatus::Idle;
+            return Err(WorkEnd { outcome, status });
+        }
+        (true, TransactionStatus::Idle) => {
+            let detail = "The node that ran it was started again, or could not be reached for a while.";
+            return Err(failed(Error::serialization("the transaction was lost", detail)));
+        }
+        (false, TransactionStatus::InTransaction | TransactionStatus::Failed) => {
+            steps.push((true, query("ROLLBACK".to_owned())));
+        }
+        _ => {}
+    }
+    if let Some(begin) = call.begin {
+        steps.push((true, query(begin)));
+    }
+    steps.push((false, requests(call.run)));
+    Ok(steps)
+}
+
+fn query(sql: String) -> Vec<Request> {
+    vec![Request::Query { sql }]
+}
+
+fn requests(run: WorkRun) -> Vec<Request> {
+    match run {
+        WorkRun::Text(sql) => query(sql),
+        WorkRun::Prepared {
+            sql,
+            types,
+            values,
+            binary,
+            portal,
+            max_rows,
+        } => {
+            let format = |is_binary: bool| if is_binary { Format::Binary } else { Format::Text };
+            vec![
+                Request::CloseStatement(String::new()),
+                Request::Parse {
+                    name: String::new(),
+                    sql,
+                    parameter_types: types.into_iter().map(rubato_base::DataType::oid).collect(),
+                },
+                Request::BindValues {
+                    portal: portal.clone(),
+                    statement: String::new(),
+                    values,
+                    formats: binary.into_iter().map(format).collect(),
+                },
+                Request::Execute { portal, max_rows },
+                Request::Sync,
+            ]
+        }
+        WorkRun::More { portal, max_rows } => vec![Request::Execute { portal, max_rows }, Request::Sync],
+    }
+}
+
+fn failed(error: Error) -> WorkEnd {
+    let (outcome, status) = (WorkOutcome::Failed(error), WorkStatus::Idle);
+    WorkEnd { outcome, status }
+}
+
+fn say_end(shared: &Shared, client: Client, number: u64, end: WorkEnd, durable_at: Lsn) {
+    let content = WorkContent::Answer {
+        told: Vec::new(),
+        end: Some(end),
+    };
+    say(shared, client, number, content, durable_at);
+}
+
+fn say(shared: &Shared, (node, session): Client, number: u64, content: WorkContent, durable_at: Lsn) {
+    let message = WorkMessage {
+        session,
+        number,
+        content,
+    };
+    shared.hosting.said.lock().push((durable_at, node, message));
+}
+
+/// The concrete responder.
+fn own(responder: &mut Box<dyn Responder>) -> &mut HostedResponder {
+    let concrete = responder.as_any().downcast_mut();
+    concrete.expect("the stages give back the responder that they were given")
+}

@@ -1,0 +1,128 @@
+//! What a session needs of a grid of nodes: where its transactions begin in time, and other nodes that run them.
+//!
+//! A node alone has none of this. In a grid each transaction begins at a tick of the timestamp stage (rules T-1 and T-2), and a
+//! transaction whose rows lie on another node runs there (decision 0030): this session becomes its client, and hands on what that
+//! node answers.
+
+use crate::client::{Formats, TransactionStatus};
+use crate::plan::Plan;
+use rubato_base::{DataType, Error, NodeId, Result, SessionId, Timestamp, Value};
+use std::sync::Arc;
+
+/// What the sessions of one node ask the grid for.
+pub trait GridDesk: Send + Sync {
+    /// A tick for a transaction that the session begins at once. `None`: it is asked for, the session is woken when it has come, and
+    /// asks again with the same `ticket`, which is set here. A session that does not come back leaves its ticket to expire.
+    ///
+    /// A tick stands above all that was acknowledged before the call that made the ticket, and nobody else has it.
+    ///
+    /// Errors: 53300 if too many wait; 57P03 if the stage did not answer.
+    fn take_tick(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>>;
+
+    /// Where a statement that begins a transaction is to run.
+    ///
+    /// Errors: 0A000 for one that only several nodes together could run.
+    fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Home>;
+
+    /// Has another node run something for the session, which is woken when there is an answer. One call at a time: what was called
+    /// before and has not ended is not heard of any more.
+    ///
+    /// Errors: 57P03 if the node cannot be reached; 53200 if too much waits to be sent to it.
+    fn call(&self, session: SessionId, to: NodeId, call: Call) -> Result<()>;
+
+    /// The next piece of the answer, if it has come. The node goes on with what it has to say when a piece was taken.
+    fn take_answer(&self, session: SessionId) -> Option<Answer>;
+
+    /// The session does not want what it has called for any more.
+    fn give_up(&self, session: SessionId);
+
+    /// The session ends, and what other nodes keep for it.
+    fn leave(&self, session: SessionId);
+
+    /// Whether somebody has asked since the last call: whoever drives the node's part in its grid has something to send.
+    fn has_news(&self) -> bool;
+}
+
+/// Where a transaction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// On the node of the session.
+    Here,
+    /// On another one.
+    At(NodeId),
+}
+
+/// Something that another node runs for a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Who asks.
+    pub user: String,
+    /// The database.
+    pub database: String,
+    /// The session's settings that are not as they begin.
+    pub settings: Arc<[(String, String)]>,
+    /// Whether the session's transaction is there already. If it is not, and `begin` is not given, the statement is one of its own.
+    pub in_block: bool,
+    /// The text that begins the transaction before the statement is run.
+    pub begin: Option<String>,
+    /// What is run.
+    pub run: Run,
+}
+
+/// What a [`Call`] runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Run {
+    /// A text without parameters; its columns are told with its rows.
+    Text(String),
+    /// A prepared text, its parameters, and how its columns are wanted; the client has been told of them.
+    Prepared {
+        /// The text.
+        sql: String,
+        /// Types of the parameters.
+        types: Vec<DataType>,
+        /// Their values.
+        values: Vec<Value>,
+        /// As in a Bind message.
+        formats: Formats,
+        /// The portal it becomes.
+        portal: String,
+        /// At most so many rows, 0 for all.
+        max_rows: u32,
+    },
+    /// More of a portal.
+    More {
+        /// Which one.
+        portal: String,
+        /// At most so many rows, 0 for all.
+        max_rows: u32,
+    },
+}
+
+/// A piece of what another node answers.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// For the client, in the form of its responder.
+    pub told: Vec<u8>,
+    /// The end, if this is the last piece.
+    pub end: Option<Ended>,
+}
+
+/// How a call has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What came of the statement.
+    pub outcome: std::result::Result<Completed, Error>,
+    /// Where the transaction stands there now.
+    pub status: TransactionStatus,
+}
+
+/// How a statement ended that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completed {
+    /// With this tag.
+    Tag(String),
+    /// At its row limit.
+    Suspended,
+    /// It was empty.
+    Empty,
+}

@@ -1,0 +1,304 @@
+//! Transactions that run on another node of the grid: the session there does what this one would do, and this one tells its client.
+//!
+//! The other node's session commits in its own log, runs again by itself what was aborted, and has the cursors and savepoints of the
+//! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
+
+use super::{Block, Next, Origin, Session};
+use crate::client::{Responder, TransactionStatus};
+use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
+use crate::partition::Partition;
+use crate::plan::Plan;
+use crate::statement::{Statement, Utility};
+use rubato_base::{Error, NodeId, Result};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
+const TIMEOUT_GRACE_US: i64 = 1_000_000;
+
+/// A transaction, or a single statement, that runs elsewhere.
+pub(super) struct Away {
+    node: NodeId,
+    /// A transaction has begun there.
+    in_block: bool,
+    /// An answer is awaited.
+    waits: bool,
+}
+
+/// What the session does with a statement.
+pub(super) enum Course {
+    /// It runs it itself.
+    Here,
+    /// It does not, and goes on so.
+    Away(Next),
+}
+
+impl Session {
+    /// Before a statement runs here: whether it runs elsewhere, because its transaction does.
+    pub(super) fn on_away(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
+        let (Some(away), Some(current)) = (&self.away, &self.current) else {
+            return Course::Here;
+        };
+        if !goes_along(&current.statement) {
+            return Course::Here;
+        }
+        if away.waits {
+            return Course::Away(self.hear(partition, responder));
+        }
+        if takes_data(&current.statement) {
+            let refusal = Error::unsupported("COPY FROM STDIN in a transaction whose rows are on another node")
+                .with_hint("Begin a transaction with it, or use INSERT.");
+            return Course::Away(self.fail(refusal, partition, responder));
+        }
+        let node = away.node;
+        Course::Away(self.send_away(node, partition, responder))
+    }
+
+    /// The other node that the current statement is to run on, if it begins a transaction. One that has begun here cannot reach them.
+    pub(super) fn other_home(&self, plan: &Plan, partition: &Partition) -> Result<Option<NodeId>> {
+        let (Some(desk), Some(current)) = (&partition.grid, &self.current) else {
+            return Ok(None);
+        };
+        // What has begun here goes on here.
+        if current.cursor.is_some() {
+            return Ok(None);
+        }
+        Ok(match desk.home_of(plan, &current.parameters)? {
+            Home::Here => None,
+            Home::At(node) if self.transaction.is_none() => Some(node),
+            Home::At(node) => {
+                let detail = format!(
+                    "Its first statement was run here, and the rows of this one are on node {}.",
+                    node.0
+                );
+                let refusal = Error::unsupported("a transaction over the rows of several nodes");
+                return Err(refusal.with_detail(detail));
+            }
+        })
+    }
+
+    /// Has another node run the current statement.
+    pub(super) fn send_away(&mut self, node: NodeId, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        self.replay = None;
+        let run = self.run_of_current();
+        match run.and_then(|run| self.call(node, run, partition)) {
+            Ok(next) => next,
+            Err(error) => self.fail(error, partition, responder),
+        }
+    }
+
+    /// What the other node is told to run.
+    fn run_of_current(&mut self) -> Result<Run> {
+        let lost = || Error::internal("a call without a statement");
+        let current = self.current.as_ref().ok_or_else(lost)?;
+        let (Statement::Planned(plan), Origin::Portal(name)) = (&current.statement, &current.origin) else {
+            return Ok(Run::Text(current.sql.to_string()));
+        };
+        let max_rows = u32::try_from(current.max_rows).unwrap_or(0);
+        let portal = self.portals.get_mut(name).ok_or_else(lost)?;
+        if let Some(there) = &portal.name_away {
+            let portal = there.clone();
+            return Ok(Run::More { portal, max_rows });
+        }
+        // One that is read in pieces has a name that no other has while it is there.
+        if max_rows > 0 {
+            self.portals_away += 1;
+            portal.name_away = Some(format!("read in pieces {}", self.portals_away));
+        }
+        Ok(Run::Prepared {
+            sql: current.sql.to_string(),
+            types: plan.parameter_types.clone(),
+            values: current.parameters.to_vec(),
+            formats: current.formats.clone(),
+            portal: portal.name_away.clone().unwrap_or_default(),
+            max_rows,
+        })
+    }
+
+    fn call(&mut self, node: NodeId, run: Run, partition: &Partition) -> Result<Next> {
+        let desk = desk_of(partition)?;
+        let in_block = self.away.as_ref().is_some_and(|away| away.in_block);
+        let alone = self.current.as_ref().is_none_or(|current| current.alone) && self.block == Block::None;
+        let call = Call {
+            user: self.identity.user.clone(),
+            database: self.identity.database.clone(),
+            settings: self.settings.changed(),
+            in_block,
+            begin: (!in_block && !alone).then(|| self.begin_text()),
+            run,
+        };
+        desk.call(self.id, node, call)?;
+        self.away = Some(Away {
+            node,
+            in_block,
+            waits: true,
+        });
+        Ok(self.await_answer())
+    }
+
+    fn await_answer(&mut self) -> Next {
+        self.deadline_us = self
+            .statement_deadline_us()
+            .map(|deadline_us| deadline_us + TIMEOUT_GRACE_US);
+        Next::Park(self.commit_stage())
+    }
+
+    /// How the transaction begins where it runs.
+    fn begin_text(&self) -> String {
+        let mut text = "BEGIN".to_owned();
+        if let Some(level) = &self.modes.isolation {
+            text += &format!(" ISOLATION LEVEL {level}");
+        }
+        match self.modes.read_only {
+            Some(true) => text += " READ ONLY",
+            Some(false) => text += " READ WRITE",
+            None => {}
+        }
+        if self.modes.deferrable == Some(true) {
+            text += " DEFERRABLE";
+        }
+        text
+    }
+
+    /// Tells the client what has come of an answer.
+    fn hear(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let Some(Answer { told, end }) = partition.grid.as_ref().and_then(|desk| desk.take_answer(self.id)) else {
+            return self.await_answer();
+        };
+        if !told.is_empty() {
+            responder.put_answer(&told);
+        }
+        let Some(end) = end else {
+            if let Some(current) = &mut self.current {
+                current.streamed = true;
+            }
+            return Next::Yield;
+        };
+        self.end_call(end, partition, responder)
+    }
+
+    fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        self.note_status(end.status);
+        self.deadline_us = None;
+        match end.outcome {
+            Err(error) => self.fail(error, partition, responder),
+            Ok(Completed::Empty) => {
+                self.current = None;
+                responder.empty_query();
+                Next::To(StageKind::Parser)
+            }
+            Ok(Completed::Suspended) => {
+                self.suspend_portal(responder);
+                Next::To(StageKind::Parser)
+            }
+            Ok(Completed::Tag(tag)) => {
+                // The block goes on after an error: it was rolled back to a savepoint.
+                if end.status == TransactionStatus::InTransaction && self.block == Block::Failed {
+                    self.block = Block::Explicit;
+                }
+                if let Some(current) = self.current.take() {
+                    responder.command_complete(&tag);
+                    if let Origin::Portal(name) = &current.origin {
+                        self.end_portal(name, &tag);
+                    }
+                }
+                Next::To(StageKind::Parser)
+            }
+        }
+    }
+
+    fn note_status(&mut self, status: TransactionStatus) {
+        let is_over = status == TransactionStatus::Idle;
+        if is_over {
+            self.away = None;
+        } else if let Some(away) = &mut self.away {
+            (away.in_block, away.waits) = (true, false);
+        }
+    }
+
+    /// Commits what runs elsewhere. `Ok(Some)`: that takes time, call again when woken. An error has rolled it back.
+    pub(super) fn commit_away(&mut self, partition: &mut Partition) -> Result<Option<Next>> {
+        let Some(away) = &self.away else { return Ok(None) };
+        if !away.waits {
+            let node = away.node;
+            return self.call(node, Run::Text("COMMIT".to_owned()), partition).map(Some);
+        }
+        let end = desk_of(partition)?.take_answer(self.id).and_then(|answer| answer.end);
+        let Some(end) = end else {
+            return Ok(Some(self.await_answer()));
+        };
+        self.away = None;
+        self.deadline_us = None;
+        match end.outcome? {
+            Completed::Tag(tag) if tag == "COMMIT" => Ok(None),
+            other => Err(Error::internal(format!("a COMMIT on another node ended as {other:?}"))),
+        }
+    }
+
+    /// Rolls back what runs elsewhere; nobody waits for that.
+    pub(super) fn roll_back_away(&mut self, partition: &Partition) {
+        let Some(away) = self.away.take() else { return };
+        let Some(desk) = &partition.grid else { return };
+        if away.waits {
+            desk.give_up(self.id);
+        }
+        let call = Call {
+            user: self.identity.user.clone(),
+            database: self.identity.database.clone(),
+            settings: self.settings.changed(),
+            in_block: true,
+            begin: None,
+            run: Run::Text("ROLLBACK".to_owned()),
+        };
+        // A node that cannot be reached has rolled it back, or will when it knows.
+        let _ = desk.call(self.id, away.node, call);
+        desk.give_up(self.id);
+    }
+
+    /// The statement under way failed here, and not where it runs: by a cancel, or since the other node cannot be reached.
+    pub(super) fn give_up_call(&mut self, partition: &Partition) {
+        let (Some(away), Some(desk)) = (&mut self.away, &partition.grid) else {
+            return;
+        };
+        if std::mem::take(&mut away.waits) {
+            desk.give_up(self.id);
+        }
+        if !away.in_block && self.block == Block::None {
+            self.away = None;
+        }
+    }
+}
+
+fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
+    let lost = || Error::internal("a transaction on another node outside of a grid");
+    partition.grid.as_ref().ok_or_else(lost)
+}
+
+/// Whether a statement goes on with what its client sends next.
+fn takes_data(statement: &Statement) -> bool {
+    matches!(statement, Statement::Utility(utility) if matches!(&**utility, Utility::Copy(copy) if copy.from))
+}
+
+/// Whether a statement belongs to the transaction, and so runs where that runs. The others are about the client's own words.
+fn goes_along(statement: &Statement) -> bool {
+    let Statement::Utility(utility) = statement else {
+        return matches!(statement, Statement::Planned(_));
+    };
+    !matches!(
+        **utility,
+        Utility::Begin(_)
+            | Utility::Commit { .. }
+            | Utility::Rollback { .. }
+            | Utility::SetTransaction { .. }
+            | Utility::Set { .. }
+            | Utility::Show(_)
+            | Utility::Reset(_)
+            | Utility::Prepare { .. }
+            | Utility::Execute { .. }
+            | Utility::Deallocate(_)
+            | Utility::Discard(_)
+            | Utility::Listen(_)
+            | Utility::Unlisten(_)
+            | Utility::Notify { .. }
+    )
+}

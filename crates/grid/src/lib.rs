@@ -5,8 +5,9 @@
 //!
 //! Invariants: bytes of a peer, whatever they are, lead to an error value and never to a panic, and what they make the node hold is bounded.
 //!
-//! Start with decision 0030 in `docs/decisions`.
+//! Start with decision 0030 in `docs/decisions`; the channel between nodes is described in `docs/channel.md`.
 
+pub mod channel;
 mod codec;
 pub mod frame;
 mod message;

@@ -1,0 +1,110 @@
+//! The channel between two nodes: who is there, with proof, and under which keys both go on. The bytes, and what is protected against what,
+//! stand in `docs/channel.md`.
+//!
+//! [`Dialling`] and [`Accepting`] are the two ends of the hello. They take bytes and give bytes; a [`Refusal`] is a sentence.
+
+mod greeting;
+mod hello;
+mod refusal;
+pub(crate) mod seal;
+
+pub use greeting::{Accepting, Dialling, Greeted, Judge, Progress};
+pub use refusal::Refusal;
+
+use rubato_base::NodeId;
+use std::fmt;
+
+/// The versions of the channel that this build speaks.
+pub const VERSIONS: Versions = Versions { lowest: 1, highest: 1 };
+/// A secret has at least so many bytes: who has seen a hello can try secrets as fast as he can compute.
+pub const SECRET_BYTES_MIN: usize = 16;
+/// A hello that is not through after so long is given up: some round trips of the slowest network, and a node that is busy.
+pub const HELLO_TIME_US: u64 = 5_000_000;
+
+/// Which grid it is: made at random when a grid begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GridId(pub [u8; 16]);
+
+impl fmt::Display for GridId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Versions, from the lowest to the highest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The lowest.
+    pub lowest: u16,
+    /// The highest.
+    pub highest: u16,
+}
+
+impl Versions {
+    /// The highest that both have.
+    fn common(self, other: Versions) -> Option<u16> {
+        let highest = self.highest.min(other.highest);
+        (highest >= self.lowest.max(other.lowest)).then_some(highest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.lowest, self.highest)
+    }
+}
+
+/// What the nodes of a grid have in common and nobody else has. It is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// A secret of these bytes; a sentence if they are too few.
+    pub fn new(bytes: &[u8]) -> Result<Secret, String> {
+        match bytes.len() {
+            0..SECRET_BYTES_MIN => Err(format!("the secret of a grid has {SECRET_BYTES_MIN} bytes or more")),
+            _ => Ok(Secret(bytes.to_vec())),
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// What shows that a frame came from the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Integrity {
+    /// A code under the keys of the channel.
+    Codes,
+    /// A checksum: for channels that TLS protects below.
+    Checksums,
+}
+
+impl fmt::Display for Integrity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Integrity::Codes => "codes",
+            Integrity::Checksums => "checksums",
+        })
+    }
+}
+
+/// Who a node is, and what it has to prove it.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its grid.
+    pub grid: GridId,
+    /// Its number there.
+    pub node: NodeId,
+    /// Which of its starts this is.
+    pub life: u64,
+    /// What it shares with the other nodes.
+    pub secret: Secret,
+    /// What it wants behind frames: the same at both ends.
+    pub integrity: Integrity,
+    /// What it speaks: [`VERSIONS`], or less.
+    pub versions: Versions,
+}

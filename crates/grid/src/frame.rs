@@ -107,17 +107,21 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Asks whether the other end is alive.
+    /// Asks whether the other end is alive, if there is room.
     pub fn ping(&mut self, number: u64) {
-        self.close();
-        self.put(&[PING], &number.to_le_bytes());
+        self.put_number(PING, number);
     }
 
-    /// Answers a question of the other end, if there is room: who asks and does not read does not fill the buffer.
+    /// Answers a question of the other end, if there is room.
     pub fn pong(&mut self, number: u64) {
+        self.put_number(PONG, number);
+    }
+
+    /// Only with room: an end that asks, or is asked, and does not read does not fill the buffer.
+    fn put_number(&mut self, kind: u8, number: u64) {
         if self.waiting_bytes() < self.bytes_max {
             self.close();
-            self.put(&[PONG], &number.to_le_bytes());
+            self.put(&[kind], &number.to_le_bytes());
         }
     }
 

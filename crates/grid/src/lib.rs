@@ -10,6 +10,7 @@
 pub mod channel;
 mod codec;
 pub mod frame;
+pub mod links;
 mod message;
 pub mod placement;
 pub mod work;

@@ -1,0 +1,513 @@
+//! The channels to all other nodes, so that the server only moves bytes.
+//!
+//! What happens comes in by `on_*` with the time; what is to be done goes out by `poll_*`. Every node dials every other one that it has no
+//! channel with, the higher number a little later. If both dial at once one channel is left: the node with the lower number decides. It
+//! accepts the other's attempt as long as its own has proved nothing (and drops its own), and refuses it afterwards; the node with the
+//! higher number always takes what the lower one proves, and drops its own. An attempt of a node that has a channel by its own dialling
+//! already means that it has lost that channel, or that the attempt is older: the channel has to show soon that it lives.
+//!
+//! Invariant: at most one attempt from here and one channel per node; strangers are [`GREETINGS_MAX`] at most, for a bounded time.
+
+mod connection;
+mod interface;
+mod open;
+mod peer;
+
+pub use interface::{Action, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
+
+use crate::channel::seal::Key;
+use crate::channel::{Accepting, Dialling, Greeted, Identity, Progress, Refusal};
+use crate::frame::Refused;
+use crate::message::GridMessage;
+use connection::{Connection, Random, Stage};
+use open::Open;
+use peer::Peer;
+use rubato_base::NodeId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A connection that does not come about within this time is given up.
+pub const CONNECT_TIME_US: u64 = 3_000_000;
+/// Between an attempt that came to nothing and the next: this at first, twice as long each time, and never longer than [`WAIT_US_MAX`].
+pub const FIRST_WAIT_US: u64 = 100_000;
+/// See [`FIRST_WAIT_US`]: a node that is back waits no longer than this for its channels.
+pub const WAIT_US_MAX: u64 = 5_000_000;
+/// How much later the node with the higher number dials.
+pub const HIGHER_WAITS_US: u64 = 50_000;
+/// A channel that lasted so long was none of the attempts that came to nothing.
+pub const STEADY_US: u64 = 10_000_000;
+/// How often the other end is asked whether it is alive.
+pub const PING_EVERY_US: u64 = 1_000_000;
+/// A channel on which nothing was heard for so long is closed: some questions have gone unanswered then.
+pub const SILENT_US: u64 = 5_000_000;
+/// The same, if the other end has dialled anew.
+pub const PROBE_US: u64 = 1_000_000;
+/// Connections of whom nothing is known yet, at most: more than a large grid makes when it starts at once. Further ones are not taken.
+pub const GREETINGS_MAX: usize = 256;
+
+/// The channels of one node.
+#[derive(Debug)]
+pub struct Links {
+    identity: Arc<Identity>,
+    random: Random,
+    bytes_max: usize,
+    peers: BTreeMap<NodeId, Peer>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    connections_made: u64,
+    /// Connections that may have something to write.
+    writable: BTreeSet<ConnectionId>,
+    actions: VecDeque<Action>,
+    messages: VecDeque<(NodeId, GridMessage)>,
+    events: VecDeque<Event>,
+    stopped: bool,
+}
+
+impl Links {
+    /// Without any peer. The seed is random and of this start of the node alone: nonces are made of it. A peer has `bytes_max` bytes of
+    /// messages waiting, or one message more.
+    pub fn new(identity: Identity, seed: Key, bytes_max: usize) -> Links {
+        Links {
+            identity: Arc::new(identity),
+            random: Random { seed, drawn: 0 },
+            bytes_max,
+            peers: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            connections_made: 0,
+            writable: BTreeSet::new(),
+            actions: VecDeque::new(),
+            messages: VecDeque::new(),
+            events: VecDeque::new(),
+            stopped: false,
+        }
+    }
+
+    /// Who this node is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// There is such a member, at this address if it is known. A list of members may hold this node too: it is left out.
+    pub fn set_peer(&mut self, node: NodeId, address: Option<&str>, now_us: u64) {
+        if node == self.identity.node {
+            return;
+        }
+        let here = self.identity.node;
+        let peer = self.peers.entry(node).or_insert_with(|| Peer::new(here, node, now_us));
+        peer.address = address.map(str::to_string);
+    }
+
+    /// It is no member any more.
+    pub fn remove_peer(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.remove(&node) else {
+            return;
+        };
+        let why = format!("node {} is no member of the grid any more", node.0);
+        for connection in peer.dial.into_iter().chain(peer.up) {
+            self.forget(connection, &why);
+        }
+        if peer.up.is_some() {
+            self.events.push_back(Event::Down { node, why });
+        }
+    }
+
+    /// The node stops: all channels are closed, with this reason, and no other is made.
+    pub fn stop(&mut self, why: &str) {
+        self.stopped = true;
+        for connection in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.forget(connection, why);
+        }
+        for peer in self.peers.values_mut() {
+            (peer.dial, peer.up) = (None, None);
+            peer.down.0 = why.to_string();
+        }
+    }
+
+    /// Somebody has connected. None: there are too many of whom nothing is known, and the connection is to be closed at once.
+    pub fn on_accepted(&mut self, address: &str, now_us: u64) -> Option<ConnectionId> {
+        let greeting = |connection: &&Connection| matches!(connection.stage, Stage::Accepting(_));
+        if self.stopped || self.connections.values().filter(greeting).count() >= GREETINGS_MAX {
+            return None;
+        }
+        let accepting = Accepting::new(self.identity.clone(), self.random.nonce(), now_us);
+        let stage = Stage::Accepting(Box::new(accepting));
+        Some(self.add(stage, None, address.to_string(), false))
+    }
+
+    /// A connection that was to be dialled has come about.
+    pub fn on_connected(&mut self, id: ConnectionId, now_us: u64) {
+        let nonce = self.random.nonce();
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if matches!(connection.stage, Stage::Connecting { .. }) {
+            let (identity, hello) = (self.identity.clone(), &mut connection.hello);
+            let dialling = Dialling::new(identity, connection.node, nonce, now_us, hello);
+            connection.stage = Stage::Dialling(Box::new(dialling));
+            self.writable.insert(id);
+        }
+    }
+
+    /// A connection has ended, or did not come about.
+    pub fn on_closed(&mut self, id: ConnectionId, why: &str, now_us: u64) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        let why = match connection.stage {
+            Stage::Connecting { .. } => format!("it cannot be reached: {why}"),
+            Stage::Dialling(_) => format!("the connection ended within the hello: {why}"),
+            // Somebody who has only looked whether the port is open.
+            Stage::Accepting(_) => String::new(),
+            Stage::Open(_) => format!("the connection ended: {why}"),
+        };
+        self.writable.remove(&id);
+        if let Some(connection) = self.connections.remove(&id) {
+            self.keep_figures(&connection);
+            self.after(id, &connection, &why, now_us);
+        }
+    }
+
+    /// Bytes have come.
+    pub fn on_bytes(&mut self, id: ConnectionId, bytes: &[u8], now_us: u64) {
+        // It is out of the map while it is judged by what stands there.
+        let Some(mut connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let here = connection.dialled_here;
+        let judge = |node, life| self.judge(here, node, life);
+        let hello = &mut connection.hello;
+        let progress = match &mut connection.stage {
+            Stage::Connecting { .. } => Progress::More,
+            Stage::Dialling(dialling) => dialling.on_bytes(bytes, &judge, hello),
+            Stage::Accepting(accepting) => accepting.on_bytes(bytes, &judge, hello),
+            Stage::Open(open) => {
+                let (node, messages) = (connection.node, &mut self.messages);
+                let outcome = open.on_bytes(bytes, now_us, &mut |message| {
+                    messages.extend(node.map(|node| (node, message)));
+                });
+                self.connections.insert(id, connection);
+                self.writable.insert(id);
+                if let Err(why) = outcome {
+                    self.end(id, &why, now_us);
+                }
+                return;
+            }
+        };
+        self.connections.insert(id, connection);
+        self.writable.insert(id);
+        match progress {
+            Progress::More => {}
+            Progress::Done(greeted) => self.on_greeted(id, *greeted, now_us),
+            Progress::Refused(refusal) => self.on_refusal(id, &refusal, now_us),
+        }
+    }
+
+    /// So many bytes of what was to be written are written.
+    pub fn on_written(&mut self, id: ConnectionId, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.in_flight = connection.in_flight.saturating_sub(bytes);
+            self.writable.insert(id);
+        }
+    }
+
+    /// Dials, asks, and gives up, at its time.
+    pub fn on_timer(&mut self, now_us: u64) {
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.on_connection_timer(id, now_us);
+        }
+        if self.stopped {
+            return;
+        }
+        let is_due = |peer: &Peer| peer.next_dial_us().is_some_and(|dial_us| dial_us <= now_us);
+        let due: Vec<NodeId> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| is_due(peer))
+            .map(|(node, _)| *node)
+            .collect();
+        for node in due {
+            self.dial(node, now_us);
+        }
+    }
+
+    /// When [`Links::on_timer`] has something to do next.
+    pub fn next_timer_us(&self) -> Option<u64> {
+        let dials = self
+            .peers
+            .values()
+            .filter_map(Peer::next_dial_us)
+            .filter(|_| !self.stopped);
+        let connections = self.connections.values().map(|connection| match &connection.stage {
+            Stage::Connecting { until_us } => *until_us,
+            Stage::Dialling(dialling) => dialling.until_us(),
+            Stage::Accepting(accepting) => accepting.until_us(),
+            Stage::Open(open) => open.next_timer_us(),
+        });
+        dials.chain(connections).min()
+    }
+
+    /// Sends a message.
+    pub fn send(&mut self, to: NodeId, message: &GridMessage) -> Sent {
+        let Some(id) = self.peers.get(&to).and_then(|peer| peer.up) else {
+            return Sent::Down;
+        };
+        let Some(Connection {
+            stage: Stage::Open(open),
+            in_flight,
+            ..
+        }) = self.connections.get_mut(&id)
+        else {
+            return Sent::Down;
+        };
+        let pushed = match open.waiting_bytes() + *in_flight >= self.bytes_max {
+            true => Err(Refused::Full),
+            false => open.push(message),
+        };
+        match pushed {
+            Ok(()) => {
+                self.writable.insert(id);
+                Sent::Queued
+            }
+            Err(Refused::Full) => {
+                open.count_full();
+                Sent::Full
+            }
+            Err(Refused::TooLarge) => Sent::TooLarge,
+        }
+    }
+
+    /// What is to be done. A connection gets bytes to write when those before are written: what is sent meanwhile shares frames.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        while self.actions.is_empty() {
+            let id = self.writable.pop_first()?;
+            let Some(connection) = self.connections.get_mut(&id) else {
+                continue;
+            };
+            if connection.in_flight > 0 {
+                continue;
+            }
+            let bytes = connection.take();
+            if !bytes.is_empty() {
+                connection.in_flight = bytes.len();
+                self.actions.push_back(Action::Write { connection: id, bytes });
+            }
+        }
+        self.actions.pop_front()
+    }
+
+    /// A message that has come, and from whom.
+    pub fn poll_message(&mut self) -> Option<(NodeId, GridMessage)> {
+        self.messages.pop_front()
+    }
+
+    /// What is worth a line in the log.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether there is a channel with a node.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.peers.get(&node).is_some_and(|peer| peer.up.is_some())
+    }
+
+    /// How it stands with each node.
+    pub fn status(&self) -> impl Iterator<Item = PeerStatus> {
+        self.peers.iter().map(|(node, peer)| self.status_of(*node, peer))
+    }
+
+    fn status_of(&self, node: NodeId, peer: &Peer) -> PeerStatus {
+        let current = peer.up.or(peer.dial).and_then(|id| self.connections.get(&id));
+        let mut figures = peer.past;
+        let (why, since_us) = peer.down.clone();
+        let state = match current.map(|connection| &connection.stage) {
+            None => PeerState::Down { why, since_us },
+            Some(Stage::Connecting { .. }) => PeerState::Dialling,
+            Some(Stage::Dialling(_) | Stage::Accepting(_)) => PeerState::Greeting,
+            Some(Stage::Open(open)) => {
+                figures.add(open.figures());
+                PeerState::Up {
+                    since_us: open.since_us,
+                    version: open.version,
+                    round_trip_us: open.round_trip_us,
+                }
+            }
+        };
+        PeerStatus {
+            node,
+            address: peer.address.clone(),
+            life: peer.life,
+            state,
+            buffered_bytes: current.map_or(0, Connection::buffered_bytes),
+            figures,
+        }
+    }
+
+    fn add(&mut self, stage: Stage, node: Option<NodeId>, address: String, dialled_here: bool) -> ConnectionId {
+        self.connections_made += 1;
+        let id = ConnectionId(self.connections_made);
+        let connection = Connection {
+            stage,
+            node,
+            address,
+            dialled_here,
+            hello: Vec::new(),
+            in_flight: 0,
+        };
+        self.connections.insert(id, connection);
+        id
+    }
+
+    fn dial(&mut self, node: NodeId, now_us: u64) {
+        let Some(address) = self.peers.get(&node).and_then(|peer| peer.address.clone()) else {
+            return;
+        };
+        let until_us = now_us + CONNECT_TIME_US;
+        let connection = self.add(Stage::Connecting { until_us }, Some(node), address.clone(), true);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.dial = Some(connection);
+        }
+        self.actions.push_back(Action::Dial { connection, address });
+    }
+
+    /// Whether a node that has proved who it is gets a channel.
+    fn judge(&self, dialled_here: bool, node: NodeId, life: u64) -> Result<(), Refusal> {
+        let peer = self.peers.get(&node).ok_or(Refusal::Unknown(node))?;
+        if life < peer.life {
+            let seen = peer.life;
+            return Err(Refusal::OlderLife { node, life, seen });
+        }
+        let stage_of = |id: Option<ConnectionId>| id.and_then(|id| self.connections.get(&id));
+        let has_proved =
+            |connection: &Connection| matches!(&connection.stage, Stage::Dialling(dialling) if dialling.has_proved());
+        let own_attempt = stage_of(peer.dial).is_some_and(has_proved);
+        let own_channel = life == peer.life && stage_of(peer.up).is_some_and(|connection| connection.dialled_here);
+        match !dialled_here && self.identity.node < node && (own_attempt || own_channel) {
+            true => Err(Refusal::Connected(node)),
+            false => Ok(()),
+        }
+    }
+
+    /// A node has a channel now; what else there was with it is dropped.
+    fn on_greeted(&mut self, id: ConnectionId, greeted: Greeted, now_us: u64) {
+        let (node, life) = (greeted.node, greeted.life);
+        let Some(peer) = self.peers.get_mut(&node) else {
+            return;
+        };
+        let attempt = peer.dial.take().filter(|attempt| *attempt != id);
+        let before = peer.up.replace(id);
+        peer.life = life;
+        peer.said = None;
+        let why = "another channel with the node has taken its place";
+        for other in attempt.into_iter().chain(before) {
+            self.forget(other, why);
+        }
+        if before.is_some() {
+            let why = why.to_string();
+            self.events.push_back(Event::Down { node, why });
+        }
+        let (open, rest) = Open::new(greeted, self.bytes_max, now_us);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.node = Some(node);
+            connection.stage = Stage::Open(Box::new(open));
+        }
+        self.events.push_back(Event::Up { node, life });
+        self.on_connection_timer(id, now_us);
+        if !rest.is_empty() {
+            self.on_bytes(id, &rest, now_us);
+        }
+    }
+
+    fn on_refusal(&mut self, id: ConnectionId, refusal: &Refusal, now_us: u64) {
+        // The other end has given up the channel that there is, or dialled before it came to be: it shows soon.
+        if let Refusal::Connected(node) = refusal
+            && let Some(up) = self.peers.get(node).and_then(|peer| peer.up)
+            && let Some(Stage::Open(open)) = self.connections.get_mut(&up).map(|connection| &mut connection.stage)
+        {
+            open.probe(now_us);
+            self.writable.insert(up);
+        }
+        let why = match refusal.is_of_no_account() {
+            true => String::new(),
+            false => refusal.to_string(),
+        };
+        self.end(id, &why, now_us);
+    }
+
+    fn on_connection_timer(&mut self, id: ConnectionId, now_us: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let hello = &mut connection.hello;
+        let outcome = match &mut connection.stage {
+            Stage::Connecting { until_us } if *until_us <= now_us => Err(format!(
+                "it cannot be reached: no connection within {} seconds",
+                CONNECT_TIME_US / 1_000_000
+            )),
+            Stage::Connecting { .. } => Ok(()),
+            Stage::Dialling(dialling) => refused(dialling.on_timer(now_us, hello)),
+            Stage::Accepting(accepting) => refused(accepting.on_timer(now_us, hello)),
+            Stage::Open(open) => open.on_timer(now_us),
+        };
+        self.writable.insert(id);
+        if let Err(why) = outcome {
+            self.end(id, &why, now_us);
+        }
+    }
+
+    /// Closes a connection for a reason, and takes note; no reason is worth no word.
+    fn end(&mut self, id: ConnectionId, why: &str, now_us: u64) {
+        if let Some(connection) = self.forget(id, why) {
+            self.after(id, &connection, why, now_us);
+        }
+    }
+
+    /// Closes a connection, with a last word; nothing is noted but its figures.
+    fn forget(&mut self, id: ConnectionId, why: &str) -> Option<Connection> {
+        let mut connection = self.connections.remove(&id)?;
+        self.writable.remove(&id);
+        let bytes = connection.last_words(why);
+        if !bytes.is_empty() {
+            self.actions.push_back(Action::Write { connection: id, bytes });
+        }
+        self.actions.push_back(Action::Close { connection: id });
+        self.keep_figures(&connection);
+        Some(connection)
+    }
+
+    fn keep_figures(&mut self, connection: &Connection) {
+        if let Stage::Open(open) = &connection.stage
+            && let Some(peer) = connection.node.and_then(|node| self.peers.get_mut(&node))
+        {
+            peer.past.add(open.figures());
+        }
+    }
+
+    /// Takes note that a connection is no more.
+    fn after(&mut self, id: ConnectionId, connection: &Connection, why: &str, now_us: u64) {
+        let random = self.random.number();
+        let (node, address) = (connection.node, connection.address.clone());
+        let peer = node.and_then(|node| Some((node, self.peers.get_mut(&node)?)));
+        match (&connection.stage, peer) {
+            (Stage::Open(open), Some((node, peer))) if peer.up == Some(id) => {
+                peer.on_channel_ended(why, open.since_us, now_us, random);
+                let why = why.to_string();
+                self.events.push_back(Event::Down { node, why });
+            }
+            (Stage::Connecting { .. } | Stage::Dialling(_), Some((_, peer))) if peer.dial == Some(id) => {
+                let news = peer.on_dial_ended(why, now_us, random);
+                if news {
+                    let why = why.to_string();
+                    self.events.push_back(Event::Refused { node, address, why });
+                }
+            }
+            (Stage::Accepting(_), _) if !why.is_empty() => {
+                let why = why.to_string();
+                self.events.push_back(Event::Refused { node, address, why });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn refused(refusal: Option<Refusal>) -> Result<(), String> {
+    refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()))
+}

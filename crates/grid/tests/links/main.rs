@@ -1,0 +1,286 @@
+//! The channels of several nodes over a network that delays, breaks and is silent.
+
+mod network;
+
+use network::Network;
+use proptest::prelude::*;
+use rubato_base::NodeId;
+use rubato_grid::GridMessage;
+use rubato_grid::channel::{GridId, Identity, Integrity, Secret, VERSIONS};
+use rubato_grid::links::{CONNECT_TIME_US, Event, GREETINGS_MAX, Links, PeerState, SILENT_US, Sent, WAIT_US_MAX};
+use rubato_protocol::grid::StageMessage;
+
+fn identity(node: u32) -> Identity {
+    Identity {
+        grid: GridId([7; 16]),
+        node: NodeId(node),
+        life: 5,
+        secret: Secret::new(b"sixteen bytes or more").unwrap(),
+        integrity: Integrity::Codes,
+        versions: VERSIONS,
+    }
+}
+
+fn alive(stage_life: u64) -> GridMessage {
+    GridMessage::Stage(StageMessage::Alive { stage_life })
+}
+
+fn links(identity: Identity) -> Links {
+    let seed = [identity.node.0 as u8; 32];
+    Links::new(identity, seed, 1000)
+}
+
+/// Nodes that know of each other.
+fn network(nodes: u32) -> Network {
+    let mut network = Network::new((0..nodes).map(|node| links(identity(node))).collect());
+    for node in 0..nodes {
+        for other in 0..nodes {
+            network.set_peer(node, other);
+        }
+    }
+    network
+}
+
+fn is_up(event: &Event) -> bool {
+    matches!(event, Event::Up { .. })
+}
+
+fn refusals(events: &[Event]) -> Vec<&str> {
+    let refused = events.iter().filter_map(|event| match event {
+        Event::Refused { why, .. } => Some(why.as_str()),
+        Event::Up { .. } | Event::Down { .. } => None,
+    });
+    refused.collect()
+}
+
+#[test]
+fn nodes_find_each_other_and_messages_come_in_order() {
+    let mut network = network(3);
+    network.run_us(1_000_000);
+    for node in 0..3 {
+        assert_eq!(network.events(node).iter().filter(|event| is_up(event)).count(), 2);
+        for other in (0..3).filter(|other| *other != node) {
+            for number in 0..20 {
+                assert_eq!(
+                    network.nodes[node as usize].send(NodeId(other), &alive(number)),
+                    Sent::Queued
+                );
+            }
+        }
+    }
+    network.run_us(100_000);
+    for node in 0..3 {
+        let messages = network.messages(node);
+        assert_eq!(messages.len(), 40);
+        for other in (0..3).filter(|other| *other != node) {
+            let of_other = messages.iter().filter(|(from, _)| *from == NodeId(other));
+            assert!(
+                of_other
+                    .map(|(_, message)| message)
+                    .eq(&(0..20).map(alive).collect::<Vec<_>>())
+            );
+        }
+        for status in network.nodes[node as usize].status() {
+            assert!(matches!(status.state, PeerState::Up { .. }), "{status:?}");
+            assert_eq!((status.figures.messages_out, status.figures.messages_in), (20, 20));
+            assert!(status.figures.frames_out < 20, "messages share frames: {status:?}");
+            assert_eq!(status.buffered_bytes, 0);
+        }
+    }
+}
+
+#[test]
+fn a_channel_on_which_nothing_is_heard_is_closed_and_made_again_when_the_node_is_back() {
+    let mut network = network(2);
+    network.run_us(2_000_000);
+    assert!(network.nodes[0].status().all(|peer| matches!(
+        peer.state,
+        PeerState::Up {
+            round_trip_us: Some(_),
+            ..
+        }
+    )));
+    network.events(0);
+    network.is_silent = true;
+    network.run_us(SILENT_US + 1_000_000);
+    assert_eq!(
+        network.events(0)[0],
+        Event::Down {
+            node: NodeId(1),
+            why: "nothing was heard for 5 seconds".to_string()
+        }
+    );
+    assert_eq!(network.nodes[0].send(NodeId(1), &alive(1)), Sent::Down);
+    // However long it lasts, it comes back soon, and the attempts are told of once.
+    network.run_us(20 * WAIT_US_MAX);
+    let events = network.events(0);
+    assert_eq!(
+        refusals(&events),
+        ["it cannot be reached: no connection within 3 seconds"]
+    );
+    network.is_silent = false;
+    network.run_us(WAIT_US_MAX + CONNECT_TIME_US + 1_000_000);
+    assert!(network.nodes[0].is_up(NodeId(1)) && network.nodes[1].is_up(NodeId(0)));
+    assert_eq!(network.open_connections(), 1);
+}
+
+#[test]
+fn a_node_that_was_started_anew_takes_the_place_of_its_former_life_and_not_the_other_way_round() {
+    let mut network = network(2);
+    network.run_us(1_000_000);
+    network.events(0);
+    // The former life is gone without a word.
+    let restarted = Identity { life: 6, ..identity(1) };
+    network.replace(1, links(restarted), false);
+    network.set_peer(1, 0);
+    network.run_us(3_000_000);
+    let events = network.events(0);
+    assert!(
+        events.contains(&Event::Up {
+            node: NodeId(1),
+            life: 6
+        }),
+        "{events:?}"
+    );
+    assert!(network.nodes[0].is_up(NodeId(1)) && network.nodes[1].is_up(NodeId(0)));
+    // A copy of its folder is of an older life.
+    network.replace(1, links(identity(1)), true);
+    network.set_peer(1, 0);
+    network.run_us(3_000_000);
+    assert!(!network.nodes[0].is_up(NodeId(1)));
+    let sentence = "node 1 is in its life 5, and its life 6 has been seen: its folder is an old copy, or runs twice";
+    assert!(refusals(&network.events(0)).contains(&sentence));
+}
+
+#[test]
+fn who_does_not_read_is_not_sent_more_than_the_bound() {
+    let mut network = network(2);
+    network.run_us(1_000_000);
+    network.is_silent = true;
+    let mut sent = 0;
+    while network.nodes[0].send(NodeId(1), &alive(sent)) == Sent::Queued {
+        sent += 1;
+        network.step();
+        assert!(sent < 1000, "there is a bound");
+    }
+    let status = network.nodes[0].status().next().expect("a peer");
+    assert!((1000..1100).contains(&status.buffered_bytes), "{status:?}");
+    assert_eq!(status.figures.full, 1);
+    network.is_silent = false;
+    network.run_us(1_000_000);
+    assert_eq!(network.messages(1).len() as u64, sent);
+    assert_eq!(network.nodes[0].send(NodeId(1), &alive(0)), Sent::Queued);
+}
+
+#[test]
+fn strangers_are_told_so_and_are_few() {
+    let mut network = network(2);
+    network.run_us(1_000_000);
+    network.events(0);
+    // A client of PostgreSQL.
+    let client = network.nodes[0]
+        .on_accepted("10.0.0.9:1", network.now_us)
+        .expect("room");
+    let startup = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+    network.nodes[0].on_bytes(client, &startup, network.now_us);
+    network.step();
+    let told = refusals(&network.events(0)).join(";");
+    assert_eq!(
+        told,
+        "this port is for the nodes of a Rubato grid, not for clients of PostgreSQL"
+    );
+    // Those that say nothing have their time, and others come behind them.
+    let now_us = network.now_us;
+    for _ in 0..GREETINGS_MAX {
+        assert!(network.nodes[0].on_accepted("10.0.0.9:1", now_us).is_some());
+    }
+    assert!(network.nodes[0].on_accepted("10.0.0.9:1", now_us).is_none());
+    network.run_us(6_000_000);
+    assert!(network.nodes[0].on_accepted("10.0.0.9:1", network.now_us).is_some());
+    assert!(network.nodes[0].is_up(NodeId(1)), "nobody else is disturbed");
+}
+
+#[test]
+fn nodes_that_do_not_belong_together_say_why() {
+    let other_grid = Identity {
+        grid: GridId([8; 16]),
+        ..identity(1)
+    };
+    let other_secret = Identity {
+        secret: Secret::new(b"another sixteen bytes").unwrap(),
+        ..identity(1)
+    };
+    let no_member = identity(3);
+    let cases = [
+        (other_grid, "two grids: "),
+        (other_secret, "does not have the secret"),
+        (no_member, "node 3 is no member of the grid"),
+    ];
+    for (other, expected) in cases {
+        let node = other.node;
+        let mut network = Network::new(vec![links(identity(0)), links(other)]);
+        network.number_of = vec![NodeId(0), node];
+        network.nodes[1].set_peer(NodeId(0), Some("0"), 0);
+        if node == NodeId(1) {
+            network.set_peer(0, 1);
+        }
+        network.run_us(2_000_000);
+        for node in 0..2 {
+            let events = network.events(node);
+            assert!(refusals(&events).iter().any(|why| why.contains(expected)), "{events:?}");
+            assert!(!events.iter().any(is_up));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_stops_or_is_removed_says_so() {
+    let mut network = network(3);
+    network.run_us(1_000_000);
+    (0..3).for_each(|node| drop(network.events(node)));
+    network.nodes[1].stop("the node is being stopped");
+    network.run_us(500_000);
+    let down = Event::Down {
+        node: NodeId(1),
+        why: "the other end closes the channel: the node is being stopped".to_string(),
+    };
+    assert!(network.events(0).contains(&down));
+    assert!(network.nodes[1].on_accepted("somebody", network.now_us).is_none());
+    network.nodes[0].remove_peer(NodeId(2));
+    network.run_us(WAIT_US_MAX);
+    assert!(!network.nodes[0].is_up(NodeId(2)));
+    let told = network.events(2);
+    let refused = "the other end refuses: node 2 is no member of the grid";
+    assert!(refusals(&told).contains(&refused), "{told:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever the delays and whoever dials first, or loses a connection: in the end each two nodes have one channel, and messages pass.
+    #[test]
+    fn each_two_nodes_come_to_one_channel(seed: u64, breaks in 0usize..6) {
+        let mut network = network(3);
+        network.delay_by(seed);
+        for _ in 0..breaks {
+            network.run_us(70_000);
+            network.break_one();
+        }
+        // Longer than a connection of which one end knows nothing can live.
+        network.run_us(2 * SILENT_US + 2 * WAIT_US_MAX);
+        prop_assert_eq!(network.open_connections(), 3);
+        for node in 0..3 {
+            let events = network.events(node);
+            let is_down = |event: &Event| matches!(event, Event::Down { .. });
+            prop_assert!(breaks > 0 || !events.iter().any(is_down), "a channel is not made to be dropped: {events:?}");
+            network.messages(node);
+            for other in (0..3).filter(|other| *other != node) {
+                prop_assert_eq!(network.nodes[node as usize].send(NodeId(other), &alive(1)), Sent::Queued);
+            }
+        }
+        network.run_us(1_000_000);
+        for node in 0..3 {
+            prop_assert_eq!(network.messages(node).len(), 2);
+        }
+    }
+}

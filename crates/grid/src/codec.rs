@@ -3,12 +3,15 @@
 //! Every variant is named here, so that one that is added does not compile before it has its bytes. What is read is checked for form
 //! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
 
+mod members;
 mod operation;
 mod work;
 
+use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
+use members::{put_member_message, read_member_message};
 use operation::{put_answer, put_operation, read_answer, read_operation};
-use rubato_base::codec::{ByteReader, put_length};
+use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
 use work::{put_work, read_work};
@@ -29,6 +32,19 @@ impl GridMessage {
                 out.push(3);
                 put_work(out, message);
             }
+            GridMessage::Member(message) => {
+                out.push(4);
+                put_member_message(out, message);
+            }
+            GridMessage::Catalog(CatalogMessage::Have(version)) => {
+                out.push(5);
+                put_u64(out, *version);
+            }
+            GridMessage::Catalog(CatalogMessage::All { version, content }) => {
+                out.push(6);
+                put_u64(out, *version);
+                put_bytes(out, content);
+            }
         }
     }
 
@@ -39,6 +55,12 @@ impl GridMessage {
             1 => GridMessage::Transaction(read_message(&mut reader)?),
             2 => GridMessage::Stage(read_stage_message(&mut reader)?),
             3 => GridMessage::Work(read_work(&mut reader)?),
+            4 => GridMessage::Member(read_member_message(&mut reader)?),
+            5 => GridMessage::Catalog(CatalogMessage::Have(reader.u64()?)),
+            6 => GridMessage::Catalog(CatalogMessage::All {
+                version: reader.u64()?,
+                content: reader.bytes()?.to_vec(),
+            }),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

@@ -7,10 +7,12 @@
 //!
 //! Start with decision 0030 in `docs/decisions`; the channel between nodes is described in `docs/channel.md`.
 
+pub mod catalogs;
 pub mod channel;
 mod codec;
 pub mod frame;
 pub mod links;
+pub mod members;
 mod message;
 pub mod placement;
 pub mod work;

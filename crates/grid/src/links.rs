@@ -13,11 +13,12 @@ mod interface;
 mod open;
 mod peer;
 
-pub use interface::{Action, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
+pub use interface::{Action, Application, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
 
 use crate::channel::seal::Key;
-use crate::channel::{Accepting, Dialling, Greeted, Identity, Progress, Refusal};
+use crate::channel::{APPLICANT, Accepting, Dialling, Greeted, Identity, Progress, Refusal};
 use crate::frame::Refused;
+use crate::members::MemberMessage;
 use crate::message::GridMessage;
 use connection::{Connection, Random, Stage};
 use open::Open;
@@ -44,6 +45,8 @@ pub const SILENT_US: u64 = 5_000_000;
 pub const PROBE_US: u64 = 1_000_000;
 /// Connections of whom nothing is known yet, at most: more than a large grid makes when it starts at once. Further ones are not taken.
 pub const GREETINGS_MAX: usize = 256;
+/// Who wants to be a member has so long for that.
+pub const APPLICATION_US: u64 = 10_000_000;
 
 /// The channels of one node.
 #[derive(Debug)]
@@ -59,6 +62,7 @@ pub struct Links {
     actions: VecDeque<Action>,
     messages: VecDeque<(NodeId, GridMessage)>,
     events: VecDeque<Event>,
+    applications: VecDeque<Application>,
     stopped: bool,
 }
 
@@ -77,6 +81,7 @@ impl Links {
             actions: VecDeque::new(),
             messages: VecDeque::new(),
             events: VecDeque::new(),
+            applications: VecDeque::new(),
             stopped: false,
         }
     }
@@ -124,8 +129,10 @@ impl Links {
 
     /// Somebody has connected. None: there are too many of whom nothing is known, and the connection is to be closed at once.
     pub fn on_accepted(&mut self, address: &str, now_us: u64) -> Option<ConnectionId> {
-        let greeting = |connection: &&Connection| matches!(connection.stage, Stage::Accepting(_));
-        if self.stopped || self.connections.values().filter(greeting).count() >= GREETINGS_MAX {
+        let is_stranger = |connection: &&Connection| {
+            matches!(connection.stage, Stage::Accepting(_)) || connection.node == Some(APPLICANT)
+        };
+        if self.stopped || self.connections.values().filter(is_stranger).count() >= GREETINGS_MAX {
             return None;
         }
         let accepting = Accepting::new(self.identity.clone(), self.random.nonce(), now_us);
@@ -180,9 +187,17 @@ impl Links {
             Stage::Dialling(dialling) => dialling.on_bytes(bytes, &judge, hello),
             Stage::Accepting(accepting) => accepting.on_bytes(bytes, &judge, hello),
             Stage::Open(open) => {
-                let (node, messages) = (connection.node, &mut self.messages);
-                let outcome = open.on_bytes(bytes, now_us, &mut |message| {
-                    messages.extend(node.map(|node| (node, message)));
+                let (node, messages, applications) = (connection.node, &mut self.messages, &mut self.applications);
+                let outcome = open.on_bytes(bytes, now_us, &mut |message| match (node, message) {
+                    (Some(APPLICANT), GridMessage::Member(message)) => {
+                        applications.push_back(Application {
+                            connection: id,
+                            message,
+                        });
+                    }
+                    // Nothing else is heard of somebody who is no member.
+                    (None | Some(APPLICANT), _) => {}
+                    (Some(node), message) => messages.push_back((node, message)),
                 });
                 self.connections.insert(id, connection);
                 self.writable.insert(id);
@@ -299,6 +314,25 @@ impl Links {
         self.messages.pop_front()
     }
 
+    /// Somebody who wants to be a member.
+    pub fn poll_application(&mut self) -> Option<Application> {
+        self.applications.pop_front()
+    }
+
+    /// Answers who wants to be a member, if the connection is still there; closes it behind that.
+    pub fn answer(&mut self, to: ConnectionId, message: MemberMessage) {
+        if let Some(Connection {
+            stage: Stage::Open(open),
+            node: Some(APPLICANT),
+            ..
+        }) = self.connections.get_mut(&to)
+        {
+            // What does not fit (the list of a grid is far smaller) ends as one that was not answered.
+            let _ = open.push(&GridMessage::Member(message));
+            self.forget(to, "the application is answered");
+        }
+    }
+
     /// What is worth a line in the log.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -370,6 +404,9 @@ impl Links {
 
     /// Whether a node that has proved who it is gets a channel.
     fn judge(&self, dialled_here: bool, node: NodeId, life: u64) -> Result<(), Refusal> {
+        if node == APPLICANT && !dialled_here {
+            return Ok(());
+        }
         let peer = self.peers.get(&node).ok_or(Refusal::Unknown(node))?;
         if life < peer.life {
             let seen = peer.life;
@@ -389,6 +426,9 @@ impl Links {
     /// A node has a channel now; what else there was with it is dropped.
     fn on_greeted(&mut self, id: ConnectionId, greeted: Greeted, now_us: u64) {
         let (node, life) = (greeted.node, greeted.life);
+        if node == APPLICANT {
+            return self.open(id, greeted, now_us);
+        }
         let Some(peer) = self.peers.get_mut(&node) else {
             return;
         };
@@ -404,12 +444,18 @@ impl Links {
             let why = why.to_string();
             self.events.push_back(Event::Down { node, why });
         }
+        self.events.push_back(Event::Up { node, life });
+        self.open(id, greeted, now_us);
+    }
+
+    /// The hello of a connection is through.
+    fn open(&mut self, id: ConnectionId, greeted: Greeted, now_us: u64) {
+        let node = greeted.node;
         let (open, rest) = Open::new(greeted, self.bytes_max, now_us);
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.node = Some(node);
             connection.stage = Stage::Open(Box::new(open));
         }
-        self.events.push_back(Event::Up { node, life });
         self.on_connection_timer(id, now_us);
         if !rest.is_empty() {
             self.on_bytes(id, &rest, now_us);
@@ -445,6 +491,9 @@ impl Links {
             Stage::Connecting { .. } => Ok(()),
             Stage::Dialling(dialling) => refused(dialling.on_timer(now_us, hello)),
             Stage::Accepting(accepting) => refused(accepting.on_timer(now_us, hello)),
+            Stage::Open(open) if connection.node == Some(APPLICANT) && open.since_us + APPLICATION_US <= now_us => {
+                Err("an applicant has not said what it wants".to_string())
+            }
             Stage::Open(open) => open.on_timer(now_us),
         };
         self.writable.insert(id);

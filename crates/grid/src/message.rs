@@ -1,5 +1,7 @@
 //! What nodes of a grid send to each other.
 
+use crate::catalogs::CatalogMessage;
+use crate::members::MemberMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
@@ -12,6 +14,10 @@ pub enum GridMessage {
     Stage(StageMessage),
     /// Between the node of a client and the one that runs its transaction.
     Work(WorkMessage),
+    /// About who belongs to the grid.
+    Member(MemberMessage),
+    /// About the catalogs.
+    Catalog(CatalogMessage),
 }
 
 impl GridMessage {
@@ -42,6 +48,8 @@ impl GridMessage {
                 StageMessage::Alive { .. } => "message: alive",
             },
             GridMessage::Work(message) => message.name(),
+            GridMessage::Member(message) => message.name(),
+            GridMessage::Catalog(message) => message.name(),
         }
     }
 }

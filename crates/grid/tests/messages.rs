@@ -6,6 +6,9 @@ use rubato_base::{
 };
 use rubato_formula::{Bounds, Change, Formula, RowBounds};
 use rubato_grid::GridMessage;
+use rubato_grid::catalogs::CatalogMessage;
+use rubato_grid::channel::GridId;
+use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
 use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
@@ -300,8 +303,49 @@ impl Choices<'_> {
         }
     }
 
-    fn message(&mut self) -> GridMessage {
+    fn sixteen(&mut self) -> [u8; 16] {
+        std::array::from_fn(|_| self.byte())
+    }
+
+    fn members(&mut self) -> Members {
+        let member = |choices: &mut Self| {
+            let (applicant, address) = (choices.sixteen(), choices.text());
+            (NodeId(choices.small()), Member { address, applicant })
+        };
+        Members {
+            grid: GridId(self.sixteen()),
+            version: self.number(),
+            members: (0..self.of(4)).map(|_| member(self)).collect(),
+        }
+    }
+
+    fn member_message(&mut self) -> MemberMessage {
         match self.of(6) {
+            0 => MemberMessage::Admitted(NodeId(self.small()), self.members()),
+            1 => MemberMessage::AskAt(self.text()),
+            2 => MemberMessage::NotAdmitted(self.text()),
+            3 => MemberMessage::List(self.members()),
+            4 => MemberMessage::MovedTo(self.text()),
+            _ => MemberMessage::Apply {
+                applicant: self.sixteen(),
+                address: self.text(),
+            },
+        }
+    }
+
+    fn catalog_message(&mut self) -> CatalogMessage {
+        let version = self.number();
+        let content = self.text().into_bytes();
+        match self.truth() {
+            true => CatalogMessage::Have(version),
+            false => CatalogMessage::All { version, content },
+        }
+    }
+
+    fn message(&mut self) -> GridMessage {
+        match self.of(8) {
+            2 => return GridMessage::Member(self.member_message()),
+            3 => return GridMessage::Catalog(self.catalog_message()),
             0 => return GridMessage::Stage(self.stage_message()),
             1 => return GridMessage::Work(self.work()),
             _ => {}
@@ -376,7 +420,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 24, "{names:?}");
+    assert_eq!(names.len(), 32, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

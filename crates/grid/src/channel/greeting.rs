@@ -12,7 +12,7 @@
 
 use super::hello::{self, ACCEPTED, Card, HELLO, Incoming, MAGIC, PROOF, WELCOME};
 use super::seal::{Key, Seal, derive, proves};
-use super::{HELLO_TIME_US, Identity, Integrity, Refusal};
+use super::{APPLICANT, GridId, HELLO_TIME_US, Identity, Integrity, Refusal};
 use crate::frame::{FrameReader, FrameWriter, put_frame};
 use rubato_base::NodeId;
 use sha2::{Digest, Sha256};
@@ -104,7 +104,10 @@ impl End {
     /// What is wrong with how the other end names itself.
     fn examine(&self, card: &Card) -> Result<(), Refusal> {
         let identity = &self.identity;
-        if card.grid != identity.grid {
+        // One of both is not of any grid yet.
+        let applies = |grid, node| grid == GridId::NONE && node == APPLICANT;
+        let is_application = applies(card.grid, card.node) != applies(identity.grid, identity.node);
+        if card.grid != identity.grid && !is_application {
             return Err(Refusal::OtherGrid {
                 ours: identity.grid,
                 theirs: card.grid,

@@ -25,6 +25,14 @@ pub const HELLO_TIME_US: u64 = 5_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GridId(pub [u8; 16]);
 
+impl GridId {
+    /// That of a node that is not of any grid yet.
+    pub const NONE: GridId = GridId([0; 16]);
+}
+
+/// What a node calls itself that is no member of a grid yet and wants to be one.
+pub const APPLICANT: NodeId = NodeId(u32::MAX);
+
 impl fmt::Display for GridId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

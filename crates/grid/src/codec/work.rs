@@ -153,11 +153,11 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
     Ok(WorkEnd { outcome, status })
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
-fn read_text(reader: &mut ByteReader<'_>) -> Result<String> {
+pub(super) fn read_text(reader: &mut ByteReader<'_>) -> Result<String> {
     reader.text().map(str::to_owned)
 }
 

@@ -1,5 +1,6 @@
 //! What goes in and out of the channels of a node, and what is told about them.
 
+use crate::members::MemberMessage;
 use rubato_base::NodeId;
 
 /// One connection: dialled from here, or accepted.
@@ -56,6 +57,15 @@ pub enum Event {
         /// Why.
         why: String,
     },
+}
+
+/// Somebody wants to be a member. It is answered by [`super::Links::answer`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Whose connection it is.
+    pub connection: ConnectionId,
+    /// What it says.
+    pub message: MemberMessage,
 }
 
 /// What became of a message.

@@ -6,8 +6,13 @@ use network::Network;
 use proptest::prelude::*;
 use rubato_base::NodeId;
 use rubato_grid::GridMessage;
-use rubato_grid::channel::{GridId, Identity, Integrity, Secret, VERSIONS};
-use rubato_grid::links::{CONNECT_TIME_US, Event, GREETINGS_MAX, Links, PeerState, SILENT_US, Sent, WAIT_US_MAX};
+use rubato_grid::channel::{APPLICANT, Dialling, Greeted, GridId, Identity, Integrity, Progress, Secret, VERSIONS};
+use rubato_grid::frame::Received;
+use rubato_grid::links::{
+    APPLICATION_US, Action, CONNECT_TIME_US, ConnectionId, Event, GREETINGS_MAX, Links, PeerState, SILENT_US, Sent,
+    WAIT_US_MAX,
+};
+use rubato_grid::members::{MemberMessage, Members};
 use rubato_protocol::grid::StageMessage;
 
 fn identity(node: u32) -> Identity {
@@ -231,6 +236,81 @@ fn nodes_that_do_not_belong_together_say_why() {
             assert!(!events.iter().any(is_up));
         }
     }
+}
+
+/// What a node writes to a connection, and whether it closes it.
+fn written(node: &mut Links, connection: ConnectionId) -> (Vec<u8>, bool) {
+    let (mut bytes, mut closes) = (Vec::new(), false);
+    while let Some(action) = node.poll_action() {
+        match action {
+            Action::Write { bytes: more, .. } => {
+                node.on_written(connection, more.len());
+                bytes.extend(more);
+            }
+            Action::Close { .. } => closes = true,
+            Action::Dial { .. } => {}
+        }
+    }
+    (bytes, closes)
+}
+
+/// Somebody of no grid who has proved that he has the secret.
+fn applicant(node: &mut Links, now_us: u64) -> (ConnectionId, Greeted) {
+    let connection = node.on_accepted("10.0.0.9:1", now_us).expect("room");
+    let identity = Identity {
+        grid: GridId::NONE,
+        node: APPLICANT,
+        life: 0,
+        ..identity(0)
+    };
+    let mut out = Vec::new();
+    let mut dialling = Dialling::new(identity.into(), None, [9; 32], now_us, &mut out);
+    for _ in 0..3 {
+        node.on_bytes(connection, &std::mem::take(&mut out), now_us);
+        let (bytes, _) = written(node, connection);
+        if let Progress::Done(greeted) = dialling.on_bytes(&bytes, &|_, _| Ok(()), &mut out) {
+            return (connection, *greeted);
+        }
+    }
+    panic!("no channel");
+}
+
+#[test]
+fn who_wants_to_be_a_member_says_so_and_nothing_else() {
+    let mut node = links(identity(0));
+    let (connection, greeted) = applicant(&mut node, 0);
+    assert_eq!(greeted.node, NodeId(0));
+    let (mut writer, mut reader, rest) = greeted.into_channel(1000);
+    let mut received = Vec::new();
+    reader.read(&rest, &mut received).unwrap();
+    assert!(matches!(received[..], [Received::Ping(_)]), "as on every channel");
+    let message = MemberMessage::Apply {
+        applicant: [3; 16],
+        address: "10.0.0.9:7000".to_owned(),
+    };
+    writer.push(&alive(1)).unwrap();
+    writer.push(&GridMessage::Member(message.clone())).unwrap();
+    node.on_bytes(connection, &writer.take(), 1);
+    assert_eq!(node.poll_message(), None, "what a member may say is not heard");
+    let application = node.poll_application().expect("an application");
+    assert_eq!((application.connection, application.message), (connection, message));
+    let members = Members::begin(GridId([7; 16]), [0; 16], "a:1".to_owned());
+    let answer = MemberMessage::Admitted(NodeId(1), members);
+    node.answer(connection, answer.clone());
+    let (bytes, closes) = written(&mut node, connection);
+    assert!(closes);
+    reader.read(&bytes, &mut received).unwrap();
+    assert_eq!(received[1], Received::Message(GridMessage::Member(answer)));
+    // One that says nothing has its time.
+    let (_, _greeted) = applicant(&mut node, 2);
+    let mut now_us = 2;
+    while now_us <= APPLICATION_US + 2 {
+        now_us += 1_000_000;
+        node.on_timer(now_us);
+    }
+    let events: Vec<Event> = std::iter::from_fn(|| node.poll_event()).collect();
+    assert!(events.is_empty(), "{events:?}");
+    assert!(node.next_timer_us().is_none(), "nothing is left of it");
 }
 
 #[test]

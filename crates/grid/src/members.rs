@@ -1,0 +1,171 @@
+//! Who belongs to the grid. The first node keeps the list; it is told to all others, who keep what they were told last.
+//!
+//! Invariants: a number is given once, also if the node leaves; of two lists of one grid the one with the higher version holds; whoever
+//! applies twice under the same name gets the same number.
+
+use crate::channel::GridId;
+use rubato_base::NodeId;
+use std::collections::BTreeMap;
+
+/// Nodes of one grid, at most.
+pub const MEMBERS_MAX: usize = 1024;
+/// What an applicant calls itself before it has a number: made at random, and kept by it.
+pub type Applicant = [u8; 16];
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where the others reach it: host and port.
+    pub address: String,
+    /// What it applied as.
+    pub applicant: Applicant,
+}
+
+/// The members of a grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    /// The grid.
+    pub grid: GridId,
+    /// Counts the changes of the list.
+    pub version: u64,
+    /// By number.
+    pub members: BTreeMap<NodeId, Member>,
+}
+
+/// What nodes say to each other about members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MemberMessage {
+    /// An applicant wants to be a member.
+    Apply {
+        /// What it calls itself.
+        applicant: Applicant,
+        /// Where it will be reached.
+        address: String,
+    },
+    /// It is one, of this number.
+    Admitted(NodeId, Members),
+    /// It has to ask the node at this address.
+    AskAt(String),
+    /// It is none, for this reason.
+    NotAdmitted(String),
+    /// The list.
+    List(Members),
+    /// A member is reached at another address from now on.
+    MovedTo(String),
+}
+
+impl MemberMessage {
+    /// For traces and figures.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            MemberMessage::Apply { .. } => "members: apply",
+            MemberMessage::Admitted(..) => "members: admitted",
+            MemberMessage::AskAt(_) => "members: ask at",
+            MemberMessage::NotAdmitted(_) => "members: not admitted",
+            MemberMessage::List(_) => "members: list",
+            MemberMessage::MovedTo(_) => "members: moved",
+        }
+    }
+}
+
+impl Members {
+    /// The node that keeps the list, and everything else that there is once.
+    pub const FIRST: NodeId = NodeId(0);
+
+    /// A grid of its first node.
+    pub fn begin(grid: GridId, applicant: Applicant, address: String) -> Members {
+        let first = Member { address, applicant };
+        Members {
+            grid,
+            version: 1,
+            members: BTreeMap::from([(Members::FIRST, first)]),
+        }
+    }
+
+    /// The number of an applicant, who is a member from now on. The list has changed if its version has.
+    ///
+    /// Errors: a sentence.
+    pub fn admit(&mut self, applicant: Applicant, address: &str) -> Result<NodeId, String> {
+        let known = self.members.iter().find(|(_, member)| member.applicant == applicant);
+        if let Some(node) = known.map(|(node, _)| *node) {
+            self.move_to(node, address);
+            return Ok(node);
+        }
+        if let Some((node, _)) = self.members.iter().find(|(_, member)| member.address == address) {
+            return Err(format!("node {} of the grid is reached at {address} already", node.0));
+        }
+        if self.members.len() >= MEMBERS_MAX {
+            return Err(format!("the grid has {MEMBERS_MAX} nodes, more are not taken"));
+        }
+        let node = self
+            .members
+            .keys()
+            .last()
+            .map_or(Members::FIRST, |last| NodeId(last.0 + 1));
+        let address = address.to_owned();
+        self.members.insert(node, Member { address, applicant });
+        self.version += 1;
+        Ok(node)
+    }
+
+    /// A member is reached at another address. The list has changed if its version has.
+    pub fn move_to(&mut self, node: NodeId, address: &str) {
+        if let Some(member) = self.members.get_mut(&node)
+            && member.address != address
+        {
+            address.clone_into(&mut member.address);
+            self.version += 1;
+        }
+    }
+
+    /// Takes over a list that is newer, of the same grid. Whether it was.
+    pub fn take_over(&mut self, other: Members) -> bool {
+        let is_newer = other.grid == self.grid && other.version > self.version;
+        if is_newer {
+            *self = other;
+        }
+        is_newer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Members {
+        Members::begin(GridId([7; 16]), [0; 16], "a:1".to_owned())
+    }
+
+    #[test]
+    fn who_applies_twice_is_one_member() {
+        let mut members = grid();
+        assert_eq!(members.admit([1; 16], "b:1"), Ok(NodeId(1)));
+        assert_eq!(members.admit([2; 16], "c:1"), Ok(NodeId(2)));
+        assert_eq!(members.version, 3);
+        assert_eq!(members.admit([1; 16], "b:1"), Ok(NodeId(1)), "its answer was lost");
+        assert_eq!(members.version, 3, "nothing is new");
+        assert_eq!(members.admit([1; 16], "b:2"), Ok(NodeId(1)));
+        assert_eq!(
+            (members.version, members.members[&NodeId(1)].address.as_str()),
+            (4, "b:2")
+        );
+        let refused = members.admit([3; 16], "c:1").expect_err("somebody else is there");
+        assert_eq!(refused, "node 2 of the grid is reached at c:1 already");
+    }
+
+    #[test]
+    fn the_newer_list_of_the_same_grid_holds() {
+        let (mut members, mut newer) = (grid(), grid());
+        newer.move_to(NodeId(0), "a:2");
+        let older = members.clone();
+        let other = Members {
+            grid: GridId([8; 16]),
+            version: 9,
+            ..members.clone()
+        };
+        assert!(!members.take_over(other));
+        assert!(members.take_over(newer.clone()) && members == newer);
+        assert!(!members.take_over(newer.clone()) && !members.take_over(older));
+        assert_eq!(members, newer);
+    }
+}

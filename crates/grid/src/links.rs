@@ -13,7 +13,7 @@ mod interface;
 mod open;
 mod peer;
 
-pub use interface::{Action, Application, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
+pub use interface::{Action, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
 
 use crate::channel::seal::Key;
 use crate::channel::{APPLICANT, Accepting, Dialling, Greeted, Identity, Progress, Refusal};
@@ -60,9 +60,7 @@ pub struct Links {
     /// Connections that may have something to write.
     writable: BTreeSet<ConnectionId>,
     actions: VecDeque<Action>,
-    messages: VecDeque<(NodeId, GridMessage)>,
     events: VecDeque<Event>,
-    applications: VecDeque<Application>,
     stopped: bool,
 }
 
@@ -79,9 +77,7 @@ impl Links {
             connections_made: 0,
             writable: BTreeSet::new(),
             actions: VecDeque::new(),
-            messages: VecDeque::new(),
             events: VecDeque::new(),
-            applications: VecDeque::new(),
             stopped: false,
         }
     }
@@ -187,17 +183,15 @@ impl Links {
             Stage::Dialling(dialling) => dialling.on_bytes(bytes, &judge, hello),
             Stage::Accepting(accepting) => accepting.on_bytes(bytes, &judge, hello),
             Stage::Open(open) => {
-                let (node, messages, applications) = (connection.node, &mut self.messages, &mut self.applications);
+                let (node, events) = (connection.node, &mut self.events);
                 let outcome = open.on_bytes(bytes, now_us, &mut |message| match (node, message) {
                     (Some(APPLICANT), GridMessage::Member(message)) => {
-                        applications.push_back(Application {
-                            connection: id,
-                            message,
-                        });
+                        let connection = id;
+                        events.push_back(Event::Applied { connection, message });
                     }
                     // Nothing else is heard of somebody who is no member.
                     (None | Some(APPLICANT), _) => {}
-                    (Some(node), message) => messages.push_back((node, message)),
+                    (Some(from), message) => events.push_back(Event::Message { from, message }),
                 });
                 self.connections.insert(id, connection);
                 self.writable.insert(id);
@@ -309,16 +303,6 @@ impl Links {
         self.actions.pop_front()
     }
 
-    /// A message that has come, and from whom.
-    pub fn poll_message(&mut self) -> Option<(NodeId, GridMessage)> {
-        self.messages.pop_front()
-    }
-
-    /// Somebody who wants to be a member.
-    pub fn poll_application(&mut self) -> Option<Application> {
-        self.applications.pop_front()
-    }
-
     /// Answers who wants to be a member, if the connection is still there; closes it behind that.
     pub fn answer(&mut self, to: ConnectionId, message: MemberMessage) {
         if let Some(Connection {
@@ -333,7 +317,7 @@ impl Links {
         }
     }
 
-    /// What is worth a line in the log.
+    /// What has happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -5,8 +5,10 @@
 //! node answers.
 
 use crate::client::{Formats, TransactionStatus};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanBody, Relation};
+use crate::planner::select_calls;
 use rubato_base::{DataType, Error, NodeId, Result, SessionId, Timestamp, Value};
+use rubato_formula::{Function, Volatility};
 use std::sync::Arc;
 
 /// What the sessions of one node ask the grid for.
@@ -23,6 +25,9 @@ pub trait GridDesk: Send + Sync {
     ///
     /// Errors: 0A000 for one that only several nodes together could run.
     fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Home>;
+
+    /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.
+    fn keeper(&self) -> Option<NodeId>;
 
     /// Has another node run something for the session, which is woken when there is an answer. One call at a time: what was called
     /// before and has not ended is not heard of any more.
@@ -43,6 +48,37 @@ pub trait GridDesk: Send + Sync {
     fn has_news(&self) -> bool;
 }
 
+/// Functions that change with every call and need nothing that is shared.
+const NEED_NOTHING: [&str; 8] = [
+    "clock_timestamp",
+    "gen_random_uuid",
+    "pg_cancel_backend",
+    "pg_sleep",
+    "pg_terminate_backend",
+    "random",
+    "set_config",
+    "timeofday",
+];
+
+/// Whether a statement needs nothing that lies on some node: no rows, no sequences, none of what the system's tables show.
+pub fn needs_nothing(plan: &Plan) -> bool {
+    let PlanBody::Select(select) = &plan.body else {
+        return false;
+    };
+    let is_made = |relation: &Relation| {
+        matches!(
+            relation,
+            Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_)
+        )
+    };
+    let shares =
+        |function: &Function| function.volatility() == Volatility::Volatile && !NEED_NOTHING.contains(&function.name());
+    select.lock.is_none()
+        && plan.subqueries.queries.is_empty()
+        && select.steps.iter().all(|step| is_made(&step.relation))
+        && !select_calls(select, &shares)
+}
+
 /// Where a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
@@ -50,6 +86,8 @@ pub enum Home {
     Here,
     /// On another one.
     At(NodeId),
+    /// It needs nothing of any.
+    Anywhere,
 }
 
 /// Something that another node runs for a session.

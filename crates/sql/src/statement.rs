@@ -20,6 +20,8 @@ pub enum Statement {
     Utility(Arc<Utility>),
     /// Nothing but blanks and comments.
     Empty,
+    /// A text that says nothing here, perhaps since its transaction has made what it names, and is run on another node.
+    Elsewhere,
 }
 
 /// What a transaction-starting or -characterising clause says. All isolation levels are strictly serializable.

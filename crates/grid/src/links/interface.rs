@@ -1,6 +1,7 @@
 //! What goes in and out of the channels of a node, and what is told about them.
 
 use crate::members::MemberMessage;
+use crate::message::GridMessage;
 use rubato_base::NodeId;
 
 /// One connection: dialled from here, or accepted.
@@ -31,7 +32,7 @@ pub enum Action {
     },
 }
 
-/// What is worth a line in the log.
+/// What has happened, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// There is a channel with a node.
@@ -41,7 +42,14 @@ pub enum Event {
         /// In which of its lives.
         life: u64,
     },
-    /// There is none any more. What waited for the node is lost.
+    /// A message has come on the channel that there is.
+    Message {
+        /// From whom.
+        from: NodeId,
+        /// The message.
+        message: GridMessage,
+    },
+    /// There is no channel any more. What waited for the node is lost.
     Down {
         /// With whom.
         node: NodeId,
@@ -57,15 +65,13 @@ pub enum Event {
         /// Why.
         why: String,
     },
-}
-
-/// Somebody wants to be a member. It is answered by [`super::Links::answer`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Application {
-    /// Whose connection it is.
-    pub connection: ConnectionId,
-    /// What it says.
-    pub message: MemberMessage,
+    /// Somebody wants to be a member. It is answered by [`super::Links::answer`].
+    Applied {
+        /// Whose connection it is.
+        connection: ConnectionId,
+        /// What it says.
+        message: MemberMessage,
+    },
 }
 
 /// What became of a message.

@@ -23,6 +23,7 @@ pub struct Network {
     /// What the nodes are called.
     pub number_of: Vec<NodeId>,
     pub now_us: u64,
+    heard: Vec<(Vec<Event>, Vec<(NodeId, GridMessage)>)>,
     /// Nothing arrives, and nothing is lost either while a connection lives.
     pub is_silent: bool,
     /// The other end of each end.
@@ -39,6 +40,7 @@ impl Network {
     pub fn new(nodes: Vec<Links>) -> Network {
         Network {
             number_of: nodes.iter().map(|node| node.identity().node).collect(),
+            heard: nodes.iter().map(|_| Default::default()).collect(),
             nodes,
             now_us: 0,
             is_silent: false,
@@ -62,14 +64,24 @@ impl Network {
         self.varies = true;
     }
 
+    /// What has happened to a node, but for messages.
     pub fn events(&mut self, node: u32) -> Vec<Event> {
-        let links = &mut self.nodes[node as usize];
-        std::iter::from_fn(|| links.poll_event()).collect()
+        self.hear(node as usize);
+        std::mem::take(&mut self.heard[node as usize].0)
     }
 
     pub fn messages(&mut self, node: u32) -> Vec<(NodeId, GridMessage)> {
-        let links = &mut self.nodes[node as usize];
-        std::iter::from_fn(|| links.poll_message()).collect()
+        self.hear(node as usize);
+        std::mem::take(&mut self.heard[node as usize].1)
+    }
+
+    fn hear(&mut self, node: usize) {
+        while let Some(event) = self.nodes[node].poll_event() {
+            match event {
+                Event::Message { from, message } => self.heard[node].1.push((from, message)),
+                event => self.heard[node].0.push(event),
+            }
+        }
     }
 
     /// Connections that both ends have.

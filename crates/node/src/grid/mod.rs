@@ -14,6 +14,7 @@
 //! Start with [`GridNode`].
 
 mod calls;
+mod catalogs;
 mod clients;
 mod outbox;
 mod sessions;
@@ -28,6 +29,7 @@ use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
 use calls::Calls;
+use catalogs::Catalogs;
 use clients::Clients;
 use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
@@ -37,6 +39,7 @@ use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker,
 use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
+use rubato_sql::grid::needs_nothing;
 use rubato_sql::partition::Partition;
 use rubato_sql::plan::Plan;
 use rubato_stages::worker::WakeHandle;
@@ -67,6 +70,8 @@ pub struct GridSettings {
     pub retry_us: i64,
     /// Says where statements run; without one each runs on the node of its client.
     pub router: Option<Arc<dyn Router>>,
+    /// The node that changes the catalogs and has everything else that there is once; without one each node has its own.
+    pub keeper: Option<NodeId>,
 }
 
 /// Says which node runs a statement.
@@ -75,6 +80,16 @@ pub trait Router: std::fmt::Debug + Send + Sync {
     ///
     /// Errors: 0A000 for what no single node can run.
     fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Option<NodeId>>;
+}
+
+/// All rows lie on one node.
+#[derive(Clone, Copy, Debug)]
+pub struct AllAt(pub NodeId);
+
+impl Router for AllAt {
+    fn home_of(&self, plan: &Plan, _: &[Value]) -> Result<Option<NodeId>> {
+        Ok((!needs_nothing(plan)).then_some(self.0))
+    }
 }
 
 impl GridSettings {
@@ -87,13 +102,15 @@ impl GridSettings {
             reserved_ticks: RESERVED_TICKS,
             retry_us: RETRY_US,
             router: None,
+            keeper: None,
         }
     }
 
     /// 22023 if there can be no such grid.
     fn check(&self) -> Result<()> {
         let has = |node: NodeId| self.nodes.contains(&node);
-        if has(self.id) && has(self.stage) && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
+        let keeper = self.keeper.is_none_or(has);
+        if has(self.id) && has(self.stage) && keeper && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
             return Ok(());
         }
         let message = "the node, or that of the timestamp stage, is none of the grid's nodes";
@@ -102,6 +119,7 @@ impl GridSettings {
 }
 
 /// A node of the grid. See the module for how it is driven.
+#[derive(Clone)]
 pub struct GridNode {
     node: Node,
     shared: Arc<GridShared>,
@@ -151,6 +169,7 @@ impl GridNode {
             clients: Clients::default(),
             sessions: SessionTicks::default(),
             calls: Calls::default(),
+            catalogs: Catalogs::default(),
             work: Vec::new(),
             forced: Lsn(0),
             last_round_us: None,
@@ -168,11 +187,13 @@ impl GridNode {
         let node = &self.node.0;
         let mut partition = node.partition.lock();
         let mut state = self.shared.state.lock();
+        state.forced = state.forced.max(node.forced_lsn());
+        state.tell_catalogs(&partition, Lsn(node.forcer.appended_lsn().0));
         let given = work(&mut state, &mut partition);
         for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
             state.outgoing.push_anyway(durable_at, (to, GridMessage::Work(message)));
         }
-        state.settle(&mut partition);
+        state.settle(&mut partition, node);
         let mut woken = state.sessions.take_woken();
         woken.extend(state.calls.take_woken());
         node.host(state.work.drain(..));
@@ -196,7 +217,7 @@ impl GridNode {
                 state.refused += 1;
                 return;
             }
-            state.deliver(partition, from, message);
+            state.deliver(partition, &self.node.0, from, message);
         });
     }
 
@@ -235,7 +256,36 @@ impl GridNode {
 
     /// The channel to another node stands: what is for it reaches it.
     pub fn on_node_up(&self, node: NodeId) {
-        self.drive(|state, _| state.calls.on_up(node));
+        self.drive(|state, _| {
+            state.calls.on_up(node);
+            if state.settings.keeper == Some(node) {
+                state.ask_for_catalogs();
+            }
+        });
+    }
+
+    /// The nodes of the grid, this one among them, have changed.
+    pub fn set_members(&self, nodes: Vec<NodeId>) {
+        self.drive(|state, _| {
+            if let Some(stage) = &mut state.stage {
+                let is_new = |node: &&NodeId| !state.settings.nodes.contains(node);
+                nodes.iter().filter(is_new).for_each(|node| stage.add_node(*node));
+                let is_gone = |node: &&NodeId| !nodes.contains(node);
+                let gone = state.settings.nodes.iter().filter(is_gone);
+                gone.for_each(|node| stage.remove_node(*node));
+            }
+            state.settings.nodes = nodes;
+        });
+    }
+
+    /// Which of its starts this is. Nobody may hear of it before the log is forced ([`GridNode::force`]).
+    pub fn life(&self) -> u64 {
+        self.shared.state.lock().standing.life
+    }
+
+    /// The node beneath, as one that is alone.
+    pub fn node(&self) -> &Node {
+        &self.node
     }
 
     /// The channel to another node is broken: what its clients have under way here is rolled back, and clients here are told that
@@ -329,6 +379,7 @@ impl GridNode {
         GridFigures {
             node: figures,
             is_born: state.participant.is_some(),
+            has_catalogs: state.has_catalogs(),
             open_transactions: state.coordinator.open_transactions().count() + state.clients.waiting(),
             open_branches: state.participant.as_ref().map_or(prepared, Participant::open_branches),
             prepared,
@@ -352,6 +403,8 @@ pub struct GridFigures {
     pub node: NodeFigures,
     /// Whether its participant is born.
     pub is_born: bool,
+    /// Whether it has all catalogs, as far as it knows.
+    pub has_catalogs: bool,
     /// Transactions of its clients that have not ended everywhere.
     pub open_transactions: usize,
     /// Branches here that have not ended.

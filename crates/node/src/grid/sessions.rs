@@ -98,9 +98,15 @@ impl GridDesk for GridShared {
             return Ok(Home::Here);
         };
         Ok(match router.home_of(plan, parameters)? {
-            Some(node) if node != state.settings.id => Home::At(node),
-            _ => Home::Here,
+            None => Home::Anywhere,
+            Some(node) if node == state.settings.id => Home::Here,
+            Some(node) => Home::At(node),
         })
+    }
+
+    fn keeper(&self) -> Option<NodeId> {
+        let state = self.state.lock();
+        state.settings.keeper.filter(|keeper| *keeper != state.settings.id)
     }
 
     fn call(&self, session: SessionId, to: NodeId, call: Call) -> Result<()> {

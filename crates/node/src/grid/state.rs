@@ -1,11 +1,13 @@
 //! What a node of the grid knows beside its partition, and what it does when it hears something.
 
 use super::calls::Calls;
+use super::catalogs::Catalogs;
 use super::clients::Clients;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::{ClientTold, GridMessage, GridSettings};
 use crate::hosted;
+use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Timestamp};
 use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
@@ -32,6 +34,7 @@ pub(super) struct GridState {
     pub(super) clients: Clients,
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
+    pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
     /// How far the log is forced, as the owner says.
@@ -52,6 +55,9 @@ impl GridState {
         self.sessions.on_round();
         if let Some(again) = self.asker.on_timer() {
             self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
+        }
+        if !self.has_catalogs() {
+            self.ask_for_catalogs();
         }
         let report = self.asker.report(self.live(partition));
         match &mut self.stage {
@@ -75,7 +81,7 @@ impl GridState {
     }
 
     /// Hands a message to whom it concerns.
-    pub(super) fn deliver(&mut self, partition: &mut Partition, from: NodeId, message: GridMessage) {
+    pub(super) fn deliver(&mut self, partition: &mut Partition, shared: &Shared, from: NodeId, message: GridMessage) {
         let Partition { database, log, .. } = &mut *partition;
         match message {
             GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
@@ -93,6 +99,7 @@ impl GridState {
                     None => self.refused += 1,
                 }
             }
+            GridMessage::Stage(StageMessage::Handed { .. }) if !self.has_catalogs() => self.refused += 1,
             GridMessage::Stage(message) if from == self.settings.stage => {
                 let heard = self.asker.on_message(message);
                 self.on_heard(partition, heard);
@@ -103,6 +110,9 @@ impl GridState {
                 self.refused += u64::from(!is_awaited);
             }
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
+            GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
+            // Whoever has the channels sees to the members.
+            GridMessage::Member(_) => self.refused += 1,
         }
     }
 
@@ -138,7 +148,7 @@ impl GridState {
     }
 
     /// Takes what has come up to be sent or told; what is for this node itself is delivered at once, when the log allows it.
-    pub(super) fn settle(&mut self, partition: &mut Partition) {
+    pub(super) fn settle(&mut self, partition: &mut Partition, shared: &Shared) {
         loop {
             self.gather(partition);
             let own = self.settings.id;
@@ -151,7 +161,7 @@ impl GridState {
                 break;
             }
             for (_, message) in here {
-                self.deliver(partition, own, message);
+                self.deliver(partition, shared, own, message);
             }
         }
     }
@@ -191,7 +201,8 @@ impl GridState {
         self.keep_bound(partition);
         if let Some(stage) = &mut self.stage {
             for (to, message) in stage.poll_outgoing() {
-                self.outgoing.push(self.life_lsn, (to, GridMessage::Stage(message)));
+                let durable_at = self.life_lsn.max(self.catalogs.told_lsn());
+                self.outgoing.push(durable_at, (to, GridMessage::Stage(message)));
             }
         }
     }

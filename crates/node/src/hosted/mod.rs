@@ -155,7 +155,8 @@ impl HostedSessions {
             return Vec::new();
         };
         match opened {
-            Ok((session, responder)) => {
+            Ok((mut session, responder)) => {
+                session.serve_another_node();
                 self.clients.insert(session.id, client);
                 hosted.idle = Some((session, Box::new(HostedResponder::new(responder))));
                 self.next_call(client, shared)

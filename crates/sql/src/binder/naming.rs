@@ -151,7 +151,9 @@ impl Context<'_> {
     /// The schema of the session's temporary relations.
     fn own_schema(&self) -> Result<SchemaId> {
         match self.path.temporary {
-            SchemaId::NOWHERE => Err(Error::unsupported("a temporary relation without a session")),
+            SchemaId::NOWHERE => Err(Error::unsupported(
+                "a temporary relation for a client of another node than the grid's first",
+            )),
             schema => Ok(schema),
         }
     }

@@ -3,7 +3,7 @@
 //! The other node's session commits in its own log, runs again by itself what was aborted, and has the cursors and savepoints of the
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
-use super::{Block, Next, Origin, Session};
+use super::{Block, Current, Next, Origin, Session};
 use crate::client::{Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
@@ -36,21 +36,38 @@ pub(super) enum Course {
 impl Session {
     /// Before a statement runs here: whether it runs elsewhere, because its transaction does.
     pub(super) fn on_away(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
-        let (Some(away), Some(current)) = (&self.away, &self.current) else {
+        let Some(current) = &self.current else {
             return Course::Here;
         };
         if !goes_along(&current.statement) {
             return Course::Here;
         }
+        let Some(away) = &self.away else {
+            return self.to_keeper(partition, responder);
+        };
         if away.waits {
             return Course::Away(self.hear(partition, responder));
         }
-        if takes_data(&current.statement) {
-            let refusal = Error::unsupported("COPY FROM STDIN in a transaction whose rows are on another node")
-                .with_hint("Begin a transaction with it, or use INSERT.");
-            return Course::Away(self.fail(refusal, partition, responder));
-        }
         let node = away.node;
+        Course::Away(self.send_away(node, partition, responder))
+    }
+
+    /// Whether another node may know what a text speaks of: the transaction runs there, or would.
+    pub(super) fn may_be_known_elsewhere(&self, partition: &Partition) -> bool {
+        let keeper = || partition.grid.as_ref().and_then(|desk| desk.keeper());
+        self.transaction.is_none() && (self.away.is_some() || keeper().is_some())
+    }
+
+    /// What is no plan runs on the node that has everything that there is once.
+    fn to_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
+        let is_no_plan = |current: &Current| matches!(current.statement, Statement::Utility(_) | Statement::Elsewhere);
+        let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
+        let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
+            return Course::Here;
+        };
+        if self.transaction.is_some() {
+            return Course::Away(self.fail(over_several_nodes(node), partition, responder));
+        }
         Course::Away(self.send_away(node, partition, responder))
     }
 
@@ -63,17 +80,13 @@ impl Session {
         if current.cursor.is_some() {
             return Ok(None);
         }
-        Ok(match desk.home_of(plan, &current.parameters)? {
-            Home::Here => None,
-            Home::At(node) if self.transaction.is_none() => Some(node),
-            Home::At(node) => {
-                let detail = format!(
-                    "Its first statement was run here, and the rows of this one are on node {}.",
-                    node.0
-                );
-                let refusal = Error::unsupported("a transaction over the rows of several nodes");
-                return Err(refusal.with_detail(detail));
-            }
+        let home = desk.home_of(plan, &current.parameters)?;
+        Ok(match (home, &self.transaction) {
+            // What comes next in the block may need what is there once.
+            (Home::Anywhere, None) if !current.alone => desk.keeper(),
+            (Home::Here | Home::Anywhere, _) => None,
+            (Home::At(node), None) => Some(node),
+            (Home::At(node), Some(_)) => return Err(over_several_nodes(node)),
         })
     }
 
@@ -269,20 +282,23 @@ impl Session {
     }
 }
 
+fn over_several_nodes(node: NodeId) -> Error {
+    let detail = format!(
+        "It has begun on this node, and this statement needs what is on node {}.",
+        node.0
+    );
+    Error::unsupported("a transaction over the rows of several nodes").with_detail(detail)
+}
+
 fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
     let lost = || Error::internal("a transaction on another node outside of a grid");
     partition.grid.as_ref().ok_or_else(lost)
 }
 
-/// Whether a statement goes on with what its client sends next.
-fn takes_data(statement: &Statement) -> bool {
-    matches!(statement, Statement::Utility(utility) if matches!(&**utility, Utility::Copy(copy) if copy.from))
-}
-
 /// Whether a statement belongs to the transaction, and so runs where that runs. The others are about the client's own words.
 fn goes_along(statement: &Statement) -> bool {
     let Statement::Utility(utility) = statement else {
-        return matches!(statement, Statement::Planned(_));
+        return !matches!(statement, Statement::Empty);
     };
     !matches!(
         **utility,
@@ -297,8 +313,7 @@ fn goes_along(statement: &Statement) -> bool {
             | Utility::Execute { .. }
             | Utility::Deallocate(_)
             | Utility::Discard(_)
-            | Utility::Listen(_)
             | Utility::Unlisten(_)
-            | Utility::Notify { .. }
+            | Utility::Checkpoint
     )
 }

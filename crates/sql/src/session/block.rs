@@ -441,6 +441,6 @@ pub(super) fn allowed_after_error(statement: &Statement) -> bool {
             )
         }
         Statement::Empty => true,
-        Statement::Planned(_) => false,
+        Statement::Planned(_) | Statement::Elsewhere => false,
     }
 }

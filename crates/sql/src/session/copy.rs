@@ -65,6 +65,7 @@ impl Session {
             let message = "cannot execute COPY FROM in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
+        self.refuse_hosted("COPY FROM STDIN")?;
         partition.admit_write()?;
         let mut reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us)?;

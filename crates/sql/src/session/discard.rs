@@ -37,6 +37,9 @@ impl Session {
         partition.channels.unlisten(self.id, None);
         self.reset("all", responder)?;
         self.taken = Default::default();
+        if let Some(desk) = &partition.grid {
+            desk.leave(self.id);
+        }
         if has_own {
             self.drop_own(partition)?;
         }

@@ -143,6 +143,10 @@ impl Session {
                 self.current = None;
                 Next::To(StageKind::Parser)
             }
+            Statement::Elsewhere => {
+                let lost = Error::internal("a text for another node has come to none");
+                self.fail(lost, partition, responder)
+            }
             Statement::Utility(utility) => match self.run_utility(&utility, partition, context, responder) {
                 Ok(next) => next,
                 Err(Stop::Wait(wait)) => self.park(&wait),

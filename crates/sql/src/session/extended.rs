@@ -470,7 +470,7 @@ pub(super) fn output_of(statement: &Statement) -> Cow<'_, [OutputColumn]> {
     match statement {
         Statement::Planned(plan) => Cow::Borrowed(&plan.output),
         Statement::Utility(utility) => Cow::Owned(super::utility::output(utility)),
-        Statement::Empty => Cow::Borrowed(&[]),
+        Statement::Empty | Statement::Elsewhere => Cow::Borrowed(&[]),
     }
 }
 

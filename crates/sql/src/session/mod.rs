@@ -253,6 +253,8 @@ pub struct Session {
     replaying: usize,
     /// The transaction, if it runs on another node.
     away: Option<away::Away>,
+    /// It works for a client of another node: see [`Session::serve_another_node`].
+    is_hosted: bool,
     /// Portals that were read in pieces on other nodes.
     portals_away: u64,
     /// The tick that it has asked for.
@@ -307,6 +309,7 @@ impl Session {
             replay: None,
             replaying: 0,
             away: None,
+            is_hosted: false,
             portals_away: 0,
             tick_ticket: None,
             after_replay: None,
@@ -335,6 +338,22 @@ impl Session {
     /// Values of settings that the server fixes, by name.
     pub fn tell_server(&mut self, settings: std::sync::Arc<[(String, String)]>) {
         self.settings.tell_server(settings);
+    }
+
+    /// It works for a session on another node, whose client it does not see: what needs that client (its data, its temporary
+    /// relations, what it listens to) is refused.
+    pub fn serve_another_node(&mut self) {
+        self.is_hosted = true;
+    }
+
+    /// 0A000 for what needs the client itself.
+    fn refuse_hosted(&self, what: &str) -> Result<()> {
+        match self.is_hosted {
+            true => Err(Error::unsupported(format!(
+                "{what} on another node than the grid's first"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// The settings of a session on another node, for which this one works.
@@ -426,7 +445,7 @@ impl Session {
                         Utility::Schema(_) | Utility::CreateTableAs(_) | Utility::Database(_)
                     )
             }
-            Statement::Empty => false,
+            Statement::Empty | Statement::Elsewhere => false,
         };
         self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(writes))
     }

@@ -22,7 +22,10 @@ impl Session {
         SearchPath {
             schemas: self.settings.search_path(),
             user: Arc::from(self.identity.user.as_str()),
-            temporary: self.own_schema(),
+            temporary: match self.is_hosted {
+                true => SchemaId::NOWHERE,
+                false => self.own_schema(),
+            },
             database: Arc::from(self.identity.database.as_str()),
         }
     }

@@ -9,7 +9,7 @@ use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_scrip
 use crate::partition::Partition;
 use crate::statement::{Statement, Utility};
 use rubato_base::text_format::{TextContext, parse_text};
-use rubato_base::{DataType, Error, Result, Value};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -95,6 +95,10 @@ impl Session {
                     self.current = Some(current);
                     Next::To(StageKind::Security)
                 }
+                Err(error) if error.code() != SqlState::SYNTAX_ERROR && self.may_be_known_elsewhere(partition) => {
+                    self.current = Some(self.for_elsewhere(&piece, context.now_us));
+                    Next::To(StageKind::Security)
+                }
                 Err(error) => {
                     let error = placed(error, piece.characters_before, piece.semicolon);
                     self.fail(error, partition, responder)
@@ -165,6 +169,16 @@ impl Session {
             context.plans.lock().put(&key, plan);
         }
         Ok(self.scripted(statement, catalog.version, piece, parameters, context.now_us))
+    }
+
+    /// A piece as it stands, for another node to make sense of.
+    fn for_elsewhere(&self, piece: &Piece, now_us: i64) -> Current {
+        // What stands before it is left free, so that errors there name the place in the client's text.
+        let before = " ".repeat(piece.characters_before as usize);
+        Current {
+            sql: Arc::from(before + &piece.text),
+            ..self.scripted(Statement::Elsewhere, 0, piece, Arc::from([]), now_us)
+        }
     }
 
     fn scripted(
@@ -308,7 +322,7 @@ pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
             Utility::Declare { statement, .. } => parameter_types(statement),
             _ => Vec::new(),
         },
-        Statement::Empty => Vec::new(),
+        Statement::Empty | Statement::Elsewhere => Vec::new(),
     }
 }
 

@@ -32,7 +32,10 @@ pub use session::{Session, Statement};
 use background::Background;
 use folder::Folder;
 use rubato_base::{Error, Lsn, Result};
+use rubato_log::LogDirectory;
+use rubato_node::grid::{GridNode, GridSettings};
 use rubato_node::{Node, NodeSettings, RecoveryReport};
+use rubato_storage::Store;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,35 +92,21 @@ impl Database {
     /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged (named by file and
     /// offset; nothing is guessed); 0A000 a newer program wrote it.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let folder = Folder::open(path.as_ref())?;
-        let memory = options.node.memory_bytes;
-        let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
-        let mut settings = NodeSettings {
-            clock_us: session::now_us,
-            helper: Some(background::lend_thread),
-            on_recovery: |progress| {
-                tracing::info!(
-                    replayed_mib = progress.log_bytes >> 20,
-                    of_mib = progress.log_bytes_total >> 20,
-                    "recovering"
-                );
-            },
-            ..options.node
-        };
-        #[cfg(feature = "analytics")]
-        if settings.analytics.is_none() {
-            settings.analytics = Some(Arc::new(rubato_analytics::DataFusion::new(memory / COLUMNS_SHARE)));
-        }
-        let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
-        let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
-        settings.memory_bytes = (rows / 100 * COUNTED_PERCENT).max(memory / ROWS_SHARE_MIN);
-        let store = folder.store(cache)?;
-        let log = folder.log()?;
-        let log_options = rubato_log::Options {
-            buffer_bytes_max: log_buffer,
-            ..rubato_log::Options::default()
-        };
-        let (node, recovery) = Node::open(store, log, log_options, settings)?;
+        let open = |parts: Parts| Node::open(parts.store, parts.log, parts.log_options, parts.settings);
+        let (folder, (node, recovery)) = open_folder(path.as_ref(), options, open)?;
+        Ok(Database::of(folder, node, recovery))
+    }
+
+    /// The same as a node of a grid, with the part in the grid that somebody has to drive.
+    ///
+    /// Errors: as [`Database::open`]; 22023 for settings of no grid.
+    pub fn open_in_grid(path: impl AsRef<Path>, options: Options, grid: GridSettings) -> Result<(Database, GridNode)> {
+        let open = |parts: Parts| GridNode::open(parts.store, parts.log, parts.log_options, parts.settings, grid);
+        let (folder, (node, recovery)) = open_folder(path.as_ref(), options, open)?;
+        Ok((Database::of(folder, node.node().clone(), recovery), node))
+    }
+
+    fn of(folder: Folder, node: Node, recovery: RecoveryReport) -> Database {
         let background = Background::start(node.clone());
         let inner = Inner {
             node,
@@ -126,7 +115,7 @@ impl Database {
             background,
             _folder: folder,
         };
-        Ok(Database { inner: Arc::new(inner) })
+        Database { inner: Arc::new(inner) }
     }
 
     /// A session in the database that every folder has, `rubato`. It may be moved to another thread; to use several threads, make one
@@ -180,6 +169,53 @@ impl Database {
         self.inner.background.stop();
         self.inner.node.close()
     }
+}
+
+/// What a node is opened with.
+struct Parts {
+    store: Arc<dyn Store>,
+    log: Arc<dyn LogDirectory>,
+    log_options: rubato_log::Options,
+    settings: NodeSettings,
+}
+
+/// Locks a folder, shares out the memory, and opens what is in it.
+fn open_folder<T>(path: &Path, options: Options, open: impl FnOnce(Parts) -> Result<T>) -> Result<(Folder, T)> {
+    let folder = Folder::open(path)?;
+    let memory = options.node.memory_bytes;
+    let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
+    let mut settings = NodeSettings {
+        clock_us: session::now_us,
+        helper: Some(background::lend_thread),
+        on_recovery: |progress| {
+            tracing::info!(
+                replayed_mib = progress.log_bytes >> 20,
+                of_mib = progress.log_bytes_total >> 20,
+                "recovering"
+            );
+        },
+        ..options.node
+    };
+    #[cfg(feature = "analytics")]
+    if settings.analytics.is_none() {
+        settings.analytics = Some(Arc::new(rubato_analytics::DataFusion::new(memory / COLUMNS_SHARE)));
+    }
+    let log_buffer = (memory / LOG_BUFFER_SHARE).clamp(LOG_BUFFER_BYTES.0, LOG_BUFFER_BYTES.1);
+    let rows = memory.saturating_sub(cache + log_buffer + FIXED_BYTES);
+    settings.memory_bytes = (rows / 100 * COUNTED_PERCENT).max(memory / ROWS_SHARE_MIN);
+    let store = folder.store(cache)?;
+    let log = folder.log()?;
+    let log_options = rubato_log::Options {
+        buffer_bytes_max: log_buffer,
+        ..rubato_log::Options::default()
+    };
+    let opened = open(Parts {
+        store,
+        log,
+        log_options,
+        settings,
+    })?;
+    Ok((folder, opened))
 }
 
 /// An error of the operating system on a file.

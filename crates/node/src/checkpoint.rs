@@ -12,7 +12,7 @@ use crate::source::batch_of;
 use parking_lot::MutexGuard;
 use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
-use rubato_protocol::{CommitLog, DirtyRow, FormulaDatabase};
+use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases};
 use rubato_sql::outcomes::OutcomeRecord;
@@ -120,15 +120,11 @@ pub(crate) fn with_attached(
     changed
 }
 
-/// Appends what a checkpoint has to keep of the log before it.
-pub(crate) type CarryOver<'a> = &'a mut dyn FnMut(&mut dyn CommitLog) -> Result<()>;
-
 impl Shared {
-    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. What `carry_over` appends stays in the log:
-    /// whatever of the log before is needed still and is in no row.
-    pub(crate) fn checkpoint(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
+    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let (mut mark, unused) = {
-            let mut partition = self.partition.lock();
+            let partition = &mut *self.partition.lock();
             partition.checkpoints.begin();
             self.checkpoint_asked.store(false, Ordering::Release);
             partition.drop_storage([]);
@@ -138,7 +134,9 @@ impl Shared {
             // The log before goes: whoever is prepared from now on must not ask for it, although some of the log's last records
             // may be none of the database's.
             partition.database.note_log_position(Lsn(appended));
-            carry_over(&mut *partition.log)?;
+            if let Some(grid) = &partition.grid {
+                grid.write_down(&mut *partition.log)?;
+            }
             partition.database.begin_checkpoint();
             let mark = Mark {
                 log_start: appended.min(undecided),
@@ -148,7 +146,7 @@ impl Shared {
                 sequences: partition.sequences.all(),
                 outcomes: partition.sequences.outcomes.all(),
             };
-            (mark, self.unused_storage(&partition))
+            (mark, self.unused_storage(partition))
         };
         let mut report = CheckpointReport {
             log_start: mark.log_start,

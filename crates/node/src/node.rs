@@ -1,6 +1,6 @@
 //! The node: what its workers share.
 
-use crate::checkpoint::{CarryOver, CheckpointReport};
+use crate::checkpoint::CheckpointReport;
 use crate::commit_log::LogEnd;
 use crate::errors::{log_error, write_refusal};
 use crate::hosted::{Heard, Hosting};
@@ -439,12 +439,7 @@ impl Node {
     ///
     /// Errors: nothing is lost by a failure; the next attempt begins anew.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        self.checkpoint_with(&mut |_| Ok(()))
-    }
-
-    /// The same, with what has to stay in the log.
-    pub(crate) fn checkpoint_with(&self, carry_over: CarryOver<'_>) -> Result<CheckpointReport> {
-        let made = self.0.checkpoint(carry_over);
+        let made = self.0.checkpoint();
         *self.0.checkpoint_failure.lock() = made.as_ref().err().cloned();
         let mut partition = self.0.partition.lock();
         partition.checkpoints.end(made.as_ref().map(drop).map_err(Clone::clone));

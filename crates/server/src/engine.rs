@@ -3,9 +3,11 @@
 use crate::resident::Watch;
 use rubato_base::{Error, Result, SqlState};
 use rubato_embedded::{Database, Options};
+use rubato_node::grid::GridNode;
 use rubato_node::{Admission, Node, NodeSettings, NodeWorker};
 use rubato_server::metrics::{MetricsSource, MetricsText};
 use rubato_server::program::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
+use rubato_server::wire::PgResponder;
 use rubato_sql::executor::Limits;
 use rubato_stages::worker::WakeHandle;
 use rubato_stages::{StageKind, StageMetrics, StageNumbers};
@@ -19,6 +21,7 @@ const STATEMENT_SHARE: usize = 4;
 /// An open node.
 pub struct NodeEngine {
     database: Database,
+    grid: Option<GridNode>,
     stages: Arc<Mutex<Vec<Arc<StageMetrics>>>>,
     log_thread: Option<JoinHandle<()>>,
     memory: Option<Watch>,
@@ -37,6 +40,7 @@ impl Engine for NodeEngine {
                 ..limits
             },
             stage_threads: settings.stage_threads,
+            hosted_responder: Some(|| Box::new(PgResponder::new())),
             admission: match settings.admission {
                 AdmissionPolicy::Off => None,
                 AdmissionPolicy::Age => Some(Admission::BY_AGE),
@@ -52,7 +56,14 @@ impl Engine for NodeEngine {
             QueuePolicy::Wait => rubato_node::QueuePolicy::Wait,
             QueuePolicy::Pipeline => rubato_node::QueuePolicy::Pipeline,
         };
-        let database = Database::open(&settings.data, Options { node })?;
+        let options = Options { node };
+        let (database, grid) = match settings.grid.clone() {
+            None => (Database::open(&settings.data, options)?, None),
+            Some(grid) => {
+                let (database, grid) = Database::open_in_grid(&settings.data, options, grid)?;
+                (database, Some(grid))
+            }
+        };
         let report = database.recovery();
         tracing::info!(
             transactions = report.transactions,
@@ -69,6 +80,7 @@ impl Engine for NodeEngine {
         Ok(NodeEngine {
             memory: Some(Watch::begin(database.node().clone(), memory_bytes)),
             database,
+            grid,
             stages: Arc::default(),
             log_thread: Some(log_thread),
         })
@@ -81,6 +93,10 @@ impl Engine for NodeEngine {
             .unwrap_or_else(PoisonError::into_inner)
             .push(worker.stage_metrics());
         Ok(worker)
+    }
+
+    fn grid(&self) -> Option<GridNode> {
+        self.grid.clone()
     }
 
     fn metrics(&self) -> Arc<dyn MetricsSource> {

@@ -18,6 +18,7 @@
 pub mod login;
 pub mod metrics;
 pub mod passwords;
+mod peers;
 pub mod program;
 pub mod scram;
 mod server;

@@ -9,6 +9,7 @@ use crate::plan::{Plan, PlanBody, Relation};
 use crate::planner::select_calls;
 use rubato_base::{DataType, Error, NodeId, Result, SessionId, Timestamp, Value};
 use rubato_formula::{Function, Volatility};
+use rubato_protocol::CommitLog;
 use std::sync::Arc;
 
 /// What the sessions of one node ask the grid for.
@@ -28,6 +29,11 @@ pub trait GridDesk: Send + Sync {
 
     /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.
     fn keeper(&self) -> Option<NodeId>;
+
+    /// Writes down again what the log before a checkpoint is needed for beside rows: that part of it goes.
+    ///
+    /// Errors: the log's.
+    fn write_down(&self, log: &mut dyn CommitLog) -> Result<()>;
 
     /// Has another node run something for the session, which is woken when there is an answer. One call at a time: what was called
     /// before and has not ended is not heard of any more.
@@ -65,11 +71,11 @@ pub fn needs_nothing(plan: &Plan) -> bool {
     let PlanBody::Select(select) = &plan.body else {
         return false;
     };
-    let is_made = |relation: &Relation| {
-        matches!(
-            relation,
-            Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_)
-        )
+    let is_made = |relation: &Relation| match relation {
+        Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => true,
+        // Each node has its own.
+        Relation::System(name) => name == "rubato.nodes",
+        _ => false,
     };
     let shares =
         |function: &Function| function.volatility() == Volatility::Volatile && !NEED_NOTHING.contains(&function.name());

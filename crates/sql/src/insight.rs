@@ -30,6 +30,34 @@ pub struct Insight {
     stages: Mutex<Vec<Arc<StageMetrics>>>,
     counters: OnceLock<NodeCounters>,
     databases: Mutex<Arc<Databases>>,
+    nodes: Mutex<Arc<[NodeFacts]>>,
+}
+
+/// A node of the grid, as another one sees it.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// Which one.
+    pub node: u32,
+    /// Where the others reach it.
+    pub address: String,
+    /// `here` for the one that is asked; else `up`, `greeting`, `dialling` or `down`.
+    pub state: &'static str,
+    /// Why there is no channel.
+    pub why: Option<String>,
+    /// Which of its starts was heard of last.
+    pub life: u64,
+    /// Whether it has what there is once in the grid.
+    pub is_keeper: bool,
+    /// How long a question and its answer took last.
+    pub round_trip_us: Option<u64>,
+    /// Bytes that wait to be sent to it.
+    pub waiting_bytes: u64,
+    /// Messages sent to it and received from it.
+    pub messages: [u64; 2],
+    /// Frames sent to it and received from it.
+    pub frames: [u64; 2],
+    /// Bytes sent to it and received from it.
+    pub bytes: [u64; 2],
 }
 
 #[derive(Default)]
@@ -80,6 +108,15 @@ impl Insight {
 
     pub(crate) fn set_databases(&self, databases: Arc<Databases>) {
         *self.databases.lock() = databases;
+    }
+
+    /// How it stands with the nodes of the grid.
+    pub fn set_nodes(&self, nodes: Vec<NodeFacts>) {
+        *self.nodes.lock() = nodes.into();
+    }
+
+    pub(crate) fn nodes(&self) -> Arc<[NodeFacts]> {
+        Arc::clone(&self.nodes.lock())
     }
 
     pub(crate) fn stages(&self) -> Vec<Arc<StageMetrics>> {

@@ -35,7 +35,7 @@ pub(crate) use registry::{by_full_name, find, function, has_number};
 use crate::binder::{Hidden, ResolvedPath, ScopeColumn};
 use crate::catalog::{Catalog, KeyExpression, RelationName, SYSTEM_SCHEMAS, SchemaId, Sequence, Table};
 use crate::databases::Databases;
-use crate::insight::{Insight, SessionFacts};
+use crate::insight::{Insight, NodeFacts, SessionFacts};
 use rubato_base::{Array, ColumnType, DataType, Result, SessionId, Value};
 use rubato_formula::Environment;
 use rubato_protocol::FormulaDatabase;
@@ -190,6 +190,7 @@ impl SystemTable {
             sessions: insight.sessions(),
             databases: insight.databases(),
             stages: insight.stages(),
+            nodes: insight.nodes(),
             counters: insight.counters(),
             now_us,
         };
@@ -212,6 +213,7 @@ struct Live<'a> {
     sessions: BTreeMap<SessionId, Arc<SessionFacts>>,
     databases: Arc<Databases>,
     stages: Vec<Arc<StageMetrics>>,
+    nodes: Arc<[NodeFacts]>,
     counters: Vec<(&'static str, i64)>,
     /// In microseconds since 2000-01-01 UTC.
     now_us: i64,

@@ -177,6 +177,24 @@ impl GridState {
     }
 }
 
+/// What takes the place of a message that no channel takes: an answer in the place of a call, an error in that of an answer.
+pub(super) fn in_place_of(message: WorkMessage) -> Option<(bool, WorkMessage)> {
+    let is_call = match &message.content {
+        WorkContent::Call(_) => true,
+        WorkContent::Answer { .. } => false,
+        WorkContent::More | WorkContent::GiveUp | WorkContent::Leave => return None,
+    };
+    let what = if is_call { "statement" } else { "row" };
+    let text = format!("a {what} is too large to be sent to another node of the grid");
+    let error = Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, text);
+    let (outcome, status) = (WorkOutcome::Failed(error), WorkStatus::Idle);
+    let content = WorkContent::Answer {
+        told: Vec::new(),
+        end: Some(WorkEnd { outcome, status }),
+    };
+    Some((is_call, WorkMessage { content, ..message }))
+}
+
 fn cannot_be_reached(node: NodeId) -> Error {
     let message = format!("node {}, which has the rows, cannot be reached", node.0);
     Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint("Try again when it is back.")

@@ -28,18 +28,21 @@ use crate::hosted::Heard;
 use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
-use calls::Calls;
+use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
 use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
+use rubato_grid::links::{PeerState, PeerStatus};
+use rubato_grid::members::{Member, Members};
 use rubato_log::{LogDirectory, Options};
+use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
-use rubato_protocol::{DecisionRecord, StandingRecord};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::grid::needs_nothing;
+use rubato_sql::insight::NodeFacts;
 use rubato_sql::partition::Partition;
 use rubato_sql::plan::Plan;
 use rubato_stages::worker::WakeHandle;
@@ -297,6 +300,41 @@ impl GridNode {
         });
     }
 
+    /// A message is larger than a channel takes: who waits for it, or for its answer, gets an error.
+    pub fn on_too_large(&self, to: NodeId, message: GridMessage) {
+        let GridMessage::Work(message) = message else { return };
+        let Some((is_call, instead)) = in_place_of(message) else {
+            return;
+        };
+        self.drive(|state, _| match is_call {
+            true => drop(state.calls.on_answer(to, instead)),
+            false => state.outgoing.push_anyway(Lsn(0), (to, GridMessage::Work(instead))),
+        });
+    }
+
+    /// How it stands with the other nodes, for `rubato.nodes`.
+    pub fn note_peers(&self, peers: Vec<PeerStatus>, members: &Members) {
+        let (own, life, keeper) = {
+            let state = self.shared.state.lock();
+            (state.settings.id, state.standing.life, state.settings.keeper)
+        };
+        let facts = |(node, member): (&NodeId, &Member)| NodeFacts {
+            node: node.0,
+            address: member.address.clone(),
+            state: "here",
+            life,
+            is_keeper: keeper == Some(*node),
+            ..NodeFacts::default()
+        };
+        let mut nodes: Vec<NodeFacts> = members.members.iter().map(facts).collect();
+        for facts in nodes.iter_mut().filter(|facts| facts.node != own.0) {
+            if let Some(peer) = peers.iter().find(|peer| peer.node.0 == facts.node) {
+                note_peer(facts, peer);
+            }
+        }
+        self.node.0.partition.lock().insight.set_nodes(nodes);
+    }
+
     /// What may be sent now: to whom, and what.
     pub fn poll_outgoing(&self) -> Vec<(NodeId, GridMessage)> {
         let state = &mut *self.shared.state.lock();
@@ -328,22 +366,11 @@ impl GridNode {
         self.drive(|state, _| state.forced = state.forced.max(forced));
     }
 
-    /// Makes a checkpoint; what the log before it is needed for beside rows is written down again behind it.
+    /// As [`Node::checkpoint`]; what the log before it is needed for beside rows is written down again behind it.
     ///
     /// Errors: nothing is lost by a failure; the next attempt begins anew.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        self.node.checkpoint_with(&mut |log| {
-            let state = self.shared.state.lock();
-            let decisions = state.coordinator.undone_decisions();
-            for (transaction, place, participants) in &decisions {
-                log.append_decision(&DecisionRecord {
-                    transaction: *transaction,
-                    cts: Some(*place),
-                    participants,
-                })?;
-            }
-            log.append_standing(&state.standing).map(drop)
-        })
+        self.node.checkpoint()
     }
 
     /// As [`Node::checkpoint_is_due`].
@@ -394,6 +421,24 @@ impl GridNode {
             dropped: state.outgoing.dropped,
         }
     }
+}
+
+fn note_peer(facts: &mut NodeFacts, peer: &PeerStatus) {
+    (facts.state, facts.why) = match &peer.state {
+        PeerState::Down { why, .. } => ("down", Some(why.clone())),
+        PeerState::Dialling => ("dialling", None),
+        PeerState::Greeting => ("greeting", None),
+        PeerState::Up { .. } => ("up", None),
+    };
+    if let PeerState::Up { round_trip_us, .. } = peer.state {
+        facts.round_trip_us = round_trip_us;
+    }
+    let figures = &peer.figures;
+    facts.life = peer.life;
+    facts.waiting_bytes = peer.buffered_bytes as u64;
+    facts.messages = [figures.messages_out, figures.messages_in];
+    facts.frames = [figures.frames_out, figures.frames_in];
+    facts.bytes = [figures.bytes_out, figures.bytes_in];
 }
 
 /// Figures of a node of the grid.

@@ -4,6 +4,7 @@ use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, Value};
 use rubato_protocol::grid::{SILENT_ROUNDS_MAX, TickFor};
+use rubato_protocol::{CommitLog, DecisionRecord};
 use rubato_sql::grid::{Answer, Call, GridDesk, Home};
 use rubato_sql::plan::Plan;
 use std::collections::BTreeMap;
@@ -107,6 +108,19 @@ impl GridDesk for GridShared {
     fn keeper(&self) -> Option<NodeId> {
         let state = self.state.lock();
         state.settings.keeper.filter(|keeper| *keeper != state.settings.id)
+    }
+
+    fn write_down(&self, log: &mut dyn CommitLog) -> Result<()> {
+        let state = self.state.lock();
+        let decisions = state.coordinator.undone_decisions();
+        for (transaction, place, participants) in &decisions {
+            log.append_decision(&DecisionRecord {
+                transaction: *transaction,
+                cts: Some(*place),
+                participants,
+            })?;
+        }
+        log.append_standing(&state.standing).map(drop)
     }
 
     fn call(&self, session: SessionId, to: NodeId, call: Call) -> Result<()> {

@@ -17,6 +17,10 @@ Examples:
   rubato bench tpcc --warehouses 1          measure this server, or several with --url
   rubato check ./rubato-data                verify a folder that is not open
 
+  rubato start --data one --grid-listen 127.0.0.1:7001 --grid-secret-file secret
+  rubato start --data two --listen 127.0.0.1:5434 --grid-listen 127.0.0.1:7002 --grid-secret-file secret --join 127.0.0.1:7001
+  rubato grid status                        the nodes of a grid, as the one that is asked sees them
+
 Every flag of `start` can also be set by an environment variable (RUBATO_DATA, RUBATO_LISTEN ...) or in a TOML file
 (--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.
 RUBATO_PASSWORD asks for passwords, and is that of the user rubato. A variable RUBATO_... that no setting knows is told in the log.";
@@ -43,6 +47,9 @@ pub(super) enum Command {
     /// Measure this or any other PostgreSQL-compatible server
     #[command(subcommand)]
     Bench(rubato_bench::BenchCommand),
+    /// Look at a grid of nodes
+    #[command(subcommand)]
+    Grid(GridCommand),
     /// Verify a data folder that no server has open
     Check {
         /// The folder
@@ -54,6 +61,19 @@ pub(super) enum Command {
         user: String,
     },
 }
+
+#[derive(Debug, Subcommand)]
+pub(super) enum GridCommand {
+    /// The nodes, and how the node that is asked stands with them
+    Status {
+        /// The node to ask, as for `rubato sql`
+        #[arg(long, env = "RUBATO_URL", default_value = DEFAULT_URL)]
+        url: String,
+    },
+}
+
+/// The server on this machine.
+const DEFAULT_URL: &str = "postgres://rubato@127.0.0.1:5433/rubato";
 
 /// What `start` can be told. Every field is optional, so that flags, environment and file can be laid over each other.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
@@ -120,6 +140,18 @@ pub struct StartArguments {
     /// How long running statements may go on after SIGTERM [default: 10]
     #[arg(long, env = "RUBATO_GRACE_SECONDS", value_name = "SECONDS")]
     pub grace_seconds: Option<u64>,
+    /// Be a node of a grid, and listen here for its other nodes. The folder's first grid begins with this, unless --join is given
+    #[arg(long, env = "RUBATO_GRID_LISTEN", value_name = "HOST:PORT")]
+    pub grid_listen: Option<String>,
+    /// Where the other nodes reach this one, if that is not where it listens
+    #[arg(long, env = "RUBATO_GRID_ADDRESS", value_name = "HOST:PORT")]
+    pub grid_address: Option<String>,
+    /// Join the grid of the node that listens there for others; the folder has to be empty, or this node's already
+    #[arg(long, env = "RUBATO_JOIN", value_name = "HOST:PORT")]
+    pub join: Option<String>,
+    /// File with the secret by which the nodes of the grid know each other: 16 bytes or more, the same for all
+    #[arg(long, env = "RUBATO_GRID_SECRET_FILE", value_name = "FILE")]
+    pub grid_secret_file: Option<PathBuf>,
     /// TOML file with any of these settings
     #[arg(long, env = "RUBATO_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -156,7 +188,7 @@ pub(super) struct DemoArguments {
 pub(super) struct SqlArguments {
     /// The server, as postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=MODE&sslrootcert=FILE. MODE is disable, allow, prefer,
     /// require, verify-ca or verify-full, as in libpq [without it: prefer]
-    #[arg(long, env = "RUBATO_URL", default_value = "postgres://rubato@127.0.0.1:5433/rubato")]
+    #[arg(long, env = "RUBATO_URL", default_value = DEFAULT_URL)]
     pub(super) url: String,
     /// Run this and leave; may be given several times
     #[arg(short = 'c', long = "command", value_name = "SQL")]
@@ -227,6 +259,10 @@ impl StartArguments {
             login_timeout_seconds: self.login_timeout_seconds.or(below.login_timeout_seconds),
             send_timeout_seconds: self.send_timeout_seconds.or(below.send_timeout_seconds),
             grace_seconds: self.grace_seconds.or(below.grace_seconds),
+            grid_listen: self.grid_listen.or(below.grid_listen),
+            grid_address: self.grid_address.or(below.grid_address),
+            join: self.join.or(below.join),
+            grid_secret_file: self.grid_secret_file.or(below.grid_secret_file),
             config: self.config,
         }
     }

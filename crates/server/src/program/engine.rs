@@ -4,6 +4,7 @@ use crate::metrics::MetricsSource;
 use crate::worker::SqlWorker;
 use clap::ValueEnum;
 use rubato_base::Result;
+use rubato_node::grid::{GridNode, GridSettings};
 use rubato_stages::worker::WakeHandle;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct EngineSettings {
     pub queue_policy: QueuePolicy,
     /// How load is controlled, if it is.
     pub admission: AdmissionPolicy,
+    /// Its place in a grid, if it has one.
+    pub grid: Option<GridSettings>,
 }
 
 /// What a commit does about earlier readers of what it writes (paper rules P1 and P2).
@@ -72,6 +75,9 @@ pub trait Engine: Sized {
 
     /// Makes the engine of one worker; `index` counts from 0 below `EngineSettings::workers`.
     fn worker(&self, index: usize, wake: WakeHandle) -> Result<Self::Worker>;
+
+    /// The part in a grid that somebody has to drive, if it has a place in one.
+    fn grid(&self) -> Option<GridNode>;
 
     /// The numbers of the engine.
     fn metrics(&self) -> Arc<dyn MetricsSource>;

@@ -12,7 +12,7 @@ pub use arguments::{Arguments, LogFormat, StartArguments};
 pub use engine::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 pub use units::{Size, memory_default};
 
-use arguments::{Command, DemoArguments};
+use arguments::{Command, DemoArguments, GridCommand};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -28,6 +28,10 @@ const FAILURE: u8 = 1;
 
 /// Status after an interrupt, as shells have it.
 const INTERRUPTED: u8 = 130;
+
+/// What `rubato grid status` asks.
+const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, round_trip_us, waiting_bytes, messages_sent, \
+     messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
 /// How often a running demonstration looks for Ctrl-C.
 const DEMO_CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -49,6 +53,7 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
         Some(Command::Start(start_arguments)) => start::<E>(*start_arguments),
         Some(Command::Demo(demo_arguments)) => demo::<E>(&demo_arguments),
         Some(Command::Sql(sql)) => shell::run(&sql.url, &sql.commands),
+        Some(Command::Grid(GridCommand::Status { url })) => shell::run(&url, &[GRID_STATUS.to_owned()]),
         Some(Command::Bench(bench)) => {
             rubato_bench::execute(&bench, &mut std::io::stdout()).map_err(|wrong| wrong.to_string())?;
             Ok(ExitCode::SUCCESS)

@@ -6,10 +6,13 @@ use super::environment::PASSWORD;
 use super::units::memory_default;
 use crate::metrics::{MetricsServer, MetricsSource};
 use crate::passwords::Passwords;
+use crate::peers::{GridWishes, Peers, Place, take_place};
 use crate::scram::Verifier;
 use crate::server::{Server, ServerSecurity};
 use crate::settings::ServerSettings;
 use crate::tls::read_tls_files;
+use rubato_grid::members::Members;
+use rubato_node::grid::{AllAt, GridSettings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +36,7 @@ const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
 pub(super) struct Running<E: Engine> {
     engine: E,
     server: Server,
+    peers: Option<Peers>,
     metrics: Option<MetricsServer>,
 }
 
@@ -42,12 +46,18 @@ impl<E: Engine> Running<E> {
         let started = Instant::now();
         let server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
-        let engine_settings = engine_settings(arguments, server_settings.workers);
+        let mut engine_settings = engine_settings(arguments, server_settings.workers);
+        let place = take_place(&engine_settings.data, grid_wishes(arguments)?)?;
+        engine_settings.grid = place.as_ref().map(grid_settings);
         raise_file_limit();
         if engine_settings.memory_bytes < HUGE_PAGES_FROM_BYTES {
             keep_pages_small();
         }
         let engine = E::open(&engine_settings).map_err(|error| explain(&error))?;
+        let peers = match (engine.grid(), place) {
+            (Some(node), Some(place)) => Some(Peers::start(node, place)?),
+            _ => None,
+        };
         let server = Server::start(server_settings, security, |index, wake| engine.worker(index, wake))
             .map_err(|wrong| wrong.to_string())?;
         let sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
@@ -66,6 +76,7 @@ impl<E: Engine> Running<E> {
         Ok(Running {
             engine,
             server,
+            peers,
             metrics,
         })
     }
@@ -94,6 +105,7 @@ impl<E: Engine> Running<E> {
     pub(super) fn end(self) -> Result<(), String> {
         tracing::info!("stopping");
         self.server.shut_down();
+        drop(self.peers);
         drop(self.metrics);
         self.engine.close().map_err(|error| explain(&error))?;
         tracing::info!("closed");
@@ -155,6 +167,32 @@ fn engine_settings(arguments: &StartArguments, workers: usize) -> EngineSettings
         commit_policy: arguments.commit_policy.unwrap_or(CommitPolicy::Optimistic),
         queue_policy: arguments.queue_policy.unwrap_or(QueuePolicy::Wait),
         admission: arguments.admission.unwrap_or(AdmissionPolicy::Off),
+        grid: None,
+    }
+}
+
+fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {
+    let secret = arguments.grid_secret_file.as_ref().map(|path| {
+        let read = std::fs::read(path).map_err(|wrong| format!("cannot read {}: {wrong}", path.display()))?;
+        // An editor's last line ends.
+        Ok::<_, String>(read.trim_ascii_end().to_vec())
+    });
+    Ok(GridWishes {
+        listen: arguments.grid_listen.clone(),
+        address: arguments.grid_address.clone(),
+        join: arguments.join.clone(),
+        secret: secret.transpose()?,
+    })
+}
+
+/// All rows lie on the first node, which has everything else that there is once.
+fn grid_settings(place: &Place) -> GridSettings {
+    GridSettings {
+        nodes: place.members.members.keys().copied().collect(),
+        router: Some(Arc::new(AllAt(Members::FIRST))),
+        keeper: Some(Members::FIRST),
+        id: place.node,
+        ..GridSettings::of(Members::FIRST.0, 1)
     }
 }
 

@@ -5,7 +5,8 @@
 use super::registry::column;
 use super::{Content, Live, OWNER, SystemTable, databases, oid, text};
 use crate::catalog::Catalog;
-use DataType::{Float8, Int4, Int8, Name, Text};
+use crate::insight::NodeFacts;
+use DataType::{Bool, Float8, Int4, Int8, Name, Text};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{ColumnType, DataType, KeyReader, SessionId, TableId, Value};
 use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
@@ -102,6 +103,27 @@ static VIEWS: &[OwnView] = &[
             ("service_us_max", Int8),
         ],
         stages,
+    ),
+    view(
+        "rubato.nodes",
+        15_105,
+        &[
+            ("node", Int4),
+            ("address", Text),
+            ("state", Text),
+            ("why", Text),
+            ("life", Int8),
+            ("is_keeper", Bool),
+            ("round_trip_us", Int8),
+            ("waiting_bytes", Int8),
+            ("messages_sent", Int8),
+            ("messages_received", Int8),
+            ("frames_sent", Int8),
+            ("frames_received", Int8),
+            ("bytes_sent", Int8),
+            ("bytes_received", Int8),
+        ],
+        nodes,
     ),
 ];
 
@@ -303,6 +325,33 @@ fn aborts(live: &Live<'_>) -> Vec<Vec<Value>> {
         .iter()
         .map(|(reason, name, meaning)| vec![text(name), count(counted[*reason as usize]), text(meaning)])
         .collect()
+}
+
+/// The nodes of the grid as this one sees them: none on a node alone.
+fn nodes(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let row = |facts: &NodeFacts| {
+        let or_null = |value: Option<Value>| value.unwrap_or(Value::Null);
+        let [messages_out, messages_in] = facts.messages.map(count);
+        let [frames_out, frames_in] = facts.frames.map(count);
+        let [bytes_out, bytes_in] = facts.bytes.map(count);
+        vec![
+            Value::Int4(facts.node as i32),
+            text(&facts.address),
+            text(facts.state),
+            or_null(facts.why.as_deref().map(text)),
+            count(facts.life),
+            Value::Bool(facts.is_keeper),
+            or_null(facts.round_trip_us.map(count)),
+            count(facts.waiting_bytes),
+            messages_out,
+            messages_in,
+            frames_out,
+            frames_in,
+            bytes_out,
+            bytes_in,
+        ]
+    };
+    live.nodes.iter().map(row).collect()
 }
 
 fn statistics(live: &Live<'_>) -> Vec<Vec<Value>> {

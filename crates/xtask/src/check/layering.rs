@@ -78,6 +78,7 @@ const ARROWS: &[Arrow] = &[
         "server",
         &[
             "base",
+            "grid",
             "node",
             "embedded",
             "stages",

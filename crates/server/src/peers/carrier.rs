@@ -1,0 +1,423 @@
+//! The thread's loop.
+
+use super::folder::{Place, write_members};
+use super::socket::Socket;
+use super::{PEER_BYTES_MAX, Port};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use rubato_base::NodeId;
+use rubato_grid::links::{Action, ConnectionId, Event, Links, Sent};
+use rubato_grid::members::{MemberMessage, Members};
+use rubato_node::grid::{GridMessage, GridNode};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+pub(super) const WAKE_TOKEN: Token = Token(0);
+const LISTENER_TOKEN: Token = Token(1);
+const CONNECTION_TOKENS: usize = 2;
+/// Events taken from the system at a time.
+const EVENTS_MAX: usize = 256;
+/// Bytes read at a time.
+const READ_BYTES: usize = 64 << 10;
+/// Reads of one connection before others have their turn.
+const READS_MAX: usize = 16;
+/// How often the node is told the time at least.
+const TIMER: Duration = Duration::from_millis(50);
+/// How long last words may take when the node stops.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How often the node is told how it stands with the others.
+const STATUS_EVERY_US: u64 = 500_000;
+
+/// What the thread has.
+pub(super) struct Carrier {
+    poll: Poll,
+    listener: TcpListener,
+    port: Arc<Port>,
+    links: Links,
+    node: GridNode,
+    place: Place,
+    sockets: BTreeMap<ConnectionId, Socket>,
+    /// What found no room, or has to stay in order behind that: nobody would say it again.
+    waiting: BTreeMap<NodeId, VecDeque<GridMessage>>,
+    /// Connections that may have more to read: events tell of what is new only.
+    unread: BTreeSet<ConnectionId>,
+    scratch: Box<[u8]>,
+    started: Instant,
+    status_us: u64,
+}
+
+impl Carrier {
+    pub(super) fn new(
+        poll: Poll,
+        mut listener: TcpListener,
+        port: Arc<Port>,
+        links: Links,
+        node: GridNode,
+        place: Place,
+    ) -> io::Result<Carrier> {
+        poll.registry()
+            .register(&mut listener, LISTENER_TOKEN, Interest::READABLE)?;
+        let mut carrier = Carrier {
+            poll,
+            listener,
+            port,
+            links,
+            node,
+            place,
+            sockets: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            unread: BTreeSet::new(),
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
+            started: Instant::now(),
+            status_us: 0,
+        };
+        carrier.set_members();
+        Ok(carrier)
+    }
+
+    /// Runs until the node stops.
+    pub(super) fn run(&mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.port.stops.load(Ordering::SeqCst) {
+            if let Err(wrong) = self.round(&mut events, TIMER) {
+                tracing::error!(%wrong, "this node does not speak with the others of its grid any more");
+                return;
+            }
+        }
+        self.links.stop("the node is being stopped");
+        let until = Instant::now() + LAST_WORDS;
+        while !self.sockets.is_empty() && Instant::now() < until {
+            if self.round(&mut events, Duration::from_millis(10)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn round(&mut self, events: &mut Events, longest: Duration) -> io::Result<()> {
+        let now_us = self.now_us();
+        let timer = self.links.next_timer_us();
+        let timeout = timer.map(|at_us| Duration::from_micros(at_us.saturating_sub(now_us)));
+        let timeout = timeout.map_or(longest, |timeout| timeout.min(longest));
+        self.port.asleep.store(true, Ordering::SeqCst);
+        let timeout = match self.port.woken.load(Ordering::SeqCst) || !self.unread.is_empty() {
+            true => Duration::ZERO,
+            false => timeout,
+        };
+        match self.poll.poll(events, Some(timeout)) {
+            Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
+            _ => {}
+        }
+        self.port.asleep.store(false, Ordering::SeqCst);
+        self.port.woken.store(false, Ordering::SeqCst);
+        for event in &*events {
+            match event.token() {
+                WAKE_TOKEN => {}
+                LISTENER_TOKEN => self.accept(),
+                Token(token) => self.on_socket(ConnectionId((token - CONNECTION_TOKENS) as u64), event),
+            }
+        }
+        for id in std::mem::take(&mut self.unread) {
+            let read = self.read(id);
+            self.end_if_failed(id, read);
+        }
+        let now_us = self.now_us();
+        self.links.on_timer(now_us);
+        self.hear();
+        self.node.on_timer(now_us as i64);
+        self.node.on_wake();
+        if self.node.waits_for_log() {
+            match self.node.force() {
+                Ok(forced) => self.node.on_forced(forced),
+                // The worker that asked says so; it is tried again in the next round.
+                Err(error) => tracing::debug!(%error, "the log could not be forced"),
+            }
+        }
+        self.send();
+        self.act();
+        if now_us >= self.status_us {
+            self.status_us = now_us + STATUS_EVERY_US;
+            self.node.note_peers(self.links.status().collect(), &self.place.members);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, address)) => {
+                    let Some(id) = self.links.on_accepted(&address.to_string(), self.now_us()) else {
+                        tracing::warn!(%address, "too many connections of strangers: one was closed");
+                        continue;
+                    };
+                    let socket = Socket::accepted(stream, token_of(id), self.poll.registry());
+                    self.add(id, socket);
+                }
+                Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return,
+                Err(wrong) if wrong.kind() == ErrorKind::Interrupted => {}
+                Err(wrong) => {
+                    tracing::warn!(%wrong, "a connection of another node could not be accepted");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, id: ConnectionId, socket: io::Result<Socket>) {
+        match socket {
+            Ok(socket) => drop(self.sockets.insert(id, socket)),
+            Err(wrong) => self.links.on_closed(id, &wrong.to_string(), self.now_us()),
+        }
+    }
+
+    fn on_socket(&mut self, id: ConnectionId, event: &mio::event::Event) {
+        let outcome = self.connect(id).and_then(|()| match event.is_writable() {
+            true => self.write(id),
+            false => Ok(()),
+        });
+        if self.end_if_failed(id, outcome) {
+            self.unread.insert(id);
+        }
+    }
+
+    /// Closes a connection for a reason; true if there is none.
+    fn end_if_failed(&mut self, id: ConnectionId, outcome: Result<(), String>) -> bool {
+        let Err(why) = outcome else { return true };
+        self.sockets.remove(&id);
+        self.links.on_closed(id, &why, self.now_us());
+        false
+    }
+
+    /// Takes note when a connection that was dialled has come about.
+    fn connect(&mut self, id: ConnectionId) -> Result<(), String> {
+        let now_us = self.now_us();
+        let Some(socket) = self.sockets.get_mut(&id).filter(|socket| !socket.is_connected) else {
+            return Ok(());
+        };
+        if socket.finish_connecting().map_err(|wrong| wrong.to_string())? {
+            self.links.on_connected(id, now_us);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, id: ConnectionId) -> Result<(), String> {
+        let now_us = self.now_us();
+        for _ in 0..READS_MAX {
+            let may_read = |socket: &&mut Socket| socket.is_connected && !socket.closes();
+            let Some(socket) = self.sockets.get_mut(&id).filter(may_read) else {
+                return Ok(());
+            };
+            match socket.read(&mut self.scratch).map_err(|wrong| wrong.to_string())? {
+                None => return Ok(()),
+                Some(0) => return Err("the other end has closed it".to_owned()),
+                Some(count) => {
+                    self.links.on_bytes(id, &self.scratch[..count], now_us);
+                    self.hear();
+                    // What was refused is closed behind its last words.
+                    self.act();
+                }
+            }
+        }
+        self.unread.insert(id);
+        Ok(())
+    }
+
+    fn write(&mut self, id: ConnectionId) -> Result<(), String> {
+        let Some(socket) = self.sockets.get_mut(&id) else {
+            return Ok(());
+        };
+        let written = socket.write().map_err(|wrong| wrong.to_string())?;
+        if written > 0 {
+            self.links.on_written(id, written);
+        }
+        if socket.is_done() {
+            self.sockets.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Does what [`Links`] wants done.
+    fn act(&mut self) {
+        while let Some(action) = self.links.poll_action() {
+            match action {
+                Action::Dial { connection, address } => self.dial(connection, &address),
+                Action::Write { connection, bytes } => {
+                    if let Some(socket) = self.sockets.get_mut(&connection) {
+                        socket.put(bytes);
+                        let outcome = self.write(connection);
+                        self.end_if_failed(connection, outcome);
+                    }
+                }
+                Action::Close { connection } => {
+                    if self.sockets.get_mut(&connection).is_some_and(Socket::close_behind) {
+                        self.sockets.remove(&connection);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names are looked up here: that may take long where a name server does not answer, so addresses are better.
+    fn dial(&mut self, id: ConnectionId, address: &str) {
+        let found: io::Result<SocketAddr> = address.to_socket_addrs().and_then(|mut found| {
+            let none = || io::Error::new(ErrorKind::NotFound, "the name has no address");
+            found.next().ok_or_else(none)
+        });
+        let socket = found.and_then(|address| Socket::dial(address, token_of(id), self.poll.registry()));
+        self.add(id, socket);
+    }
+
+    /// Hands over what has come, in its order.
+    fn hear(&mut self) {
+        while let Some(event) = self.links.poll_event() {
+            match event {
+                Event::Up { node, life } => {
+                    tracing::info!(node = node.0, life, "connected");
+                    self.waiting.remove(&node);
+                    self.node.on_node_up(node);
+                    self.greet(node);
+                }
+                Event::Down { node, why } => {
+                    tracing::warn!(node = node.0, why, "a node cannot be reached");
+                    self.waiting.remove(&node);
+                    self.node.on_node_down(node);
+                }
+                Event::Refused { node, address, why } => match node {
+                    Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
+                    None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
+                },
+                Event::Message {
+                    from,
+                    message: GridMessage::Member(message),
+                } => self.on_member_message(from, message),
+                Event::Message { from, message } => self.node.on_message(from, message),
+                Event::Applied { connection, message } => self.on_application(connection, message),
+            }
+        }
+    }
+
+    /// What two nodes say to each other first.
+    fn greet(&mut self, node: NodeId) {
+        if self.place.node == Members::FIRST {
+            let list = MemberMessage::List(self.place.members.clone());
+            self.links.send(node, &GridMessage::Member(list));
+        } else if node == Members::FIRST {
+            let known = self.place.members.members.get(&self.place.node);
+            if known.is_none_or(|known| known.address != self.place.address) {
+                let moved = MemberMessage::MovedTo(self.place.address.clone());
+                self.links.send(node, &GridMessage::Member(moved));
+            }
+        }
+    }
+
+    fn on_application(&mut self, connection: ConnectionId, message: MemberMessage) {
+        let MemberMessage::Apply { applicant, address } = message else {
+            return;
+        };
+        let answer = if self.place.node != Members::FIRST {
+            let first = self.place.members.members.get(&Members::FIRST);
+            MemberMessage::AskAt(first.map_or_else(String::new, |first| first.address.clone()))
+        } else {
+            let mut changed = self.place.members.clone();
+            match changed.admit(applicant, &address) {
+                Ok(node) => match self.change_members(changed) {
+                    Ok(()) => {
+                        tracing::info!(node = node.0, address, "a node belongs to the grid");
+                        MemberMessage::Admitted(node, self.place.members.clone())
+                    }
+                    Err(why) => MemberMessage::NotAdmitted(why),
+                },
+                Err(why) => MemberMessage::NotAdmitted(why),
+            }
+        };
+        self.links.answer(connection, answer);
+    }
+
+    fn on_member_message(&mut self, from: NodeId, message: MemberMessage) {
+        let mut changed = self.place.members.clone();
+        match message {
+            MemberMessage::List(list) if from == Members::FIRST => {
+                if !changed.take_over(list) {
+                    return;
+                }
+            }
+            MemberMessage::MovedTo(address) if self.place.node == Members::FIRST => changed.move_to(from, &address),
+            _ => return,
+        }
+        if let Err(why) = self.change_members(changed) {
+            tracing::error!(why, "the list of nodes could not be written down");
+        }
+    }
+
+    /// Writes the list down, goes by it, and tells it to the others.
+    fn change_members(&mut self, changed: Members) -> Result<(), String> {
+        if changed == self.place.members {
+            return Ok(());
+        }
+        write_members(&self.place, &changed)?;
+        self.place.members = changed;
+        self.set_members();
+        if self.place.node == Members::FIRST {
+            let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
+            for node in self.place.members.members.keys() {
+                self.links.send(*node, &list);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_members(&mut self) {
+        let now_us = self.now_us();
+        let members = &self.place.members.members;
+        for (node, member) in members {
+            self.links.set_peer(*node, Some(&member.address), now_us);
+        }
+        self.node.set_members(members.keys().copied().collect());
+    }
+
+    /// Sends what the node has to say. What found no room waits for it: some of it nobody would say again.
+    fn send(&mut self) {
+        for (to, message) in self.node.poll_outgoing() {
+            self.waiting.entry(to).or_default().push_back(message);
+        }
+        for (to, messages) in &mut self.waiting {
+            while let Some(message) = messages.pop_front() {
+                match self.links.send(*to, &message) {
+                    Sent::Queued | Sent::Down => {}
+                    Sent::Full if may_be_left_out(&message) => {}
+                    Sent::Full => {
+                        messages.push_front(message);
+                        break;
+                    }
+                    Sent::TooLarge => {
+                        tracing::error!(
+                            node = to.0,
+                            kind = message.name(),
+                            "a message is too large for a channel"
+                        );
+                        self.node.on_too_large(*to, message);
+                    }
+                }
+            }
+        }
+        self.waiting.retain(|_, messages| !messages.is_empty());
+    }
+}
+
+/// What its sender says again, if it is not answered.
+fn may_be_left_out(message: &GridMessage) -> bool {
+    matches!(message, GridMessage::Transaction(_) | GridMessage::Stage(_))
+}
+
+fn token_of(id: ConnectionId) -> Token {
+    Token(CONNECTION_TOKENS + id.0 as usize)
+}
+
+const _: () = assert!(PEER_BYTES_MAX > READ_BYTES);

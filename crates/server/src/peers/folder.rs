@@ -1,0 +1,310 @@
+//! What a data folder knows of the grid that its node belongs to: the file `grid.toml`.
+
+use super::join::apply;
+use rubato_base::NodeId;
+use rubato_grid::channel::{GridId, Secret};
+use rubato_grid::members::{Applicant, Member, Members};
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "grid.toml";
+
+/// What the command line says of a grid.
+#[derive(Debug, Default)]
+pub(crate) struct GridWishes {
+    /// Where to listen for other nodes.
+    pub(crate) listen: Option<String>,
+    /// What the others are told of that.
+    pub(crate) address: Option<String>,
+    /// A node of the grid to be joined.
+    pub(crate) join: Option<String>,
+    /// What the nodes share.
+    pub(crate) secret: Option<Vec<u8>>,
+}
+
+/// A node's place in its grid.
+#[derive(Debug)]
+pub(crate) struct Place {
+    folder: PathBuf,
+    applicant: Applicant,
+    /// Its number.
+    pub(crate) node: NodeId,
+    /// Who belongs to the grid, as far as it knows.
+    pub(crate) members: Members,
+    /// What the nodes share.
+    pub(crate) secret: Secret,
+    /// Where it listens.
+    pub(crate) listen: SocketAddr,
+    /// Where the others reach it.
+    pub(crate) address: String,
+}
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    applicant: String,
+    node: Option<u32>,
+    grid: Option<String>,
+    version: Option<u64>,
+    #[serde(default)]
+    members: Vec<FileMember>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileMember {
+    node: u32,
+    address: String,
+    applicant: String,
+}
+
+/// The place of the node of a folder: the one that it has, a new grid, or what the grid gives that it joins. `None` for a node alone.
+///
+/// Errors: a sentence.
+pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Place>, String> {
+    let known = read(folder)?;
+    let wants = wishes.listen.is_some() || wishes.join.is_some();
+    if known.is_none() && !wants {
+        return Ok(None);
+    }
+    let secret = wishes.secret.as_deref().ok_or_else(|| match known.is_some() {
+        true => format!(
+            "the folder {} is that of a node of a grid: give it the grid's secret with --grid-secret-file",
+            folder.display()
+        ),
+        false => "the nodes of a grid know each other by a secret: give it with --grid-secret-file".to_owned(),
+    })?;
+    let secret = Secret::new(secret)?;
+    let own = known.as_ref().and_then(|(_, place)| place.as_ref());
+    let kept = own.and_then(|(node, members)| Some(members.members.get(node)?.address.clone()));
+    let listen = wishes
+        .listen
+        .or_else(|| kept.clone())
+        .ok_or("a node that joins a grid is reached by the others: say where with --grid-listen HOST:PORT")?;
+    let listen = resolve(&listen)?;
+    let address = match wishes.address {
+        Some(address) => address,
+        None if listen.ip().is_unspecified() => {
+            return Err(format!(
+                "other nodes cannot reach {listen}: say with --grid-address HOST:PORT where they do"
+            ));
+        }
+        None => listen.to_string(),
+    };
+    let applicant = match &known {
+        Some((applicant, _)) => *applicant,
+        None => begin(folder, wishes.join.is_some())?,
+    };
+    let (node, mut members) = match (known.and_then(|(_, place)| place), &wishes.join) {
+        (Some(place), _) => place,
+        (None, Some(at)) => apply(at, &secret, applicant, &address)?,
+        (None, None) => (
+            Members::FIRST,
+            Members::begin(GridId(random()?), applicant, address.clone()),
+        ),
+    };
+    if node == Members::FIRST {
+        members.move_to(node, &address);
+    }
+    let place = Place {
+        folder: folder.to_owned(),
+        applicant,
+        node,
+        members,
+        secret,
+        listen,
+        address,
+    };
+    write_members(&place, &place.members)?;
+    Ok(Some(place))
+}
+
+/// A folder that no grid knows yet: gives it a name to apply under.
+fn begin(folder: &Path, joins: bool) -> Result<Applicant, String> {
+    if joins && folder.join("log").exists() {
+        return Err(format!(
+            "the folder {} has data of its own, which would not be that of the grid: join with an empty one",
+            folder.display()
+        ));
+    }
+    fs::create_dir_all(folder).map_err(|wrong| format!("cannot make the data folder {}: {wrong}", folder.display()))?;
+    let applicant = random()?;
+    let text = format!("applicant = \"{}\"\n", hexadecimal(&applicant));
+    write(folder, &text)?;
+    Ok(applicant)
+}
+
+fn resolve(listen: &str) -> Result<SocketAddr, String> {
+    let wrong = |why: &str| format!("cannot listen at {listen} for other nodes: {why}");
+    let mut found = listen.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
+    found.next().ok_or_else(|| wrong("the name has no address"))
+}
+
+fn random() -> Result<[u8; 16], String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|wrong| format!("no random numbers: {wrong}"))?;
+    Ok(bytes)
+}
+
+/// What was known of a node: what it applied as, and its number with the list.
+type Known = (Applicant, Option<(NodeId, Members)>);
+
+fn read(folder: &Path) -> Result<Option<Known>, String> {
+    let path = folder.join(FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(wrong) if wrong.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(wrong) => return Err(format!("cannot read {}: {wrong}", path.display())),
+    };
+    parse(&text)
+        .map(Some)
+        .map_err(|why| format!("{} is damaged: {why}", path.display()))
+}
+
+fn parse(text: &str) -> Result<Known, String> {
+    let file: File = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
+    let applicant = sixteen(&file.applicant)?;
+    let (Some(node), Some(grid), Some(version)) = (file.node, &file.grid, file.version) else {
+        return Ok((applicant, None));
+    };
+    let member = |member: FileMember| {
+        let applicant = sixteen(&member.applicant)?;
+        let address = member.address;
+        Ok((NodeId(member.node), Member { address, applicant }))
+    };
+    let members = Members {
+        grid: GridId(sixteen(grid)?),
+        version,
+        members: file.members.into_iter().map(member).collect::<Result<_, String>>()?,
+    };
+    if !members.members.contains_key(&NodeId(node)) {
+        return Err(format!("node {node} is not among the members"));
+    }
+    Ok((applicant, Some((NodeId(node), members))))
+}
+
+/// Writes a list of members down, durably.
+pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), String> {
+    let mut text = format!(
+        "# The grid that this node belongs to. Written by rubato.\ngrid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
+        members.grid,
+        place.node.0,
+        hexadecimal(&place.applicant),
+        members.version
+    );
+    for (node, member) in &members.members {
+        // A string literal of TOML is one of Rust's for what an address may have in it.
+        let _ = write!(
+            text,
+            "\n[[members]]\nnode = {}\naddress = {:?}\napplicant = \"{}\"\n",
+            node.0,
+            member.address,
+            hexadecimal(&member.applicant)
+        );
+    }
+    write(&place.folder, &text)
+}
+
+/// Replaces the file as a whole: whoever reads it finds the old one or the new one.
+fn write(folder: &Path, text: &str) -> Result<(), String> {
+    let (path, beside) = (folder.join(FILE), folder.join("grid.toml.new"));
+    let written = || -> std::io::Result<()> {
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        fs::File::open(folder)?.sync_all()
+    };
+    written().map_err(|wrong| format!("cannot write {}: {wrong}", path.display()))
+}
+
+fn hexadecimal(bytes: &[u8; 16]) -> String {
+    GridId(*bytes).to_string()
+}
+
+fn sixteen(text: &str) -> Result<[u8; 16], String> {
+    let digits = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32);
+    digits
+        .map(u128::to_be_bytes)
+        .ok_or_else(|| format!("{text:?} is not a number of 32 hexadecimal digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes() -> GridWishes {
+        GridWishes {
+            listen: Some("127.0.0.1:7001".to_owned()),
+            secret: Some(b"a secret of some length".to_vec()),
+            ..GridWishes::default()
+        }
+    }
+
+    #[test]
+    fn a_new_grid_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(take_place(folder.path(), GridWishes::default()).unwrap().is_none());
+        let first = take_place(folder.path(), wishes()).unwrap().unwrap();
+        assert_eq!((first.node, first.members.version), (Members::FIRST, 1));
+        // What it was started with need not be said again, but for the secret.
+        let again = GridWishes {
+            listen: None,
+            ..wishes()
+        };
+        let again = take_place(folder.path(), again).unwrap().unwrap();
+        assert_eq!((again.members, again.address), (first.members.clone(), first.address));
+        let moved = GridWishes {
+            address: Some("node \"0\":1".to_owned()),
+            ..wishes()
+        };
+        let moved = take_place(folder.path(), moved).unwrap().unwrap();
+        assert_eq!(moved.members.grid, first.members.grid);
+        assert_eq!(moved.members.version, 2);
+        assert_eq!(moved.members.members[&Members::FIRST].address, "node \"0\":1");
+    }
+
+    #[test]
+    fn what_cannot_be_a_node_of_a_grid_is_told_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |wishes| take_place(folder.path(), wishes).unwrap_err();
+        let without_secret = GridWishes {
+            secret: None,
+            ..wishes()
+        };
+        assert!(refused(without_secret).contains("--grid-secret-file"));
+        let short = GridWishes {
+            secret: Some(b"short".to_vec()),
+            ..wishes()
+        };
+        assert!(refused(short).contains("16 bytes"));
+        let nowhere = GridWishes {
+            listen: None,
+            join: Some("127.0.0.1:1".to_owned()),
+            ..wishes()
+        };
+        assert!(refused(nowhere).contains("--grid-listen"));
+        let anywhere = GridWishes {
+            listen: Some("0.0.0.0:7001".to_owned()),
+            ..wishes()
+        };
+        assert!(refused(anywhere).contains("--grid-address"));
+        fs::create_dir(folder.path().join("log")).unwrap();
+        let joins = || GridWishes {
+            join: Some("127.0.0.1:1".to_owned()),
+            ..wishes()
+        };
+        assert!(refused(joins()).contains("data of its own"));
+        fs::remove_dir(folder.path().join("log")).unwrap();
+        assert!(refused(joins()).contains("127.0.0.1:1"), "nobody is there");
+        fs::write(folder.path().join(FILE), "applicant = \"7\"\n").unwrap();
+        assert!(refused(wishes()).contains("is damaged"));
+        fs::write(folder.path().join(FILE), "applicant = ").unwrap();
+        assert!(refused(wishes()).contains("is damaged"));
+    }
+}

@@ -1,0 +1,129 @@
+//! How a node comes into a grid: it asks one of its nodes, which may send it on to the one that keeps the list.
+
+use rubato_base::NodeId;
+use rubato_grid::GridMessage;
+use rubato_grid::channel::{APPLICANT, Dialling, Greeted, GridId, Identity, Integrity, Progress, Secret, VERSIONS};
+use rubato_grid::frame::Received;
+use rubato_grid::members::{Applicant, MemberMessage, Members};
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// How often an applicant is sent on.
+const HOPS_MAX: usize = 3;
+/// A node that has just been started may not listen yet: it is asked again for so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long one of the two may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Room for the one message that an applicant sends.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Why there was no answer.
+enum Failure {
+    /// It may come to one later.
+    Unreachable(String),
+    Refused(String),
+}
+
+/// Asks the node at an address for a place in its grid.
+///
+/// Errors: a sentence.
+pub(super) fn apply(
+    at: &str,
+    secret: &Secret,
+    applicant: Applicant,
+    address: &str,
+) -> Result<(NodeId, Members), String> {
+    let mut at = at.to_owned();
+    let until = Instant::now() + PATIENCE;
+    for _ in 0..HOPS_MAX {
+        let answer = loop {
+            match ask(&at, secret, applicant, address) {
+                Ok(answer) => break answer,
+                Err(Failure::Unreachable(_)) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(Failure::Unreachable(why) | Failure::Refused(why)) => {
+                    return Err(format!("cannot join the grid by {at}: {why}"));
+                }
+            }
+        };
+        match answer {
+            MemberMessage::Admitted(node, members) => return Ok((node, members)),
+            MemberMessage::AskAt(other) => at = other,
+            MemberMessage::NotAdmitted(why) => return Err(format!("cannot join the grid by {at}: {why}")),
+            other => return Err(format!("cannot join the grid by {at}: it answers {other:?}")),
+        }
+    }
+    Err(format!("cannot join the grid: {at} sends on to others again and again"))
+}
+
+fn ask(at: &str, secret: &Secret, applicant: Applicant, address: &str) -> Result<MemberMessage, Failure> {
+    let unreachable = |wrong: std::io::Error| Failure::Unreachable(wrong.to_string());
+    let mut found = at.to_socket_addrs().map_err(unreachable)?;
+    let target = found
+        .next()
+        .ok_or_else(|| Failure::Refused("the name has no address".to_owned()))?;
+    let mut stream = TcpStream::connect_timeout(&target, SILENCE).map_err(unreachable)?;
+    stream.set_read_timeout(Some(SILENCE)).map_err(unreachable)?;
+    let greeted = greet(&mut stream, secret)?;
+    let (mut writer, mut reader, mut bytes) = greeted.into_channel(BYTES_MAX);
+    let message = MemberMessage::Apply {
+        applicant,
+        address: address.to_owned(),
+    };
+    // Nothing waits yet, so there is room.
+    let _ = writer.push(&GridMessage::Member(message));
+    stream.write_all(&writer.take()).map_err(unreachable)?;
+    loop {
+        let mut received = Vec::new();
+        let read = reader.read(&bytes, &mut received);
+        for received in received {
+            match received {
+                Received::Message(GridMessage::Member(answer)) => return Ok(answer),
+                Received::Ping(number) => writer.pong(number),
+                Received::Closing(why) => return Err(Failure::Refused(why)),
+                Received::Message(_) | Received::Pong(_) => {}
+            }
+        }
+        read.map_err(|error| Failure::Refused(error.message().to_owned()))?;
+        stream.write_all(&writer.take()).map_err(unreachable)?;
+        bytes = more(&mut stream)?;
+    }
+}
+
+/// The hello of a node that is of no grid yet.
+fn greet(stream: &mut TcpStream, secret: &Secret) -> Result<Greeted, Failure> {
+    let identity = Identity {
+        grid: GridId::NONE,
+        node: APPLICANT,
+        life: 0,
+        secret: secret.clone(),
+        integrity: Integrity::Codes,
+        versions: VERSIONS,
+    };
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce).map_err(|wrong| Failure::Refused(format!("no random numbers: {wrong}")))?;
+    let mut out = Vec::new();
+    let mut dialling = Dialling::new(identity.into(), None, nonce, 0, &mut out);
+    loop {
+        let written = stream.write_all(&std::mem::take(&mut out));
+        written.map_err(|wrong| Failure::Unreachable(wrong.to_string()))?;
+        match dialling.on_bytes(&more(stream)?, &|_, _| Ok(()), &mut out) {
+            Progress::More => {}
+            Progress::Done(greeted) => return Ok(*greeted),
+            Progress::Refused(refusal) => return Err(Failure::Refused(refusal.to_string())),
+        }
+    }
+}
+
+fn more(stream: &mut TcpStream) -> Result<Vec<u8>, Failure> {
+    let mut bytes = vec![0; 16 << 10];
+    match stream.read(&mut bytes) {
+        Ok(0) => Err(Failure::Refused("it has closed the connection".to_owned())),
+        Ok(count) => {
+            bytes.truncate(count);
+            Ok(bytes)
+        }
+        Err(wrong) => Err(Failure::Unreachable(wrong.to_string())),
+    }
+}

@@ -53,6 +53,14 @@ impl FormulaDatabase {
         self.transactions.begin(options, tick, self.policies.commit)
     }
 
+    /// Begins a transaction of a node of the grid that no other one can ever notice: it reads and writes what is its session's own,
+    /// if anything. It has no tick of the grid, and moves the clock to none: what came to stand above a tick that is still to be
+    /// handed out would not be seen by who begins there.
+    pub fn begin_private(&mut self, options: BeginOptions) -> TransactionId {
+        self.live.insert(self.clock);
+        self.transactions.begin(options, self.clock, self.policies.commit)
+    }
+
     /// Begins a branch at a tick of the grid: the participant owns it, and is told of its wakes and its doom.
     pub fn begin_branch(&mut self, tick: Timestamp, read_only: bool) -> TransactionId {
         let session = SessionId::default();

@@ -296,6 +296,9 @@ impl GridNode {
     pub fn on_node_down(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_down(node);
+            if state.settings.stage == node {
+                state.sessions.give_up();
+            }
             state.work.push(Heard::Down(node));
         });
     }

@@ -50,6 +50,13 @@ impl SessionTicks {
         self.answer(ticket, Some(tick));
     }
 
+    /// The stage cannot be reached: nobody waits for it.
+    pub(super) fn give_up(&mut self) {
+        for ticket in self.waiting.keys().copied().collect::<Vec<_>>() {
+            self.answer(ticket, None);
+        }
+    }
+
     /// Gives up what has taken too long.
     pub(super) fn on_round(&mut self) {
         let mut late = Vec::new();
@@ -159,6 +166,9 @@ impl GridDesk for GridShared {
             && let Some(tick) = stage.take_here()
         {
             return Ok(Some(tick));
+        }
+        if !state.calls.is_up(state.settings.stage) {
+            return Err(stage_is_silent());
         }
         let number = state.sessions.last_ticket + 1;
         if !state.asker.want(TickFor::Session(number)) {

@@ -705,3 +705,25 @@ fn what_needs_the_client_itself_is_refused_on_another_node() {
     assert_eq!(ask_at(1, &mut sites, "SHOW work_mem")[1], "D 1MB");
     assert_eq!(ask_at(1, &mut sites, "DISCARD ALL"), ["C DISCARD ALL", "Z I"]);
 }
+
+#[test]
+fn what_needs_no_row_waits_for_nobody_and_moves_nothing_that_others_see() {
+    let mut sites = followed();
+    for _ in 0..50 {
+        for node in 0..2 {
+            // Without a word to the other node.
+            assert_eq!(sites[node].tell("SELECT 7")[1], "D 7");
+        }
+    }
+    // The clocks stand at ticks that were handed out: what is defined and written now is seen by whoever begins now.
+    ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)");
+    ask_at(1, &mut sites, "INSERT INTO t VALUES (1), (2)");
+    for node in [0, 1] {
+        assert_eq!(ask_at(node, &mut sites, "SELECT count(*) FROM t")[1], "D 2");
+    }
+    // And while the stage cannot be reached, what needs a row is told so at once.
+    disconnect(&mut sites);
+    assert_eq!(sites[1].tell("SELECT 7")[1], "D 7");
+    let told = sites[1].tell("SELECT count(*) FROM t");
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+}

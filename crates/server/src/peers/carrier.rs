@@ -376,10 +376,13 @@ impl Carrier {
     fn set_members(&mut self) {
         let now_us = self.now_us();
         let members = &self.place.members.members;
-        for (node, member) in members {
-            self.links.set_peer(*node, Some(&member.address), now_us);
-        }
         self.node.set_members(members.keys().copied().collect());
+        for (node, member) in members.iter().filter(|(node, _)| **node != self.place.node) {
+            self.links.set_peer(*node, Some(&member.address), now_us);
+            if !self.links.is_up(*node) {
+                self.node.on_node_down(*node);
+            }
+        }
     }
 
     /// Sends what the node has to say. What found no room waits for it: some of it nobody would say again.

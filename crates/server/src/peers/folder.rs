@@ -81,6 +81,12 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
     })?;
     let secret = Secret::new(secret)?;
     let own = known.as_ref().and_then(|(_, place)| place.as_ref());
+    if wishes.join.is_some() && own.is_some_and(|(node, _)| *node == Members::FIRST) {
+        return Err(format!(
+            "the folder {} is that of the first node of a grid, which cannot join another: start it without --join",
+            folder.display()
+        ));
+    }
     let kept = own.and_then(|(node, members)| Some(members.members.get(node)?.address.clone()));
     let listen = wishes
         .listen
@@ -98,10 +104,16 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
     };
     let applicant = match &known {
         Some((applicant, _)) => *applicant,
-        None => begin(folder, wishes.join.is_some())?,
+        None => begin(folder)?,
     };
     let (node, mut members) = match (known.and_then(|(_, place)| place), &wishes.join) {
         (Some(place), _) => place,
+        (None, Some(_)) if folder.join("log").exists() => {
+            return Err(format!(
+                "the folder {} has data of its own, which would not be that of the grid: join with an empty one",
+                folder.display()
+            ));
+        }
         (None, Some(at)) => apply(at, &secret, applicant, &address)?,
         (None, None) => (
             Members::FIRST,
@@ -125,13 +137,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
 }
 
 /// A folder that no grid knows yet: gives it a name to apply under.
-fn begin(folder: &Path, joins: bool) -> Result<Applicant, String> {
-    if joins && folder.join("log").exists() {
-        return Err(format!(
-            "the folder {} has data of its own, which would not be that of the grid: join with an empty one",
-            folder.display()
-        ));
-    }
+fn begin(folder: &Path) -> Result<Applicant, String> {
     fs::create_dir_all(folder).map_err(|wrong| format!("cannot make the data folder {}: {wrong}", folder.display()))?;
     let applicant = random()?;
     let text = format!("applicant = \"{}\"\n", hexadecimal(&applicant));

@@ -111,7 +111,11 @@ fn greet(stream: &mut TcpStream, secret: &Secret) -> Result<Greeted, Failure> {
         match dialling.on_bytes(&more(stream)?, &|_, _| Ok(()), &mut out) {
             Progress::More => {}
             Progress::Done(greeted) => return Ok(*greeted),
-            Progress::Refused(refusal) => return Err(Failure::Refused(refusal.to_string())),
+            Progress::Refused(refusal) => {
+                // The other end logs why, if it hears it.
+                let _ = stream.write_all(&out);
+                return Err(Failure::Refused(refusal.to_string()));
+            }
         }
     }
 }

@@ -33,6 +33,16 @@ pub(super) enum Course {
     Away(Next),
 }
 
+/// Where a planned statement runs.
+pub(super) enum Place {
+    /// Here.
+    Here,
+    /// Here, and it needs nothing of any node: nor a tick.
+    Nowhere,
+    /// On another node.
+    At(NodeId),
+}
+
 impl Session {
     /// Before a statement runs here: whether it runs elsewhere, because its transaction does.
     pub(super) fn on_away(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
@@ -71,21 +81,22 @@ impl Session {
         Course::Away(self.send_away(node, partition, responder))
     }
 
-    /// The other node that the current statement is to run on, if it begins a transaction. One that has begun here cannot reach them.
-    pub(super) fn other_home(&self, plan: &Plan, partition: &Partition) -> Result<Option<NodeId>> {
+    /// Where the current statement runs, if it begins a transaction. One that has begun here cannot reach what is elsewhere.
+    pub(super) fn place_of(&self, plan: &Plan, partition: &Partition) -> Result<Place> {
         let (Some(desk), Some(current)) = (&partition.grid, &self.current) else {
-            return Ok(None);
+            return Ok(Place::Here);
         };
         // What has begun here goes on here.
         if current.cursor.is_some() {
-            return Ok(None);
+            return Ok(Place::Here);
         }
         let home = desk.home_of(plan, &current.parameters)?;
         Ok(match (home, &self.transaction) {
             // What comes next in the block may need what is there once.
-            (Home::Anywhere, None) if !current.alone => desk.keeper(),
-            (Home::Here | Home::Anywhere, _) => None,
-            (Home::At(node), None) => Some(node),
+            (Home::Anywhere, None) if current.alone => Place::Nowhere,
+            (Home::Anywhere, None) => desk.keeper().map_or(Place::Here, Place::At),
+            (Home::Here | Home::Anywhere, _) => Place::Here,
+            (Home::At(node), None) => Place::At(node),
             (Home::At(node), Some(_)) => return Err(over_several_nodes(node)),
         })
     }

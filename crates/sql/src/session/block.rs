@@ -101,7 +101,7 @@ impl Session {
         Ok(id)
     }
 
-    /// As [`Session::ensure_transaction`], for what no other session ever sees: it needs no tick of the grid.
+    /// As [`Session::ensure_transaction`], for what no other session ever sees, or what sees no row: it needs no tick of the grid.
     pub(super) fn ensure_private_transaction(&mut self, partition: &mut Partition, now_us: i64) -> TransactionId {
         if let Some(transaction) = &self.transaction {
             return transaction.id;
@@ -110,7 +110,10 @@ impl Session {
             session: self.id,
             read_only: false,
         };
-        let id = partition.database.begin(options);
+        let id = match &partition.grid {
+            None => partition.database.begin(options),
+            Some(_) => partition.database.begin_private(options),
+        };
         self.open_transaction(id, partition, now_us);
         id
     }

@@ -1,6 +1,6 @@
 //! The transaction stage's begin, and the stages that run plans.
 
-use super::away::Course;
+use super::away::{Course, Place};
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::kept_open::OpenThings;
@@ -187,14 +187,18 @@ impl Session {
         }
         current.catalog_version = catalog.version;
         let alone_and_reading = current.alone && plan.read_only;
-        if let Some(node) = self.other_home(plan, partition)? {
+        let place = self.place_of(plan, partition)?;
+        if let Place::At(node) = place {
             return Ok(self.send_away(node, partition, responder));
         }
         let writes = !has_begun && !matches!(plan.body, PlanBody::Select(_));
         if writes {
             partition.admit_write()?;
         }
-        let id = self.ensure_transaction(partition, alone_and_reading, context.now_us)?;
+        let id = match place {
+            Place::Nowhere => self.ensure_private_transaction(partition, context.now_us),
+            _ => self.ensure_transaction(partition, alone_and_reading, context.now_us)?,
+        };
         self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
         if writes {
             self.note_written(&plan.table_versions, partition)?;

@@ -1,0 +1,228 @@
+//! Several processes that are one database.
+
+mod common;
+
+use common::{Wire, eventually};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A node as a process; killed when dropped.
+struct Node {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The nodes of one test: folders, ports and the secret.
+struct Grid {
+    folder: tempfile::TempDir,
+    ports: Vec<u16>,
+}
+
+impl Grid {
+    fn new(nodes: usize) -> Grid {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("secret"), "the secret of this grid\n").unwrap();
+        let listeners: Vec<_> = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports = listeners.iter().map(|own| own.local_addr().unwrap().port());
+        Grid {
+            ports: ports.collect(),
+            folder,
+        }
+    }
+
+    fn data(&self, node: usize) -> PathBuf {
+        self.folder.path().join(format!("node{node}"))
+    }
+
+    fn command(&self, node: usize, secret: &str, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rubato"));
+        command
+            .args(["start", "--listen", "127.0.0.1:0", "--memory", "128MiB", "--data"])
+            .arg(self.data(node))
+            .args(["--grid-listen", &format!("127.0.0.1:{}", self.ports[node])])
+            .arg("--grid-secret-file")
+            .arg(self.folder.path().join(secret))
+            .args(more);
+        command
+    }
+
+    fn start(&self, node: usize) -> Node {
+        let first = format!("127.0.0.1:{}", self.ports[0]);
+        let joins = ["--join", &first];
+        self.start_with(node, if node > 0 { &joins } else { &[] })
+    }
+
+    fn start_with(&self, node: usize, more: &[&str]) -> Node {
+        let mut command = self.command(node, "secret", more);
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.log(node))
+            .unwrap();
+        let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let port = line.split(" -p ").nth(1).and_then(|rest| rest.split(' ').next());
+        let port: u16 = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| {
+            let log = std::fs::read_to_string(self.log(node)).unwrap_or_default();
+            panic!("node {node} did not start: {line:?}\n{log}");
+        });
+        Node {
+            process,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+        }
+    }
+
+    fn log(&self, node: usize) -> PathBuf {
+        self.folder.path().join(format!("node{node}.log"))
+    }
+
+    fn log_has(&self, node: usize, text: &str) -> bool {
+        std::fs::read_to_string(self.log(node)).is_ok_and(|log| log.contains(text))
+    }
+
+    /// What a start that fails says.
+    fn refused(&self, node: usize, secret: &str, more: &[&str]) -> String {
+        let output = self.command(node, secret, more).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+impl Node {
+    /// Ends it as `kill -9` does.
+    fn end(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn ask(node: &Node, sql: &str) -> Vec<String> {
+    Wire::connect(node.address).query(sql)
+}
+
+/// The rows that a node answers with.
+fn rows(node: &Node, sql: &str) -> Vec<String> {
+    let mut answers = ask(node, sql);
+    answers.retain(|answer| answer.starts_with("row "));
+    answers
+}
+
+/// Until all nodes see each other.
+fn wait_for_all(nodes: &[Node]) {
+    let expected = format!("row {}", nodes.len());
+    let question = "SELECT count(*) FROM rubato.nodes WHERE state IN ('here', 'up')";
+    for node in nodes {
+        eventually("all nodes are up", || rows(node, question) == [expected.as_str()]);
+    }
+}
+
+#[test]
+fn many_processes_are_one_database_and_survive_each_others_ends() {
+    let grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    // Defined at one, filled at another, read at each.
+    let defined = "CREATE TABLE stock (item serial PRIMARY KEY, left_over int CHECK (left_over >= 0))";
+    assert_eq!(ask(&nodes[1], defined), ["done CREATE TABLE", "ready I"]);
+    let filled = "INSERT INTO stock (left_over) VALUES (100), (200) RETURNING item";
+    assert_eq!(rows(&nodes[2], filled), ["row 1", "row 2"]);
+    for (number, node) in nodes.iter().enumerate() {
+        assert_eq!(
+            rows(node, "SELECT sum(left_over) FROM stock"),
+            ["row 300"],
+            "node {number}"
+        );
+    }
+    assert_eq!(
+        ask(&nodes[2], "INSERT INTO stock (left_over) VALUES (-1)")[0],
+        "ERROR 23514"
+    );
+    // A transaction of a client of one node is in the way of one of another, as in one database.
+    let mut other = Wire::connect(nodes[1].address);
+    other.query("BEGIN; SELECT left_over FROM stock WHERE item = 1 FOR UPDATE");
+    let refused = "SET statement_timeout = '300ms'; UPDATE stock SET left_over = left_over * 2 + item WHERE item = 1";
+    assert_eq!(ask(&nodes[2], refused)[1], "ERROR 57014");
+    let answers = other.query("UPDATE stock SET left_over = 99 WHERE item = 1; COMMIT");
+    assert_eq!(answers, ["done UPDATE 1", "done COMMIT", "ready I"]);
+    // The first node ends without a word: the others say so, and go on when it is back. Their clients stay connected.
+    let mut lasting = Wire::connect(nodes[2].address);
+    nodes[0].end();
+    eventually("the others notice", || {
+        lasting.query("SELECT left_over FROM stock")[0] == "ERROR 57P03"
+    });
+    assert_eq!(lasting.query("SELECT 1")[1], "row 1", "what needs nobody goes on");
+    nodes[0] = grid.start(0);
+    eventually("it is back", || {
+        lasting.query("SELECT left_over FROM stock WHERE item = 1")[1] == "row 99"
+    });
+    // So do the others, and what their clients had under way holds nobody up.
+    other.query("BEGIN; SELECT left_over FROM stock WHERE item = 2 FOR UPDATE");
+    nodes[1].end();
+    let taken = "UPDATE stock SET left_over = left_over * 2 + item WHERE item = 2 RETURNING left_over";
+    assert_eq!(rows(&nodes[2], taken), ["row 402"]);
+    nodes[1] = grid.start(1);
+    wait_for_all(&nodes);
+    assert_eq!(
+        rows(&nodes[1], "SELECT left_over FROM stock WHERE item = 2"),
+        ["row 402"]
+    );
+    assert!(grid.log_has(0, "connected node=2") && grid.log_has(2, "a node cannot be reached"));
+}
+
+#[test]
+fn who_does_not_belong_to_the_grid_is_refused_in_a_sentence() {
+    let grid = Grid::new(3);
+    let first = grid.start(0);
+    let at_first = format!("127.0.0.1:{}", grid.ports[0]);
+    // Another secret, and none.
+    std::fs::write(grid.folder.path().join("other"), "another secret, as long\n").unwrap();
+    let refused = grid.refused(1, "other", &["--join", &at_first]);
+    assert!(refused.contains("does not have the secret"), "{refused}");
+    eventually("it is logged", || grid.log_has(0, "does not have the secret"));
+    let refused = grid.refused(1, "nothing", &["--join", &at_first]);
+    assert!(refused.contains("nothing"), "{refused}");
+    // A folder with data of its own, or of another grid.
+    std::fs::create_dir_all(grid.data(1).join("log")).unwrap();
+    let refused = grid.refused(1, "secret", &["--join", &at_first]);
+    assert!(refused.contains("has data of its own"), "{refused}");
+    std::fs::remove_dir_all(grid.data(1)).unwrap();
+    drop(grid.start_with(1, &[]));
+    let refused = grid.refused(1, "secret", &["--join", &at_first]);
+    assert!(refused.contains("cannot join another"), "{refused}");
+    // One that lies where a member was before, in another grid: both say so.
+    let joined = grid.start(2);
+    eventually("it is a member", || {
+        rows(&first, "SELECT state FROM rubato.nodes WHERE node = 1") == ["row up"]
+    });
+    drop(joined);
+    std::fs::remove_dir_all(grid.data(2)).unwrap();
+    let _stranger = grid.start_with(2, &[]);
+    eventually("two grids", || {
+        grid.log_has(0, "two grids: the node that refuses is of")
+    });
+    // A client of PostgreSQL that has come to the wrong port.
+    let mut client = Wire::over(common::socket(at_first.parse().unwrap()));
+    client.send(&common::startup_packet(&[("user", "ann")]));
+    assert_eq!(client.next().as_deref(), Some("FATAL 08P01"));
+    drop(first);
+    // The folder of a node is no database by itself.
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_rubato"));
+    alone
+        .args(["start", "--listen", "127.0.0.1:0", "--data"])
+        .arg(grid.data(0));
+    let said = alone.output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("--grid-secret-file"), "{said}");
+}

@@ -32,7 +32,7 @@ fuzz_target!(|script: &str| {
                     let _ = apply(&CATALOG, change);
                 }
             }
-            Ok(Statement::Empty) | Err(_) => {}
+            Ok(Statement::Empty | Statement::Elsewhere) | Err(_) => {}
         }
     }
 });

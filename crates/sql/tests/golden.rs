@@ -55,7 +55,7 @@ fn show_error(error: &Error) -> String {
 fn outcome(sql: &str, catalog: &mut Catalog) -> String {
     match bind(sql, &[], &[], catalog, &DefaultSettings) {
         Err(error) => show_error(&error),
-        Ok(Statement::Empty) => "empty".to_owned(),
+        Ok(Statement::Empty | Statement::Elsewhere) => "empty".to_owned(),
         Ok(Statement::Planned(plan)) => {
             let mut lines = explain(&plan, false, None, &|text| text);
             if !plan.parameter_types.is_empty() {

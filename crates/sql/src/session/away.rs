@@ -53,7 +53,7 @@ impl Session {
             return Course::Here;
         }
         let Some(away) = &self.away else {
-            return self.to_keeper(partition, responder);
+            return self.run_at_keeper(partition, responder);
         };
         if away.waits {
             return Course::Away(self.hear(partition, responder));
@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// What is no plan runs on the node that has everything that there is once.
-    fn to_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
+    fn run_at_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
         let is_no_plan = |current: &Current| matches!(current.statement, Statement::Utility(_) | Statement::Elsewhere);
         let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
         let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {

@@ -161,7 +161,7 @@ fn run_bound(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
             Utility::Schema(change) => Ok((Vec::new(), change_schema(world, change)?)),
             other => panic!("not for these scripts: {other:?}"),
         },
-        Statement::Empty => Ok((Vec::new(), String::new())),
+        Statement::Empty | Statement::Elsewhere => Ok((Vec::new(), String::new())),
     }
 }
 

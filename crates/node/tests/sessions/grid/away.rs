@@ -1,0 +1,215 @@
+//! Transactions whose rows are on another node.
+
+use super::*;
+
+/// What has an odd number in it is on the second of two nodes.
+#[derive(Debug)]
+struct ByParameters;
+
+impl Router for ByParameters {
+    fn home_of(&self, _: &Plan, parameters: &[Value]) -> Result<Option<NodeId>> {
+        let is_odd = |value: &Value| matches!(value, Value::Int4(number) if number % 2 == 1);
+        Ok(parameters.iter().any(is_odd).then_some(NodeId(1)))
+    }
+}
+
+/// Two nodes with a table `t` each.
+fn neighbours() -> [Site; 2] {
+    let mut sites = pair_of(Some(Arc::new(ByParameters)));
+    for site in &mut sites {
+        site.send("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v >= 0))");
+    }
+    work(&mut sites);
+    sites.iter_mut().for_each(|site| drop(site.said()));
+    sites
+}
+
+#[test]
+fn a_statement_whose_rows_are_on_another_node_runs_there() {
+    let mut sites = neighbours();
+    let told = ask(
+        &mut sites,
+        "INSERT INTO t VALUES (1, 100); INSERT INTO t VALUES (3, 300)",
+    );
+    assert_eq!(told, ["C INSERT 0 1", "C INSERT 0 1", "Z I"]);
+    assert_eq!(
+        ask(&mut sites, "SELECT v FROM t WHERE id = 1"),
+        ["T 1", "D 100", "C SELECT 1", "Z I"]
+    );
+    assert_eq!(
+        ask(&mut sites, "SELECT count(*) FROM t"),
+        ["T 1", "D 0", "C SELECT 1", "Z I"],
+        "none is here"
+    );
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 2");
+    // Errors are those of the other node, and the session goes on.
+    let told = ask(&mut sites, "INSERT INTO t VALUES (1, 5)");
+    assert!(told[0].starts_with("E 23505"), "{told:?}");
+    let told = ask(&mut sites, "UPDATE t SET v = -1 WHERE id = 3");
+    assert!(told.last().is_some_and(|line| line == "Z I"), "{told:?}");
+    assert_eq!(ask_at(1, &mut sites, "SELECT min(v) FROM t")[1], "D 100");
+}
+
+#[test]
+fn a_block_runs_where_its_first_statement_does() {
+    let mut sites = neighbours();
+    let told = ask(&mut sites, "BEGIN");
+    assert_eq!(told, ["C BEGIN", "Z T"]);
+    assert_eq!(
+        ask(&mut sites, "INSERT INTO t VALUES (1, 100)"),
+        ["C INSERT 0 1", "Z T"]
+    );
+    // It is there, whatever the others ask for: the other node would have to reach the rows of this one.
+    assert_eq!(ask(&mut sites, "SELECT sum(v) FROM t")[1], "D 100");
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT count(*) FROM t")[1],
+        "D 0",
+        "it has not committed"
+    );
+    assert_eq!(ask(&mut sites, "SAVEPOINT s"), ["C SAVEPOINT", "Z T"]);
+    let told = ask(&mut sites, "INSERT INTO t VALUES (1, 7)");
+    assert!(told[0].starts_with("E 23505") && told[1] == "Z E", "{told:?}");
+    assert!(ask(&mut sites, "SELECT v FROM t WHERE id = 1")[0].starts_with("E 25P02"));
+    assert_eq!(ask(&mut sites, "ROLLBACK TO s"), ["C ROLLBACK", "Z T"]);
+    assert_eq!(
+        ask(&mut sites, "UPDATE t SET v = v + 1 WHERE id = 1"),
+        ["C UPDATE 1", "Z T"]
+    );
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "SELECT v FROM t")[1], "D 101");
+    ask(&mut sites, "BEGIN");
+    ask(&mut sites, "UPDATE t SET v = 0 WHERE id = 1");
+    assert_eq!(ask(&mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    assert_eq!(ask(&mut sites, "SELECT v FROM t WHERE id = 1")[1], "D 101");
+    // A transaction that fails when it commits.
+    ask(&mut sites, "BEGIN; DELETE FROM t WHERE id = 1");
+    assert_eq!(sites[1].said(), [""; 0]);
+    assert_eq!(ask(&mut sites, "ROLLBACK AND CHAIN"), ["C ROLLBACK", "Z T"]);
+    assert_eq!(ask(&mut sites, "SELECT v FROM t WHERE id = 1")[1], "D 101");
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}
+
+#[test]
+fn a_transaction_does_not_take_the_rows_of_one_node_for_those_of_another() {
+    let mut sites = neighbours();
+    ask(&mut sites, "BEGIN");
+    assert_eq!(ask(&mut sites, "INSERT INTO t VALUES (2, 0)"), ["C INSERT 0 1", "Z T"]);
+    let refused = "E 0A000 a transaction over the rows of several nodes is not supported";
+    assert_eq!(ask(&mut sites, "INSERT INTO t VALUES (1, 0)"), [refused, "Z E"]);
+    assert_eq!(ask(&mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    ask(&mut sites, "BEGIN; INSERT INTO t VALUES (1, 0)");
+    let refused = "E 0A000 COPY FROM STDIN on another node than the grid's first is not supported";
+    assert_eq!(ask(&mut sites, "COPY t FROM STDIN"), [refused, "Z E"]);
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C ROLLBACK", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 0");
+}
+
+#[test]
+fn settings_of_the_client_hold_where_its_transaction_runs() {
+    let mut sites = neighbours();
+    ask(&mut sites, "SET TimeZone = 'Asia/Tokyo'");
+    let asked = "SELECT '2000-01-01 00:00+00'::timestamptz::text FROM generate_series(1, 1)";
+    let told = ask(&mut sites, asked);
+    assert_eq!(told[1], "D 2000-01-01 09:00:00+09", "{told:?}");
+    let told = ask(&mut sites, "SELECT 1, current_setting('TimeZone')");
+    assert_eq!(told[1], "D 1|Asia/Tokyo");
+    ask(&mut sites, "RESET TimeZone");
+    let told = ask(&mut sites, "SELECT 1, current_setting('TimeZone')");
+    assert_eq!(told[1], "D 1|UTC");
+    // In a read-only transaction the other node writes nothing either.
+    ask(&mut sites, "BEGIN READ ONLY");
+    assert!(ask(&mut sites, "INSERT INTO t VALUES (1, 1)")[0].starts_with("E 25006"));
+    ask(&mut sites, "ROLLBACK");
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 0");
+}
+
+#[test]
+fn prepared_statements_and_portals_in_pieces_run_there_too() {
+    let mut sites = neighbours();
+    let parse = |sql: &str| Request::Parse {
+        name: String::new(),
+        sql: sql.to_owned(),
+        parameter_types: vec![23],
+    };
+    let bind = |value: i32| Request::BindValues {
+        portal: String::new(),
+        statement: String::new(),
+        values: vec![Value::Int4(value)],
+        formats: Default::default(),
+    };
+    let execute = |max_rows| Request::Execute {
+        portal: String::new(),
+        max_rows,
+    };
+    let portal = Request::DescribePortal(String::new());
+    sites[0].request([
+        parse("INSERT INTO t SELECT $1 + 2 * n, n FROM generate_series(0, 4) n"),
+        bind(1),
+        execute(0),
+        Request::Sync,
+    ]);
+    work(&mut sites);
+    assert_eq!(sites[0].said(), ["1", "2", "C INSERT 0 5", "Z I"]);
+    sites[0].request([
+        query("BEGIN"),
+        parse("SELECT v FROM t WHERE id >= $1 ORDER BY id"),
+        bind(3),
+        portal,
+        execute(3),
+        execute(3),
+        Request::Sync,
+    ]);
+    work(&mut sites);
+    let told = sites[0].said();
+    let rows = ["1", "2", "T 1", "D 1", "D 2", "D 3", "s", "D 4", "C SELECT 1", "Z T"];
+    assert_eq!(told[2..], rows, "{told:?}");
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}
+
+#[test]
+fn what_is_lost_with_a_node_is_told() {
+    let mut sites = neighbours();
+    ask(&mut sites, "INSERT INTO t VALUES (1, 100)");
+    // A statement of its own may have committed before the channel broke.
+    sites[0].send("UPDATE t SET v = v + 1 WHERE id = 1");
+    sites[0].node.on_wake();
+    sites[0].node.on_node_down(NodeId(1));
+    sites[0].turn();
+    let told = sites[0].said();
+    assert!(told[0].starts_with("E 08007"), "{told:?}");
+    // Nothing is sent to a node that cannot be reached.
+    let told = ask(&mut sites, "UPDATE t SET v = v + 1 WHERE id = 1");
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    assert_eq!(
+        ask(&mut sites, "SELECT 2 FROM t")[1],
+        "C SELECT 0",
+        "what is here goes on"
+    );
+    sites[0].node.on_node_up(NodeId(1));
+    let value = ask(&mut sites, "SELECT v FROM t WHERE id = 1")[1].clone();
+    // A block loses what it has done, and says so.
+    ask(&mut sites, "BEGIN");
+    ask(&mut sites, "UPDATE t SET v = 0 WHERE id = 1");
+    sites[0].node.on_node_down(NodeId(1));
+    sites[1].node.on_node_down(NodeId(0));
+    work(&mut sites);
+    sites[0].node.on_node_up(NodeId(1));
+    sites[1].node.on_node_up(NodeId(0));
+    let told = ask(&mut sites, "UPDATE t SET v = 0 WHERE id = 1");
+    assert!(told[0].starts_with("E 40001") && told[1] == "Z E", "{told:?}");
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C ROLLBACK", "Z I"]);
+    assert_eq!(ask(&mut sites, "SELECT v FROM t WHERE id = 1")[1], value);
+}
+
+#[test]
+fn a_client_that_leaves_or_gives_up_holds_nothing_up_elsewhere() {
+    let mut sites = neighbours();
+    ask(&mut sites, "INSERT INTO t VALUES (1, 100)");
+    ask(&mut sites, "BEGIN");
+    ask(&mut sites, "SELECT v FROM t WHERE id = 1 FOR UPDATE");
+    sites[1].send("UPDATE t SET v = v * 2 + id WHERE id = 1 RETURNING v");
+    assert_eq!(sites[1].said(), [""; 0], "it waits");
+    sites[0].request([Request::Terminate]);
+    work(&mut sites);
+    assert_eq!(sites[1].said()[1..3], ["D 201", "C UPDATE 1"]);
+}

@@ -1,0 +1,105 @@
+//! Nodes that have their catalogs from another one.
+
+use super::*;
+
+#[test]
+fn what_one_node_defines_all_have() {
+    let mut sites = followed();
+    let defined = "CREATE TABLE t (id serial PRIMARY KEY, v int CHECK (v >= 0)); CREATE VIEW w AS SELECT v FROM t";
+    assert_eq!(
+        ask_at(1, &mut sites, defined),
+        ["C CREATE TABLE", "C CREATE VIEW", "Z I"]
+    );
+    let inserted = "INSERT INTO t (v) VALUES (10) RETURNING id";
+    assert_eq!(ask_at(1, &mut sites, inserted)[1], "D 1");
+    assert_eq!(ask_at(0, &mut sites, inserted)[1], "D 2");
+    for node in 0..2 {
+        assert_eq!(ask_at(node, &mut sites, "SELECT sum(v) FROM w")[1], "D 20");
+    }
+    let told = ask_at(1, &mut sites, "INSERT INTO t (v) VALUES (-1)");
+    assert!(told[0].starts_with("E 23514"), "{told:?}");
+    // In one transaction, and not before it has committed.
+    let added = "BEGIN; ALTER TABLE t ADD COLUMN note text DEFAULT 'none'; UPDATE t SET note = 'one' WHERE id = 1";
+    ask_at(1, &mut sites, added);
+    assert!(ask_at(0, &mut sites, "SELECT note FROM t")[0].starts_with("E 42703"));
+    assert_eq!(
+        ask_at(1, &mut sites, "SAVEPOINT s; DROP TABLE t CASCADE; ROLLBACK TO s")
+            .last()
+            .unwrap(),
+        "Z T"
+    );
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    for node in 0..2 {
+        assert_eq!(
+            ask_at(node, &mut sites, "SELECT note FROM t ORDER BY id")[1..3],
+            ["D one", "D none"]
+        );
+    }
+    // A block that begins with what needs nothing.
+    assert_eq!(
+        ask_at(1, &mut sites, "BEGIN; SELECT 1; INSERT INTO t (v) VALUES (7); COMMIT")[5],
+        "C COMMIT"
+    );
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM t")[1], "D 3");
+}
+
+#[test]
+fn a_node_that_comes_back_takes_no_tick_before_it_has_the_catalogs() {
+    let mut sites = followed();
+    disconnect(&mut sites);
+    assert_eq!(
+        ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)"),
+        ["C CREATE TABLE", "Z I"]
+    );
+    let told = ask_at(1, &mut sites, "SELECT count(*) FROM pg_class");
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    // It is connected, and has not heard of the table when it asks for a tick.
+    sites[0].node.on_node_up(NodeId(1));
+    sites[1].node.on_node_up(NodeId(0));
+    assert!(!sites[1].node.figures().has_catalogs);
+    let ticket = sites[1].node.begin(true).expect("a ticket");
+    let (asks, about_catalogs): (Vec<_>, Vec<_>) = {
+        sites[1].settle();
+        let outgoing = sites[1].node.poll_outgoing().into_iter();
+        outgoing.partition(|(_, message)| matches!(message, GridMessage::Stage(_)))
+    };
+    for (_, message) in asks {
+        sites[0].node.on_message(NodeId(1), message);
+    }
+    sites[0].settle();
+    for (_, message) in sites[0].node.poll_outgoing() {
+        sites[1].node.on_message(NodeId(0), message);
+    }
+    assert_eq!(sites[1].told(), [], "the tick is not taken");
+    for (_, message) in about_catalogs {
+        sites[0].node.on_message(NodeId(1), message);
+    }
+    talk(&mut sites);
+    assert!(sites[1].node.figures().has_catalogs);
+    sites[1].node.on_timer(clock_us() + 1_000_000);
+    talk(&mut sites);
+    assert!(matches!(sites[1].told()[..], [ClientTold::Began(_)]));
+    sites[1].node.roll_back(ticket);
+    assert_eq!(
+        ask_at(1, &mut sites, "INSERT INTO t VALUES (1)"),
+        ["C INSERT 0 1", "Z I"]
+    );
+}
+
+#[test]
+fn what_needs_the_client_itself_is_refused_on_another_node() {
+    let mut sites = followed();
+    ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)");
+    for statement in ["CREATE TEMP TABLE own (id int)", "COPY t FROM STDIN", "LISTEN news"] {
+        let told = ask_at(1, &mut sites, statement);
+        assert!(told[0].starts_with("E 0A000"), "{statement}: {told:?}");
+        assert_eq!(told[1], "Z I");
+    }
+    // What is the client's own stays on its node.
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT set_config('work_mem', '1MB', false)")[1],
+        "D 1MB"
+    );
+    assert_eq!(ask_at(1, &mut sites, "SHOW work_mem")[1], "D 1MB");
+    assert_eq!(ask_at(1, &mut sites, "DISCARD ALL"), ["C DISCARD ALL", "Z I"]);
+}

@@ -1,0 +1,240 @@
+//! Sessions on the nodes of a grid.
+
+mod away;
+mod catalogs;
+mod ticks;
+
+use crate::world::{Lines, clock_us, query};
+use rubato_base::{ColumnSet, Key, Lsn, NodeId, Result, SessionId, TableId, Value};
+use rubato_log::MemoryDirectory;
+use rubato_node::grid::{AllAt, ClientTold, GridMessage, GridNode, GridSettings, Router};
+use rubato_node::{NodeSettings, NodeWorker};
+use rubato_protocol::grid::{Answer, Ending, Operation, SILENT_ROUNDS_MAX};
+use rubato_sql::client::Request;
+use rubato_sql::plan::Plan;
+use rubato_sql::session::Session;
+use rubato_stages::worker::{SessionStart, StatementWorker, Wake, Work};
+use rubato_storage::MemoryStore;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A grid of one node, with a table `t` of one row, and a session.
+struct Site {
+    node: GridNode,
+    woken: Arc<Woken>,
+    worker: NodeWorker,
+    idle: Option<Box<Session>>,
+    said: Vec<String>,
+    table: TableId,
+}
+
+impl Site {
+    fn new() -> Site {
+        let mut site = Site::of(0, 1, None);
+        // The node is born before anybody works on it.
+        site.settle();
+        site.tell("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
+        site.table = site.node.storage_of("t").expect("the table").0;
+        site.settle();
+        site
+    }
+
+    /// One node of a grid, which has not heard of anybody.
+    fn of(id: u32, count: u32, router: Option<Arc<dyn Router>>) -> Site {
+        Site::kept_by(None, id, count, router)
+    }
+
+    fn kept_by(keeper: Option<NodeId>, id: u32, count: u32, router: Option<Arc<dyn Router>>) -> Site {
+        let settings = NodeSettings {
+            clock_us,
+            hosted_responder: Some(|| Box::new(Lines::default())),
+            ..NodeSettings::default()
+        };
+        let (store, directory) = (Arc::new(MemoryStore::new()), Arc::new(MemoryDirectory::default()));
+        let options = rubato_log::Options {
+            prepare_in_background: false,
+            ..rubato_log::Options::default()
+        };
+        let grid = GridSettings {
+            router,
+            keeper,
+            ..GridSettings::of(id, count)
+        };
+        let opened = GridNode::open(store, directory, options, settings, grid);
+        let (node, _) = opened.expect("a node of a grid");
+        let (worker, idle) = enter(&node);
+        let woken = Arc::new(Woken::default());
+        node.set_wake(Arc::clone(&woken) as _);
+        Site {
+            node,
+            woken,
+            worker,
+            idle: Some(idle),
+            said: Vec::new(),
+            table: TableId(0),
+        }
+    }
+
+    /// The log reaches the disk as often as somebody waits for it.
+    fn settle(&mut self) {
+        loop {
+            let forced = self.node.force().expect("forced");
+            self.node.on_forced(forced);
+            if !self.node.waits_for_log() {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, sql: &str) {
+        self.request([query(sql)]);
+    }
+
+    fn request(&mut self, requests: impl IntoIterator<Item = Request>) {
+        let session = self.idle.take().expect("the session is idle");
+        self.worker.submit(Work {
+            session,
+            connection: 0,
+            requests: requests.into_iter().collect(),
+            responder: Box::new(Lines::default()),
+            durable_at: Lsn(0),
+        });
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        self.worker.run(clock_us());
+        while let Some(mut work) = self.worker.poll_completed() {
+            let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
+            self.said.append(&mut lines.lines);
+            if work.requests.is_empty() {
+                self.idle = Some(work.session);
+            } else {
+                self.worker.submit(work);
+                self.worker.run(clock_us());
+            }
+        }
+    }
+
+    fn said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn tell(&mut self, sql: &str) -> Vec<String> {
+        self.send(sql);
+        self.said()
+    }
+
+    /// What the grid's clients are told now.
+    fn told(&mut self) -> Vec<ClientTold> {
+        self.settle();
+        self.node.poll_told().into_iter().map(|(_, told)| told).collect()
+    }
+
+    fn begin(&mut self) -> u64 {
+        let ticket = self.node.begin(false).expect("a ticket");
+        assert!(matches!(self.told()[..], [ClientTold::Began(_)]));
+        ticket
+    }
+
+    /// A transaction of the grid reads the row to write.
+    fn lock(&mut self, ticket: u64) -> Vec<ClientTold> {
+        let operation = Operation::Lock {
+            table: self.table,
+            key: Key::of(&[Value::Int4(1)]),
+            columns: ColumnSet::ALL,
+        };
+        assert!(self.node.operate(ticket, NodeId(0), operation));
+        self.told()
+    }
+}
+
+/// Hands over what two nodes have to say to each other until neither has anything to say.
+fn talk(sites: &mut [Site; 2]) {
+    loop {
+        let mut said = 0;
+        for from in 0..2 {
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                said += 1;
+                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+            }
+        }
+        if said == 0 {
+            return;
+        }
+    }
+}
+
+fn pair() -> [Site; 2] {
+    pair_of(None)
+}
+
+fn pair_of(router: Option<Arc<dyn Router>>) -> [Site; 2] {
+    let mut sites = [Site::of(0, 2, router.clone()), Site::of(1, 2, router)];
+    talk(&mut sites);
+    sites
+}
+
+/// Lets both nodes work until neither has anything to do.
+fn work(sites: &mut [Site; 2]) {
+    for _ in 0..12 {
+        for site in sites.iter_mut() {
+            site.node.on_wake();
+        }
+        talk(sites);
+        sites.iter_mut().for_each(Site::turn);
+    }
+}
+
+fn ask(sites: &mut [Site; 2], sql: &str) -> Vec<String> {
+    ask_at(0, sites, sql)
+}
+
+fn ask_at(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
+    sites[node].send(sql);
+    work(sites);
+    sites[node].said()
+}
+
+/// Two nodes, of which the first has the rows and keeps the catalogs.
+fn followed() -> [Site; 2] {
+    let of = |id| Site::kept_by(Some(NodeId(0)), id, 2, Some(Arc::new(AllAt(NodeId(0)))));
+    let mut sites = [of(0), of(1)];
+    connect(&mut sites);
+    sites
+}
+
+fn connect(sites: &mut [Site; 2]) {
+    sites[0].node.on_node_up(NodeId(1));
+    sites[1].node.on_node_up(NodeId(0));
+    work(sites);
+}
+
+fn disconnect(sites: &mut [Site; 2]) {
+    sites[0].node.on_node_down(NodeId(1));
+    sites[1].node.on_node_down(NodeId(0));
+    work(sites);
+}
+
+fn enter(node: &GridNode) -> (NodeWorker, Box<Session>) {
+    let mut worker = node.worker(0, None).expect("a worker");
+    let start = SessionStart {
+        session: SessionId(1),
+        user: "rubato".into(),
+        database: "rubato".into(),
+        ..SessionStart::default()
+    };
+    let mut responder: Box<dyn rubato_sql::client::Responder> = Box::new(Lines::default());
+    let session = worker.open_session(start, &mut responder).expect("a session");
+    (worker, session)
+}

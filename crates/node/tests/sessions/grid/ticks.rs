@@ -1,0 +1,182 @@
+//! Sessions on a node of a grid begin at its ticks, beside the transactions of the grid on the same rows.
+
+use super::*;
+
+fn is_row(told: &[ClientTold]) -> bool {
+    let [ClientTold::Answer(_, answer)] = told else {
+        return false;
+    };
+    matches!(answer, Answer::Row(Some(_)))
+}
+
+#[test]
+fn sessions_and_transactions_of_the_grid_wake_each_other() {
+    let mut site = Site::new();
+    let ticket = site.begin();
+    assert!(is_row(&site.lock(ticket)));
+    site.send("UPDATE t SET v = v * 2 + id WHERE id = 1 RETURNING v");
+    assert_eq!(site.said(), [""; 0], "it waits");
+    site.node.commit(ticket);
+    assert!(matches!(site.told()[..], [ClientTold::Ended(Ending::Committed(_))]));
+    site.turn();
+    assert_eq!(site.said()[1..3], ["D 201", "C UPDATE 1"]);
+    // The other way round: the session's transaction is older.
+    site.tell("BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE");
+    let ticket = site.begin();
+    assert_eq!(site.lock(ticket), [], "it waits");
+    site.woken.0.store(false, Ordering::Release);
+    site.tell("COMMIT");
+    assert!(
+        site.woken.0.swap(false, Ordering::AcqRel),
+        "whoever drives the grid is woken"
+    );
+    site.node.on_wake();
+    assert!(is_row(&site.told()));
+}
+
+#[test]
+fn an_idle_session_in_the_way_of_the_grid_is_told_at_its_next_statement() {
+    let mut site = Site::new();
+    let older = site.begin();
+    site.tell("BEGIN; SAVEPOINT s; SELECT v FROM t WHERE id = 1 FOR UPDATE");
+    let told = site.lock(older);
+    assert!(is_row(&told), "an idle client holds nobody up: {told:?}");
+    let refused = "E 40001 could not serialize access: an older transaction needs what this one holds";
+    assert_eq!(site.tell("SELECT v FROM t"), ["T 1", refused, "Z E"]);
+    // There is nothing left that a savepoint could bring back.
+    site.tell("ROLLBACK TO s");
+    assert!(site.tell("UPDATE t SET v = 0").contains(&refused.to_owned()));
+    assert_eq!(site.tell("COMMIT"), ["C ROLLBACK", "Z I"]);
+    site.node.commit(older);
+    site.told();
+    assert_eq!(site.tell("SELECT v FROM t")[1], "D 100");
+}
+
+#[test]
+fn a_statement_that_lost_its_way_to_the_grid_is_run_again_by_the_server() {
+    let mut site = Site::new();
+    let older = site.begin();
+    let first = site.begin();
+    assert!(is_row(&site.lock(first)));
+    // It waits for the row behind the first, and holds its place in the queue: the oldest takes the row from both.
+    site.send("UPDATE t SET v = v * 2 + id WHERE id = 1 RETURNING v");
+    let told = site.lock(older);
+    assert!(told.iter().any(|told| is_row(std::slice::from_ref(told))), "{told:?}");
+    site.turn();
+    site.node.commit(older);
+    site.told();
+    site.turn();
+    assert_eq!(site.said()[1..3], ["D 201", "C UPDATE 1"]);
+}
+
+#[test]
+fn away_from_the_stage_a_statement_begins_when_its_tick_has_come() {
+    let mut sites = pair();
+    sites[1].woken.0.store(false, Ordering::Release);
+    sites[1].send("CREATE TABLE t (id int PRIMARY KEY, v int)");
+    assert_eq!(sites[1].said(), [""; 0], "it has no tick");
+    assert!(sites[1].woken.0.load(Ordering::Acquire), "the question has to be sent");
+    sites[1].node.on_wake();
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said(), ["C CREATE TABLE", "Z I"]);
+    // What begins nothing waits for nobody, and a block has one tick.
+    assert_eq!(sites[1].tell("SET search_path = public; BEGIN")[2..], ["Z T"]);
+    sites[1].send("INSERT INTO t VALUES (1, 2)");
+    assert_eq!(sites[1].said(), [""; 0]);
+    sites[1].node.on_wake();
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said(), ["C INSERT 0 1", "Z T"]);
+    assert_eq!(sites[1].tell("SELECT v FROM t")[1], "D 2");
+    assert_eq!(sites[1].tell("COMMIT"), ["C COMMIT", "Z I"]);
+}
+
+#[test]
+fn a_statement_that_gets_no_tick_is_told_so_and_a_late_tick_is_not_used_for_the_next() {
+    let mut sites = pair();
+    sites[1].send("SELECT txid_current() > 0");
+    assert_eq!(sites[1].said(), [""; 0]);
+    sites[1].node.on_wake();
+    sites[1].settle();
+    let question = sites[1].node.poll_outgoing();
+    assert_eq!(question.len(), 1);
+    for round in 0..=i64::from(SILENT_ROUNDS_MAX) {
+        sites[1].node.on_timer(clock_us() + round * 1_000_000);
+    }
+    sites[1].turn();
+    let refused = "E 57P03 the timestamp stage of the grid does not answer";
+    assert!(sites[1].said().contains(&refused.to_owned()));
+    // The answer comes after all, when another statement waits: its tick was asked for before that one began.
+    sites[1].send("SELECT 1 FROM generate_series(1, 1)");
+    for (_, message) in question {
+        sites[0].node.on_message(NodeId(1), message);
+    }
+    sites[0].settle();
+    for (_, message) in sites[0].node.poll_outgoing() {
+        sites[1].node.on_message(NodeId(0), message);
+    }
+    sites[1].turn();
+    assert_eq!(sites[1].said(), [""; 0], "that tick is not for it");
+    talk(&mut sites);
+    sites[1].turn();
+    assert_eq!(sites[1].said()[1], "D 1");
+}
+
+#[test]
+fn an_old_version_is_kept_for_a_session_that_began_at_the_stage_itself() {
+    let mut sites = pair();
+    for site in &mut sites {
+        site.send("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 100)");
+    }
+    for _ in 0..3 {
+        for site in &mut sites {
+            site.node.on_wake();
+        }
+        talk(&mut sites);
+        sites.iter_mut().for_each(Site::turn);
+    }
+    sites.iter_mut().for_each(|site| drop(site.said()));
+    assert_eq!(sites[0].tell("BEGIN")[1..], ["Z T"]);
+    assert_eq!(sites[0].tell("SELECT v FROM t")[1], "D 100");
+    // Others begin and end at both nodes, and the stage tells who is live.
+    let mut rounds = 0..;
+    let mut oldest_after = |sites: &mut [Site; 2]| {
+        for round in rounds.by_ref().take(4) {
+            for site in sites.iter_mut() {
+                site.node.on_timer(clock_us() + round * 1_000_000);
+            }
+            talk(sites);
+            let ticket = sites[1].node.begin(true).expect("a ticket");
+            talk(sites);
+            sites[1].node.roll_back(ticket);
+        }
+        sites[1].node.figures().oldest_live
+    };
+    let oldest = oldest_after(&mut sites);
+    assert_eq!(oldest_after(&mut sites), oldest, "it may still come here");
+    sites[0].tell("COMMIT");
+    assert!(oldest_after(&mut sites) > oldest);
+}
+
+#[test]
+fn what_needs_no_row_waits_for_nobody_and_moves_nothing_that_others_see() {
+    let mut sites = followed();
+    for _ in 0..50 {
+        for site in &mut sites {
+            // Without a word to the other node.
+            assert_eq!(site.tell("SELECT 7")[1], "D 7");
+        }
+    }
+    // The clocks stand at ticks that were handed out: what is defined and written now is seen by whoever begins now.
+    ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)");
+    ask_at(1, &mut sites, "INSERT INTO t VALUES (1), (2)");
+    for node in [0, 1] {
+        assert_eq!(ask_at(node, &mut sites, "SELECT count(*) FROM t")[1], "D 2");
+    }
+    // And while the stage cannot be reached, what needs a row is told so at once.
+    disconnect(&mut sites);
+    assert_eq!(sites[1].tell("SELECT 7")[1], "D 7");
+    let told = sites[1].tell("SELECT count(*) FROM t");
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+}

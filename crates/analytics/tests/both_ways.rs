@@ -1,5 +1,7 @@
 //! The scripts of `sql`, whose answers are PostgreSQL's and the relay's, with the engine wherever it can run a query.
 
+#[path = "../../sql/tests/executor/elsewhere.rs"]
+mod elsewhere;
 #[path = "../../sql/tests/executor/scripts.rs"]
 mod scripts;
 #[path = "../../sql/tests/executor/undecided.rs"]
@@ -51,8 +53,9 @@ impl Engine for Insisting {
 fn windows() {
     let script = include_str!("../../sql/tests/scripts/windows.slt");
     for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
-        scripts::run_script(script, rows_left, None);
-        scripts::run_script(script, rows_left, Some(undecided::Lot::new(3)));
+        scripts::run_script(script, rows_left, scripts::Beside::Nothing);
+        scripts::run_script(script, rows_left, scripts::Beside::Branches(undecided::Lot::new(3)));
+        scripts::run_script(script, rows_left, scripts::Beside::Nodes);
     }
 }
 
@@ -90,7 +93,7 @@ select i, sum(i) over (order by f) from whole join broken on i = f order by 1
 5|15
 ";
     for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
-        scripts::run_script(script, rows_left, None);
+        scripts::run_script(script, rows_left, scripts::Beside::Nothing);
     }
 }
 
@@ -123,7 +126,11 @@ select a, b, q from ps where q > (select 0.5 * sum(quantity) from li where li.a 
 8|1|18
 9|1|19
 ";
-    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED, None);
+    scripts::run_script(
+        script,
+        rubato_sql::executor::ExecutionContext::UNBOUNDED,
+        scripts::Beside::Nothing,
+    );
 }
 
 /// A query that is asked before the statement begins, and itself asks an aggregate for each of its rows: one tree.
@@ -157,6 +164,10 @@ select k from s where k in (select ps.k from ps where q > (select 2 * count(*) f
 5
 ";
     let before = GROUPED.get();
-    scripts::run_script(script, rubato_sql::executor::ExecutionContext::UNBOUNDED, None);
+    scripts::run_script(
+        script,
+        rubato_sql::executor::ExecutionContext::UNBOUNDED,
+        scripts::Beside::Nothing,
+    );
     assert_eq!(GROUPED.get() - before, 1, "the relay asked for each row");
 }

@@ -117,7 +117,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(9) {
+        match self.of(12) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -144,12 +144,24 @@ impl Choices<'_> {
             },
             6 => Operation::Delete { table, key },
             7 => Operation::Settle,
+            8 => Operation::Page {
+                table,
+                range: KeyRange {
+                    from: self.bound(),
+                    to: self.bound(),
+                },
+                reverse: self.truth(),
+                columns: self.truth().then_some(columns),
+                rows_max: self.small(),
+            },
+            9 => Operation::Peek { table, key },
+            10 => Operation::TryLock { table, key, columns },
             _ => Operation::Undo { kept: self.small() },
         }
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(9) {
+        match self.of(11) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -158,6 +170,11 @@ impl Choices<'_> {
             5 => Answer::Blind(BlindUpdate::MustBeOrdered),
             6 => Answer::Settled,
             7 => Answer::Undone,
+            8 => Answer::Busy,
+            9 => Answer::Page {
+                rows: (0..self.of(5)).map(|_| (self.key(), self.row())).collect(),
+                is_last: self.truth(),
+            },
             _ => Answer::Failed(self.error()),
         }
     }

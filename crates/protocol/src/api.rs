@@ -199,11 +199,13 @@ pub enum WaitReason {
     Table,
     /// To begin: the timestamp stage of the grid has been asked for a tick.
     Tick,
+    /// For the answer of another node of the grid.
+    Elsewhere,
 }
 
 impl WaitReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 }
 
 /// Result of a protocol call.

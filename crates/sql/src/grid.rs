@@ -5,11 +5,14 @@
 //! node answers.
 
 use crate::client::{Formats, TransactionStatus};
+use crate::databases::Databases;
+use crate::far::Whereabouts;
 use crate::plan::{Plan, PlanBody, Relation};
 use crate::planner::select_calls;
-use rubato_base::{DataType, Error, NodeId, Result, SessionId, Timestamp, Value};
+use rubato_base::{DataType, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
 use rubato_formula::{Function, Volatility};
-use rubato_protocol::CommitLog;
+use rubato_protocol::grid::{Answer as FarAnswer, Ending, Operation};
+use rubato_protocol::{CommitLog, FormulaDatabase};
 use std::sync::Arc;
 
 /// What the sessions of one node ask the grid for.
@@ -50,8 +53,39 @@ pub trait GridDesk: Send + Sync {
     /// The session ends, and what other nodes keep for it.
     fn leave(&self, session: SessionId);
 
+    /// Where rows are that are not here, if there are any.
+    fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>>;
+
+    /// Has other nodes do operations in the transaction of a session, which is one over several nodes from the first of them on. The
+    /// session is woken when it can be told something ([`GridDesk::take_told`]). Of each node it asks one thing at a time.
+    fn operate(
+        &self,
+        who: (SessionId, TransactionId),
+        read_only: bool,
+        operations: Vec<(NodeId, Operation)>,
+        database: &mut FormulaDatabase,
+    );
+
+    /// What has come of the session's transaction over several nodes since the last call.
+    fn take_told(&self, session: SessionId) -> Vec<FarTold>;
+
+    /// Commits the session's transaction over several nodes, which owes no answer: how that ended is told.
+    fn commit(&self, session: SessionId, log: &mut dyn CommitLog);
+
+    /// Rolls it back, here too. Nothing more is told of it.
+    fn roll_back(&self, session: SessionId);
+
     /// Whether somebody has asked since the last call: whoever drives the node's part in its grid has something to send.
     fn has_news(&self) -> bool;
+}
+
+/// What a session is told of its transaction over several nodes.
+#[derive(Clone, Debug)]
+pub enum FarTold {
+    /// What a node gave that it has asked.
+    Answer(NodeId, FarAnswer),
+    /// The transaction has ended. Nobody may be told before the log is forced up to here.
+    Ended(Ending, Lsn),
 }
 
 /// Functions that change with every call and need nothing that is shared.

@@ -27,6 +27,7 @@ pub mod databases;
 mod deparse;
 pub mod executor;
 pub mod explain;
+pub mod far;
 pub mod grid;
 pub mod insight;
 pub mod outcomes;

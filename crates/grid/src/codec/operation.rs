@@ -78,6 +78,26 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_bound(out, &range.to);
             put_columns(out, *columns);
         }
+        Operation::Page {
+            table,
+            range,
+            reverse,
+            columns,
+            rows_max,
+        } => {
+            out.push(10);
+            put_u32(out, table.0);
+            put_bound(out, &range.from);
+            put_bound(out, &range.to);
+            out.push(u8::from(*reverse) | (u8::from(columns.is_some()) << 1));
+            put_columns(out, columns.unwrap_or(ColumnSet::EMPTY));
+            put_u32(out, *rows_max);
+        }
+        Operation::Peek { table, key } => put_place(out, 11, *table, key),
+        Operation::TryLock { table, key, columns } => {
+            put_place(out, 12, *table, key);
+            put_columns(out, *columns);
+        }
         Operation::Lock { table, key, columns } => {
             put_place(out, 3, *table, key);
             put_columns(out, *columns);
@@ -130,7 +150,8 @@ pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
         }
         8 => return Ok(Operation::Settle),
         9 => return Ok(Operation::Undo { kept: reader.u32()? }),
-        1 | 3..=7 => {}
+        10 => return read_page_operation(reader),
+        1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
     let (table, key) = read_place(reader)?;
@@ -162,8 +183,52 @@ pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
             key,
             row: read_row(reader)?,
         },
-        _ => Operation::Delete { table, key },
+        7 => Operation::Delete { table, key },
+        11 => Operation::Peek { table, key },
+        _ => Operation::TryLock {
+            table,
+            key,
+            columns: read_columns(reader)?,
+        },
     })
+}
+
+fn read_page_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    let table = TableId(reader.u32()?);
+    let range = KeyRange {
+        from: read_bound(reader)?,
+        to: read_bound(reader)?,
+    };
+    let how = reader.u8()?;
+    if how > 3 {
+        return Err(damaged("an unknown way through a range"));
+    }
+    let columns = read_columns(reader)?;
+    Ok(Operation::Page {
+        table,
+        range,
+        reverse: how & 1 == 1,
+        columns: (how & 2 == 2).then_some(columns),
+        rows_max: reader.u32()?,
+    })
+}
+
+fn put_rows(out: &mut Vec<u8>, rows: &[(Key, Row)]) {
+    put_length(out, rows.len());
+    for (key, row) in rows {
+        put_key(out, key);
+        put_row(out, row);
+    }
+}
+
+fn read_rows(reader: &mut ByteReader<'_>) -> Result<Vec<(Key, Row)>> {
+    let count = reader.length()?;
+    // Not with room for `count`: that is what the message says, not what it has.
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        rows.push((read_key(reader)?, read_row(reader)?));
+    }
+    Ok(rows)
 }
 
 pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
@@ -175,12 +240,13 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
         }
         Answer::Rows(rows) => {
             out.push(3);
-            put_length(out, rows.len());
-            for (key, row) in rows {
-                put_key(out, key);
-                put_row(out, row);
-            }
+            put_rows(out, rows);
         }
+        Answer::Page { rows, is_last } => {
+            out.push(if *is_last { 9 } else { 8 });
+            put_rows(out, rows);
+        }
+        Answer::Busy => out.push(10),
         Answer::Blind(update) => {
             out.push(4);
             out.push(match update {
@@ -202,15 +268,12 @@ pub(super) fn read_answer(reader: &mut ByteReader<'_>) -> Result<Answer> {
     Ok(match reader.u8()? {
         1 => Answer::Row(None),
         2 => Answer::Row(Some(read_row(reader)?)),
-        3 => {
-            let count = reader.length()?;
-            // Not with room for `count`: that is what the message says, not what it has.
-            let mut rows = Vec::new();
-            for _ in 0..count {
-                rows.push((read_key(reader)?, read_row(reader)?));
-            }
-            Answer::Rows(rows)
-        }
+        3 => Answer::Rows(read_rows(reader)?),
+        tag @ (8 | 9) => Answer::Page {
+            rows: read_rows(reader)?,
+            is_last: tag == 9,
+        },
+        10 => Answer::Busy,
         4 => Answer::Blind(match reader.u8()? {
             0 => BlindUpdate::Pending,
             1 => BlindUpdate::Missing,

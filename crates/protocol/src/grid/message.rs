@@ -107,6 +107,9 @@ pub struct Notes {
     pub behind: bool,
 }
 
+/// Bytes of rows after which a page ends.
+pub const PAGE_BYTES_MAX: usize = 512 << 10;
+
 /// An operation on the rows of one partition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
@@ -126,6 +129,35 @@ pub enum Operation {
         /// The range.
         range: KeyRange,
         /// What is read of each row.
+        columns: ColumnSet,
+    },
+    /// The next rows of a range, in key order or against it: [`Answer::Page`].
+    Page {
+        /// The table.
+        table: TableId,
+        /// The range.
+        range: KeyRange,
+        /// From its end on.
+        reverse: bool,
+        /// What is read of each row; nothing is protected where nothing is given, and who is about to be written is left out.
+        columns: Option<ColumnSet>,
+        /// At most so many rows; at most [`PAGE_BYTES_MAX`] in any case.
+        rows_max: u32,
+    },
+    /// The newest row, if nobody is about to write it: [`Answer::Row`] or [`Answer::Busy`]. Protects nothing.
+    Peek {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+    },
+    /// Read to write, without waiting for anybody: [`Answer::Row`] or [`Answer::Busy`].
+    TryLock {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// What is read of it.
         columns: ColumnSet,
     },
     /// Read to write: [`Answer::Row`].
@@ -191,6 +223,15 @@ pub enum Answer {
     Row(Option<Row>),
     /// Rows in key order.
     Rows(Vec<(Key, Row)>),
+    /// Rows in the order that was asked for.
+    Page {
+        /// The rows.
+        rows: Vec<(Key, Row)>,
+        /// There are no more in the range.
+        is_last: bool,
+    },
+    /// Somebody else is about to write the row.
+    Busy,
     /// What became of a blind formula.
     Blind(BlindUpdate),
     /// The branch follows nobody.
@@ -275,18 +316,25 @@ impl Answer {
     pub(crate) fn sketch(&self, sketch: &mut Sketch) {
         match self {
             Answer::Row(row) => sketch.row(row.as_ref()),
-            Answer::Rows(rows) => {
-                sketch.number(rows.len() as u64);
-                for (key, row) in rows {
-                    sketch.bytes(key.as_bytes());
-                    sketch.row(Some(row));
-                }
-            }
+            Answer::Rows(rows) => sketch_rows(rows, sketch),
             Answer::Blind(answer) => sketch.number(*answer as u64),
             Answer::Settled => sketch.number(3),
             Answer::Failed(_) => sketch.number(4),
             Answer::Undone => sketch.number(5),
+            Answer::Busy => sketch.number(6),
+            Answer::Page { rows, is_last } => {
+                sketch.number(7 + u64::from(*is_last));
+                sketch_rows(rows, sketch);
+            }
         }
+    }
+}
+
+fn sketch_rows(rows: &[(Key, Row)], sketch: &mut Sketch) {
+    sketch.number(rows.len() as u64);
+    for (key, row) in rows {
+        sketch.bytes(key.as_bytes());
+        sketch.row(Some(row));
     }
 }
 

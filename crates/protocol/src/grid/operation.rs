@@ -1,9 +1,9 @@
 //! What an operation does to the rows.
 
-use super::message::{Answer, Operation};
-use crate::api::{Insertion, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
+use super::message::{Answer, Operation, PAGE_BYTES_MAX};
+use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, TransactionId};
+use rubato_base::{ColumnSet, Error, Key, Row, RowRef, TableId, TransactionId};
 
 impl Operation {
     /// Does it in a transaction, as the participant does in a branch. What is undone is known to the participant only.
@@ -16,21 +16,46 @@ impl Operation {
                 Answer::Row(row.map(std::borrow::Cow::into_owned))
             }
             Operation::Scan { table, range, columns } => {
-                let (mut rows, mut rest) = (Vec::new(), range.clone());
+                let mut rest = Rest::of(range);
                 // It is done from its start again after a wait.
-                while let ScanEnd::Stopped(last) =
-                    database.scan(transaction, *table, &rest, false, *columns, &mut |key, row| {
-                        rows.push((rubato_base::Key::from_bytes(key), row.to_row()));
-                        true
-                    })?
-                {
-                    rest = rest.rest_behind(&last, false);
+                while !rest.is_over {
+                    rest.scan(
+                        database,
+                        transaction,
+                        (*table, false, Some(*columns)),
+                        usize::MAX,
+                        usize::MAX,
+                    )?;
                 }
-                Answer::Rows(rows)
+                Answer::Rows(rest.rows)
+            }
+            Operation::Page {
+                table,
+                range,
+                reverse,
+                columns,
+                rows_max,
+            } => {
+                let mut page = Rest::of(range);
+                let rows_max = (*rows_max).max(1) as usize;
+                page.scan(
+                    database,
+                    transaction,
+                    (*table, *reverse, *columns),
+                    rows_max,
+                    PAGE_BYTES_MAX,
+                )?;
+                Answer::Page {
+                    rows: page.rows,
+                    is_last: page.is_over,
+                }
+            }
+            Operation::Peek { table, key } => answer_of(database.peek(transaction, *table, key.as_bytes())?),
+            Operation::TryLock { table, key, columns } => {
+                answer_of(database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Tell)?)
             }
             Operation::Lock { table, key, columns } => {
-                let read = database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?;
-                Answer::Row(row_of(read))
+                answer_of(database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Queue)?)
             }
             Operation::Blind {
                 table,
@@ -58,7 +83,7 @@ impl Operation {
                 }
             }
             Operation::Delete { table, key } => {
-                let all = rubato_base::ColumnSet::ALL;
+                let all = ColumnSet::ALL;
                 let read = database.read_for_update(transaction, *table, key.as_bytes(), all, OnBusy::Queue)?;
                 let row = row_of(read);
                 if row.is_some() {
@@ -78,9 +103,60 @@ impl Operation {
     }
 }
 
-fn row_of(read: OrderedRead) -> Option<rubato_base::Row> {
+fn row_of(read: OrderedRead) -> Option<Row> {
     match read {
         OrderedRead::Row(row) => row,
         OrderedRead::Busy => None,
+    }
+}
+
+fn answer_of(read: OrderedRead) -> Answer {
+    match read {
+        OrderedRead::Row(row) => Answer::Row(row),
+        OrderedRead::Busy => Answer::Busy,
+    }
+}
+
+/// What was read of a range, and what is left of it.
+struct Rest {
+    range: KeyRange,
+    rows: Vec<(Key, Row)>,
+    is_over: bool,
+}
+
+impl Rest {
+    fn of(range: &KeyRange) -> Rest {
+        Rest {
+            range: range.clone(),
+            rows: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Reads on, until so many rows or bytes are read, or what comes next has to be waited for.
+    fn scan(
+        &mut self,
+        database: &mut FormulaDatabase,
+        transaction: TransactionId,
+        (table, reverse, columns): (TableId, bool, Option<ColumnSet>),
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Outcome<()> {
+        let (rows, mut bytes) = (&mut self.rows, 0);
+        let mut visit = |key: &[u8], row: RowRef<'_>| {
+            let row = row.to_row();
+            bytes += key.len() + row.as_bytes().len();
+            rows.push((Key::from_bytes(key), row));
+            rows.len() < rows_max && bytes < bytes_max
+        };
+        let end = match columns {
+            Some(columns) => database.scan(transaction, table, &self.range, reverse, columns, &mut visit)?,
+            None => database.peek_scan(transaction, table, &self.range, reverse, &mut visit)?,
+        };
+        match end {
+            ScanEnd::Exhausted => self.is_over = true,
+            ScanEnd::Stopped(last) => self.range = self.range.rest_behind(&last, reverse),
+        }
+        Ok(())
     }
 }

@@ -155,7 +155,7 @@ fn scan(
         }
         failure.is_none() && taken < want && looked_at < most
     };
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     let end = database.scan(transaction, table, range, reverse, step.reads, &mut visit)?;
     context.spend(looked_at as u64 + 1);
     match (failure, end) {

@@ -80,7 +80,7 @@ pub(super) fn gather(
                 sink.saw(Some(&now.segments));
                 return Ok(Gathered::No);
             }
-            context.database.protect_all(transaction, table, reads)?;
+            context.database.here().protect_all(transaction, table, reads)?;
             Progress {
                 next: 0,
                 departures: now.departures,
@@ -107,6 +107,7 @@ pub(super) fn gather(
             };
             context
                 .database
+                .here()
                 .visit_segment(transaction, table, at.next, &mut visit)?;
             if is_worth && !sink.keep(at.next, segment.version) {
                 return Ok(Gathered::No);

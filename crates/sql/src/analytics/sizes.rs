@@ -24,7 +24,7 @@ impl Sizes {
 
 /// About how many rows a table has.
 pub(super) fn table_rows(table: &Table, context: &ExecutionContext<'_>) -> f64 {
-    let (rows, is_complete) = context.database.rows_in_memory(table.id);
+    let (rows, is_complete) = context.database.of_this_node().rows_in_memory(table.id);
     let others = if is_complete { 0.0 } else { UNKNOWN_ROWS };
     rows as f64 + others
 }

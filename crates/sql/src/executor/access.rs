@@ -540,7 +540,7 @@ fn scan_rows(
             false
         }
     };
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     let end = if peeks {
         database.peek_scan(transaction, table.id, &range, reverse, &mut visit)?
     } else {
@@ -639,7 +639,7 @@ pub(crate) fn read_entries(
             false
         }
     };
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     let end = if protects {
         database.scan(transaction, index.id, range, reverse, columns, &mut visit)?
     } else {

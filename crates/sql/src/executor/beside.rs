@@ -135,7 +135,7 @@ impl BesideWriters {
             return Ok(false);
         }
         for table in &self.tables {
-            context.database.protect_all(own, *table, ColumnSet::ALL)?;
+            context.database.here().protect_all(own, *table, ColumnSet::ALL)?;
         }
         Ok(true)
     }
@@ -149,13 +149,14 @@ impl BesideWriters {
                 }
                 context
                     .database
+                    .here()
                     .rollback(std::mem::replace(&mut self.reader, round.reader));
                 self.round = None;
             }
             let noted: usize = self
                 .tables
                 .iter()
-                .map(|table| context.database.noted_changes(*table))
+                .map(|table| context.database.here().noted_changes(*table))
                 .sum();
             if run.is_over() && noted == 0 {
                 return Ok(true);
@@ -166,7 +167,7 @@ impl BesideWriters {
             }
             if run.is_over() || noted >= ROUND_ROWS {
                 self.last_rounds += u32::from(run.is_over());
-                self.round = Some(self.next_round(context.database));
+                self.round = Some(self.next_round(context.database.here()));
                 continue;
             }
             context.transaction = self.reader;
@@ -238,7 +239,7 @@ impl Round {
         if !is_looked_at || (!is_own && parent.is_none()) {
             return Ok(());
         }
-        let (columns, database) = (task.reads(), &mut *context.database);
+        let (columns, database) = (task.reads(), &mut context.database);
         let former = database
             .read(before, table, key.as_bytes(), columns)?
             .map(|row| row.into_owned());
@@ -325,7 +326,7 @@ fn was_referred_to(columns: &[usize], former: Option<&Row>, row: Option<&Row>) -
 /// Writes what has been kept back because its storage is in the store already: like other writes, so that the log has it.
 fn write_late(run: &mut SchemaRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     while let Some(((storage, key), row)) = run.working.late.pop_first() {
-        let (database, transaction) = (&mut *context.database, context.transaction);
+        let (database, transaction) = (&mut context.database, context.transaction);
         let former = database.read_for_update(
             transaction,
             storage,
@@ -387,7 +388,7 @@ impl SchemaRun {
         row: Option<Row>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<bool> {
-        let (database, late) = (&mut *context.database, &mut self.working.late);
+        let (database, late) = (context.database.here(), &mut self.working.late);
         let place = (storage, entry);
         if row.is_some() {
             let is_taken = match late.get(&place) {

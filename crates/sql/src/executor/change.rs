@@ -136,7 +136,7 @@ fn change(
 ) -> Outcome<()> {
     let Some(key) = key else { return Ok(()) };
     let table = &plan.table;
-    let database = &mut *context.database;
+    let database = &mut context.database;
     let read = database.read_for_update(context.transaction, table.id, key.as_bytes(), columns, OnBusy::Queue)?;
     let OrderedRead::Row(Some(row)) = read else {
         return Ok(());

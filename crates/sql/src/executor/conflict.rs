@@ -53,7 +53,7 @@ impl Resolver {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Resolution> {
         check_row(table, values, ColumnSet::ALL, context.evaluation)?;
-        let savepoint = context.database.savepoint(context.transaction);
+        let mark = context.database.mark(context.transaction);
         let row = Row::from_values(values);
         let Some(conflict) = insert_row(table, key, row, values, self.first, context)? else {
             if matches!(on_conflict.action, ConflictAction::Update { .. }) {
@@ -71,7 +71,7 @@ impl Resolver {
                 context.evaluation.text,
             )));
         }
-        context.database.undo_statement(context.transaction, savepoint);
+        context.database.undo(context.transaction, &mark);
         match &on_conflict.action {
             ConflictAction::Nothing => Ok(Resolution::LeftOut),
             ConflictAction::Update { assignments, filter } => self.update(

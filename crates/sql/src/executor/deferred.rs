@@ -368,7 +368,7 @@ pub(crate) fn is_shared(
     let prefix = entry_prefix(table, &table.indexes[index], values)?;
     let mut rest = prefix_range(prefix.as_bytes());
     let mut entries = 0;
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     let storage = table.indexes[index].id;
     while entries < 2 {
         let mut visit = |_: &[u8], _: rubato_base::RowRef<'_>| {

@@ -112,7 +112,7 @@ impl HashedRows {
             }
             fits && failure.is_none() && looked_at < rows_left
         };
-        let (database, transaction) = (&mut *context.database, context.transaction);
+        let (database, transaction) = (&mut context.database, context.transaction);
         let end = database.scan(transaction, table.id, rest, false, step.reads, &mut visit)?;
         context.spend(looked_at as u64);
         match (failure, end) {

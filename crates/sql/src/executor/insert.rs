@@ -8,10 +8,11 @@ use super::rows::{add_row, complete_row};
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::catalog::Table;
+use crate::far::Mark;
 use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::{Expr, Tuple};
-use rubato_protocol::{Outcome, Savepoint, Stop};
+use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
 
 /// What a writing statement did.
@@ -66,7 +67,7 @@ pub(crate) struct InsertRun {
     collected: VecDeque<Vec<Value>>,
     collected_held: Held,
     /// Where ON CONFLICT began to try what becomes of them.
-    tried_from: Option<Savepoint>,
+    tried_from: Option<Mark>,
 }
 
 /// The SELECT that an INSERT takes its rows from.
@@ -105,13 +106,13 @@ impl InsertRun {
 
     /// Finds out what is to be inserted. Which rows are left out by ON CONFLICT is known when it was tried.
     fn collect(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let now = context.database.savepoint(context.transaction);
-        let before = *self.tried_from.get_or_insert(now);
+        let now = context.database.mark(context.transaction);
+        let before = self.tried_from.get_or_insert(now).clone();
         if !self.all_rows(plan, Pass::Collect, context)? {
             return Ok(false);
         }
         if self.resolver.is_some() {
-            context.database.undo_statement(context.transaction, before);
+            context.database.undo(context.transaction, &before);
             self.effects = Effects::default();
             self.resolver = resolver(plan);
         }

@@ -290,8 +290,15 @@ pub(crate) fn row_values(table: &Table, row: RowRef<'_>) -> Vec<Value> {
 }
 
 /// The key for a new row of the table.
-pub(crate) fn new_row_key<T: Tuple + ?Sized>(table: &Table, values: &T, context: &ExecutionContext<'_>) -> Result<Key> {
-    row_key(table, values, || context.row_numbers.next_row_number(table.id))
+pub(crate) fn new_row_key<T: Tuple + ?Sized>(
+    table: &Table,
+    values: &T,
+    context: &mut ExecutionContext<'_>,
+) -> Result<Key> {
+    let numbers = context.row_numbers;
+    row_key(table, values, || {
+        context.database.row_number(|| numbers.next_row_number(table.id))
+    })
 }
 
 /// `value` as a column of this type keeps it, where the value comes from a column of another, comparable type. 22003 if the type

@@ -128,7 +128,7 @@ fn carry_out(plan: &MergePlan, step: &Step, effects: &mut Effects, context: &mut
         }
         Step::Delete(key) => (key, columns_to_remove(table)),
     };
-    let database = &mut *context.database;
+    let database = &mut context.database;
     let read = database.read_for_update(context.transaction, table.id, key.as_bytes(), columns, OnBusy::Queue)?;
     let OrderedRead::Row(Some(row)) = read else {
         return Ok(());

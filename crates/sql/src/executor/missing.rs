@@ -27,7 +27,7 @@ impl Missing {
         }
         self.0.push((table.key(), column, value));
         let tail = self.with(table).tail();
-        context.database.set_tail(storage, tail);
+        context.database.here().set_tail(storage, tail);
         Ok(())
     }
 

@@ -71,11 +71,12 @@ pub use select::StepCounters;
 
 use crate::analytics::Engine;
 use crate::catalog::Catalog;
+use crate::far::Rows;
 use crate::insight::Insight;
 use crate::plan::Subqueries;
 use rubato_base::{Error, SqlState, TableId, TransactionId, Value};
 use rubato_formula::{EvalContext, ListSets, RelationSizes, SessionFact};
-use rubato_protocol::{FormulaDatabase, Outcome, Stop};
+use rubato_protocol::{Outcome, Stop};
 use sizes::{NamedSizes, StorageSizes};
 
 /// How many tuples a stage hands to the next at a time.
@@ -84,7 +85,7 @@ pub(crate) const BATCH_TUPLES: usize = 256;
 /// What a statement needs while it runs. The caller (a stage) holds the partition.
 pub struct ExecutionContext<'a> {
     /// The rows.
-    pub database: &'a mut FormulaDatabase,
+    pub database: Rows<'a>,
     /// The transaction that everything happens in.
     pub transaction: TransactionId,
     /// The catalog as this transaction sees it.
@@ -186,7 +187,7 @@ impl ExecutionContext<'_> {
         subqueries: Option<&'b Subqueries>,
     ) -> ExecutionContext<'b> {
         ExecutionContext {
-            database: &mut *self.database,
+            database: self.database.again(),
             transaction: self.transaction,
             catalog: self.catalog,
             evaluation,
@@ -224,10 +225,13 @@ impl ExecutionContext<'_> {
     /// Does the part of a statement that belongs to one row. If that has to wait it is undone, to be done again later.
     pub(crate) fn whole_row<T>(&mut self, work: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.spend(WRITTEN_ROW_COST);
-        let savepoint = self.database.savepoint(self.transaction);
+        let mark = self.database.mark(self.transaction);
+        self.database.begin_row();
         let outcome = work(self);
-        if matches!(outcome, Err(Stop::Wait(_))) {
-            self.database.undo_statement(self.transaction, savepoint);
+        let waits = matches!(outcome, Err(Stop::Wait(_)));
+        self.database.end_row(!waits);
+        if waits {
+            self.database.undo_here(self.transaction, &mark);
         }
         outcome
     }

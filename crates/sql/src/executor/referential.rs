@@ -486,9 +486,8 @@ fn parent_of(foreign_key: &ForeignKey, context: &ExecutionContext<'_>) -> Result
 
 /// 23503 if something still refers to what is gone; false when the context's rows are spent before that is known.
 pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-    while let Some(gone) = task.unchecked.pop_front() {
+    while let Some(gone) = task.unchecked.front() {
         if context.is_spent() {
-            task.unchecked.push_front(gone);
             return Ok(false);
         }
         context.spend(1);
@@ -496,9 +495,8 @@ pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext
         let columns = &task.foreign_key().referenced_columns;
         let is_back =
             task.action == ReferentialAction::Refuse && has_row(&task.parent, columns, &gone.values, context)?;
-        if !is_back {
-            task.gone.push(gone);
-        }
+        let gone = task.unchecked.pop_front();
+        task.gone.extend(gone.filter(|_| !is_back));
     }
     let child = Arc::clone(&task.child);
     let foreign_key = &child.foreign_keys[task.place];

@@ -110,6 +110,7 @@ pub(crate) fn lay_row(
     let transaction = context.transaction;
     let own = context
         .database
+        .here()
         .lay_row(transaction, table.id, key.clone(), row.to_row())?;
     if !own {
         return Ok(Some(Conflict {
@@ -122,7 +123,7 @@ pub(crate) fn lay_row(
             continue;
         };
         let content = entry_row(index, key.as_bytes());
-        if !context.database.lay_row(transaction, index.id, entry, content)? {
+        if !context.database.here().lay_row(transaction, index.id, entry, content)? {
             return Ok(Some(Conflict {
                 index: Some(number),
                 key: key.clone(),
@@ -188,7 +189,7 @@ pub(crate) fn insert_entry<T: Tuple + ?Sized>(
 
 fn remove_entry(table: &Table, index_number: usize, entry: &Key, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     let index = &table.indexes[index_number];
-    let database = &mut *context.database;
+    let database = &mut context.database;
     let read = database.read_for_update(
         context.transaction,
         index.id,

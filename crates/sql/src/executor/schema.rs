@@ -85,11 +85,11 @@ impl SchemaRun {
                 && let Some(task) = Task::of(work, later, context)?
                 && !task.holds_anyway(&self.missing, context)?
             {
-                let rest = self.rest.take().unwrap_or_else(whole_range);
-                self.rest = task.run(rest, &mut self.working, context)?;
-                if self.rest.is_some() {
+                let rest = self.rest.get_or_insert_with(whole_range);
+                if !task.run(rest, &mut self.working, context)? {
                     return Ok(false);
                 }
+                self.rest = None;
                 self.derived.extend(task.derived(context)?);
                 if !task.conversions.is_empty() {
                     self.missing.forget(&task.table);
@@ -227,13 +227,9 @@ impl Task {
         }
     }
 
-    /// Goes over the rows in batches until the context's rows are spent; what is left, if anything.
-    fn run(
-        &self,
-        mut rest: KeyRange,
-        working: &mut Working,
-        context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Option<KeyRange>> {
+    /// Goes over the rows in batches until the context's rows are spent: false, and what is left is in `rest`, as it is when a row has
+    /// to wait.
+    fn run(&self, rest: &mut KeyRange, working: &mut Working, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
         while !context.is_spent() {
             batch.clear();
@@ -241,19 +237,33 @@ impl Task {
                 batch.push((Key::from_bytes(key), row.to_row()));
                 batch.len() < BATCH_TUPLES
             };
-            let (database, transaction) = (&mut *context.database, context.transaction);
-            let end = database.scan(transaction, self.storage, &rest, false, self.reads(), &mut visit)?;
+            let (database, transaction) = (&mut context.database, context.transaction);
+            let end = database.scan(transaction, self.storage, rest, false, self.reads(), &mut visit)?;
             context.spend(batch.len() as u64 + 1);
             for (key, row) in &batch {
-                self.row(key, row, working, context)?;
+                self.whole_row(key, row, working, context)?;
                 working.seen += 1;
+                *rest = rest.rest_behind(key, false);
             }
-            match end {
-                ScanEnd::Exhausted => return Ok(None),
-                ScanEnd::Stopped(key) => rest = rest.rest_behind(&key, false),
+            if let ScanEnd::Exhausted = end {
+                return Ok(true);
             }
         }
-        Ok(Some(rest))
+        Ok(false)
+    }
+
+    /// A row whose part may have to wait for other nodes.
+    fn whole_row(
+        &self,
+        key: &Key,
+        row: &Row,
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
+        if !context.database.is_elsewhere(self.storage) {
+            return self.row(key, row, working, context);
+        }
+        context.whole_row(|context| self.row(key, row, working, context))
     }
 
     pub(super) fn row(
@@ -286,7 +296,8 @@ impl Task {
             Doing::Rewrite => (self.storage, self.table.id),
             _ => return Ok(None),
         };
-        let is_to_be_made_again = context.database.is_laid_out(to) && !context.database.finish_laying(&[to])?;
+        let is_to_be_made_again =
+            context.database.here().is_laid_out(to) && !context.database.here().finish_laying(&[to])?;
         Ok(is_to_be_made_again.then_some(Derived { from, to }))
     }
 }
@@ -332,7 +343,7 @@ fn fill_index(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
     let own = &table.indexes[index];
-    let is_new = if context.database.is_laid_out(own.id) {
+    let is_new = if context.database.here().is_laid_out(own.id) {
         let Some(entry) = entry_key(table, own, row, key.as_bytes())? else {
             context.spend(1);
             return Ok(());
@@ -344,6 +355,7 @@ fn fill_index(
             Some(kept) => kept.is_none() && kept.replace(entry_row).is_none(),
             None => context
                 .database
+                .here()
                 .lay_row(context.transaction, own.id, place.1, entry_row)?,
         }
     } else {
@@ -361,9 +373,9 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
         refuse_null(table, column, row)?;
     }
     let key = new_row_key(table, row, context)?;
-    let (database, transaction) = (&mut *context.database, context.transaction);
-    let is_new = if database.is_laid_out(table.id) {
-        database.lay_row(transaction, table.id, key, row.clone())?
+    let (database, transaction) = (&mut context.database, context.transaction);
+    let is_new = if database.here().is_laid_out(table.id) {
+        database.here().lay_row(transaction, table.id, key, row.clone())?
     } else {
         database.insert(transaction, table.id, key, row.clone())? == Insertion::Inserted
     };
@@ -490,7 +502,7 @@ fn fill_column(
     let change = Change::set(column as u16, own.column_type, value);
     let formula = Formula::new([change])?;
     context.spend(WRITTEN_ROW_COST);
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     database.update_blind(transaction, storage, key.as_bytes(), formula, &RowBounds::default())?;
     Ok(())
 }

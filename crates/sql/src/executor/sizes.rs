@@ -26,7 +26,7 @@ pub(crate) struct StorageSizes {
 
 impl StorageSizes {
     pub(crate) fn look(context: &ExecutionContext<'_>) -> StorageSizes {
-        let database = &*context.database;
+        let database = context.database.of_this_node();
         let size = |storage: TableId| {
             (
                 storage,

@@ -237,7 +237,7 @@ impl<'a> Target<'a> {
             context.spend(found.len() as u64 + 1);
             for key in found {
                 if has_conditions {
-                    let database = &mut *context.database;
+                    let database = &mut context.database;
                     let row = database.read(context.transaction, self.table.id, key.as_bytes(), self.columns())?;
                     let Some(row) = row else { continue };
                     if !self.accepts(Row::as_ref(&row), context.evaluation)? {
@@ -264,7 +264,7 @@ impl<'a> Target<'a> {
         if was_read || self.conditions().next().is_none() {
             return Ok(true);
         }
-        let database = &mut *context.database;
+        let database = &mut context.database;
         let row = database.read(context.transaction, self.table.id, key.as_bytes(), self.columns())?;
         Ok(match row {
             Some(row) => self.accepts(Row::as_ref(&row), context.evaluation)?,
@@ -280,7 +280,7 @@ impl<'a> Target<'a> {
         reach: &OnceCell<Vec<KeyRange>>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<Row>> {
-        let database = &mut *context.database;
+        let database = &mut context.database;
         let read = database.read_for_update(
             context.transaction,
             self.table.id,

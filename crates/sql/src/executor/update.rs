@@ -1,8 +1,8 @@
 //! The update stage: UPDATE as blind formulas where the plan allows it, and read to write where it does not.
 
+use super::ExecutionContext;
 use super::rows::{ChangedRow, change_row, columns_to_remove};
 use super::targets::{ChangeRun, Target};
-use super::{ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Check, Table};
 use crate::plan::UpdatePlan;
 use rubato_base::{ColumnSet, Key, Result, Value};
@@ -28,10 +28,13 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
         if std::mem::take(&mut is_first) || each_differs {
             blind = blind_formula(plan, target.table, context.evaluation);
         }
-        if !update_blind(&target, &key, blind.as_ref(), plan, run, context)? {
+        context.whole_row(|context| {
+            if update_blind(&target, &key, blind.as_ref(), plan, run, context)? {
+                return Ok(());
+            }
             let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
-            context.whole_row(|context| update_ordered(plan, &target, &key, columns, run, context))?;
-        }
+            update_ordered(plan, &target, &key, columns, run, context)
+        })?;
         run.next += 1;
     }
     run.effects.settle(context)
@@ -50,8 +53,7 @@ fn update_blind(
     if !target.accepts_unread(key, context)? {
         return Ok(true);
     }
-    context.spend(WRITTEN_ROW_COST);
-    let (database, transaction) = (&mut *context.database, context.transaction);
+    let (database, transaction) = (&mut context.database, context.transaction);
     let placed = database.update_blind(
         transaction,
         target.table.id,

@@ -6,10 +6,11 @@ use crate::catalog::{Catalog, RelationName};
 use crate::client::Responder;
 use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
+use crate::far::{FarRows, Mark, Rows};
 use crate::partition::{Derived, Partition};
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
-use rubato_protocol::{BeginOptions, Outcome, Savepoint, Stop, Wait, WaitReason};
+use rubato_protocol::{BeginOptions, Outcome, Stop, Wait, WaitReason};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -50,6 +51,10 @@ pub(super) struct OpenTransaction {
     pub(super) lengthened: Vec<TableId>,
     /// Checks of deferrable constraints that it has put off.
     pub(super) deferred: DeferredChecks,
+    /// Its rows on other nodes, if any rows are there.
+    pub(super) far: Option<Box<FarRows>>,
+    /// What has come of them is to be committed by all nodes together, and has been asked for.
+    pub(super) commits_far: bool,
 }
 
 /// A database that is made of another one.
@@ -61,7 +66,7 @@ pub(super) struct NewDatabase {
 /// A savepoint.
 pub(super) struct NamedSavepoint {
     name: String,
-    savepoint: Savepoint,
+    savepoint: Mark,
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
     derived: usize,
@@ -97,7 +102,12 @@ impl Session {
                     .begin_at(tick.ok_or(Stop::Wait(FOR_A_TICK))?, options)
             }
         };
-        self.open_transaction(id, partition, now_us);
+        let elsewhere = partition
+            .grid
+            .as_ref()
+            .and_then(|desk| desk.whereabouts(&partition.databases));
+        let far = elsewhere.map(|whereabouts| Box::new(FarRows::new(whereabouts)));
+        self.open_transaction(id, far, partition, now_us);
         Ok(id)
     }
 
@@ -114,11 +124,11 @@ impl Session {
             None => partition.database.begin(options),
             Some(_) => partition.database.begin_private(options),
         };
-        self.open_transaction(id, partition, now_us);
+        self.open_transaction(id, None, partition, now_us);
         id
     }
 
-    fn open_transaction(&mut self, id: TransactionId, partition: &Partition, now_us: i64) {
+    fn open_transaction(&mut self, id: TransactionId, far: Option<Box<FarRows>>, partition: &Partition, now_us: i64) {
         let version = self.committed(partition).version;
         self.transaction = Some(OpenTransaction {
             id,
@@ -135,6 +145,8 @@ impl Session {
             dropped_storage: Vec::new(),
             lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
+            far,
+            commits_far: false,
         });
     }
 
@@ -162,23 +174,50 @@ impl Session {
         if let Some(next) = self.commit_away(partition)? {
             return Ok(Some(next));
         }
-        if let Some(lsn) = partition.log_sequences()? {
-            self.raise_durable(lsn);
+        if !self.commits_far() {
+            if let Some(lsn) = partition.log_sequences()? {
+                self.raise_durable(lsn);
+            }
+            match self.check_outstanding(partition) {
+                Ok(()) => {}
+                Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
+                Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
+            }
+            let own = self.identity.database_id;
+            partition.channels.check_room(own, self.channels.actions())?;
+            self.end_temporary(partition)?;
         }
-        match self.check_outstanding(partition) {
-            Ok(()) => {}
-            Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
-            Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
-        }
-        let own = self.identity.database_id;
-        partition.channels.check_room(own, self.channels.actions())?;
-        self.end_temporary(partition)?;
-        let Some(transaction) = &self.transaction else {
+        if self.transaction.is_none() {
             self.tell_channels(partition);
             self.end_transaction_locks(partition);
             self.end_block(true, responder);
             return Ok(None);
+        }
+        let outcome = match self.is_over_several_nodes() {
+            true => self.commit_on_all_nodes(partition),
+            false => self.commit_here(partition),
         };
+        match outcome {
+            Ok(()) => {
+                self.tell_channels(partition);
+                self.conflicts = self.conflicts.saturating_sub(1);
+                self.commit_waits_since_us = None;
+                self.deadline_us = None;
+                self.end_transaction_locks(partition);
+                self.end_block(true, responder);
+                Ok(None)
+            }
+            Err(Stop::Wait(wait)) => Ok(Some(self.commit_waits(&wait))),
+            Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
+        }
+    }
+
+    /// Commits what is on this node alone, its schema changes too.
+    fn commit_here(&mut self, partition: &mut Partition) -> Outcome<()> {
+        let Some(transaction) = &self.transaction else {
+            return Ok(());
+        };
+        let own = self.identity.database_id;
         let catalog = self.checked_catalog(transaction, partition)?;
         let new_database = transaction.new_database.as_ref();
         let databases = new_database.map(|new| partition.databases.with_new(&new.facts, &new.catalog));
@@ -190,30 +229,19 @@ impl Session {
             .then(|| attachment_of(told, databases.as_ref(), outcomes, transaction));
         let (id, changes_schema) = (transaction.id, transaction.base_catalog.is_some());
         let Partition { database, log, .. } = partition;
-        match database.commit(id, attachment.as_deref(), &mut **log) {
-            Ok(committed) => {
-                self.raise_durable(committed.durable_at);
-                if let Some(asked) = self.asked_id.take() {
-                    partition.sequences.outcomes.commit(asked, committed.durable_at);
-                }
-                self.install_catalog(catalog, partition);
-                self.install_new_database(databases, partition);
-                partition.drop_storage([]);
-                self.tell_channels(partition);
-                self.transaction = None;
-                self.conflicts = self.conflicts.saturating_sub(1);
-                if changes_schema {
-                    partition.schema_changes.end(id);
-                }
-                self.commit_waits_since_us = None;
-                self.deadline_us = None;
-                self.end_transaction_locks(partition);
-                self.end_block(true, responder);
-                Ok(None)
-            }
-            Err(Stop::Wait(wait)) => Ok(Some(self.commit_waits(&wait))),
-            Err(Stop::Abort(error) | Stop::Fail(error)) => Err(error),
+        let committed = database.commit(id, attachment.as_deref(), &mut **log)?;
+        self.raise_durable(committed.durable_at);
+        if let Some(asked) = self.asked_id.take() {
+            partition.sequences.outcomes.commit(asked, committed.durable_at);
         }
+        self.install_catalog(catalog, partition);
+        self.install_new_database(databases, partition);
+        partition.drop_storage([]);
+        self.transaction = None;
+        if changes_schema {
+            partition.schema_changes.end(id);
+        }
+        Ok(())
     }
 
     fn commit_waits(&mut self, wait: &Wait) -> Next {
@@ -253,7 +281,9 @@ impl Session {
         };
         self.began_us = Some(transaction.started_us);
         self.portals.forget_unkept();
-        partition.database.rollback(transaction.id);
+        if !self.roll_back_on_all(&transaction, partition) {
+            partition.database.rollback(transaction.id);
+        }
         partition.schema_changes.end(transaction.id);
         let committed = Arc::clone(self.committed(partition));
         take_tails_back(&transaction.lengthened, &committed, &mut partition.database);
@@ -318,10 +348,10 @@ impl Session {
     pub(super) fn set_savepoint(&mut self, name: &str, partition: &mut Partition, now_us: i64) -> Outcome<()> {
         self.require_block("SAVEPOINT")?;
         let id = self.ensure_transaction(partition, false, now_us)?;
-        let savepoint = partition.database.savepoint(id);
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };
+        let savepoint = Rows::new(&mut partition.database, transaction.far.as_deref_mut()).mark(id);
         if transaction.savepoints.len() >= SAVEPOINTS_MAX {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -367,7 +397,8 @@ impl Session {
         };
         transaction.savepoints.truncate(at + 1);
         if let Some(savepoint) = transaction.savepoints.last() {
-            partition.database.rollback_to(transaction.id, savepoint.savepoint);
+            let mut rows = Rows::new(&mut partition.database, transaction.far.as_deref_mut());
+            rows.roll_back_to(transaction.id, &savepoint.savepoint);
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.derived.truncate(savepoint.derived);

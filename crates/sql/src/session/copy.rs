@@ -82,7 +82,7 @@ impl Session {
         {
             reader.lay_rows(&mut partition.database);
         }
-        let savepoint = partition.database.savepoint(id);
+        let savepoint = self.begin_statement(id, partition);
         let Some(mut current) = self.current.take() else {
             return Ok(Next::To(StageKind::Parser));
         };
@@ -251,10 +251,10 @@ impl Session {
     }
 
     fn undo_copy(&mut self, copy: CopyIn, partition: &mut Partition) {
-        let savepoint = copy.current.savepoint;
+        let savepoint = copy.current.savepoint.clone();
         self.current = Some(copy.current);
-        if let (Some(savepoint), Some(transaction)) = (savepoint, &self.transaction) {
-            partition.database.undo_statement(transaction.id, savepoint);
+        if let Some(savepoint) = savepoint {
+            self.undo_to(&savepoint, partition);
         }
     }
 

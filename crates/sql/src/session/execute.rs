@@ -215,7 +215,7 @@ impl Session {
             responder.row_description(&plan.output, &current.formats);
         }
         self.text.now_us = self.transaction_time_us(context.now_us);
-        let savepoint = partition.database.savepoint(id);
+        let savepoint = self.begin_statement(id, partition);
         if let Some(current) = &mut self.current {
             current.savepoint = Some(savepoint);
             if current.cursor.is_none() {
@@ -349,7 +349,7 @@ impl Session {
                 Next::Yield
             }
             Err(stop) => {
-                let savepoint = current.savepoint;
+                let savepoint = current.savepoint.clone();
                 self.current = Some(current);
                 if matches!(stop, Stop::Fail(_))
                     && let Some(next) = self.pause(partition)
@@ -358,7 +358,7 @@ impl Session {
                 }
                 // What has to wait has undone what must wait, and goes on there.
                 if let Some(savepoint) = savepoint.filter(|_| !matches!(stop, Stop::Wait(_))) {
-                    partition.database.undo_statement(transaction, savepoint);
+                    self.undo_to(&savepoint, partition);
                 }
                 match stop {
                     Stop::Wait(wait) => self.park(&wait),
@@ -492,6 +492,10 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
+        // What all nodes are committing is not stopped by anybody.
+        if self.commits_far() {
+            return None;
+        }
         if self.cancelled.is_none()
             && let Some(deadline_us) = self.deadline_us
             && context.now_us >= deadline_us

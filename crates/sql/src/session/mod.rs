@@ -27,6 +27,7 @@ mod discard;
 mod environment;
 mod execute;
 mod extended;
+mod far;
 mod finish;
 mod kept_open;
 mod path;
@@ -53,6 +54,7 @@ use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
+use crate::far::Mark;
 use crate::insight::SessionFacts;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
@@ -65,7 +67,6 @@ use prepared::Prepared;
 use random::Random;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
-use rubato_protocol::Savepoint;
 use rubato_stages::{Helpers, StageKind};
 use script::Piece;
 use std::collections::{BTreeMap, VecDeque};
@@ -165,7 +166,7 @@ struct Current {
     rows: usize,
     /// Whether the row description is still to be given (simple query).
     describe: bool,
-    savepoint: Option<Savepoint>,
+    savepoint: Option<Mark>,
     /// Answered bytes before the statement, to take its answers back when it is run again.
     mark: usize,
     /// Whether answers have gone out since: then it cannot be run again.

@@ -5,6 +5,7 @@ use super::{Block, Session};
 use crate::analytics::Engine;
 use crate::catalog::Catalog;
 use crate::executor::{ExecutionContext, Limits};
+use crate::far::Rows;
 use crate::partition::Partition;
 use rubato_base::{TransactionId, Value};
 use rubato_protocol::Outcome;
@@ -31,6 +32,7 @@ impl Session {
         rows_left: usize,
         work: impl FnOnce(&mut ExecutionContext<'_>) -> T,
     ) -> T {
+        self.hear_others(partition);
         let Partition {
             database,
             sequences,
@@ -44,6 +46,10 @@ impl Session {
         let puts_off = self.block != Block::None;
         let kept = self.transaction.as_mut().filter(|_| puts_off);
         let mut deferred = kept.map_or_else(Default::default, |kept| std::mem::take(&mut kept.deferred));
+        let mut far = self.transaction.as_mut().and_then(|transaction| transaction.far.take());
+        if let Some(far) = &mut far {
+            far.go_on(part.limits.bytes_max);
+        }
         let result = with_evaluation(
             self,
             part.catalog,
@@ -52,7 +58,7 @@ impl Session {
             part.times_us,
             |evaluation| {
                 work(&mut ExecutionContext {
-                    database,
+                    database: Rows::new(database, far.as_deref_mut()),
                     transaction: part.transaction,
                     catalog: part.catalog,
                     evaluation,
@@ -67,9 +73,13 @@ impl Session {
                 })
             },
         );
-        if let Some(transaction) = self.transaction.as_mut().filter(|_| puts_off) {
-            transaction.deferred = deferred;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.far = far;
+            if puts_off {
+                transaction.deferred = deferred;
+            }
         }
+        self.ask_others(partition);
         result
     }
 

@@ -526,7 +526,7 @@ impl Session {
         if !plan.read_only {
             self.note_written(&plan.table_versions, partition)?;
         }
-        let savepoint = partition.database.savepoint(transaction);
+        let savepoint = self.mark(transaction, partition);
         let catalog = self.catalog(partition);
         let mut cursor = Cursor::new(Arc::clone(plan));
         let started_us = (context.clock_us)();
@@ -560,7 +560,7 @@ impl Session {
             }
             Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
             Err(stop) => {
-                partition.database.undo_statement(transaction, savepoint);
+                self.undo_to(&savepoint, partition);
                 Err(stop)
             }
         }

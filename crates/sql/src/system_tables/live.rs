@@ -248,6 +248,7 @@ fn reason_of(reason: WaitReason) -> &'static str {
         WaitReason::Prepared => "prepared",
         WaitReason::Table => "table",
         WaitReason::Tick => "tick",
+        WaitReason::Elsewhere => "elsewhere",
     }
 }
 
@@ -317,6 +318,7 @@ const WAITS: [WaitReason; WaitReason::COUNT] = [
     WaitReason::Prepared,
     WaitReason::Table,
     WaitReason::Tick,
+    WaitReason::Elsewhere,
 ];
 
 fn aborts(live: &Live<'_>) -> Vec<Vec<Value>> {

@@ -1,6 +1,7 @@
 //! The executor on plans built by hand, against the real formula database.
 
 mod copy;
+mod elsewhere;
 mod names;
 mod pausing;
 mod scripts;

@@ -1,12 +1,13 @@
 //! The scripts beside these tests: SQL through binder, planner and executor, with what PostgreSQL 15 answered.
 
+use crate::elsewhere::Elsewhere;
 use crate::undecided::{Lot, Undecided};
 use crate::world::{World, error_of};
 use rubato_base::text_format::TextContext;
 use rubato_base::{Result, SqlState, Value};
 use rubato_protocol::Stop;
 use rubato_sql::binder::{DefaultSettings, SearchPath, bind};
-use rubato_sql::executor::{Cursor, ExecutionContext, Progress, carry_out_all};
+use rubato_sql::executor::{Cursor, ExecutionContext, Progress, SchemaRun};
 use rubato_sql::plan::{Plan, PlanBody};
 use rubato_sql::schema_change::{StorageWork, apply};
 use rubato_sql::statement::{SchemaChange, Statement, Utility};
@@ -20,11 +21,18 @@ macro_rules! scripts {
             let script = include_str!(concat!("../scripts/", stringify!($name), ".slt"));
             // Queries that pause wherever they may answer the same.
             for rows_left in [ExecutionContext::UNBOUNDED, 1, 3] {
-                run_script(script, rows_left, None);
+                run_script(script, rows_left, Beside::Nothing);
             }
             // So may statements that have to wait for other nodes wherever they read.
             for (rows_left, seed) in [(ExecutionContext::UNBOUNDED, 1), (3, 2)] {
-                run_script(script, rows_left, Some(Lot::new(seed)));
+                run_script(script, rows_left, Beside::Branches(Lot::new(seed)));
+            }
+            // And where the rows are on several nodes.
+            for rows_left in [ExecutionContext::UNBOUNDED, 3] {
+                // Other nodes hear of a new column when it is committed: it cannot be worked with before.
+                if stringify!($name) != "alter" {
+                    run_script(script, rows_left, Beside::Nodes);
+                }
             }
         })*
     };
@@ -95,11 +103,24 @@ fn what_is_collected_is_limited() {
     assert_eq!(split(&mut world, 5000).unwrap_err().code(), SqlState::OUT_OF_MEMORY);
 }
 
-/// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time. With `undecided` there are
-/// prepared branches beside every statement.
-pub fn run_script(script: &str, rows_left: usize, undecided: Option<Lot>) {
+/// What there is beside a script.
+pub enum Beside {
+    Nothing,
+    /// Prepared branches beside every statement.
+    Branches(Lot),
+    /// Other nodes that have most of the rows.
+    Nodes,
+}
+
+/// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
+pub fn run_script(script: &str, rows_left: usize, beside: Beside) {
     let mut world = World::with_engine(crate::engine());
-    (world.rows_left, world.undecided) = (rows_left, undecided);
+    world.rows_left = rows_left;
+    match beside {
+        Beside::Nothing => {}
+        Beside::Branches(lot) => world.undecided = Some(lot),
+        Beside::Nodes => world.elsewhere = Some(Elsewhere::new()),
+    }
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {
         let lines: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
@@ -199,10 +220,13 @@ fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) ->
         });
         if let Err(Stop::Wait(wait)) = &outcome {
             assert_eq!(rows.len(), given, "rows were given before a wait");
-            undecided.roll_back(world, wait.owner);
+            if !world.hear(wait) {
+                undecided.roll_back(world, wait.owner);
+            }
             continue;
         }
-        if undecided.is_in_play() && matches!(outcome, Ok(Progress::Suspended)) {
+        let may_stop = undecided.is_in_play() || world.elsewhere.is_some();
+        if may_stop && matches!(outcome, Ok(Progress::Suspended)) {
             continue;
         }
         if rows_left == ExecutionContext::UNBOUNDED || !matches!(outcome, Ok(Progress::Suspended)) {
@@ -217,7 +241,7 @@ fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) ->
         }
         Ok(Progress::Suspended) => panic!("a statement without a row limit was suspended"),
         Err(stop) => {
-            world.database.rollback(transaction);
+            world.roll_back(transaction);
             Err(error_of(stop))
         }
     }
@@ -243,17 +267,25 @@ fn change_schema(world: &mut World, change: &SchemaChange) -> Result<String> {
     let mut dropped = Vec::new();
     for work in &applied.work {
         match work {
-            StorageWork::Create { storage } => world.database.create_table(*storage),
+            StorageWork::Create { storage } => world.on_all_nodes(|database| database.create_table(*storage)),
             StorageWork::Drop { storage } => dropped.push(*storage),
             _ => {}
         }
     }
-    match world.with_context(transaction, &[], |context| carry_out_all(&applied.work, context)) {
-        Ok(run) => world.catalog = (*run.completed(&Arc::new(world.catalog.clone()))).clone(),
+    let mut run = SchemaRun::new(applied.work.clone());
+    let outcome = loop {
+        let outcome = world.with_context(transaction, &[], |context| run.run(context));
+        match &outcome {
+            Err(Stop::Wait(wait)) if world.hear(wait) => {}
+            _ => break outcome,
+        }
+    };
+    match outcome {
+        Ok(_) => world.catalog = (*run.completed(&Arc::new(world.catalog.clone()))).clone(),
         Err(stop) => {
-            world.database.rollback(transaction);
+            world.roll_back(transaction);
             for table in before.tables.values() {
-                world.database.set_tail(table.id, table.tail());
+                world.on_all_nodes(|database| database.set_tail(table.id, table.tail()));
             }
             world.catalog = before;
             return Err(error_of(stop));
@@ -262,6 +294,9 @@ fn change_schema(world: &mut World, change: &SchemaChange) -> Result<String> {
     world.commit(transaction).map_err(error_of)?;
     dropped
         .into_iter()
-        .for_each(|storage| world.database.drop_table(storage));
+        .for_each(|storage| world.on_all_nodes(|database| database.drop_table(storage)));
+    for table in world.catalog.clone().tables.values() {
+        world.on_all_nodes(|database| database.set_tail(table.id, table.tail()));
+    }
     Ok(applied.tag.to_owned())
 }

@@ -1,5 +1,6 @@
 //! A database without disk and log, tables, and short ways to write plans.
 
+use crate::elsewhere::Elsewhere;
 use crate::undecided::Lot;
 use rubato_base::text_format::TextContext;
 use rubato_base::{
@@ -8,12 +9,13 @@ use rubato_base::{
 use rubato_formula::{Comparison, Environment, EvalContext, Expr, analyse_assignment, resolve_operator};
 use rubato_protocol::{
     BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Outcome, Policies, PrepareRecord,
-    RowSource, Stop, StoredRow,
+    RowSource, Stop, StoredRow, Wait, WaitReason,
 };
 use rubato_sql::analytics::Engine;
 use rubato_sql::catalog::{Catalog, Check, Column, Deferral, ForeignKey, Index, ReferentialAction, Table};
 use rubato_sql::client::OutputColumn;
 use rubato_sql::executor::{Completion, Cursor, ExecutionContext, Limits, Progress, RowNumbers};
+use rubato_sql::far::Rows;
 use rubato_sql::plan::*;
 use rubato_sql::system_tables::{View, call};
 use std::cell::{Cell, RefCell};
@@ -21,7 +23,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-struct NoStore;
+pub struct NoStore;
 
 impl RowSource for NoStore {
     fn get(&self, _table: TableId, _key: &[u8]) -> Result<Option<StoredRow>> {
@@ -119,6 +121,8 @@ pub struct World {
     engine: Option<&'static dyn Engine>,
     /// Beside statements there are prepared branches, by this.
     pub undecided: Option<Lot>,
+    /// Rows are on other nodes too.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// What a statement gave: its rows as text, and its tag.
@@ -136,6 +140,7 @@ impl World {
             rows_left: ExecutionContext::UNBOUNDED,
             engine: None,
             undecided: None,
+            elsewhere: None,
         }
     }
 
@@ -166,7 +171,34 @@ impl World {
     }
 
     pub fn commit(&mut self, transaction: TransactionId) -> Outcome<()> {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.end(|database, branch| {
+                database
+                    .commit(branch, None, &mut NoLog(0))
+                    .expect("nobody is in the way");
+            });
+        }
         self.database.commit(transaction, None, &mut NoLog(0)).map(|_| ())
+    }
+
+    pub fn roll_back(&mut self, transaction: TransactionId) {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.end(|database, branch| database.rollback(branch));
+        }
+        self.database.rollback(transaction);
+    }
+
+    /// What waits for other nodes goes on when they have answered.
+    pub fn hear(&mut self, wait: &Wait) -> bool {
+        wait.reason == WaitReason::Elsewhere && self.elsewhere.as_mut().is_some_and(Elsewhere::answer)
+    }
+
+    /// Does something to the rows of all nodes.
+    pub fn on_all_nodes(&mut self, work: impl Fn(&mut FormulaDatabase)) {
+        work(&mut self.database);
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.for_each(work);
+        }
     }
 
     /// A log for what is not a commit.
@@ -199,8 +231,12 @@ impl World {
             environment: &surroundings,
             ..EvalContext::constant()
         };
+        let mut elsewhere = self.elsewhere.as_mut().map(|elsewhere| &mut elsewhere.rows);
+        if let Some(rows) = &mut elsewhere {
+            rows.go_on(self.limits.bytes_max);
+        }
         let mut context = ExecutionContext {
-            database: &mut self.database,
+            database: Rows::new(&mut self.database, elsewhere),
             transaction,
             catalog: &self.catalog,
             evaluation: &evaluation,

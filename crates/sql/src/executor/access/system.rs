@@ -97,7 +97,9 @@ fn prepared(
                 return Ok(None);
             };
             let times = (environment, context.evaluation.statement_time_us);
-            if let Some(rows) = table.live_rows(context.catalog, context.database, context.insight, times)? {
+            if let Some(rows) =
+                table.live_rows(context.catalog, context.database.of_this_node(), context.insight, times)?
+            {
                 return Ok(Some(Box::new(SystemReading::Live(rows))));
             }
             Making::of(table)

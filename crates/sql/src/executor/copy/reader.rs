@@ -162,7 +162,7 @@ impl CopyReader {
         }
         self.place_waiting(context)?;
         if self.lays_rows {
-            context.database.finish_laying(&storage_of(&self.table))?;
+            context.database.here().finish_laying(&storage_of(&self.table))?;
         }
         self.effects.settle_all(context)?;
         Ok(self.rows)
@@ -183,17 +183,19 @@ impl CopyReader {
         };
         let table = &self.table;
         let in_context = |error: Error| error.with_context(place_of(table, first.line));
-        let savepoint = context.database.savepoint(context.transaction);
+        let mark = context.database.mark(context.transaction);
         let key = if first.key.is_empty() {
             new_row_key(table, &first.row, context).map_err(in_context)?
         } else {
             Key::from_bytes(first.key)
         };
+        context.database.begin_row();
         let placed = if self.lays_rows {
             lay_row(table, &key, &first.row, context)
         } else {
             insert_row(table, &key, first.row.to_row(), &first.row, None, context)
         };
+        context.database.end_row(!matches!(placed, Err(Stop::Wait(_))));
         match placed {
             Ok(None) => {}
             Ok(Some(conflict)) => {
@@ -201,7 +203,7 @@ impl CopyReader {
                 return Err(Stop::Fail(in_context(error)));
             }
             Err(Stop::Wait(wait)) => {
-                context.database.undo_statement(context.transaction, savepoint);
+                context.database.undo_here(context.transaction, &mark);
                 return Err(Stop::Wait(wait));
             }
             Err(Stop::Fail(error)) => return Err(Stop::Fail(in_context(error))),

@@ -1,0 +1,328 @@
+//! The rows beneath the executor: those of this node, and through [`FarRows`] those of other nodes of a grid.
+//!
+//! The executor calls here as it calls the database itself. A row of another node is asked for, and the call says [`Stop::Wait`] as
+//! one does that waits for another transaction: what the executor does then is done again when the answer has come, and finds it. So
+//! no statement has to know where its rows are; those that know save the way (decision 0030).
+
+mod conversation;
+mod seen;
+mod walk;
+
+pub use conversation::{FarMark, FarRows};
+
+use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
+use rubato_formula::{Formula, RowBounds};
+use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::{
+    BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments, Stop,
+};
+use std::borrow::Cow;
+
+/// Says where rows are. One value for a whole transaction: what lies where may not change beneath it.
+pub trait Whereabouts: Send + Sync {
+    /// Whether rows of the storage are anywhere but here.
+    fn is_elsewhere(&self, storage: TableId) -> bool;
+
+    /// The node that has the row with this key; `None`: this one.
+    fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId>;
+
+    /// The nodes that may have rows with keys of the range, each once; `None` is this one.
+    fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>>;
+}
+
+/// A point in a transaction to go back to.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    here: Savepoint,
+    far: FarMark,
+}
+
+/// All rows that a statement can reach.
+pub struct Rows<'a> {
+    here: &'a mut FormulaDatabase,
+    far: Option<&'a mut FarRows>,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows of this node, and those of other nodes if there are any.
+    pub fn new(here: &'a mut FormulaDatabase, far: Option<&'a mut FarRows>) -> Rows<'a> {
+        Rows { here, far }
+    }
+
+    /// The same for a while.
+    pub fn again(&mut self) -> Rows<'_> {
+        Rows {
+            here: self.here,
+            far: self.far.as_deref_mut(),
+        }
+    }
+
+    /// The rows of this node alone.
+    pub fn here(&mut self) -> &mut FormulaDatabase {
+        self.here
+    }
+
+    /// As [`Rows::here`], to look only.
+    pub fn of_this_node(&self) -> &FormulaDatabase {
+        self.here
+    }
+
+    /// Whether rows of the storage may be on other nodes.
+    pub fn is_elsewhere(&self, storage: TableId) -> bool {
+        self.far
+            .as_ref()
+            .is_some_and(|far| far.whereabouts().is_elsewhere(storage))
+    }
+
+    /// As [`FormulaDatabase::reads_may_wait`].
+    pub fn reads_may_wait(&self) -> bool {
+        self.far.is_some() || self.here.reads_may_wait()
+    }
+
+    fn far_of(&mut self, storage: TableId, key: &[u8]) -> Option<(&mut FarRows, NodeId)> {
+        let far = self.far.as_deref_mut()?;
+        let node = far.whereabouts().node_of(storage, key)?;
+        Some((far, node))
+    }
+
+    /// As [`FormulaDatabase::read`].
+    pub fn read(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        columns: ColumnSet,
+    ) -> Outcome<Option<Cow<'_, Row>>> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.read(transaction, table, key, columns);
+        };
+        let key = Key::from_bytes(key);
+        let answer = far.ask(node, Operation::Read { table, key, columns })?;
+        row_of(answer).map(|row| row.map(Cow::Owned))
+    }
+
+    /// As [`FormulaDatabase::peek`].
+    pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.peek(transaction, table, key);
+        };
+        let key = Key::from_bytes(key);
+        far.ask(node, Operation::Peek { table, key }).and_then(ordered)
+    }
+
+    /// As [`FormulaDatabase::read_for_update`].
+    pub fn read_for_update(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        columns: ColumnSet,
+        on_busy: OnBusy,
+    ) -> Outcome<OrderedRead> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.read_for_update(transaction, table, key, columns, on_busy);
+        };
+        let key = Key::from_bytes(key);
+        let operation = match on_busy {
+            OnBusy::Queue => Operation::Lock { table, key, columns },
+            OnBusy::Tell => Operation::TryLock { table, key, columns },
+        };
+        far.ask(node, operation).and_then(ordered)
+    }
+
+    /// As [`FormulaDatabase::insert`].
+    pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
+        let Some((far, node)) = self.far_of(table, key.as_bytes()) else {
+            return self.here.insert(transaction, table, key, row);
+        };
+        let answer = far.change(node, (table, &key.clone()), Operation::Insert { table, key, row })?;
+        Ok(match row_of(answer)? {
+            None => Insertion::Inserted,
+            Some(row) => Insertion::Exists(row),
+        })
+    }
+
+    /// As [`FormulaDatabase::update_blind`].
+    pub fn update_blind(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        key: &[u8],
+        formula: Formula,
+        bounds: &RowBounds,
+    ) -> Outcome<BlindUpdate> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.update_blind(transaction, table, key, formula, bounds);
+        };
+        let key = Key::from_bytes(key);
+        let operation = Operation::Blind {
+            table,
+            key: key.clone(),
+            formula,
+            bounds: bounds.clone(),
+        };
+        match far.change(node, (table, &key), operation)? {
+            Answer::Blind(update) => Ok(update),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// As [`FormulaDatabase::update`].
+    pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.update(transaction, table, key, formula);
+        };
+        let key = Key::from_bytes(key);
+        let operation = Operation::Update {
+            table,
+            key: key.clone(),
+            columns: ColumnSet::EMPTY,
+            formula,
+        };
+        far.change(node, (table, &key), operation).and_then(row_of).map(drop)
+    }
+
+    /// As [`FormulaDatabase::delete`].
+    pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return self.here.delete(transaction, table, key);
+        };
+        let key = Key::from_bytes(key);
+        let operation = Operation::Delete {
+            table,
+            key: key.clone(),
+        };
+        far.change(node, (table, &key), operation).and_then(row_of).map(drop)
+    }
+
+    /// As [`FormulaDatabase::scan`]: the rows of all nodes in the order of their keys.
+    pub fn scan(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        range: &KeyRange,
+        reverse: bool,
+        columns: ColumnSet,
+        visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+    ) -> Outcome<ScanEnd> {
+        match self
+            .far
+            .as_deref_mut()
+            .filter(|far| far.whereabouts().is_elsewhere(table))
+        {
+            None => self.here.scan(transaction, table, range, reverse, columns, visit),
+            Some(far) => {
+                let how = (reverse, Some(columns));
+                walk::walk(self.here, far, transaction, (table, range), how, visit)
+            }
+        }
+    }
+
+    /// As [`FormulaDatabase::peek_scan`], over all nodes.
+    pub fn peek_scan(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        range: &KeyRange,
+        reverse: bool,
+        visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+    ) -> Outcome<ScanEnd> {
+        match self
+            .far
+            .as_deref_mut()
+            .filter(|far| far.whereabouts().is_elsewhere(table))
+        {
+            None => self.here.peek_scan(transaction, table, range, reverse, visit),
+            Some(far) => walk::walk(self.here, far, transaction, (table, range), (reverse, None), visit),
+        }
+    }
+
+    /// As [`FormulaDatabase::segments`]; none of a storage that is not here alone.
+    pub fn segments(&mut self, transaction: TransactionId, table: TableId) -> Outcome<Option<Segments>> {
+        match self.is_elsewhere(table) {
+            true => Ok(None),
+            false => self.here.segments(transaction, table),
+        }
+    }
+
+    /// Where the transaction stands now.
+    pub fn mark(&self, transaction: TransactionId) -> Mark {
+        Mark {
+            here: self.here.savepoint(transaction),
+            far: self.far.as_ref().map(|far| far.mark()).unwrap_or_default(),
+        }
+    }
+
+    /// As [`FormulaDatabase::undo_statement`].
+    pub fn undo(&mut self, transaction: TransactionId, mark: &Mark) {
+        self.here.undo_statement(transaction, mark.here);
+        if let Some(far) = self.far.as_deref_mut() {
+            far.undo(&mark.far);
+        }
+    }
+
+    /// As [`FormulaDatabase::rollback_to`].
+    pub fn roll_back_to(&mut self, transaction: TransactionId, mark: &Mark) {
+        self.here.rollback_to(transaction, mark.here);
+        if let Some(far) = self.far.as_deref_mut() {
+            far.undo(&mark.far);
+        }
+    }
+
+    /// The part of a statement that belongs to one row begins: what it asks of other nodes stays done, and known, when it is done
+    /// again after a wait.
+    pub(crate) fn begin_row(&mut self) {
+        if let Some(far) = self.far.as_deref_mut() {
+            far.begin_row();
+        }
+    }
+
+    /// It ends, or is to be done again.
+    pub(crate) fn end_row(&mut self, is_over: bool) {
+        if let Some(far) = self.far.as_deref_mut() {
+            far.end_row(is_over);
+        }
+    }
+
+    /// A number that is made once for a row, however often that is done.
+    pub(crate) fn row_number(&mut self, make: impl FnOnce() -> u64) -> u64 {
+        match self.far.as_deref_mut() {
+            Some(far) => far.row_number(make),
+            None => make(),
+        }
+    }
+
+    /// Undoes what a row that has to wait has done here.
+    pub(crate) fn undo_here(&mut self, transaction: TransactionId, mark: &Mark) {
+        self.here.undo_statement(transaction, mark.here);
+    }
+}
+
+fn row_of(answer: Answer) -> Outcome<Option<Row>> {
+    match answer {
+        Answer::Row(row) => Ok(row),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn ordered(answer: Answer) -> Outcome<OrderedRead> {
+    match answer {
+        Answer::Row(row) => Ok(OrderedRead::Row(row)),
+        Answer::Busy => Ok(OrderedRead::Busy),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(answer: &Answer) -> Stop {
+    Stop::Fail(Error::internal(format!(
+        "another node answered what was not asked: {answer:?}"
+    )))
+}
+
+/// What the end of a transaction that was not asked for means for its statement.
+pub(crate) fn stop_of(error: Error) -> Stop {
+    match error.code() == SqlState::SERIALIZATION_FAILURE {
+        true => Stop::Abort(error),
+        false => Stop::Fail(error),
+    }
+}

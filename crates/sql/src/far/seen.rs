@@ -1,0 +1,355 @@
+//! What a statement has come upon on other nodes, for as long as it may ask again.
+
+use rubato_base::{ColumnSet, Error, Key, NodeId, Row, SqlState, TableId};
+use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::{KeyRange, Outcome, Stop};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Bytes of what was come upon before the last wait that are kept.
+const KEPT_BYTES: usize = 4 << 20;
+/// Rows of the first page of a range, and of the largest: whoever reads on wants more at a time.
+const PAGE_ROWS: u32 = 256;
+const PAGE_DOUBLINGS: u32 = 5;
+
+/// A row: node, table, key, how it is read (see [`way_of`]), and which columns.
+type Place = (NodeId, TableId, Key, u8, u64);
+
+struct Point {
+    answer: Option<Answer>,
+    bytes: usize,
+    turn: u64,
+}
+
+struct Page {
+    range: KeyRange,
+    reverse: bool,
+    columns: Option<ColumnSet>,
+    content: Option<Result<Rows, Error>>,
+    bytes: usize,
+    turn: u64,
+}
+
+#[derive(Clone)]
+struct Rows {
+    rows: Arc<[(Key, Row)]>,
+    is_last: bool,
+}
+
+/// Rows of one node, in the order of a scan.
+pub(super) struct Piece {
+    pub(super) rows: Arc<[(Key, Row)]>,
+    /// Those before are not in the range.
+    pub(super) next: usize,
+    /// There are no more.
+    pub(super) is_last: bool,
+}
+
+/// The answers of reads.
+#[derive(Default)]
+pub(super) struct Seen {
+    points: BTreeMap<Place, Point>,
+    pages: BTreeMap<(NodeId, TableId), Vec<Page>>,
+    /// Pages that were asked for, by storage.
+    pages_asked: BTreeMap<(NodeId, TableId), u32>,
+    bytes: usize,
+    bytes_max: usize,
+    /// Counts how often the statement has gone on.
+    turn: u64,
+}
+
+impl Seen {
+    pub(super) fn go_on(&mut self, bytes_max: usize) {
+        self.turn += 1;
+        self.bytes_max = bytes_max;
+        if self.bytes > KEPT_BYTES {
+            let before = self.turn - 1;
+            self.points
+                .retain(|_, point| point.answer.is_none() || point.turn >= before);
+            for pages in self.pages.values_mut() {
+                pages.retain(|page| page.content.is_none() || page.turn >= before);
+            }
+            let points = self.points.values().map(|point| point.bytes);
+            let pages = self.pages.values().flatten().map(|page| page.bytes);
+            self.bytes = points.chain(pages).sum();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Seen {
+            bytes_max: self.bytes_max,
+            turn: self.turn,
+            ..Seen::default()
+        };
+    }
+
+    /// The answer of an operation on one row, if it has come.
+    pub(super) fn find(&mut self, node: NodeId, operation: &Operation) -> Outcome<Option<Answer>> {
+        self.check()?;
+        let Some(place) = way_of(node, operation) else {
+            return Err(Stop::Fail(Error::internal("no way to read a row")));
+        };
+        let Some(point) = self.points.get_mut(&place) else {
+            return Ok(None);
+        };
+        point.turn = self.turn;
+        if let Some(Answer::Failed(error)) = &point.answer {
+            let error = error.clone();
+            self.points.remove(&place);
+            return Err(Stop::Fail(error));
+        }
+        Ok(point.answer.clone())
+    }
+
+    /// Whether the operation is still to be asked for; from now on it is not.
+    pub(super) fn expect(&mut self, node: NodeId, operation: &Operation) -> bool {
+        if let Operation::Page {
+            table,
+            range,
+            reverse,
+            columns,
+            ..
+        } = operation
+        {
+            let pages = self.pages.entry((node, *table)).or_default();
+            let is_asked = |page: &Page| (&page.range, page.reverse, page.columns) == (range, *reverse, *columns);
+            if pages.iter().any(|page| page.content.is_none() && is_asked(page)) {
+                return false;
+            }
+            *self.pages_asked.entry((node, *table)).or_default() += 1;
+            pages.push(Page {
+                range: range.clone(),
+                reverse: *reverse,
+                columns: *columns,
+                content: None,
+                bytes: 0,
+                turn: self.turn,
+            });
+            return true;
+        }
+        let Some(place) = way_of(node, operation) else {
+            return false;
+        };
+        let turn = self.turn;
+        let mut is_new = false;
+        self.points.entry(place).or_insert_with(|| {
+            is_new = true;
+            Point {
+                answer: None,
+                bytes: 0,
+                turn,
+            }
+        });
+        is_new
+    }
+
+    /// How many rows the next page of a storage is to have at most.
+    pub(super) fn page_rows(&self, node: NodeId, table: TableId) -> u32 {
+        let asked = self.pages_asked.get(&(node, table)).copied().unwrap_or(0);
+        PAGE_ROWS << asked.min(PAGE_DOUBLINGS)
+    }
+
+    pub(super) fn on_answer(&mut self, node: NodeId, operation: &Operation, answer: Answer) {
+        let bytes = bytes_of(&answer);
+        if let Operation::Page {
+            table,
+            range,
+            reverse,
+            columns,
+            ..
+        } = operation
+        {
+            let pages = self.pages.entry((node, *table)).or_default();
+            let is_asked = |page: &&mut Page| {
+                page.content.is_none() && (&page.range, page.reverse, page.columns) == (range, *reverse, *columns)
+            };
+            // One that was forgotten meanwhile is asked for again.
+            let Some(page) = pages.iter_mut().find(is_asked) else {
+                return;
+            };
+            page.bytes = bytes;
+            page.content = Some(match answer {
+                Answer::Page { rows, is_last } => Ok(Rows {
+                    rows: rows.into(),
+                    is_last,
+                }),
+                Answer::Failed(error) => Err(error),
+                other => Err(Error::internal(format!(
+                    "another node answered with no page: {other:?}"
+                ))),
+            });
+            self.bytes += bytes;
+            return;
+        }
+        let place = way_of(node, operation);
+        if let Some(point) = place.and_then(|place| self.points.get_mut(&place)) {
+            point.bytes = bytes;
+            point.answer = Some(answer);
+            self.bytes += bytes;
+        }
+    }
+
+    /// The rows of one node from the beginning of a range on, if they have come.
+    pub(super) fn piece(
+        &mut self,
+        node: NodeId,
+        (table, range): (TableId, &KeyRange),
+        (reverse, columns): (bool, Option<ColumnSet>),
+    ) -> Outcome<Option<Piece>> {
+        self.check()?;
+        let Some(pages) = self.pages.get_mut(&(node, table)) else {
+            return Ok(None);
+        };
+        for at in 0..pages.len() {
+            let page = &mut pages[at];
+            if page.reverse != reverse
+                || !has_columns(page.columns, columns)
+                || !begins_before(&page.range, range, reverse)
+            {
+                continue;
+            }
+            let Some(content) = &page.content else { continue };
+            let rows = match content {
+                Ok(rows) => rows.clone(),
+                Err(error) => {
+                    let error = error.clone();
+                    pages.remove(at);
+                    return Err(Stop::Fail(error));
+                }
+            };
+            if let Some(piece) = piece_of(rows, range, reverse, &page.range) {
+                page.turn = self.turn;
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The row is changed: what was read of it, and of what is around it, is not what there is.
+    pub(super) fn forget(&mut self, node: NodeId, (table, key): (TableId, &Key)) {
+        let from = (node, table, key.clone(), 0, 0);
+        let to = (node, table, key.clone(), u8::MAX, u64::MAX);
+        let gone: Vec<Place> = self.points.range(from..=to).map(|(place, _)| place.clone()).collect();
+        for place in gone {
+            self.points.remove(&place);
+        }
+        self.pages.remove(&(node, table));
+    }
+
+    /// 53200 if what the statement comes upon between two waits is more than it may hold.
+    fn check(&self) -> Outcome<()> {
+        if self.bytes <= self.bytes_max.max(KEPT_BYTES) {
+            return Ok(());
+        }
+        let message = "the statement needs more memory than it may have";
+        let error = Error::new(SqlState::OUT_OF_MEMORY, message)
+            .with_detail("It would hold too many rows of other nodes at once.")
+            .with_hint("Work on fewer rows at a time, or give the database more memory with --memory.");
+        Err(Stop::Fail(error))
+    }
+}
+
+/// How a row is read, and where it is.
+fn way_of(node: NodeId, operation: &Operation) -> Option<Place> {
+    Some(match operation {
+        Operation::Read { table, key, columns } => (node, *table, key.clone(), 1, columns.0),
+        Operation::Peek { table, key } => (node, *table, key.clone(), 2, 0),
+        Operation::TryLock { table, key, columns } => (node, *table, key.clone(), 3, columns.0),
+        Operation::Lock { table, key, columns } => (node, *table, key.clone(), 4, columns.0),
+        _ => return None,
+    })
+}
+
+fn bytes_of(answer: &Answer) -> usize {
+    const EACH: usize = 64;
+    let row_bytes = |row: &Row| row.as_bytes().len() + EACH;
+    match answer {
+        Answer::Row(Some(row)) => EACH + row_bytes(row),
+        Answer::Rows(rows) | Answer::Page { rows, .. } => {
+            let bytes = rows
+                .iter()
+                .map(|(key, row)| key.as_bytes().len() + EACH + row_bytes(row));
+            EACH + bytes.sum::<usize>()
+        }
+        _ => EACH,
+    }
+}
+
+fn has_columns(page: Option<ColumnSet>, wanted: Option<ColumnSet>) -> bool {
+    match (page, wanted) {
+        (Some(page), Some(wanted)) => page.union(wanted) == page,
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Whether a page of `page` has what comes first in `range`, as far as its beginning goes.
+fn begins_before(page: &KeyRange, range: &KeyRange, reverse: bool) -> bool {
+    match reverse {
+        false => lower(&page.from, &range.from) != Ordering::Greater,
+        true => upper(&page.to, &range.to) != Ordering::Less,
+    }
+}
+
+/// Lower ends in order.
+fn lower(one: &Bound<Key>, other: &Bound<Key>) -> Ordering {
+    let place = |bound: &Bound<Key>| match bound {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some((key.clone(), 0)),
+        Bound::Excluded(key) => Some((key.clone(), 1)),
+    };
+    place(one).cmp(&place(other))
+}
+
+/// Upper ends in order.
+fn upper(one: &Bound<Key>, other: &Bound<Key>) -> Ordering {
+    let place = |bound: &Bound<Key>| match bound {
+        Bound::Unbounded => (1, None),
+        Bound::Included(key) => (0, Some((key.clone(), 1))),
+        Bound::Excluded(key) => (0, Some((key.clone(), 0))),
+    };
+    place(one).cmp(&place(other))
+}
+
+/// What a page that begins before the range has of it; `None` if the page ends before.
+fn piece_of(page: Rows, range: &KeyRange, reverse: bool, asked: &KeyRange) -> Option<Piece> {
+    let next = page.rows.partition_point(|(key, _)| !is_reached(range, key, reverse));
+    let ends_behind = match reverse {
+        false => upper(&asked.to, &range.to) != Ordering::Less,
+        true => lower(&asked.from, &range.from) != Ordering::Greater,
+    };
+    let is_last = page.is_last && ends_behind;
+    // A page that is not the last one may have nothing of the range because it ends before it.
+    if next == page.rows.len() && !is_last {
+        return None;
+    }
+    Some(Piece {
+        rows: page.rows,
+        next,
+        is_last,
+    })
+}
+
+/// Whether a scan of the range has come to the key.
+fn is_reached(range: &KeyRange, key: &Key, reverse: bool) -> bool {
+    match (reverse, &range.from, &range.to) {
+        (false, Bound::Included(from), _) => key >= from,
+        (false, Bound::Excluded(from), _) => key > from,
+        (true, _, Bound::Included(to)) => key <= to,
+        (true, _, Bound::Excluded(to)) => key < to,
+        _ => true,
+    }
+}
+
+/// Whether a scan of the range has left it at the key.
+pub(super) fn is_left(range: &KeyRange, key: &Key, reverse: bool) -> bool {
+    match (reverse, &range.from, &range.to) {
+        (false, _, Bound::Included(to)) => key > to,
+        (false, _, Bound::Excluded(to)) => key >= to,
+        (true, Bound::Included(from), _) => key < from,
+        (true, Bound::Excluded(from), _) => key <= from,
+        _ => false,
+    }
+}

@@ -1,0 +1,154 @@
+//! The part of a session's transaction that is on other nodes: what it asks them, what it hears, and how all of it commits.
+
+use super::Session;
+use super::block::OpenTransaction;
+use crate::far::{Mark, Rows, stop_of};
+use crate::grid::FarTold;
+use crate::partition::{Attachment, Partition};
+use rubato_base::{Error, Lsn, SqlState, TableId, Timestamp, TransactionId};
+use rubato_protocol::grid::Ending;
+use rubato_protocol::{CommitRecord, Outcome, Stop, Wait, WaitReason};
+
+/// For what other nodes are to do: nobody in particular has to end first.
+const FOR_OTHERS: Wait = Wait {
+    owner: TransactionId(0),
+    table: TableId(0),
+    reason: WaitReason::Elsewhere,
+};
+
+fn rows_of<'a>(transaction: &'a mut OpenTransaction, partition: &'a mut Partition) -> Rows<'a> {
+    Rows::new(&mut partition.database, transaction.far.as_deref_mut())
+}
+
+impl Session {
+    /// A statement begins in the transaction: how it goes back to here.
+    pub(super) fn begin_statement(&mut self, id: TransactionId, partition: &mut Partition) -> Mark {
+        if let Some(far) = self.transaction.as_mut().and_then(|open| open.far.as_mut()) {
+            far.end_statement();
+        }
+        self.mark(id, partition)
+    }
+
+    /// Where the transaction stands.
+    pub(super) fn mark(&mut self, id: TransactionId, partition: &mut Partition) -> Mark {
+        let far = self.transaction.as_mut().and_then(|open| open.far.as_deref_mut());
+        Rows::new(&mut partition.database, far).mark(id)
+    }
+
+    /// Undoes a statement of the open transaction.
+    pub(super) fn undo_to(&mut self, mark: &Mark, partition: &mut Partition) {
+        if let Some(transaction) = &mut self.transaction {
+            let id = transaction.id;
+            rows_of(transaction, partition).undo(id, mark);
+        }
+    }
+
+    /// Takes what other nodes have answered.
+    pub(super) fn hear_others(&mut self, partition: &Partition) {
+        let Some(far) = self.transaction.as_mut().and_then(|open| open.far.as_mut()) else {
+            return;
+        };
+        let Some(desk) = partition.grid.as_ref().filter(|_| far.has_begun()) else {
+            return;
+        };
+        for told in desk.take_told(self.id) {
+            match told {
+                FarTold::Answer(node, answer) => far.on_answer(node, answer),
+                FarTold::Ended(ending, durable_at) => far.on_end(ending, durable_at),
+            }
+        }
+    }
+
+    /// Asks them what is to be asked next.
+    pub(super) fn ask_others(&mut self, partition: &mut Partition) {
+        let read_only = self.is_read_only();
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        let (Some(far), Some(desk)) = (&mut transaction.far, &partition.grid) else {
+            return;
+        };
+        let questions = far.take_questions();
+        if !questions.is_empty() {
+            let who = (self.id, transaction.id);
+            desk.operate(who, read_only, questions, &mut partition.database);
+        }
+    }
+
+    /// Whether the transaction is on several nodes.
+    pub(super) fn is_over_several_nodes(&self) -> bool {
+        let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
+        far.is_some_and(|far| far.has_begun())
+    }
+
+    /// Whether all nodes are committing the transaction: nothing stops that any more.
+    pub(super) fn commits_far(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|open| open.commits_far)
+    }
+
+    /// Commits on all nodes. Waits until it is known how that ended.
+    ///
+    /// Errors: [`Stop::Abort`] if it was rolled back for another transaction; 08007 if nobody knows; 0A000 for schema changes.
+    pub(super) fn commit_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<()> {
+        let durable_at = self.end_on_all_nodes(partition)?;
+        self.raise_durable(durable_at);
+        if let Some(asked) = self.asked_id.take() {
+            let outcomes = Some(partition.sequences.outcomes.record_of(asked));
+            let attachment = Attachment {
+                outcomes,
+                ..Attachment::default()
+            };
+            let durable_at = partition.log.append(&CommitRecord {
+                cts: Timestamp::ZERO,
+                changes: &(),
+                attachment: Some(&attachment.encode()),
+            })?;
+            partition.sequences.outcomes.commit(asked, durable_at);
+            self.raise_durable(durable_at);
+        }
+        self.transaction = None;
+        Ok(())
+    }
+
+    fn end_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<Lsn> {
+        self.hear_others(partition);
+        self.ask_others(partition);
+        let lost = || Error::internal("a transaction over several nodes has lost its part");
+        let transaction = self.transaction.as_mut().ok_or_else(lost)?;
+        let (Some(far), Some(desk)) = (&mut transaction.far, &partition.grid) else {
+            return Err(lost().into());
+        };
+        match far.end() {
+            Some((Ending::Committed(_), durable_at)) => return Ok(*durable_at),
+            Some((Ending::RolledBack(error), _)) => return Err(stop_of(error.clone())),
+            Some((Ending::Unknown, _)) => return Err(unknown().into()),
+            None => {}
+        }
+        if transaction.base_catalog.is_some() || transaction.new_database.is_some() {
+            let what = "a schema change in a transaction that is on several nodes";
+            return Err(Error::unsupported(what).into());
+        }
+        if !transaction.commits_far && !far.awaits_answers() {
+            transaction.commits_far = true;
+            desk.commit(self.id, &mut *partition.log);
+        }
+        Err(Stop::Wait(FOR_OTHERS))
+    }
+
+    /// Rolls back on all nodes; nobody waits for that. False if there is nothing on others.
+    pub(super) fn roll_back_on_all(&self, transaction: &OpenTransaction, partition: &Partition) -> bool {
+        let far = transaction.far.as_ref().filter(|far| far.has_begun());
+        let (Some(_), Some(desk)) = (far, &partition.grid) else {
+            return false;
+        };
+        desk.roll_back(self.id);
+        true
+    }
+}
+
+fn unknown() -> Error {
+    let message = "it is not known whether the transaction has committed";
+    Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, message)
+        .with_detail("The node that was to commit it was started again meanwhile.")
+        .with_hint("Look whether its changes are there before you do it again.")
+}

@@ -1,0 +1,120 @@
+//! Rows on other nodes: databases of their own, which are asked one operation at a time.
+
+use crate::world::NoStore;
+use rubato_base::{NodeId, SessionId, TableId, Timestamp, TransactionId};
+use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange, Policies, Savepoint, Stop};
+use rubato_sql::far::{FarRows, Whereabouts};
+use std::sync::Arc;
+
+/// Nodes beside this one.
+const OTHERS: u32 = 2;
+
+/// Rows lie anywhere, whatever their keys begin with.
+struct Scattered;
+
+impl Whereabouts for Scattered {
+    fn is_elsewhere(&self, _: TableId) -> bool {
+        true
+    }
+
+    fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = key.iter().fold(0xcbf2_9ce4_8422_2325 ^ u64::from(storage.0), step);
+        match (hash >> 32) % u64::from(OTHERS + 1) {
+            0 => None,
+            node => Some(NodeId(node as u32)),
+        }
+    }
+
+    fn nodes_of(&self, _: TableId, _: &KeyRange) -> Vec<Option<NodeId>> {
+        let others = (1..=OTHERS).map(|node| Some(NodeId(node)));
+        [None].into_iter().chain(others).collect()
+    }
+}
+
+/// Another node, and its branch of the transaction under way.
+struct Other {
+    database: FormulaDatabase,
+    branch: Option<(TransactionId, Vec<Savepoint>)>,
+}
+
+impl Other {
+    fn new() -> Other {
+        Other {
+            database: FormulaDatabase::new(Box::new(NoStore), Policies::default(), Timestamp::ZERO),
+            branch: None,
+        }
+    }
+
+    fn operate(&mut self, operation: &Operation) -> Answer {
+        let begin = |database: &mut FormulaDatabase| {
+            let options = BeginOptions {
+                session: SessionId(1),
+                read_only: false,
+            };
+            (database.begin(options), Vec::new())
+        };
+        let Other { database, branch } = self;
+        let (transaction, before) = branch.get_or_insert_with(|| begin(database));
+        before.push(database.savepoint(*transaction));
+        if let Operation::Undo { kept } = operation {
+            let savepoint = before[*kept as usize];
+            database.rollback_to(*transaction, savepoint);
+            before[*kept as usize..].fill(savepoint);
+            return Answer::Undone;
+        }
+        match operation.run(database, *transaction) {
+            Ok(answer) => answer,
+            Err(Stop::Fail(error)) => Answer::Failed(error),
+            Err(stop) => panic!("there is nobody else: {stop:?}"),
+        }
+    }
+}
+
+/// All other nodes.
+pub struct Elsewhere {
+    others: Vec<Other>,
+    /// The transaction's.
+    pub rows: FarRows,
+    /// What was asked.
+    pub operations: u64,
+}
+
+impl Elsewhere {
+    pub fn new() -> Elsewhere {
+        Elsewhere {
+            others: (0..OTHERS).map(|_| Other::new()).collect(),
+            rows: FarRows::new(Arc::new(Scattered)),
+            operations: 0,
+        }
+    }
+
+    /// Does something with each node's rows.
+    pub fn for_each(&mut self, work: impl Fn(&mut FormulaDatabase)) {
+        self.others.iter_mut().for_each(|other| work(&mut other.database));
+    }
+
+    /// Answers what is asked now, of each node one thing; false if nothing is.
+    pub fn answer(&mut self) -> bool {
+        let questions = self.rows.take_questions();
+        let is_any = !questions.is_empty();
+        for (node, operation) in questions {
+            self.operations += 1;
+            let answer = self.others[node.0 as usize - 1].operate(&operation);
+            self.rows.on_answer(node, answer);
+        }
+        is_any
+    }
+
+    /// Ends the transaction everywhere.
+    pub fn end(&mut self, end: impl Fn(&mut FormulaDatabase, TransactionId)) {
+        while self.answer() {}
+        for other in &mut self.others {
+            if let Some((transaction, _)) = other.branch.take() {
+                end(&mut other.database, transaction);
+            }
+        }
+        self.rows = FarRows::new(Arc::new(Scattered));
+    }
+}

@@ -11,6 +11,7 @@ use crate::source::{StoreSource, StoredTables};
 use parking_lot::Mutex;
 use rubato_base::{
     ColumnSet, DataType, Error, GlobalId, Key, KeyReader, Lsn, NodeId, Result, SessionId, SqlState, TableId, Timestamp,
+    Value,
 };
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
 use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
@@ -20,7 +21,8 @@ use rubato_sql::channels::Channels;
 use rubato_sql::checkpoints::Checkpoints;
 use rubato_sql::databases::{Databases, storage_of};
 use rubato_sql::executor::derived_row;
-use rubato_sql::partition::{Attachment, Derived, Partition, RowNumberCounters, SchemaChanges, SequenceValues};
+use rubato_sql::partition::{Attachment, Derived, Partition, SchemaChanges, SequenceValues};
+use rubato_sql::row_numbers::{NUMBERS_OF_OTHERS, RowNumberCounters};
 use rubato_storage::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -411,9 +413,10 @@ fn number_rows(partition: &mut Partition) -> Result<()> {
         session: SessionId(0),
         read_only: true,
     });
-    let all = KeyRange {
+    // Above are those of other nodes.
+    let own = KeyRange {
         from: Bound::Unbounded,
-        to: Bound::Unbounded,
+        to: Bound::Excluded(Key::of(&[Value::Int8(NUMBERS_OF_OTHERS as i64)])),
     };
     let tables = databases.iter().flat_map(|database| database.catalog.tables.values());
     for table in tables.filter(|table| table.primary_key.is_empty()) {
@@ -427,7 +430,7 @@ fn number_rows(partition: &mut Partition) -> Result<()> {
         };
         let scanned = partition
             .database
-            .scan(id, table.id, &all, true, ColumnSet::EXISTENCE, &mut visit);
+            .scan(id, table.id, &own, true, ColumnSet::EXISTENCE, &mut visit);
         scanned.map_err(|_| damaged("a table could not be read"))?;
         partition.row_numbers.raise(table.id, last.unwrap_or(0) as u64);
     }

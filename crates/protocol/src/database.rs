@@ -187,6 +187,11 @@ impl FormulaDatabase {
         self.transactions.iter().filter(|t| !t.is_branch).map(|t| t.begun)
     }
 
+    /// The tick at which the transaction began, and whether it only reads. `None` if it has ended.
+    pub fn begun(&self, transaction: TransactionId) -> Option<(Timestamp, bool)> {
+        self.transactions.get(transaction).map(|t| (t.begun, t.read_only))
+    }
+
     /// Whether the transaction has placed a change.
     pub fn has_written(&self, transaction: TransactionId) -> bool {
         self.transactions.get(transaction).is_some_and(|t| !t.writes.is_empty())

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A node as a process; killed when dropped.
 struct Node {
@@ -225,4 +227,76 @@ fn who_does_not_belong_to_the_grid_is_refused_in_a_sentence() {
     let said = alone.output().unwrap();
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("--grid-secret-file"), "{said}");
+}
+
+#[test]
+fn transfers_between_nodes_keep_the_sum_while_one_of_them_is_killed() {
+    const ACCOUNTS: i32 = 30;
+    let grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    let table = "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL) WITH (spread = true)";
+    assert_eq!(ask(&nodes[1], table), ["done CREATE TABLE", "ready I"]);
+    let filled = format!("INSERT INTO accounts SELECT n, 100 FROM generate_series(1, {ACCOUNTS}) n");
+    assert_eq!(ask(&nodes[2], &filled), ["done INSERT 0 30", "ready I"]);
+    let is_over = AtomicBool::new(false);
+    let (addresses, is_over) = (nodes.iter().map(|node| node.address).collect::<Vec<_>>(), &is_over);
+    let moved = std::thread::scope(|scope| {
+        let terminal = |number: usize, address: SocketAddr| {
+            move || {
+                let mut done = 0;
+                let mut wire = Wire::connect(address);
+                for round in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return done;
+                    }
+                    let from = 1 + (7 * number as i32 + 3 * round) % ACCOUNTS;
+                    let to = 1 + (from + 10) % ACCOUNTS;
+                    let transfer = format!(
+                        "BEGIN; UPDATE accounts SET v = v - 1 WHERE id = {from};
+                         UPDATE accounts SET v = v + 1 WHERE id = {to}; COMMIT"
+                    );
+                    let answers = wire.query(&transfer);
+                    done += u32::from(answers.iter().any(|answer| answer == "done COMMIT"));
+                    if answers.last().is_some_and(|last| last != "ready I") {
+                        wire.query("ROLLBACK");
+                    }
+                }
+                done
+            }
+        };
+        // The clients of the nodes that stay.
+        let terminals: Vec<_> = [
+            (0, addresses[0]),
+            (1, addresses[0]),
+            (2, addresses[2]),
+            (3, addresses[2]),
+        ]
+        .into_iter()
+        .map(|(number, address)| scope.spawn(terminal(number, address)))
+        .collect();
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            nodes[1].end();
+            std::thread::sleep(Duration::from_millis(200));
+            nodes[1] = grid.start(1);
+            wait_for_all(&nodes);
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        is_over.store(true, Ordering::Relaxed);
+        terminals
+            .into_iter()
+            .map(|terminal| terminal.join().unwrap())
+            .sum::<u32>()
+    });
+    assert!(moved > 20, "{moved} transfers");
+    for node in &nodes {
+        let sum = rows(node, "SELECT sum(v), count(*) FROM accounts");
+        assert_eq!(sum, ["row 3000,30"], "after {moved} transfers");
+    }
+    // Nothing is in doubt: every row can be written.
+    for node in &nodes {
+        let written = ask(node, "UPDATE accounts SET v = v * 2 / 2");
+        assert_eq!(written[0], "done UPDATE 30");
+    }
 }

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Exempt as u8;
+const VERSION: u8 = Format::Spread as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,8 @@ enum Format {
     Details = 7,
     /// Rows may lack columns that are not NULL in them, and violate what is NOT VALID; columns may be addresses of networks and cards.
     Exempt = 8,
+    /// Tables may be spread over the nodes of a grid.
+    Spread = 9,
 }
 
 /// Appends a whole catalog.
@@ -68,6 +70,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         6 => Format::Types,
         7 => Format::Details,
         8 => Format::Exempt,
+        9 => Format::Spread,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -91,7 +94,9 @@ fn damaged(what: &str) -> Error {
 mod tests {
     use super::*;
     use crate::binder::tests_support::catalog_of;
+    use crate::catalog::Spread;
     use crate::catalog::{Materialised, OnCommit, RelationName, SchemaId};
+    use rubato_base::NodeId;
     use rubato_base::Value;
     use std::sync::Arc;
 
@@ -241,6 +246,9 @@ mod tests {
         let mut own = (*catalog.tables[&RelationName::public("t")]).clone();
         (own.schema, own.foreign_keys) = (SchemaId::temporary(7), Vec::new());
         own.on_commit = OnCommit::Delete;
+        own.spread = Some(Spread {
+            nodes: vec![NodeId(0), NodeId(3)],
+        });
         own.materialised = Some(Arc::new(Materialised {
             query: catalog.views.values().next().unwrap().query.clone(),
             is_populated: false,

@@ -7,10 +7,8 @@
 use crate::client::{Formats, TransactionStatus};
 use crate::databases::Databases;
 use crate::far::Whereabouts;
-use crate::plan::{Plan, PlanBody, Relation};
-use crate::planner::select_calls;
+use crate::plan::Plan;
 use rubato_base::{DataType, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
-use rubato_formula::{Function, Volatility};
 use rubato_protocol::grid::{Answer as FarAnswer, Ending, Operation};
 use rubato_protocol::{CommitLog, FormulaDatabase};
 use std::sync::Arc;
@@ -53,6 +51,9 @@ pub trait GridDesk: Send + Sync {
     /// The session ends, and what other nodes keep for it.
     fn leave(&self, session: SessionId);
 
+    /// All nodes of the grid, this one among them, in ascending order.
+    fn members(&self) -> Vec<NodeId>;
+
     /// Where rows are that are not here, if there are any.
     fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>>;
 
@@ -61,7 +62,6 @@ pub trait GridDesk: Send + Sync {
     fn operate(
         &self,
         who: (SessionId, TransactionId),
-        read_only: bool,
         operations: Vec<(NodeId, Operation)>,
         database: &mut FormulaDatabase,
     );
@@ -72,8 +72,8 @@ pub trait GridDesk: Send + Sync {
     /// Commits the session's transaction over several nodes, which owes no answer: how that ended is told.
     fn commit(&self, session: SessionId, log: &mut dyn CommitLog);
 
-    /// Rolls it back, here too. Nothing more is told of it.
-    fn roll_back(&self, session: SessionId);
+    /// Rolls it back. Nothing more is told of it. False if what the session has done on this node is to be rolled back by itself.
+    fn roll_back(&self, session: SessionId) -> bool;
 
     /// Whether somebody has asked since the last call: whoever drives the node's part in its grid has something to send.
     fn has_news(&self) -> bool;
@@ -88,37 +88,6 @@ pub enum FarTold {
     Ended(Ending, Lsn),
 }
 
-/// Functions that change with every call and need nothing that is shared.
-const NEED_NOTHING: [&str; 8] = [
-    "clock_timestamp",
-    "gen_random_uuid",
-    "pg_cancel_backend",
-    "pg_sleep",
-    "pg_terminate_backend",
-    "random",
-    "set_config",
-    "timeofday",
-];
-
-/// Whether a statement needs nothing that lies on some node: no rows, no sequences, none of what the system's tables show.
-pub fn needs_nothing(plan: &Plan) -> bool {
-    let PlanBody::Select(select) = &plan.body else {
-        return false;
-    };
-    let is_made = |relation: &Relation| match relation {
-        Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => true,
-        // Each node has its own.
-        Relation::System(name) => name == "rubato.nodes",
-        _ => false,
-    };
-    let shares =
-        |function: &Function| function.volatility() == Volatility::Volatile && !NEED_NOTHING.contains(&function.name());
-    select.lock.is_none()
-        && plan.subqueries.queries.is_empty()
-        && select.steps.iter().all(|step| is_made(&step.relation))
-        && !select_calls(select, &shares)
-}
-
 /// Where a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
@@ -126,6 +95,10 @@ pub enum Home {
     Here,
     /// On another one.
     At(NodeId),
+    /// On the keeper, which has things that there are once. Rows of other nodes can be reached from there as from everywhere.
+    AtKeeper(NodeId),
+    /// It needs rows of several nodes, and can run on any.
+    OverSeveral,
     /// It needs nothing of any.
     Anywhere,
 }

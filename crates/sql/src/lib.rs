@@ -35,6 +35,8 @@ pub mod parser;
 pub mod partition;
 pub mod plan;
 pub mod planner;
+pub mod route;
+pub mod row_numbers;
 pub mod schema_change;
 pub mod session;
 pub mod statement;

@@ -7,15 +7,14 @@ use crate::catalog_codec;
 use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
 use crate::databases::{DatabaseFacts, DatabaseId, Databases, decode_facts, encode_facts, storage_of};
-use crate::executor::RowNumbers;
 use crate::grid::GridDesk;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
+use crate::row_numbers::RowNumberCounters;
 use crate::schema_change::without_temporary;
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -532,28 +531,6 @@ fn exhausted(sequence: &Sequence) -> Error {
             sequence.name
         ),
     )
-}
-
-/// Counters of rows without a primary key, by table.
-#[derive(Debug, Default)]
-pub struct RowNumberCounters(RefCell<BTreeMap<TableId, u64>>);
-
-impl RowNumberCounters {
-    /// The next number of `table` is above `number`.
-    pub fn raise(&self, table: TableId, number: u64) {
-        let mut counters = self.0.borrow_mut();
-        let counter = counters.entry(table).or_default();
-        *counter = (*counter).max(number);
-    }
-}
-
-impl RowNumbers for RowNumberCounters {
-    fn next_row_number(&self, table: TableId) -> u64 {
-        let mut counters = self.0.borrow_mut();
-        let counter = counters.entry(table).or_default();
-        *counter += 1;
-        *counter
-    }
 }
 
 #[cfg(test)]

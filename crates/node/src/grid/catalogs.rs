@@ -38,7 +38,7 @@ impl Catalogs {
 }
 
 impl GridState {
-    fn keeps_catalogs(&self) -> bool {
+    pub(super) fn keeps_catalogs(&self) -> bool {
         self.settings.keeper == Some(self.settings.id)
     }
 

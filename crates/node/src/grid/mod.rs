@@ -16,6 +16,7 @@
 mod calls;
 mod catalogs;
 mod clients;
+mod far;
 mod outbox;
 mod sessions;
 mod state;
@@ -31,20 +32,22 @@ use crate::worker::NodeWorker;
 use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
+use far::FarSessions;
 use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
 use rubato_grid::links::{PeerState, PeerStatus};
 use rubato_grid::members::{Member, Members};
+use rubato_grid::placement::{Shard, Spread};
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
-use rubato_sql::grid::needs_nothing;
 use rubato_sql::insight::NodeFacts;
 use rubato_sql::partition::Partition;
 use rubato_sql::plan::Plan;
+use rubato_sql::route::{Route, route_of};
 use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
@@ -79,20 +82,24 @@ pub struct GridSettings {
 
 /// Says which node runs a statement.
 pub trait Router: std::fmt::Debug + Send + Sync {
-    /// The node that has all rows that a statement needs; `None` if it needs none, or every node has them.
-    ///
-    /// Errors: 0A000 for what no single node can run.
-    fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Option<NodeId>>;
+    /// What a statement needs.
+    fn route_of(&self, plan: &Plan, parameters: &[Value]) -> Route;
 }
 
-/// All rows lie on one node.
+/// Statements run where their rows lie.
 #[derive(Clone, Copy, Debug)]
-pub struct AllAt(pub NodeId);
+pub struct ByRows;
 
-impl Router for AllAt {
-    fn home_of(&self, plan: &Plan, _: &[Value]) -> Result<Option<NodeId>> {
-        Ok((!needs_nothing(plan)).then_some(self.0))
+impl Router for ByRows {
+    fn route_of(&self, plan: &Plan, parameters: &[Value]) -> Route {
+        route_of(plan, parameters, node_of)
     }
+}
+
+/// The node of what begins with the value: whole numbers that follow each other lie on nodes that follow each other.
+fn node_of(nodes: &[NodeId], value: &Value) -> NodeId {
+    let shard = Spread::default().shard_of(value).map_or(0, Shard::number);
+    nodes[usize::from(shard) % nodes.len()]
 }
 
 impl GridSettings {
@@ -149,6 +156,9 @@ impl GridNode {
             tick_bound: before.tick_bound,
         };
         let life_lsn = partition.log.append_standing(&standing)?;
+        if settings.keeper.is_some_and(|keeper| keeper != settings.id) {
+            partition.row_numbers.number_for(settings.id, standing.life);
+        }
         let stage = (settings.stage == settings.id).then(|| {
             let ticks = TickSource::resume(before.tick_bound.max(clock.tick()));
             let ticks = ticks.reserving(settings.reserved_ticks);
@@ -170,6 +180,8 @@ impl GridNode {
             outgoing: Held::default(),
             told: Held::default(),
             clients: Clients::default(),
+            far: FarSessions::default(),
+            layout: None,
             sessions: SessionTicks::default(),
             calls: Calls::default(),
             catalogs: Catalogs::default(),
@@ -199,6 +211,7 @@ impl GridNode {
         state.settle(&mut partition, node);
         let mut woken = state.sessions.take_woken();
         woken.extend(state.calls.take_woken());
+        woken.extend(state.far.take_woken());
         node.host(state.work.drain(..));
         drop(state);
         node.wake_sessions(woken, NO_WORKER);
@@ -296,6 +309,7 @@ impl GridNode {
     pub fn on_node_down(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_down(node);
+            state.on_far_node_down(node);
             if state.settings.stage == node {
                 state.sessions.give_up();
             }

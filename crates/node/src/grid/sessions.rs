@@ -2,12 +2,16 @@
 
 use super::state::GridState;
 use parking_lot::Mutex;
-use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, Value};
-use rubato_protocol::grid::{SILENT_ROUNDS_MAX, TickFor};
-use rubato_protocol::{CommitLog, DecisionRecord};
-use rubato_sql::grid::{Answer, Call, GridDesk, Home};
+use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
+use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
+use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
+use rubato_sql::databases::Databases;
+use rubato_sql::far::Whereabouts;
+use rubato_sql::grid::{Answer, Call, FarTold, GridDesk, Home};
 use rubato_sql::plan::Plan;
+use rubato_sql::route::Route;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rounds after which a tick that its session has not come for is given up. The versions that it could read are kept until then.
@@ -105,10 +109,18 @@ impl GridDesk for GridShared {
         let Some(router) = &state.settings.router else {
             return Ok(Home::Here);
         };
-        Ok(match router.home_of(plan, parameters)? {
-            None => Home::Anywhere,
-            Some(node) if node == state.settings.id => Home::Here,
-            Some(node) => Home::At(node),
+        // Where everything is here, nobody has to look.
+        if state.keeps_catalogs() && matches!(state.layout, Some((_, None))) {
+            return Ok(Home::Here);
+        }
+        let own = state.settings.id;
+        Ok(match (router.route_of(plan, parameters), state.settings.keeper) {
+            (Route::Nowhere, _) => Home::Anywhere,
+            (Route::Several, _) => Home::OverSeveral,
+            (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
+            (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
+            (Route::At(node), _) if node != own => Home::At(node),
+            (Route::Keeper | Route::Kept | Route::At(_), _) => Home::Here,
         })
     }
 
@@ -180,6 +192,40 @@ impl GridDesk for GridShared {
         *ticket = Some(number);
         self.news.store(true, Ordering::Release);
         Ok(None)
+    }
+
+    fn members(&self) -> Vec<NodeId> {
+        let mut nodes = self.state.lock().settings.nodes.clone();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>> {
+        self.state.lock().whereabouts(databases)
+    }
+
+    fn operate(
+        &self,
+        who: (SessionId, TransactionId),
+        operations: Vec<(NodeId, Operation)>,
+        database: &mut FormulaDatabase,
+    ) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().operate_far(who, operations, database);
+    }
+
+    fn take_told(&self, session: SessionId) -> Vec<FarTold> {
+        self.state.lock().far.take_told(session)
+    }
+
+    fn commit(&self, session: SessionId, log: &mut dyn CommitLog) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().commit_far(session, log);
+    }
+
+    fn roll_back(&self, session: SessionId) -> bool {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().roll_back_far(session)
     }
 
     fn has_news(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
+use super::far::FarSessions;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::{ClientTold, GridMessage, GridSettings};
@@ -12,9 +13,13 @@ use rubato_base::{Lsn, NodeId, Timestamp};
 use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
-    Body, Coordinator, Heard, Outgoing, Participant, StageMessage, TickAsker, TickFor, TickSource, TimestampStage,
+    Body, Coordinator, Heard, Outgoing, Participant, Request, StageMessage, TickAsker, TickFor, TickSource,
+    TimestampStage,
 };
+use rubato_sql::databases::Databases;
 use rubato_sql::partition::Partition;
+use rubato_sql::route::Layout;
+use std::sync::Arc;
 
 /// The parts of a node of the grid that are not its rows. Whoever works with it has the partition first.
 pub(super) struct GridState {
@@ -32,6 +37,9 @@ pub(super) struct GridState {
     pub(super) outgoing: Held<(NodeId, GridMessage)>,
     pub(super) told: Held<(u64, ClientTold)>,
     pub(super) clients: Clients,
+    pub(super) far: FarSessions,
+    /// How the rows lie by the catalogs that were asked about last.
+    pub(super) layout: Option<(Arc<Databases>, Option<Arc<Layout>>)>,
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
     pub(super) catalogs: Catalogs,
@@ -88,6 +96,12 @@ impl GridState {
                 (Body::Reply(_), _) => {
                     let mut no_ticks = TickSource::default();
                     self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
+                }
+                // What is asked of storage that this node has not heard of comes again, when it has.
+                (Body::Request(Request::Operate { operation, .. }), Some(_))
+                    if operation.table().is_some_and(|table| !database.has_table(table)) =>
+                {
+                    self.refused += 1;
                 }
                 (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
                 // It comes again, when the participant is born.
@@ -194,6 +208,7 @@ impl GridState {
             self.send(to, GridMessage::Transaction(message), durable_at);
         }
         let events = self.coordinator.poll_events();
+        let events = self.far.on_events(events);
         self.clients.on_events(events, &mut self.told);
         if let Some(question) = self.asker.poll_question() {
             self.send(self.settings.stage, GridMessage::Stage(question), self.life_lsn);

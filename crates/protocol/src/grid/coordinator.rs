@@ -165,6 +165,11 @@ impl Coordinator {
         global
     }
 
+    /// Whether the transaction's client still works: it is neither ended nor being committed.
+    pub fn is_running(&self, global: GlobalId) -> bool {
+        self.runs.get(&global).is_some_and(|run| run.phase == Phase::Running)
+    }
+
     /// Sends an operation to the participant that has its rows. One at a time for each participant of a transaction, so that several
     /// can be asked at once: each answer comes as an event that names who gave it. Says no if there is no such transaction, or that
     /// participant has not answered yet.

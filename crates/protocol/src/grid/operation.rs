@@ -6,6 +6,23 @@ use crate::database::FormulaDatabase;
 use rubato_base::{ColumnSet, Error, Key, Row, RowRef, TableId, TransactionId};
 
 impl Operation {
+    /// The storage that it is about, if it is about one.
+    pub fn table(&self) -> Option<TableId> {
+        match self {
+            Operation::Read { table, .. }
+            | Operation::Scan { table, .. }
+            | Operation::Page { table, .. }
+            | Operation::Peek { table, .. }
+            | Operation::TryLock { table, .. }
+            | Operation::Lock { table, .. }
+            | Operation::Blind { table, .. }
+            | Operation::Update { table, .. }
+            | Operation::Insert { table, .. }
+            | Operation::Delete { table, .. } => Some(*table),
+            Operation::Settle | Operation::Undo { .. } => None,
+        }
+    }
+
     /// Does it in a transaction, as the participant does in a branch. What is undone is known to the participant only.
     ///
     /// Errors: [`Stop::Wait`] has left something behind: undo the statement, and do it again from its start when woken.

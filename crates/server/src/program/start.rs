@@ -12,7 +12,7 @@ use crate::server::{Server, ServerSecurity};
 use crate::settings::ServerSettings;
 use crate::tls::read_tls_files;
 use rubato_grid::members::Members;
-use rubato_node::grid::{AllAt, GridSettings};
+use rubato_node::grid::{ByRows, GridSettings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {
 fn grid_settings(place: &Place) -> GridSettings {
     GridSettings {
         nodes: place.members.members.keys().copied().collect(),
-        router: Some(Arc::new(AllAt(Members::FIRST))),
+        router: Some(Arc::new(ByRows)),
         keeper: Some(Members::FIRST),
         id: place.node,
         ..GridSettings::of(Members::FIRST.0, 1)

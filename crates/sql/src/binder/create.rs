@@ -6,6 +6,7 @@ use super::identity::given_name;
 use super::key_clauses::{deferral, is_not_distinct, referential_action};
 use super::scope::Scope;
 use super::sequence::{new_sequence, next_value, sequence_options};
+use super::table_options::{on_commit, refuse_parts, spread};
 use super::types::TypeName;
 use super::{Context, located, object_name};
 use crate::catalog::{
@@ -39,6 +40,7 @@ impl Context<'_> {
         let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
         let mut definition = Definition::new(self, &name);
         definition.table.on_commit = on_commit(statement, &name)?;
+        definition.table.spread = spread(statement, &name)?;
         // What is there already is not looked at any further.
         let is_there = statement.if_not_exists && self.catalog.has_relation(&name);
         let comments = match is_there {
@@ -46,6 +48,11 @@ impl Context<'_> {
             false => definition.columns_and_constraints(statement)?,
         };
         let Definition { table, sequences, .. } = definition;
+        if table.spread.is_some() && table.primary_key.is_empty() && !is_there {
+            let message = "a table that is spread over nodes must have a primary key";
+            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message)
+                .with_hint("Its rows lie by the first column of the primary key."));
+        }
         Ok(SchemaChange::CreateTable {
             table,
             sequences,
@@ -53,39 +60,6 @@ impl Context<'_> {
             if_not_exists: statement.if_not_exists,
         })
     }
-}
-
-pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
-    let refused = [
-        (statement.inherits.is_some(), "table inheritance"),
-        (
-            statement.partition_by.is_some() || statement.partition_of.is_some(),
-            "PARTITION BY",
-        ),
-        (statement.external || statement.or_replace, "this form of CREATE TABLE"),
-    ];
-    match refused.iter().find(|(given, _)| *given) {
-        Some((_, what)) => {
-            Err(Error::unsupported(what)
-                .with_hint("CREATE [UNLOGGED] TABLE with columns and constraints is supported."))
-        }
-        None => Ok(()),
-    }
-}
-
-/// ON COMMIT. 42P16 where the table is not temporary.
-pub(super) fn on_commit(statement: &ast::CreateTable, name: &RelationName) -> Result<OnCommit> {
-    let said = match statement.on_commit {
-        None => return Ok(OnCommit::Preserve),
-        Some(ast::OnCommit::PreserveRows) => OnCommit::Preserve,
-        Some(ast::OnCommit::DeleteRows) => OnCommit::Delete,
-        Some(ast::OnCommit::Drop) => OnCommit::Drop,
-    };
-    if !name.schema.is_temporary() {
-        let message = "ON COMMIT can only be used on temporary tables";
-        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
-    }
-    Ok(said)
 }
 
 impl<'a, 'c> Definition<'a, 'c> {
@@ -107,6 +81,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             referenced_by: Vec::new(),
             materialised: None,
             on_commit: OnCommit::Preserve,
+            spread: None,
             version: 0,
         };
         Definition {

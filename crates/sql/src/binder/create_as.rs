@@ -26,7 +26,7 @@ impl Context<'_> {
         }
         let names: Vec<String> = statement.columns.iter().map(|column| fold(&column.name)).collect();
         let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
-        let on_commit = super::create::on_commit(statement, &name)?;
+        let on_commit = super::table_options::on_commit(statement, &name)?;
         self.table_of_query((name, statement.if_not_exists, on_commit), &names, query, with_data)
     }
 
@@ -136,6 +136,7 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
         referenced_by: Vec::new(),
         materialised: None,
         on_commit: OnCommit::Preserve,
+        spread: None,
         version: 0,
     })
 }

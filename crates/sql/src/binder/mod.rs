@@ -45,6 +45,7 @@ mod sets;
 mod subquery;
 mod system_columns;
 mod table_like;
+mod table_options;
 mod tail;
 mod target;
 mod templates;
@@ -65,7 +66,6 @@ use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
 use crate::statement::{Statement, Utility};
 use crate::system_tables;
-use create::refuse_parts;
 use parameters::Parameters;
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Result, SqlState};
@@ -74,6 +74,7 @@ use sqlparser::tokenizer::Span;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use table_options::refuse_parts;
 use writing_with::writing_body;
 
 #[cfg(test)]

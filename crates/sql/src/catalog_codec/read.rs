@@ -4,10 +4,10 @@ use super::{Format, damaged};
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index,
     IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked,
-    RowExpression, SchemaId, Sequence, Table, View, ViewCheck, ViewOptions, ViewQuery,
+    RowExpression, SchemaId, Sequence, Spread, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::{ByteReader, decode_value};
-use rubato_base::{ColumnType, EnumLabel, Result, TableId, Value};
+use rubato_base::{ColumnType, EnumLabel, NodeId, Result, TableId, Value};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
@@ -274,6 +274,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
             true => on_commit(reader)?,
             false => OnCommit::Preserve,
         },
+        spread: None,
     };
     if format >= Format::Details {
         table.primary_key_included = numbers(reader)?;
@@ -293,6 +294,9 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         }
         let columns = table.columns.iter_mut().zip(missing);
         columns.for_each(|(column, missing)| column.missing = missing);
+    }
+    if format >= Format::Spread {
+        table.spread = option(reader, spread)?;
     }
     let columns = table.columns.len();
     within(&table.primary_key, columns)?;
@@ -364,6 +368,14 @@ fn materialised(reader: &mut ByteReader<'_>) -> Result<Materialised> {
         query: view_query(reader, Format::Schemas)?,
         is_populated: flag(reader)?,
     })
+}
+
+fn spread(reader: &mut ByteReader<'_>) -> Result<Spread> {
+    let nodes = list(reader, |reader| reader.u32().map(NodeId))?;
+    match nodes.windows(2).all(|pair| pair[0] < pair[1]) {
+        true => Ok(Spread { nodes }),
+        false => Err(damaged("the nodes of a table are not in order")),
+    }
 }
 
 fn on_commit(reader: &mut ByteReader<'_>) -> Result<OnCommit> {

@@ -162,6 +162,11 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
             put_bytes(out, &bytes);
         });
     });
+    option(out, table.spread.as_ref(), |out, spread| {
+        list(out, spread.nodes.iter(), |out, node| {
+            out.extend_from_slice(&node.0.to_le_bytes())
+        });
+    });
 }
 
 fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {

@@ -63,6 +63,7 @@ pub use beside::{BesideWriters, read_beside_writers};
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
+pub(crate) use keys::push_key_value;
 pub use keys::row_key;
 pub use recursive::Working;
 pub(crate) use schema::storage_of_rows;

@@ -158,8 +158,9 @@ impl FarRows {
         self.seen.go_on(bytes_max);
     }
 
-    /// The statement has ended.
-    pub fn end_statement(&mut self) {
+    /// Another statement begins, and rows are there from now on.
+    pub fn end_statement(&mut self, whereabouts: Arc<dyn Whereabouts>) {
+        self.whereabouts = whereabouts;
         self.seen.clear();
         self.forget_row();
         self.depth = 0;
@@ -221,7 +222,7 @@ impl FarRows {
         match self.seen.find(node, &operation)? {
             Some(answer) => Ok(answer),
             None => {
-                let table = table_of(&operation);
+                let table = operation.table().unwrap_or(TableId(0));
                 self.want(node, operation);
                 Err(wait_for(table))
             }
@@ -320,24 +321,13 @@ impl FarRows {
     }
 }
 
-fn table_of(operation: &Operation) -> TableId {
-    match operation {
-        Operation::Read { table, .. }
-        | Operation::Scan { table, .. }
-        | Operation::Page { table, .. }
-        | Operation::Peek { table, .. }
-        | Operation::TryLock { table, .. }
-        | Operation::Lock { table, .. }
-        | Operation::Blind { table, .. }
-        | Operation::Update { table, .. }
-        | Operation::Insert { table, .. }
-        | Operation::Delete { table, .. } => *table,
-        Operation::Settle | Operation::Undo { .. } => TableId(0),
-    }
-}
-
 fn wait(calls: &[Call]) -> Stop {
-    wait_for(calls.last().map_or(TableId(0), |call| table_of(&call.operation)))
+    wait_for(
+        calls
+            .last()
+            .and_then(|call| call.operation.table())
+            .unwrap_or(TableId(0)),
+    )
 }
 
 /// The answer of another node has not come.

@@ -75,6 +75,12 @@ impl Session {
         let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
             return Course::Here;
         };
+        let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
+        let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
+        let current = self.current.as_ref();
+        if current.is_some_and(is_data) || (self.transaction.is_some() && current.is_some_and(runs_here)) {
+            return Course::Here;
+        }
         if self.transaction.is_some() {
             return Course::Away(self.fail(over_several_nodes(node), partition, responder));
         }
@@ -95,9 +101,13 @@ impl Session {
             // What comes next in the block may need what is there once.
             (Home::Anywhere, None) if current.alone => Place::Nowhere,
             (Home::Anywhere, None) => desk.keeper().map_or(Place::Here, Place::At),
-            (Home::Here | Home::Anywhere, _) => Place::Here,
-            (Home::At(node), None) => Place::At(node),
-            (Home::At(node), Some(_)) => return Err(over_several_nodes(node)),
+            // What comes next in the block may need what is there once.
+            (Home::OverSeveral, None) if !current.alone => desk.keeper().map_or(Place::Here, Place::At),
+            (Home::Here | Home::Anywhere | Home::OverSeveral, _) => Place::Here,
+            (Home::At(node) | Home::AtKeeper(node), None) => Place::At(node),
+            // Rows can be reached from here.
+            (Home::At(_), Some(transaction)) if transaction.far.is_some() => Place::Here,
+            (Home::At(node) | Home::AtKeeper(node), Some(_)) => return Err(over_several_nodes(node)),
         })
     }
 
@@ -304,6 +314,22 @@ fn over_several_nodes(node: NodeId) -> Error {
 fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
     let lost = || Error::internal("a transaction on another node outside of a grid");
     partition.grid.as_ref().ok_or_else(lost)
+}
+
+/// Whether a utility is about the transaction and its rows, which can be reached from everywhere.
+fn runs_anywhere(utility: &Utility) -> bool {
+    matches!(
+        utility,
+        Utility::Savepoint(_)
+            | Utility::Release(_)
+            | Utility::RollbackTo(_)
+            | Utility::SetConstraints { .. }
+            | Utility::Declare { .. }
+            | Utility::Fetch { .. }
+            | Utility::Close(_)
+            | Utility::Explain { .. }
+            | Utility::LockTable
+    )
 }
 
 /// Whether a statement belongs to the transaction, and so runs where that runs. The others are about the client's own words.

@@ -53,6 +53,8 @@ pub(super) struct OpenTransaction {
     pub(super) deferred: DeferredChecks,
     /// Its rows on other nodes, if any rows are there.
     pub(super) far: Option<Box<FarRows>>,
+    /// It has begun at a tick of a grid, and may have rows on other nodes.
+    pub(super) has_tick: bool,
     /// What has come of them is to be committed by all nodes together, and has been asked for.
     pub(super) commits_far: bool,
 }
@@ -102,12 +104,7 @@ impl Session {
                     .begin_at(tick.ok_or(Stop::Wait(FOR_A_TICK))?, options)
             }
         };
-        let elsewhere = partition
-            .grid
-            .as_ref()
-            .and_then(|desk| desk.whereabouts(&partition.databases));
-        let far = elsewhere.map(|whereabouts| Box::new(FarRows::new(whereabouts)));
-        self.open_transaction(id, far, partition, now_us);
+        self.open_transaction(id, partition.grid.is_some(), partition, now_us);
         Ok(id)
     }
 
@@ -124,11 +121,11 @@ impl Session {
             None => partition.database.begin(options),
             Some(_) => partition.database.begin_private(options),
         };
-        self.open_transaction(id, None, partition, now_us);
+        self.open_transaction(id, false, partition, now_us);
         id
     }
 
-    fn open_transaction(&mut self, id: TransactionId, far: Option<Box<FarRows>>, partition: &Partition, now_us: i64) {
+    fn open_transaction(&mut self, id: TransactionId, has_tick: bool, partition: &Partition, now_us: i64) {
         let version = self.committed(partition).version;
         self.transaction = Some(OpenTransaction {
             id,
@@ -145,7 +142,8 @@ impl Session {
             dropped_storage: Vec::new(),
             lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
-            far,
+            far: None,
+            has_tick,
             commits_far: false,
         });
     }

@@ -76,13 +76,14 @@ impl Session {
         if let Some(next) = self.read_portals_ahead(partition, context)? {
             return Ok(next);
         }
+        let savepoint = self.begin_statement(id, partition);
         if let Some(table) = &copy.table
             && self.transaction.as_ref().is_some_and(|it| it.savepoints.is_empty())
             && !partition.database.written_tables(id).contains(&table.id)
+            && !self.is_elsewhere(table.id)
         {
             reader.lay_rows(&mut partition.database);
         }
-        let savepoint = self.begin_statement(id, partition);
         let Some(mut current) = self.current.take() else {
             return Ok(Next::To(StageKind::Parser));
         };

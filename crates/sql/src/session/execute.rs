@@ -259,6 +259,14 @@ impl Session {
                 continue;
             }
             for table in with_followers(name, &catalog) {
+                if table.spread.is_some() && transaction.created_storage.contains(&table.id) && partition.grid.is_some()
+                {
+                    return Err(Error::unsupported(
+                        "writing to a table that is spread over nodes in the transaction that creates it",
+                    )
+                    .with_hint("Commit the table first.")
+                    .into());
+                }
                 if let Some(owner) = partition.schema_changes.shut_out_by(own, &table.key(), transaction.id) {
                     partition.database.wait_for(transaction.id, owner, table.id)?;
                 }
@@ -372,7 +380,8 @@ impl Session {
     /// Tells an error of the current statement, which is undone: once those have committed whose formulas the transaction has read
     /// through (rule Q-7 of the protocol). If one of them does not, it was never so.
     pub(super) fn refuse(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let transaction = self.transaction.as_ref().map(|transaction| transaction.id);
+        let transaction = self.transaction.as_ref().filter(|open| !open.has_ended());
+        let transaction = transaction.map(|transaction| transaction.id);
         let settled = transaction.map_or(Ok(()), |transaction| {
             partition.database.settle_read_through(transaction)
         });

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::block::OpenTransaction;
-use crate::far::{Mark, Rows, stop_of};
+use crate::far::{FarRows, Mark, Rows, stop_of};
 use crate::grid::FarTold;
 use crate::partition::{Attachment, Partition};
 use rubato_base::{Error, Lsn, SqlState, TableId, Timestamp, TransactionId};
@@ -16,6 +16,21 @@ const FOR_OTHERS: Wait = Wait {
     reason: WaitReason::Elsewhere,
 };
 
+impl OpenTransaction {
+    /// Whether it was over several nodes, and is not any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.far.as_ref().is_some_and(|far| far.end().is_some())
+    }
+
+    /// Why it was rolled back without having been asked to.
+    pub(super) fn why_ended(&self) -> Option<Error> {
+        match self.far.as_ref()?.end()? {
+            (Ending::RolledBack(error), _) => Some(error.clone()),
+            _ => None,
+        }
+    }
+}
+
 fn rows_of<'a>(transaction: &'a mut OpenTransaction, partition: &'a mut Partition) -> Rows<'a> {
     Rows::new(&mut partition.database, transaction.far.as_deref_mut())
 }
@@ -23,8 +38,14 @@ fn rows_of<'a>(transaction: &'a mut OpenTransaction, partition: &'a mut Partitio
 impl Session {
     /// A statement begins in the transaction: how it goes back to here.
     pub(super) fn begin_statement(&mut self, id: TransactionId, partition: &mut Partition) -> Mark {
-        if let Some(far) = self.transaction.as_mut().and_then(|open| open.far.as_mut()) {
-            far.end_statement();
+        let desk = partition.grid.as_ref();
+        let whereabouts = desk.and_then(|desk| desk.whereabouts(&partition.databases));
+        if let (Some(whereabouts), Some(transaction)) = (whereabouts, &mut self.transaction) {
+            match &mut transaction.far {
+                Some(far) => far.end_statement(whereabouts),
+                None if transaction.has_tick => transaction.far = Some(Box::new(FarRows::new(whereabouts))),
+                None => {}
+            }
         }
         self.mark(id, partition)
     }
@@ -41,6 +62,12 @@ impl Session {
             let id = transaction.id;
             rows_of(transaction, partition).undo(id, mark);
         }
+    }
+
+    /// Whether rows of the storage may be on other nodes.
+    pub(super) fn is_elsewhere(&self, storage: TableId) -> bool {
+        let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
+        far.is_some_and(|far| far.whereabouts().is_elsewhere(storage))
     }
 
     /// Takes what other nodes have answered.
@@ -61,7 +88,6 @@ impl Session {
 
     /// Asks them what is to be asked next.
     pub(super) fn ask_others(&mut self, partition: &mut Partition) {
-        let read_only = self.is_read_only();
         let Some(transaction) = &mut self.transaction else {
             return;
         };
@@ -71,7 +97,7 @@ impl Session {
         let questions = far.take_questions();
         if !questions.is_empty() {
             let who = (self.id, transaction.id);
-            desk.operate(who, read_only, questions, &mut partition.database);
+            desk.operate(who, questions, &mut partition.database);
         }
     }
 
@@ -135,14 +161,13 @@ impl Session {
         Err(Stop::Wait(FOR_OTHERS))
     }
 
-    /// Rolls back on all nodes; nobody waits for that. False if there is nothing on others.
+    /// Rolls back on all nodes; nobody waits for that. False if what is on this node has to be rolled back by itself.
     pub(super) fn roll_back_on_all(&self, transaction: &OpenTransaction, partition: &Partition) -> bool {
         let far = transaction.far.as_ref().filter(|far| far.has_begun());
         let (Some(_), Some(desk)) = (far, &partition.grid) else {
             return false;
         };
-        desk.roll_back(self.id);
-        true
+        desk.roll_back(self.id)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
-use rubato_base::Error;
+use rubato_base::{Error, SqlState};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -81,6 +81,11 @@ impl Session {
     /// The transaction was aborted. Rule B-1: runs the statement, or the block so far, again if the client cannot tell; otherwise says
     /// so. Rule B-3: so it does after a bounded number of attempts.
     pub(super) fn run_again(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        if let Some(why) = self.transaction.as_ref().and_then(|open| open.why_ended())
+            && why.code() != SqlState::SERIALIZATION_FAILURE
+        {
+            return self.fail(why, partition, responder);
+        }
         self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
         self.copy_out = None;

@@ -9,7 +9,7 @@ use super::block::OpenTransaction;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
-use crate::catalog::{Catalog, RelationName};
+use crate::catalog::{Catalog, RelationName, Spread};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{SchemaRun, storage_of_rows};
@@ -18,7 +18,7 @@ use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
 use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
-use rubato_base::{Error, Result, SqlState, TableId, TransactionId};
+use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -169,7 +169,10 @@ impl Session {
         // Ids that other transactions have taken meanwhile are never given again.
         before.next_id = before.next_id.max(partition.next_storage_id).max(1);
         let before_version = before.version;
-        let applied = apply_under(&self.path_in(&before), &before, change)?;
+        let mut applied = apply_under(&self.path_in(&before), &before, change)?;
+        if let Some(desk) = &partition.grid {
+            spread_tables(&before, &mut applied.catalog, &desk.members())?;
+        }
         check_last_number(change, &before, partition)?;
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
@@ -475,4 +478,31 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
             Arc::make_mut(view).version = version;
         }
     }
+}
+
+/// Gives the nodes of the grid to new tables that are to be spread over them. Sessions of other nodes may write to those that are there
+/// by the catalog as it was: they are left as they are.
+///
+/// Errors: 0A000 for any other change of a table that is spread than that it is dropped.
+fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) -> Result<()> {
+    for table in before.tables.values() {
+        let is_spread = table.spread.as_ref().is_some_and(|spread| !spread.nodes.is_empty());
+        let next = after.tables.values().find(|next| next.oid == table.oid);
+        if is_spread && next.is_some_and(|next| !Arc::ptr_eq(next, table)) {
+            let what = format!(
+                "a change of \"{}\", which is spread over the nodes of the grid,",
+                table.name
+            );
+            return Err(Error::unsupported(what)
+                .with_hint("Such a table can be created with all its constraints and indexes, and dropped. Foreign keys can refer from it to other tables."));
+        }
+    }
+    for table in after.tables.values_mut() {
+        let is_new = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
+        if is_new {
+            let nodes = members.to_vec();
+            Arc::make_mut(table).spread = Some(Spread { nodes });
+        }
+    }
+    Ok(())
 }

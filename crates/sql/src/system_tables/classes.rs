@@ -201,7 +201,7 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         checks: table.checks.iter().filter(|check| check.domain.is_none()).count(),
         indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
         triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
-        options: Vec::new(),
+        options: table.spread.iter().map(|_| "spread=true".to_owned()).collect(),
     };
     let indexes = table_indexes(table).map(|index| {
         Class {

@@ -384,6 +384,7 @@ pub fn table(name: &str, id: u32) -> Table {
         columns,
         primary_key: vec![0],
         primary_key_included: Vec::new(),
+        spread: None,
         remarks: Default::default(),
         primary_key_name: format!("{name}_pkey"),
         indexes: Vec::new(),

@@ -7,9 +7,12 @@ use super::*;
 struct ByParameters;
 
 impl Router for ByParameters {
-    fn home_of(&self, _: &Plan, parameters: &[Value]) -> Result<Option<NodeId>> {
+    fn route_of(&self, _: &Plan, parameters: &[Value]) -> Route {
         let is_odd = |value: &Value| matches!(value, Value::Int4(number) if number % 2 == 1);
-        Ok(parameters.iter().any(is_odd).then_some(NodeId(1)))
+        match parameters.iter().any(is_odd) {
+            true => Route::At(NodeId(1)),
+            false => Route::Keeper,
+        }
     }
 }
 

@@ -2,16 +2,18 @@
 
 mod away;
 mod catalogs;
+mod spread;
 mod ticks;
 
 use crate::world::{Lines, clock_us, query};
-use rubato_base::{ColumnSet, Key, Lsn, NodeId, Result, SessionId, TableId, Value};
+use rubato_base::{ColumnSet, Key, Lsn, NodeId, SessionId, TableId, Value};
 use rubato_log::MemoryDirectory;
-use rubato_node::grid::{AllAt, ClientTold, GridMessage, GridNode, GridSettings, Router};
+use rubato_node::grid::{ByRows, ClientTold, GridMessage, GridNode, GridSettings, Router};
 use rubato_node::{NodeSettings, NodeWorker};
 use rubato_protocol::grid::{Answer, Ending, Operation, SILENT_ROUNDS_MAX};
 use rubato_sql::client::Request;
 use rubato_sql::plan::Plan;
+use rubato_sql::route::Route;
 use rubato_sql::session::Session;
 use rubato_stages::worker::{SessionStart, StatementWorker, Wake, Work};
 use rubato_storage::MemoryStore;
@@ -187,7 +189,7 @@ fn pair_of(router: Option<Arc<dyn Router>>) -> [Site; 2] {
 
 /// Lets both nodes work until neither has anything to do.
 fn work(sites: &mut [Site; 2]) {
-    for _ in 0..12 {
+    for _ in 0..300 {
         for site in sites.iter_mut() {
             site.node.on_wake();
         }
@@ -208,7 +210,7 @@ fn ask_at(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
 
 /// Two nodes, of which the first has the rows and keeps the catalogs.
 fn followed() -> [Site; 2] {
-    let of = |id| Site::kept_by(Some(NodeId(0)), id, 2, Some(Arc::new(AllAt(NodeId(0)))));
+    let of = |id| Site::kept_by(Some(NodeId(0)), id, 2, Some(Arc::new(ByRows)));
     let mut sites = [of(0), of(1)];
     connect(&mut sites);
     sites

@@ -184,12 +184,12 @@ impl CopyReader {
         let table = &self.table;
         let in_context = |error: Error| error.with_context(place_of(table, first.line));
         let mark = context.database.mark(context.transaction);
+        context.database.begin_row();
         let key = if first.key.is_empty() {
             new_row_key(table, &first.row, context).map_err(in_context)?
         } else {
             Key::from_bytes(first.key)
         };
-        context.database.begin_row();
         let placed = if self.lays_rows {
             lay_row(table, &key, &first.row, context)
         } else {

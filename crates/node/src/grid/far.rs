@@ -1,0 +1,210 @@
+//! Sessions of this node whose transactions are on several nodes: the node coordinates them, and their own branch is one of the members.
+
+use super::node_of;
+use super::sessions::stage_is_silent;
+use super::state::GridState;
+use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, SqlState, TransactionId};
+use rubato_protocol::grid::{ClientEvent, Ending, Operation, TickSource, Told};
+use rubato_protocol::{CommitLog, FormulaDatabase};
+use rubato_sql::databases::Databases;
+use rubato_sql::far::Whereabouts;
+use rubato_sql::grid::FarTold;
+use rubato_sql::route::Layout;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The transaction of a session.
+struct FarSession {
+    transaction: TransactionId,
+    global: GlobalId,
+    told: Vec<FarTold>,
+    /// The other nodes that take part.
+    nodes: Vec<NodeId>,
+    /// What it has done on this node is one of the transaction's branches, and ends with it.
+    is_adopted: bool,
+}
+
+/// All of them, each with at most one.
+#[derive(Default)]
+pub(super) struct FarSessions {
+    by_session: BTreeMap<SessionId, FarSession>,
+    by_transaction: BTreeMap<GlobalId, SessionId>,
+    woken: Vec<SessionId>,
+}
+
+impl FarSessions {
+    /// Sessions to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// What is waiting for the session.
+    pub(super) fn take_told(&mut self, session: SessionId) -> Vec<FarTold> {
+        let own = self.by_session.get_mut(&session);
+        own.map_or_else(Vec::new, |own| std::mem::take(&mut own.told))
+    }
+
+    fn tell(&mut self, session: SessionId, told: FarTold) {
+        if let Some(own) = self.by_session.get_mut(&session) {
+            own.told.push(told);
+            self.woken.push(session);
+        }
+    }
+
+    fn begin(&mut self, (session, transaction): (SessionId, TransactionId), global: GlobalId) {
+        self.forget(session);
+        self.by_transaction.insert(global, session);
+        let own = FarSession {
+            transaction,
+            global,
+            told: Vec::new(),
+            nodes: Vec::new(),
+            is_adopted: false,
+        };
+        self.by_session.insert(session, own);
+    }
+
+    fn forget(&mut self, session: SessionId) -> Option<FarSession> {
+        let own = self.by_session.remove(&session)?;
+        self.by_transaction.remove(&own.global);
+        Some(own)
+    }
+
+    /// What the coordinator has to tell these sessions; gives back what is for others.
+    pub(super) fn on_events(&mut self, events: Vec<ClientEvent>) -> Vec<ClientEvent> {
+        let mut others = Vec::new();
+        for event in events {
+            let Some(session) = self.by_transaction.get(&event.transaction).copied() else {
+                others.push(event);
+                continue;
+            };
+            let told = match event.told {
+                Told::Answer(from, answer) => FarTold::Answer(from, answer),
+                Told::Ended(ending) => FarTold::Ended(ending, event.durable_at),
+            };
+            self.tell(session, told);
+        }
+        others
+    }
+}
+
+impl GridState {
+    /// Where the rows lie that are on several nodes, if there are any.
+    pub(super) fn whereabouts(&mut self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>> {
+        let keeper = self.settings.keeper?;
+        let known = self.layout.as_ref().filter(|(of, _)| Arc::ptr_eq(of, databases));
+        let layout = match known {
+            Some((_, layout)) => layout.clone(),
+            None => {
+                let layout = Layout::of(databases, (self.settings.id, keeper), node_of).map(Arc::new);
+                self.layout = Some((Arc::clone(databases), layout.clone()));
+                layout
+            }
+        };
+        layout.map(|layout| layout as Arc<dyn Whereabouts>)
+    }
+
+    /// Has other nodes do operations in a session's transaction.
+    pub(super) fn operate_far(
+        &mut self,
+        who: (SessionId, TransactionId),
+        operations: Vec<(NodeId, Operation)>,
+        database: &mut FormulaDatabase,
+    ) {
+        let session = who.0;
+        // One that is there may be that of a transaction before, which has ended.
+        let own = self.far.by_session.get(&session);
+        let known = own.filter(|own| own.transaction == who.1).map(|own| own.global);
+        let Some(global) = known.or_else(|| self.begin_far(who, database)) else {
+            return;
+        };
+        for (node, operation) in operations {
+            if !self.calls.is_up(node) {
+                return self.end_far(session, unreachable(node));
+            }
+            if !self.coordinator.operate(global, node, operation) {
+                // How it has ended is told, or was.
+                return;
+            }
+            if let Some(own) = self.far.by_session.get_mut(&session)
+                && !own.nodes.contains(&node)
+            {
+                own.nodes.push(node);
+            }
+        }
+    }
+
+    /// Makes the session's transaction one over several nodes. `None`: it cannot be, and the session is told.
+    fn begin_far(
+        &mut self,
+        (session, transaction): (SessionId, TransactionId),
+        database: &mut FormulaDatabase,
+    ) -> Option<GlobalId> {
+        let Some((tick, read_only)) = database.begun(transaction) else {
+            self.far.begin((session, transaction), GlobalId::default());
+            self.end_far(
+                session,
+                Error::internal("a transaction that has ended asks other nodes"),
+            );
+            return None;
+        };
+        let global = self.coordinator.begin(tick, read_only);
+        self.far.begin((session, transaction), global);
+        let own = self.settings.id;
+        let Some(participant) = &mut self.participant else {
+            self.end_far(session, stage_is_silent());
+            return None;
+        };
+        if !participant.adopt(database, global, transaction) || !self.coordinator.adopt(global, own) {
+            let message = "the transaction was given up for another one";
+            self.end_far(session, Error::serialization(message, format!("transaction {global}")));
+            return None;
+        }
+        if let Some(own) = self.far.by_session.get_mut(&session) {
+            own.is_adopted = true;
+        }
+        Some(global)
+    }
+
+    /// The session's transaction is over, for this reason.
+    fn end_far(&mut self, session: SessionId, error: Error) {
+        if let Some(own) = self.far.by_session.get(&session) {
+            self.coordinator.roll_back(own.global);
+        }
+        let ending = Ending::RolledBack(error);
+        self.far.tell(session, FarTold::Ended(ending, Lsn(0)));
+    }
+
+    /// Commits the session's transaction over several nodes.
+    pub(super) fn commit_far(&mut self, session: SessionId, log: &mut dyn CommitLog) {
+        if let Some(own) = self.far.by_session.get(&session) {
+            self.coordinator.commit(own.global, &mut TickSource::default(), log);
+        }
+    }
+
+    /// Rolls it back; false if what the session has done on this node is not part of it.
+    pub(super) fn roll_back_far(&mut self, session: SessionId) -> bool {
+        let Some(own) = self.far.forget(session) else {
+            return false;
+        };
+        self.coordinator.roll_back(own.global);
+        own.is_adopted
+    }
+
+    /// A node cannot be reached: what needs it is given up, unless it is being committed.
+    pub(super) fn on_far_node_down(&mut self, node: NodeId) {
+        let needs = |own: &FarSession| own.nodes.contains(&node);
+        let sessions = self.far.by_session.iter().filter(|(_, own)| needs(own));
+        for session in sessions.map(|(session, _)| *session).collect::<Vec<_>>() {
+            let global = self.far.by_session.get(&session).map(|own| own.global);
+            if global.is_some_and(|global| self.coordinator.is_running(global)) {
+                self.end_far(session, unreachable(node));
+            }
+        }
+    }
+}
+
+fn unreachable(node: NodeId) -> Error {
+    let message = format!("node {}, which has some of the rows, cannot be reached", node.0);
+    Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+}

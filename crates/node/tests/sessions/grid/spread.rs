@@ -1,0 +1,298 @@
+//! Tables whose rows are on several nodes.
+
+use super::*;
+use rubato_protocol::KeyRange;
+use std::ops::Bound;
+
+const ACCOUNTS: &str =
+    "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0), name text UNIQUE) WITH (spread = true)";
+
+/// Two nodes with a table that is spread over both: rows with even numbers are on the first.
+fn spread() -> [Site; 2] {
+    let mut sites = followed();
+    assert_eq!(ask_at(1, &mut sites, ACCOUNTS), ["C CREATE TABLE", "Z I"]);
+    let filled = "INSERT INTO accounts SELECT n, 100, 'account ' || n FROM generate_series(1, 10) n";
+    assert_eq!(ask_at(1, &mut sites, filled), ["C INSERT 0 10", "Z I"]);
+    sites
+}
+
+/// How many rows of the table one node has.
+fn rows_on(node: usize, sites: &mut [Site; 2]) -> usize {
+    let (table, _) = sites[node].node.storage_of("accounts").expect("the table");
+    let ticket = sites[node].node.begin(true).expect("a ticket");
+    let _ = sites[node].told();
+    work(sites);
+    let _ = sites[node].told();
+    let operation = Operation::Scan {
+        table,
+        range: KeyRange {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+        },
+        columns: ColumnSet::EXISTENCE,
+    };
+    assert!(sites[node].node.operate(ticket, NodeId(node as u32), operation));
+    let told = sites[node].told();
+    let [ClientTold::Answer(_, Answer::Rows(rows))] = &told[..] else {
+        panic!("{told:?}");
+    };
+    let count = rows.len();
+    sites[node].node.roll_back(ticket);
+    count
+}
+
+#[test]
+fn rows_lie_on_all_nodes_and_are_one_table() {
+    let mut sites = spread();
+    assert_eq!((rows_on(0, &mut sites), rows_on(1, &mut sites)), (5, 5));
+    for node in 0..2 {
+        let all = ask_at(
+            node,
+            &mut sites,
+            "SELECT count(*), sum(v), min(id), max(name) FROM accounts",
+        );
+        assert_eq!(all[1], "D 10|1000|1|account 9", "{all:?}");
+        let ordered = ask_at(
+            node,
+            &mut sites,
+            "SELECT id FROM accounts WHERE id > 3 ORDER BY id DESC LIMIT 3",
+        );
+        assert_eq!(ordered[1..4], ["D 10", "D 9", "D 8"]);
+        let found = ask_at(node, &mut sites, "SELECT id FROM accounts WHERE name = 'account 7'");
+        assert_eq!(found[1], "D 7");
+        let joined = "SELECT count(*) FROM accounts a JOIN accounts b ON b.id = a.id + 1 WHERE b.v = a.v";
+        assert_eq!(ask_at(node, &mut sites, joined)[1], "D 9");
+    }
+    // What is unique is so over all nodes, and limits of columns hold everywhere.
+    for (number, node) in [(11, 0), (12, 1)] {
+        let taken = format!("INSERT INTO accounts VALUES ({number}, 1, 'account 3')");
+        assert!(ask_at(node, &mut sites, &taken)[0].starts_with("E 23505"), "{taken}");
+        let kept = format!("INSERT INTO accounts VALUES ({number}, 1, 'account 3') ON CONFLICT DO NOTHING");
+        assert_eq!(ask_at(node, &mut sites, &kept)[0], "C INSERT 0 0");
+        let broken = format!("UPDATE accounts SET v = v - 101 WHERE id = {}", number - 10);
+        assert!(ask_at(node, &mut sites, &broken)[0].starts_with("E 23514"));
+    }
+    assert_eq!(
+        ask_at(1, &mut sites, "UPDATE accounts SET v = v + id")[0],
+        "C UPDATE 10"
+    );
+    assert_eq!(
+        ask_at(0, &mut sites, "DELETE FROM accounts WHERE v > 105")[0],
+        "C DELETE 5"
+    );
+    assert_eq!(ask_at(1, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 515");
+    assert_eq!((rows_on(0, &mut sites), rows_on(1, &mut sites)), (2, 3));
+}
+
+#[test]
+fn a_transaction_over_both_nodes_is_one() {
+    let mut sites = spread();
+    let transfer = "BEGIN; UPDATE accounts SET v = v - 30 WHERE id = 1; UPDATE accounts SET v = v + 30 WHERE id = 2";
+    for node in 0..2 {
+        ask_at(node, &mut sites, transfer);
+        let others = ask_at(1 - node, &mut sites, "SELECT sum(v), min(v) FROM accounts");
+        let before = format!("D 1000|{}", 100 - 30 * node);
+        assert_eq!(others[1], before, "nothing of it is seen");
+        let own = ask_at(node, &mut sites, "SELECT sum(v), min(v) FROM accounts");
+        assert_eq!(own[1], format!("D 1000|{}", 70 - 30 * node));
+        assert_eq!(ask_at(node, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    }
+    // Taken back, as a whole and to a savepoint.
+    ask_at(0, &mut sites, transfer);
+    assert_eq!(ask_at(0, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    ask_at(
+        1,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = 0 WHERE id = 3; SAVEPOINT s",
+    );
+    ask_at(
+        1,
+        &mut sites,
+        "UPDATE accounts SET v = 7 WHERE id IN (4, 5); DELETE FROM accounts WHERE id = 6",
+    );
+    let back = ask_at(
+        1,
+        &mut sites,
+        "ROLLBACK TO s; UPDATE accounts SET v = v + 1 WHERE id = 4; COMMIT",
+    );
+    assert_eq!(back, ["C ROLLBACK", "C UPDATE 1", "C COMMIT", "Z I"]);
+    for node in 0..2 {
+        let all = ask_at(
+            node,
+            &mut sites,
+            "SELECT string_agg(v::text, ' ' ORDER BY id) FROM accounts",
+        );
+        assert_eq!(all[1], "D 40 160 0 101 100 100 100 100 100 100");
+    }
+    // An error undoes its statement on all nodes, and the block goes on behind the savepoint.
+    ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = v + 1; SAVEPOINT s");
+    assert!(ask_at(0, &mut sites, "UPDATE accounts SET v = v - 50")[0].starts_with("E 23514"));
+    assert_eq!(ask_at(0, &mut sites, "ROLLBACK TO s; COMMIT")[1], "C COMMIT");
+    assert_eq!(ask_at(1, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 911");
+}
+
+#[test]
+fn who_is_in_the_way_on_another_node_is_waited_for() {
+    let mut sites = spread();
+    ask_at(
+        0,
+        &mut sites,
+        "BEGIN; SELECT v FROM accounts WHERE id IN (1, 2) FOR UPDATE",
+    );
+    sites[1].send("UPDATE accounts SET v = v * 2 WHERE id IN (1, 2)");
+    work(&mut sites);
+    assert_eq!(sites[1].said(), [""; 0], "it waits");
+    let told = ask_at(0, &mut sites, "UPDATE accounts SET v = 5 WHERE id IN (1, 2); COMMIT");
+    assert_eq!(told, ["C UPDATE 2", "C COMMIT", "Z I"]);
+    work(&mut sites);
+    assert_eq!(sites[1].said(), ["C UPDATE 2", "Z I"]);
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT sum(v) FROM accounts WHERE id < 3")[1],
+        "D 20"
+    );
+    // A cancelled wait leaves nothing behind.
+    ask_at(0, &mut sites, "BEGIN; SELECT v FROM accounts WHERE id = 2 FOR UPDATE");
+    let busy = ask_at(1, &mut sites, "SELECT v FROM accounts WHERE id = 2 FOR UPDATE NOWAIT");
+    assert!(busy.iter().any(|told| told.starts_with("E 55P03")), "{busy:?}");
+    let skipped = ask_at(
+        1,
+        &mut sites,
+        "SELECT id FROM accounts WHERE id < 5 ORDER BY id FOR UPDATE SKIP LOCKED",
+    );
+    assert_eq!(skipped[1..4], ["D 1", "D 3", "D 4"]);
+    ask_at(0, &mut sites, "ROLLBACK");
+    assert_eq!(
+        ask_at(1, &mut sites, "UPDATE accounts SET v = 0 WHERE id = 2")[0],
+        "C UPDATE 1"
+    );
+}
+
+#[test]
+fn what_needs_a_node_that_cannot_be_reached_is_told_so() {
+    let mut sites = spread();
+    let told = ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2)");
+    assert_eq!(told.last().unwrap(), "Z T", "{told:?}");
+    disconnect(&mut sites);
+    let told = ask_at(0, &mut sites, "COMMIT");
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    let told = ask_at(0, &mut sites, "SELECT count(*) FROM accounts");
+    assert!(told.iter().any(|told| told.starts_with("E 57P03")), "{told:?}");
+    // What is here goes on.
+    assert_eq!(
+        ask_at(0, &mut sites, "UPDATE accounts SET v = 50 WHERE id = 2")[0],
+        "C UPDATE 1"
+    );
+    connect(&mut sites);
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT count(*), sum(v) FROM accounts")[1],
+        "D 10|950"
+    );
+}
+
+#[test]
+fn what_a_spread_table_cannot_do_yet_is_said() {
+    let mut sites = spread();
+    let refused = [
+        "ALTER TABLE accounts ADD COLUMN x int",
+        "CREATE INDEX ON accounts (v)",
+        "TRUNCATE accounts",
+        "CREATE TABLE owners (id int PRIMARY KEY, account int REFERENCES accounts)",
+        "CREATE TEMPORARY TABLE own (id int PRIMARY KEY) WITH (spread = true)",
+    ];
+    for sql in refused {
+        let told = ask_at(0, &mut sites, sql);
+        assert!(told[0].starts_with("E 0A000"), "{sql}: {told:?}");
+    }
+    let told = ask_at(0, &mut sites, "CREATE TABLE keyless (id int) WITH (spread = true)");
+    assert!(told[0].starts_with("E 42P16"), "{told:?}");
+    let told = ask_at(
+        0,
+        &mut sites,
+        "BEGIN; CREATE TABLE u (id int PRIMARY KEY) WITH (spread = true); INSERT INTO u VALUES (1)",
+    );
+    assert!(told[2].starts_with("E 0A000"), "{told:?}");
+    ask_at(0, &mut sites, "ROLLBACK");
+    // It can refer to what is not spread, have serial numbers, and go.
+    let made = "CREATE TABLE kinds (id int PRIMARY KEY); INSERT INTO kinds VALUES (1);
+                CREATE TABLE things (id serial PRIMARY KEY, kind int REFERENCES kinds) WITH (spread = true)";
+    ask_at(1, &mut sites, made);
+    assert_eq!(
+        ask_at(1, &mut sites, "INSERT INTO things (kind) VALUES (1), (1), (NULL)")[0],
+        "C INSERT 0 3"
+    );
+    assert!(ask_at(1, &mut sites, "INSERT INTO things (kind) VALUES (2)")[0].starts_with("E 23503"));
+    assert!(ask_at(0, &mut sites, "DELETE FROM kinds")[0].starts_with("E 23503"));
+    assert_eq!(
+        ask_at(0, &mut sites, "DROP TABLE accounts, things"),
+        ["C DROP TABLE", "Z I"]
+    );
+    assert!(ask_at(1, &mut sites, "SELECT * FROM accounts")[0].starts_with("E 42P01"));
+}
+
+#[test]
+fn rows_of_a_copy_go_where_they_belong() {
+    let mut sites = followed();
+    ask_at(1, &mut sites, ACCOUNTS);
+    ask_at(0, &mut sites, "CREATE TABLE notes (what text)");
+    for node in 0..2 {
+        sites[node].send("COPY accounts (id, v) FROM STDIN");
+        work(&mut sites);
+        assert_eq!(sites[node].said(), ["G"]);
+        let rows: String = (0..50).map(|row| format!("{}\t7\n", 100 * node + row)).collect();
+        sites[node].request([Request::CopyData(rows.into_bytes().into()), Request::CopyDone]);
+        work(&mut sites);
+        assert_eq!(sites[node].said(), ["C COPY 50", "Z I"]);
+        // All others have their rows on the first node.
+        sites[node].send("COPY notes FROM STDIN");
+        work(&mut sites);
+        sites[node].request([Request::CopyData(b"one\ntwo\n".to_vec().into()), Request::CopyDone]);
+        work(&mut sites);
+        assert_eq!(sites[node].said(), ["G", "C COPY 2", "Z I"]);
+    }
+    assert_eq!((rows_on(0, &mut sites), rows_on(1, &mut sites)), (50, 50));
+    for node in 0..2 {
+        let both = "SELECT (SELECT sum(v) FROM accounts), (SELECT count(*) FROM notes)";
+        assert_eq!(ask_at(node, &mut sites, both)[1], "D 700|4");
+    }
+}
+
+#[test]
+fn a_transaction_reaches_the_rows_of_all_tables_from_where_it_runs() {
+    let mut sites = spread();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE notes (what text); CREATE TABLE kinds (id int PRIMARY KEY, n int)",
+    );
+    ask_at(0, &mut sites, "INSERT INTO kinds VALUES (1, 1)");
+    for (account, node) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        let told = ask_at(
+            node,
+            &mut sites,
+            &format!(
+                "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = {account}; INSERT INTO notes VALUES ('moved');
+                 UPDATE kinds SET n = n + 1 WHERE id = 1; SELECT count(*) FROM notes, kinds; COMMIT"
+            ),
+        );
+        assert!(told.contains(&"C COMMIT".to_owned()), "{told:?}");
+    }
+    for node in 0..2 {
+        let all = "SELECT (SELECT count(*) FROM notes), (SELECT n FROM kinds), (SELECT sum(v) FROM accounts)";
+        assert_eq!(ask_at(node, &mut sites, all)[1], "D 4|5|1004");
+    }
+    // What there is once is where the keeper is: a transaction that runs elsewhere says so.
+    ask_at(0, &mut sites, "CREATE SEQUENCE s");
+    let told = ask_at(
+        0,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = 0 WHERE id = 1; SELECT nextval('s')",
+    );
+    assert!(told.iter().any(|told| told.starts_with("E 0A000")), "{told:?}");
+    ask_at(0, &mut sites, "ROLLBACK");
+    let told = ask_at(
+        0,
+        &mut sites,
+        "BEGIN; SELECT nextval('s'); UPDATE accounts SET v = 0 WHERE id = 1; COMMIT",
+    );
+    assert!(told.contains(&"C COMMIT".to_owned()), "{told:?}");
+}

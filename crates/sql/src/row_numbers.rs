@@ -1,0 +1,46 @@
+//! Numbers of rows that have no primary key.
+
+use crate::executor::RowNumbers;
+use rubato_base::{NodeId, TableId};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Bits of a number within one start of a node, and of starts. Above them is the node.
+const COUNTER_BITS: u32 = 35;
+const LIFE_BITS: u32 = 18;
+
+/// What the node that has the rows counts itself is below this: others number their rows above.
+pub const NUMBERS_OF_OTHERS: u64 = 1 << (COUNTER_BITS + LIFE_BITS);
+
+/// Counters of rows without a primary key, by table.
+#[derive(Debug, Default)]
+pub struct RowNumberCounters {
+    counters: RefCell<BTreeMap<TableId, u64>>,
+    /// What is added to each.
+    above: Cell<u64>,
+}
+
+impl RowNumberCounters {
+    /// The next number of `table` is above `number`.
+    pub fn raise(&self, table: TableId, number: u64) {
+        let mut counters = self.counters.borrow_mut();
+        let counter = counters.entry(table).or_default();
+        *counter = (*counter).max(number);
+    }
+
+    /// The rows are on another node, which does not know what is counted here: numbers of this start of this node are nobody else's.
+    pub fn number_for(&self, node: NodeId, life: u64) {
+        let life = life % (1 << LIFE_BITS);
+        self.above
+            .set(u64::from(node.0) * NUMBERS_OF_OTHERS + (life << COUNTER_BITS));
+    }
+}
+
+impl RowNumbers for RowNumberCounters {
+    fn next_row_number(&self, table: TableId) -> u64 {
+        let mut counters = self.counters.borrow_mut();
+        let counter = counters.entry(table).or_default();
+        *counter += 1;
+        self.above.get() + *counter
+    }
+}

@@ -54,6 +54,8 @@ pub struct FormulaDatabase {
     pub(crate) branches: BTreeMap<GlobalId, TransactionId>,
     /// One partition of a grid: transactions begin at the grid's ticks, and waits go by age.
     pub(crate) in_grid: bool,
+    /// Until when transactions began that may know a table as it was before its definition changed.
+    pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// The end of the last record that is known to be in the log.
     pub(crate) last_lsn: Lsn,
     /// Branches whose wait is over.
@@ -88,6 +90,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: BTreeMap::new(),
             in_grid: false,
+            definitions_changed: BTreeMap::new(),
             last_lsn: Lsn(0),
             woken_branches: Vec::new(),
             doomed: Vec::new(),
@@ -149,6 +152,10 @@ impl FormulaDatabase {
     ///
     /// Rule T-1: it begins on a whole tick above every timestamp handed out.
     pub fn begin(&mut self, options: BeginOptions) -> TransactionId {
+        debug_assert!(
+            !self.in_grid,
+            "in a grid a transaction begins at a tick of the timestamp stage"
+        );
         self.clock = self.clock.next_tick();
         self.live.insert(self.clock);
         self.transactions.begin(options, self.clock, self.policies.commit)

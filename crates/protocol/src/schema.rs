@@ -22,6 +22,29 @@ impl FormulaDatabase {
         writers.map(|other| other.id).collect()
     }
 
+    /// The table's definition has changed, and whoever began up to `until` may know it as it was. On this node they do not go on with
+    /// it: schema changes wait for them. Branches of transactions of other nodes are refused from now on ([`Stop::Abort`]).
+    pub fn note_definition_changed(&mut self, table: TableId, until: Timestamp) {
+        let changed = self.definitions_changed.entry(table).or_default();
+        *changed = until.max(*changed);
+    }
+
+    /// A branch of a transaction of another node is going to write to the table: a schema change of it waits for its end.
+    ///
+    /// Errors: [`Stop::Abort`] if the transaction began before the table became what it is.
+    pub(crate) fn announce_branch_write(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
+        let changed = self.definitions_changed.get(&table).copied();
+        let began = self.transactions.get(transaction).map(|t| t.begun);
+        if let (Some(changed), Some(began)) = (changed, began)
+            && began <= changed
+        {
+            let message = "the definition of a table was changed after the transaction had begun on another node";
+            return Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))));
+        }
+        self.announce_write(transaction, table);
+        Ok(())
+    }
+
     /// When the oldest live transaction began; `None` if there is none.
     pub fn oldest_begun(&self) -> Option<Timestamp> {
         self.transactions.iter().map(|transaction| transaction.begun).min()

@@ -143,6 +143,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: self.branches.clone(),
             in_grid: self.in_grid,
+            definitions_changed: self.definitions_changed.clone(),
             last_lsn: self.last_lsn,
             woken_branches: self.woken_branches.clone(),
             doomed: self.doomed.clone(),

@@ -54,6 +54,9 @@ pub trait GridDesk: Send + Sync {
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;
 
+    /// The last tick that was handed out, where the timestamp stage is on this node.
+    fn last_tick(&self) -> Option<Timestamp>;
+
     /// Where rows are that are not here, if there are any.
     fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>>;
 

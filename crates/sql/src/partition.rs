@@ -77,6 +77,18 @@ impl SchemaChanges {
         self.other(database, table, transaction).map(|change| change.owner)
     }
 
+    /// Whether somebody lets nobody write to the rows of this storage.
+    pub fn shuts_out(&self, databases: &Databases, storage: TableId) -> bool {
+        let is_meant = |database: DatabaseId, catalog: &Catalog| {
+            let name = catalog.table_names.get(&storage);
+            name.is_some_and(|name| self.shut_out_by(database, name, TransactionId(0)).is_some())
+        };
+        !self.changing.is_empty()
+            && databases
+                .iter()
+                .any(|database| is_meant(database.facts.id, &database.catalog))
+    }
+
     /// The other transaction that lets nobody write to this table, if there is one.
     pub fn shut_out_by(
         &self,

@@ -3,7 +3,7 @@
 use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
-use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
+use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::databases::Databases;
 use rubato_sql::far::Whereabouts;
@@ -198,6 +198,10 @@ impl GridDesk for GridShared {
         let mut nodes = self.state.lock().settings.nodes.clone();
         nodes.sort_unstable();
         nodes
+    }
+
+    fn last_tick(&self) -> Option<Timestamp> {
+        self.state.lock().stage.as_ref().map(TimestampStage::last_tick)
     }
 
     fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>> {

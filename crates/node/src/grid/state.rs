@@ -90,7 +90,13 @@ impl GridState {
 
     /// Hands a message to whom it concerns.
     pub(super) fn deliver(&mut self, partition: &mut Partition, shared: &Shared, from: NodeId, message: GridMessage) {
-        let Partition { database, log, .. } = &mut *partition;
+        let Partition {
+            database,
+            log,
+            databases,
+            schema_changes,
+            ..
+        } = &mut *partition;
         match message {
             GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
                 (Body::Reply(_), _) => {
@@ -100,6 +106,14 @@ impl GridState {
                 // What is asked of storage that this node has not heard of comes again, when it has.
                 (Body::Request(Request::Operate { operation, .. }), Some(_))
                     if operation.table().is_some_and(|table| !database.has_table(table)) =>
+                {
+                    self.refused += 1;
+                }
+                // So does what would write to a table while its definition is changed.
+                (Body::Request(Request::Operate { operation, .. }), Some(_))
+                    if operation
+                        .changed_table()
+                        .is_some_and(|table| schema_changes.shuts_out(databases, table)) =>
                 {
                     self.refused += 1;
                 }

@@ -23,6 +23,17 @@ impl Operation {
         }
     }
 
+    /// The storage that it may change.
+    pub fn changed_table(&self) -> Option<TableId> {
+        match self {
+            Operation::Blind { table, .. }
+            | Operation::Update { table, .. }
+            | Operation::Insert { table, .. }
+            | Operation::Delete { table, .. } => Some(*table),
+            _ => None,
+        }
+    }
+
     /// Does it in a transaction, as the participant does in a branch. What is undone is known to the participant only.
     ///
     /// Errors: [`Stop::Wait`] has left something behind: undo the statement, and do it again from its start when woken.

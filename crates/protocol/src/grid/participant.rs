@@ -385,6 +385,9 @@ impl Participant {
     ) -> Outcome<()> {
         match request {
             Request::Operate { number, operation, .. } => {
+                if let Some(table) = operation.changed_table() {
+                    database.announce_branch_write(transaction, table)?;
+                }
                 let answer = match operation {
                     Operation::Undo { kept } => self.undo(database, global, *kept)?,
                     other => other.run(database, transaction)?,

@@ -162,6 +162,11 @@ impl TimestampStage {
         self.refused
     }
 
+    /// The last tick that was handed out.
+    pub fn last_tick(&self) -> Timestamp {
+        self.ticks.last()
+    }
+
     /// What to send.
     pub fn poll_outgoing(&mut self) -> Vec<(NodeId, StageMessage)> {
         std::mem::take(&mut self.outgoing)

@@ -158,9 +158,13 @@ impl FarRows {
         self.seen.go_on(bytes_max);
     }
 
-    /// Another statement begins, and rows are there from now on.
-    pub fn end_statement(&mut self, whereabouts: Arc<dyn Whereabouts>) {
+    /// Rows are there from now on.
+    pub fn see(&mut self, whereabouts: Arc<dyn Whereabouts>) {
         self.whereabouts = whereabouts;
+    }
+
+    /// The statement has ended.
+    pub fn end_statement(&mut self) {
         self.seen.clear();
         self.forget_row();
         self.depth = 0;
@@ -296,6 +300,10 @@ impl FarRows {
         }
         for node in later {
             self.undo_on(node, kept_on(&node));
+        }
+        if !self.is_within_row() {
+            // What was answered of the row is not so any more.
+            self.forget_row();
         }
         self.changed = mark.clone();
         self.seen.clear();

@@ -88,6 +88,7 @@ impl Session {
         read_only: bool,
         now_us: i64,
     ) -> Outcome<TransactionId> {
+        self.see_whereabouts(partition);
         if let Some(transaction) = &self.transaction {
             return Ok(transaction.id);
         }
@@ -105,6 +106,7 @@ impl Session {
             }
         };
         self.open_transaction(id, partition.grid.is_some(), partition, now_us);
+        self.see_whereabouts(partition);
         Ok(id)
     }
 

@@ -36,16 +36,25 @@ fn rows_of<'a>(transaction: &'a mut OpenTransaction, partition: &'a mut Partitio
 }
 
 impl Session {
+    /// Lets the open transaction know where rows are now. Called before each of its statements: tables may have come meanwhile.
+    pub(super) fn see_whereabouts(&mut self, partition: &Partition) {
+        let desk = partition.grid.as_ref();
+        let Some(whereabouts) = desk.and_then(|desk| desk.whereabouts(&partition.databases)) else {
+            return;
+        };
+        let Some(transaction) = self.transaction.as_mut().filter(|open| open.has_tick) else {
+            return;
+        };
+        match &mut transaction.far {
+            Some(far) => far.see(whereabouts),
+            None => transaction.far = Some(Box::new(FarRows::new(whereabouts))),
+        }
+    }
+
     /// A statement begins in the transaction: how it goes back to here.
     pub(super) fn begin_statement(&mut self, id: TransactionId, partition: &mut Partition) -> Mark {
-        let desk = partition.grid.as_ref();
-        let whereabouts = desk.and_then(|desk| desk.whereabouts(&partition.databases));
-        if let (Some(whereabouts), Some(transaction)) = (whereabouts, &mut self.transaction) {
-            match &mut transaction.far {
-                Some(far) => far.end_statement(whereabouts),
-                None if transaction.has_tick => transaction.far = Some(Box::new(FarRows::new(whereabouts))),
-                None => {}
-            }
+        if let Some(far) = self.transaction.as_mut().and_then(|open| open.far.as_mut()) {
+            far.end_statement();
         }
         self.mark(id, partition)
     }

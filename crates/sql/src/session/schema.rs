@@ -9,7 +9,7 @@ use super::block::OpenTransaction;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
-use crate::catalog::{Catalog, RelationName, Spread};
+use crate::catalog::{Catalog, RelationName, Spread, Table};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{SchemaRun, storage_of_rows};
@@ -178,7 +178,11 @@ impl Session {
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
         let own = (self.identity.database_id, &before);
-        let read_beside = self.read_beside_writers(&applied.work, &applied.catalog, partition);
+        // Who reads beside writers begins anew again and again: in a grid each time would need a tick.
+        let read_beside = match partition.grid {
+            None => self.read_beside_writers(&applied.work, &applied.catalog, partition),
+            Some(_) => None,
+        };
         match read_beside {
             Some(_) => wait_for_changes(&tables, own, id, partition)?,
             None => have_to_itself(&tables, own, id, partition)?,
@@ -319,11 +323,29 @@ impl Session {
         let (Some(catalog), Some(transaction)) = (catalog, &mut self.transaction) else {
             return;
         };
+        note_changed_tables(&transaction.base_catalog, &catalog, partition);
         partition.set_catalog(self.identity.database_id, catalog);
         for storage in &transaction.created_storage {
             partition.database.publish_table(*storage);
         }
         partition.drop_storage(transaction.dropped_storage.drain(..));
+    }
+}
+
+/// In a grid: whoever has begun on another node may know tables as they were, and is not to write to them like that any more.
+fn note_changed_tables(before: &Option<Arc<Catalog>>, after: &Catalog, partition: &mut Partition) {
+    let last_tick = partition.grid.as_ref().and_then(|desk| desk.last_tick());
+    let (Some(last_tick), Some(before)) = (last_tick, before) else {
+        return;
+    };
+    let is_same = |table: &Arc<Table>| {
+        before
+            .tables
+            .get(&table.key())
+            .is_some_and(|former| Arc::ptr_eq(former, table))
+    };
+    for table in after.tables.values().filter(|table| !is_same(table)) {
+        partition.database.note_definition_changed(table.id, last_tick);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::plan::{Plan, PlanBody};
 use crate::statement::{Discarded, SchemaChange, Statement, TransactionModes, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, TransactionId, Value};
 use rubato_formula::{ListSets, cast_value};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{Outcome, Stop, WaitReason};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -561,6 +561,11 @@ impl Session {
             Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
             Err(stop) => {
                 self.undo_to(&savepoint, partition);
+                // It is run from its start when it goes on, and would ask the same again and again.
+                if !plan.read_only && matches!(&stop, Stop::Wait(wait) if wait.reason == WaitReason::Elsewhere) {
+                    let what = "EXPLAIN ANALYZE of a statement that writes rows of other nodes";
+                    return Err(Stop::Fail(Error::unsupported(what)));
+                }
                 Err(stop)
             }
         }

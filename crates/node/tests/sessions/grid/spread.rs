@@ -198,11 +198,15 @@ fn what_a_spread_table_cannot_do_yet_is_said() {
         "TRUNCATE accounts",
         "CREATE TABLE owners (id int PRIMARY KEY, account int REFERENCES accounts)",
         "CREATE TEMPORARY TABLE own (id int PRIMARY KEY) WITH (spread = true)",
+        "EXPLAIN ANALYZE UPDATE accounts SET v = v + 1",
     ];
     for sql in refused {
         let told = ask_at(0, &mut sites, sql);
         assert!(told[0].starts_with("E 0A000"), "{sql}: {told:?}");
     }
+    let told = ask_at(0, &mut sites, "EXPLAIN ANALYZE SELECT sum(v) FROM accounts");
+    assert!(told.iter().any(|told| told.contains("rows")), "{told:?}");
+    assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 1000");
     let told = ask_at(0, &mut sites, "CREATE TABLE keyless (id int) WITH (spread = true)");
     assert!(told[0].starts_with("E 42P16"), "{told:?}");
     let told = ask_at(
@@ -295,4 +299,71 @@ fn a_transaction_reaches_the_rows_of_all_tables_from_where_it_runs() {
         "BEGIN; SELECT nextval('s'); UPDATE accounts SET v = 0 WHERE id = 1; COMMIT",
     );
     assert!(told.contains(&"C COMMIT".to_owned()), "{told:?}");
+}
+
+#[test]
+fn all_that_reads_rows_reads_those_of_all_nodes() {
+    let mut sites = spread();
+    for node in 0..2 {
+        let out = ask_at(node, &mut sites, "COPY accounts TO STDOUT");
+        assert!(out.contains(&"C COPY 10".to_owned()), "{out:?}");
+        let opened = "BEGIN; DECLARE c CURSOR FOR SELECT id FROM accounts ORDER BY id DESC; FETCH 3 FROM c; FETCH ALL FROM c; COMMIT";
+        let fetched = ask_at(node, &mut sites, opened);
+        let rows: Vec<&String> = fetched.iter().filter(|told| told.starts_with("D ")).collect();
+        assert_eq!(
+            (rows.len(), rows[0].as_str(), rows[9].as_str()),
+            (10, "D 10", "D 1"),
+            "{fetched:?}"
+        );
+        // The change of the schema would have to commit with the other nodes.
+        let made = ask_at(node, &mut sites, "CREATE TABLE kept AS SELECT * FROM accounts");
+        assert!(made.iter().any(|told| told.starts_with("E 0A000")), "{made:?}");
+        assert!(ask_at(node, &mut sites, "SELECT * FROM kept")[0].starts_with("E 42P01"));
+        let with = "WITH gone AS (UPDATE accounts SET v = v RETURNING id) SELECT count(*) FROM gone";
+        assert_eq!(ask_at(node, &mut sites, with)[1], "D 10");
+        let merged = "MERGE INTO accounts a USING (VALUES (1), (2), (50)) s(id) ON a.id = s.id
+                      WHEN MATCHED THEN UPDATE SET v = a.v WHEN NOT MATCHED THEN DO NOTHING";
+        assert_eq!(ask_at(node, &mut sites, merged)[0], "C MERGE 2");
+    }
+}
+
+#[test]
+fn a_schema_change_and_writers_of_other_nodes_do_not_miss_each_other() {
+    let mut sites = spread();
+    ask_at(0, &mut sites, "CREATE TABLE notes (id int PRIMARY KEY, what text)");
+    // The second node's transaction has rows of its own, and writes to the table of the first one.
+    ask_at(
+        1,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 1; INSERT INTO notes VALUES (1, 'one')",
+    );
+    sites[0].send("CREATE INDEX by_what ON notes (what)");
+    work(&mut sites);
+    assert_eq!(sites[0].said(), [""; 0], "it waits for who has written");
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    work(&mut sites);
+    assert_eq!(sites[0].said(), ["C CREATE INDEX", "Z I"]);
+    let found = "SET enable_seqscan = off; SELECT id FROM notes WHERE what = 'one'";
+    assert_eq!(ask_at(0, &mut sites, found)[2], "D 1");
+    // Who has begun before, and writes after, would not know of the index.
+    ask_at(
+        1,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 1; SELECT count(*) FROM notes",
+    );
+    assert_eq!(
+        ask_at(0, &mut sites, "CREATE INDEX by_both ON notes (what, id)")[0],
+        "C CREATE INDEX"
+    );
+    let told = ask_at(1, &mut sites, "INSERT INTO notes VALUES (2, 'two')");
+    assert!(told[0].starts_with("E 40001"), "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK");
+    assert_eq!(
+        ask_at(1, &mut sites, "INSERT INTO notes VALUES (2, 'two')")[0],
+        "C INSERT 0 1"
+    );
+    assert_eq!(
+        ask_at(0, &mut sites, "SELECT count(*) FROM notes WHERE what >= 'one'")[1],
+        "D 2"
+    );
 }

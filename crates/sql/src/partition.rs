@@ -384,6 +384,8 @@ struct SequenceValue {
 /// PostgreSQL.
 #[derive(Debug, Default)]
 pub struct SequenceValues {
+    /// They are on another node of the grid, with everything else that there is once: what is here counts for nothing.
+    pub are_elsewhere: bool,
     /// Ids of transactions and their outcomes.
     pub outcomes: Outcomes,
     values: BTreeMap<u32, SequenceValue>,

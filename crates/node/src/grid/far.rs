@@ -38,10 +38,15 @@ impl FarSessions {
         std::mem::take(&mut self.woken)
     }
 
-    /// What is waiting for the session.
+    /// What is waiting for the session. One that hears of its commit asks no more.
     pub(super) fn take_told(&mut self, session: SessionId) -> Vec<FarTold> {
         let own = self.by_session.get_mut(&session);
-        own.map_or_else(Vec::new, |own| std::mem::take(&mut own.told))
+        let told = own.map_or_else(Vec::new, |own| std::mem::take(&mut own.told));
+        let is_over = |told: &FarTold| matches!(told, FarTold::Ended(Ending::Committed(_), _));
+        if told.iter().any(is_over) {
+            self.forget(session);
+        }
+        told
     }
 
     fn tell(&mut self, session: SessionId, told: FarTold) {
@@ -207,4 +212,35 @@ impl GridState {
 fn unreachable(node: NodeId) -> Error {
     let message = format!("node {}, which has some of the rows, cannot be reached", node.0);
     Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::Timestamp;
+
+    #[test]
+    fn what_has_ended_is_not_kept() {
+        let (session, transaction, mut far) = (SessionId(1), TransactionId(1), FarSessions::default());
+        let global = |tick| GlobalId {
+            tick: Timestamp(tick),
+            coordinator: NodeId(0),
+        };
+        let ended = |tick, ending| ClientEvent {
+            transaction: global(tick),
+            told: Told::Ended(ending),
+            durable_at: Lsn(0),
+        };
+        far.begin((session, transaction), global(1));
+        let committed = ended(1, Ending::Committed(Timestamp(1)));
+        assert_eq!(far.on_events(vec![committed]), []);
+        assert_eq!((far.take_told(session).len(), far.take_woken()), (1, vec![session]));
+        assert!(far.by_session.is_empty() && far.by_transaction.is_empty());
+        // One that was rolled back is there until its session knows: what it has done on this node went with it.
+        far.begin((session, transaction), global(3));
+        let lost = Ending::RolledBack(unreachable(NodeId(7)));
+        assert_eq!(far.on_events(vec![ended(3, lost), ended(9, Ending::Unknown)]).len(), 1);
+        assert_eq!(far.take_told(session).len(), 1);
+        assert!(far.forget(session).is_some() && far.by_transaction.is_empty());
+    }
 }

@@ -158,6 +158,7 @@ impl GridNode {
         let life_lsn = partition.log.append_standing(&standing)?;
         if settings.keeper.is_some_and(|keeper| keeper != settings.id) {
             partition.row_numbers.number_for(settings.id, standing.life);
+            partition.sequences.are_elsewhere = true;
         }
         let stage = (settings.stage == settings.id).then(|| {
             let ticks = TickSource::resume(before.tick_bound.max(clock.tick()));

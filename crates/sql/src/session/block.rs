@@ -88,9 +88,10 @@ impl Session {
         read_only: bool,
         now_us: i64,
     ) -> Outcome<TransactionId> {
-        self.see_whereabouts(partition);
         if let Some(transaction) = &self.transaction {
-            return Ok(transaction.id);
+            let id = transaction.id;
+            self.see_whereabouts(partition);
+            return Ok(id);
         }
         let options = BeginOptions {
             session: self.id,

@@ -92,6 +92,16 @@ impl SessionEnvironment<'_> {
         Value::Array(Arc::new(Array::new(DataType::Name, items)))
     }
 
+    /// Errors: 0A000 on a node that does not have what there is once in a grid.
+    fn once(&self, what: &str) -> Result<()> {
+        if !self.sequences.borrow().are_elsewhere {
+            return Ok(());
+        }
+        let message = format!("{what} in a statement that runs on another node than the grid's first");
+        Err(Error::unsupported(message)
+            .with_hint("Connect to the first node for this, or begin the transaction with it: then it runs there."))
+    }
+
     fn sequence(&self, name: &str) -> Result<&Sequence> {
         // Defaults of columns know their sequences by number.
         if let Ok(number) = name.parse::<u32>() {
@@ -121,6 +131,7 @@ impl SessionEnvironment<'_> {
 
 impl Environment for SessionEnvironment<'_> {
     fn next_value(&self, sequence: &str) -> Result<i64> {
+        self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
         let value = self.sequences.borrow_mut().next(sequence)?;
         let mut taken = self.taken.borrow_mut();
@@ -155,6 +166,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn set_value(&self, sequence: &str, value: i64, is_called: bool) -> Result<i64> {
+        self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
         let value = self.sequences.borrow_mut().set(sequence, value, is_called)?;
         if is_called {
@@ -164,6 +176,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn sequence_state(&self, sequence: &str) -> Result<(i64, bool)> {
+        self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
         Ok(self.sequences.borrow().state(sequence))
     }
@@ -215,6 +228,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn transaction_id(&self) -> Result<i64> {
+        self.once("the id of a transaction")?;
         let id = match self.asked_id.get() {
             Some(id) => id,
             None => self.sequences.borrow_mut().outcomes.open(),
@@ -228,6 +242,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn transaction_status(&self, id: i64) -> Result<Option<&'static str>> {
+        self.once("the outcome of a transaction")?;
         let sequences = self.sequences.borrow();
         self.depends_on
             .set(self.depends_on.get().max(sequences.outcomes.newest()));
@@ -235,6 +250,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn advisory_lock(&self, request: AdvisoryRequest) -> Result<bool> {
+        self.once("an advisory lock")?;
         self.pauses.lock(request)
     }
 
@@ -252,6 +268,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn notify(&self, channel: &str, payload: &str) -> Result<()> {
+        self.once("a notification")?;
         self.channels
             .borrow_mut()
             .push(ChannelAction::notify(channel, payload)?);

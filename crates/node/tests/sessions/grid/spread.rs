@@ -254,6 +254,33 @@ fn rows_of_a_copy_go_where_they_belong() {
         assert_eq!(sites[node].said(), ["G", "C COPY 2", "Z I"]);
     }
     assert_eq!((rows_on(0, &mut sites), rows_on(1, &mut sites)), (50, 50));
+    // Numbers of sequences are given on the first node alone, also where a statement that runs elsewhere would take one.
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE numbered (id serial PRIMARY KEY, what text)",
+    );
+    for (node, told) in [(0, "C COPY 1"), (1, "E 0A000")] {
+        sites[node].send("COPY numbered (what) FROM STDIN");
+        work(&mut sites);
+        sites[node].request([Request::CopyData(b"one\n".to_vec().into()), Request::CopyDone]);
+        work(&mut sites);
+        let said = sites[node].said();
+        assert!(said.iter().any(|line| line.starts_with(told)), "{said:?}");
+    }
+    for taken in [
+        "nextval('numbered_id_seq')",
+        "pg_advisory_xact_lock(7)",
+        "txid_current()",
+    ] {
+        let said = ask_at(1, &mut sites, &format!("COPY (SELECT {taken}) TO STDOUT"));
+        assert!(said.iter().any(|line| line.starts_with("E 0A000")), "{taken}: {said:?}");
+    }
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT nextval('numbered_id_seq')")[1],
+        "D 2",
+        "a statement of its own runs there"
+    );
     for node in 0..2 {
         let both = "SELECT (SELECT sum(v) FROM accounts), (SELECT count(*) FROM notes)";
         assert_eq!(ask_at(node, &mut sites, both)[1], "D 700|4");

@@ -18,10 +18,10 @@ import harness  # noqa: E402  (its folder must be known first)
 
 SUITES = [
     "psql", "databases", "pgbench", "psycopg", "sqlalchemy", "django", "asyncpg", "node", "go", "jdbc", "hibernate", "tokio", "sqlx", "dump", "differential",
-    "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program",
+    "isolation", "hermitage", "killed", "outcome", "insight", "crash", "bad_input", "program", "hosts",
 ]
 # Suites about Rubato's own folder, program and views: PostgreSQL has nothing to compare.
-RUBATO_ONLY = {"bad_input", "differential", "insight", "program"}
+RUBATO_ONLY = {"bad_input", "differential", "hosts", "insight", "program"}
 
 
 def options():

@@ -218,6 +218,7 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Forgotten => out.push(REPLIES + 5),
         Reply::Done => out.push(REPLIES + 6),
         Reply::Inquire => out.push(REPLIES + 7),
+        Reply::Waits => out.push(REPLIES + 8),
     }
 }
 
@@ -250,6 +251,7 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
         5 => Reply::Forgotten,
         6 => Reply::Done,
         7 => Reply::Inquire,
+        8 => Reply::Waits,
         _ => return Err(damaged("an unknown reply")),
     })
 }

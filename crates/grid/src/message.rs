@@ -39,6 +39,7 @@ impl GridMessage {
                 Body::Reply(Reply::Forgotten) => "message: forgotten",
                 Body::Reply(Reply::Done) => "message: done",
                 Body::Reply(Reply::Inquire) => "message: inquire",
+                Body::Reply(Reply::Waits) => "message: waits",
             },
             GridMessage::Stage(message) => match message {
                 StageMessage::Wanted { .. } => "message: ticks wanted",

@@ -198,7 +198,7 @@ impl Choices<'_> {
     }
 
     fn reply(&mut self) -> Reply {
-        match self.of(10) {
+        match self.of(11) {
             0 => Reply::Prepared {
                 floor: self.timestamp(),
                 check_above: self.truth(),
@@ -211,6 +211,7 @@ impl Choices<'_> {
             4 => Reply::Forgotten,
             5 => Reply::Done,
             6 => Reply::Inquire,
+            7 => Reply::Waits,
             _ => Reply::Answer {
                 number: self.small(),
                 answer: self.answer(),
@@ -437,7 +438,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 32, "{names:?}");
+    assert_eq!(names.len(), 33, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

@@ -276,6 +276,11 @@ impl FormulaDatabase {
         }
     }
 
+    /// The transaction that it waits for, if it waits.
+    pub fn waits_for(&self, transaction: TransactionId) -> Option<TransactionId> {
+        self.transactions.get(transaction)?.waiting_for
+    }
+
     /// The transaction gives up its wait: its statement was cancelled.
     pub fn stop_waiting(&mut self, transaction: TransactionId) {
         if let Some(t) = self.transactions.get_mut(transaction) {

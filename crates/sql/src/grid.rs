@@ -75,6 +75,9 @@ pub trait GridDesk: Send + Sync {
     /// Commits the session's transaction over several nodes, which owes no answer: how that ended is told.
     fn commit(&self, session: SessionId, log: &mut dyn CommitLog);
 
+    /// Gives up a commit that nobody has decided yet: the transaction is still to be rolled back here. False if it may have committed.
+    fn give_up_commit(&self, session: SessionId) -> bool;
+
     /// Rolls it back. Nothing more is told of it. False if what the session has done on this node is to be rolled back by itself.
     fn roll_back(&self, session: SessionId) -> bool;
 

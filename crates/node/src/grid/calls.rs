@@ -49,6 +49,11 @@ impl Calls {
         !self.down.contains(&node)
     }
 
+    /// The nodes that cannot be reached.
+    pub(super) fn down(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.down.iter().copied()
+    }
+
     /// The node can be reached again.
     pub(super) fn on_up(&mut self, node: NodeId) {
         self.down.remove(&node);

@@ -187,6 +187,12 @@ impl GridState {
         }
     }
 
+    /// Rolls it back although it was to be committed; false if that may be too late.
+    pub(super) fn give_up_far_commit(&mut self, session: SessionId) -> bool {
+        let own = self.far.by_session.get(&session);
+        own.is_some_and(|own| self.coordinator.give_up(own.global))
+    }
+
     /// Rolls it back; false if what the session has done on this node is not part of it.
     pub(super) fn roll_back_far(&mut self, session: SessionId) -> bool {
         let Some(own) = self.far.forget(session) else {

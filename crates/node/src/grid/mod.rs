@@ -275,6 +275,7 @@ impl GridNode {
     pub fn on_node_up(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_up(node);
+            state.on_reach(node, true);
             if state.settings.keeper == Some(node) {
                 state.ask_for_catalogs();
             }
@@ -310,6 +311,7 @@ impl GridNode {
     pub fn on_node_down(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_down(node);
+            state.on_reach(node, false);
             state.on_far_node_down(node);
             if state.settings.stage == node {
                 state.sessions.give_up();

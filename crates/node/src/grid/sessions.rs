@@ -227,6 +227,11 @@ impl GridDesk for GridShared {
         self.state.lock().commit_far(session, log);
     }
 
+    fn give_up_commit(&self, session: SessionId) -> bool {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().give_up_far_commit(session)
+    }
+
     fn roll_back(&self, session: SessionId) -> bool {
         self.news.store(true, Ordering::Release);
         self.state.lock().roll_back_far(session)

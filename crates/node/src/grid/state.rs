@@ -78,6 +78,13 @@ impl GridState {
         }
     }
 
+    /// Another node is heard of, or is not any more.
+    pub(super) fn on_reach(&mut self, node: NodeId, is_reached: bool) {
+        if let Some(participant) = &mut self.participant {
+            participant.on_reach(node, is_reached);
+        }
+    }
+
     /// Where the transactions began that are live here, or are about to begin: each may come to any node.
     fn live(&self, partition: &Partition) -> Vec<Timestamp> {
         let mut live: Vec<Timestamp> = self.coordinator.open_transactions().map(|global| global.tick).collect();
@@ -157,7 +164,9 @@ impl GridState {
                 for (what, tick) in ticks {
                     match what {
                         TickFor::Birth => {
-                            self.participant = Some(Participant::new(self.settings.id, database, tick));
+                            let mut participant = Participant::new(self.settings.id, database, tick);
+                            self.calls.down().for_each(|node| participant.on_reach(node, false));
+                            self.participant = Some(participant);
                         }
                         TickFor::Begin(ticket) => {
                             self.clients

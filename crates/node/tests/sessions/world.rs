@@ -134,6 +134,11 @@ pub fn clock_us() -> i64 {
     NOW_US.with(Cell::get)
 }
 
+/// Time passes.
+pub fn pass(us: i64) {
+    NOW_US.with(|now_us| now_us.set(now_us.get() + us));
+}
+
 /// A node, its worker, and sessions by number.
 pub struct World {
     pub node: Node,
@@ -270,7 +275,7 @@ impl World {
 
     /// Time passes.
     pub fn pass(&self, us: i64) {
-        NOW_US.with(|now_us| now_us.set(now_us.get() + us));
+        pass(us);
     }
 
     /// One turn of the worker: what came back early goes in again. Whether anything came back.

@@ -238,6 +238,17 @@ impl Coordinator {
         }
     }
 
+    /// Rolls back although the commit was asked for, if nobody can have been told that it is committed (rule D-4). False if it is
+    /// decided, may be decided by its only participant, or has ended.
+    pub fn give_up(&mut self, global: GlobalId) -> bool {
+        let phase = self.runs.get(&global).map(|run| run.phase);
+        let is_undecided = !matches!(phase, None | Some(Phase::Alone | Phase::Committed(_)));
+        if is_undecided {
+            self.abandon(global);
+        }
+        is_undecided
+    }
+
     /// Takes in a message.
     pub fn on_message(&mut self, from: NodeId, message: Message, ticks: &mut TickSource, log: &mut dyn CommitLog) {
         let global = message.transaction;
@@ -267,6 +278,7 @@ impl Coordinator {
         let member = &mut run.members[at];
         member.silent_rounds = 0;
         match reply {
+            Reply::Waits => return,
             Reply::Refused(error) => return self.on_refused(global, error),
             Reply::Forgotten if run.phase == Phase::Alone => {
                 self.end(global, Ending::Unknown, Lsn(0));

@@ -94,6 +94,8 @@ pub enum Reply {
     Done,
     /// What became of the transaction? The branch waits for it.
     Inquire,
+    /// The operation has come, and waits for somebody else's transaction, whose coordinator is there: this is no silence.
+    Waits,
 }
 
 /// What the coordinator has to know about a branch for the commit.
@@ -308,6 +310,7 @@ impl Reply {
             Reply::Forgotten => sketch.number(6),
             Reply::Done => sketch.number(7),
             Reply::Inquire => sketch.number(8),
+            Reply::Waits => sketch.number(9),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp, TransactionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a branch that has ended here.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,8 @@ pub struct Participant {
     branches: BTreeMap<GlobalId, Branch>,
     ended: BTreeMap<GlobalId, Ended>,
     by_transaction: BTreeMap<TransactionId, GlobalId>,
+    /// Nodes that are not heard of: nobody can tell when what they coordinate ends.
+    unreached: BTreeSet<NodeId>,
     refused: u64,
     outgoing: Vec<Outgoing>,
 }
@@ -75,12 +77,14 @@ impl Participant {
             branches: BTreeMap::new(),
             ended: BTreeMap::new(),
             by_transaction: BTreeMap::new(),
+            unreached: BTreeSet::new(),
             refused: 0,
             outgoing: Vec::new(),
         };
         let prepared: Vec<_> = database.prepared_branches().collect();
         for (global, transaction) in prepared {
             participant.hold(global, transaction);
+            participant.on_reach(global.coordinator, global.coordinator == node);
             let floor = database.floor_of(transaction).unwrap_or(birth);
             if let Some(branch) = participant.branches.get_mut(&global) {
                 let check_above = true;
@@ -146,6 +150,16 @@ impl Participant {
         }
         self.hold(global, transaction);
         true
+    }
+
+    /// The node is heard of, or is not any more. Who waits for a transaction that is coordinated where nothing is heard of is left to
+    /// the patience of his own coordinator ([`super::SILENT_ROUNDS_MAX`]); who waits for any other hears that he does
+    /// ([`Reply::Waits`]).
+    pub fn on_reach(&mut self, node: NodeId, is_reached: bool) {
+        match is_reached {
+            true => self.unreached.remove(&node),
+            false => self.unreached.insert(node),
+        };
     }
 
     /// Asks again for the outcome of every branch that is open.
@@ -245,6 +259,11 @@ impl Participant {
         };
         if branch.waiting.as_ref() == Some(request) {
             self.refused += 1;
+            if matches!(request, Request::Operate { .. })
+                && self.waits_for_a_reachable_one(database, branch.transaction)
+            {
+                self.reply(global, Reply::Waits, Lsn(0));
+            }
             return false;
         }
         if !is_kept(Rule::P8) {
@@ -289,6 +308,15 @@ impl Participant {
             }
             _ => true,
         }
+    }
+
+    /// Whether whom it waits for will end: a session of this node, or a branch whose coordinator is heard of.
+    fn waits_for_a_reachable_one(&self, database: &FormulaDatabase, transaction: TransactionId) -> bool {
+        let owner = database.waits_for(transaction);
+        owner.is_some_and(|owner| {
+            let global = self.by_transaction.get(&owner);
+            global.is_none_or(|global| !self.unreached.contains(&global.coordinator))
+        })
     }
 
     fn hold(&mut self, global: GlobalId, transaction: TransactionId) {

@@ -174,6 +174,7 @@ pub(super) fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
     match (reply, asked) {
         (Reply::Refused(_), _) => true,
         (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
+        (Reply::Waits, Some(Request::Operate { .. })) => true,
         (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
         (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
         (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,

@@ -1,7 +1,7 @@
 //! Messages that are late, repeated, out of place or from a stranger are refused and counted, and change nothing.
 
 use crate::site::*;
-use rubato_base::{GlobalId, Lsn, NodeId, Row, Timestamp, Value};
+use rubato_base::{ColumnSet, GlobalId, Lsn, NodeId, Row, Timestamp, Value};
 use rubato_formula::{Bounds, RowBounds};
 use rubato_protocol::grid::{
     Answer, Body, ClientEvent, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, SILENT_ROUNDS_MAX,
@@ -221,8 +221,14 @@ fn a_transaction_that_gets_no_answer_is_given_up_after_a_bounded_time_unless_it_
     assert_eq!(deciding.coordinator.open_transactions().count(), 0);
     let ended = |event: &ClientEvent| matches!(event.told, Told::Ended(Ending::RolledBack(_)));
     assert!(deciding.coordinator.poll_events().iter().any(ended));
+    // Its client may give it up as long as nobody can have been told otherwise.
+    let mut given_up = Deciding::new();
+    assert!(given_up.coordinator.give_up(given_up.transaction));
+    assert!(!given_up.coordinator.give_up(given_up.transaction), "it has ended");
+    assert_eq!(given_up.coordinator.undone_decisions(), []);
     let mut decided = Deciding::new();
     decided.prepared(decided.transaction.tick);
+    assert!(!decided.coordinator.give_up(decided.transaction), "it is decided");
     (0..=SILENT_ROUNDS_MAX).for_each(|_| decided.coordinator.on_timer());
     assert_eq!(decided.coordinator.undone_decisions().len(), 1);
 }
@@ -361,6 +367,53 @@ fn several_participants_are_asked_at_once_and_each_is_waited_for_by_itself() {
     }
     assert_eq!(coordinator.open_transactions().count(), 1);
     coordinator.on_timer();
+    assert_eq!(coordinator.open_transactions().count(), 0);
+}
+
+#[test]
+fn an_operation_that_waits_for_somebody_who_will_end_is_no_silence() {
+    let lock = |number| {
+        operate(
+            number,
+            Operation::Lock {
+                table: TABLE,
+                key: key(1),
+                columns: ColumnSet::ALL,
+            },
+        )
+    };
+    let mut site = Site::new();
+    let elsewhere = NodeId(5);
+    let holder = GlobalId {
+        tick: tick(3),
+        coordinator: elsewhere,
+    };
+    site.send(elsewhere, request(holder, lock(0)));
+    let waiter = global(7);
+    assert_eq!(site.ask(waiter, lock(0)), [], "it waits");
+    assert_eq!(site.refuse(HOME, request(waiter, lock(0))), [Reply::Waits]);
+    site.0.on_reach(elsewhere, false);
+    assert_eq!(
+        site.refuse(HOME, request(waiter, lock(0))),
+        [],
+        "nobody knows for how long"
+    );
+    site.0.on_reach(elsewhere, true);
+    assert_eq!(site.refuse(HOME, request(waiter, lock(0))), [Reply::Waits]);
+    // The coordinator is patient as long as it hears so, and no longer.
+    let (mut log, mut ticks) = (CountingLog::default(), TickSource::resume(Timestamp::ZERO));
+    let bound = ticks.next_bound();
+    ticks.on_bound_durable(bound);
+    let mut coordinator = Coordinator::new(HOME);
+    let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+    assert!(coordinator.operate(t, HERE, read(1)));
+    for _ in 0..3 * SILENT_ROUNDS_MAX {
+        coordinator.on_timer();
+        coordinator.on_message(HERE, reply(t, Reply::Waits), &mut ticks, &mut log);
+    }
+    assert!(coordinator.is_running(t));
+    assert!(!coordinator.operate(t, HERE, read(2)), "the first is not answered");
+    (0..=SILENT_ROUNDS_MAX).for_each(|_| coordinator.on_timer());
     assert_eq!(coordinator.open_transactions().count(), 0);
 }
 

@@ -501,8 +501,12 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
-        // What all nodes are committing is not stopped by anybody.
-        if self.commits_far() {
+        let is_due = self
+            .deadline_us
+            .is_some_and(|deadline_us| context.now_us >= deadline_us);
+        let is_asked = is_due || self.cancelled.is_some();
+        // What all nodes have decided to commit is not stopped by anybody.
+        if self.commits_far() && !(is_asked && self.gives_up_commit(partition)) {
             return None;
         }
         if self.cancelled.is_none()

@@ -121,6 +121,16 @@ impl Session {
         self.transaction.as_ref().is_some_and(|open| open.commits_far)
     }
 
+    /// Has the nodes give up the commit, for it has taken too long or was cancelled. False if it may be decided.
+    pub(super) fn gives_up_commit(&mut self, partition: &Partition) -> bool {
+        let desk = partition.grid.as_ref();
+        let is_given_up = desk.is_some_and(|desk| desk.give_up_commit(self.id));
+        if let (true, Some(transaction)) = (is_given_up, &mut self.transaction) {
+            transaction.commits_far = false;
+        }
+        is_given_up
+    }
+
     /// Commits on all nodes. Waits until it is known how that ended.
     ///
     /// Errors: [`Stop::Abort`] if it was rolled back for another transaction; 08007 if nobody knows; 0A000 for schema changes.

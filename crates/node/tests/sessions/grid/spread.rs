@@ -168,6 +168,69 @@ fn who_is_in_the_way_on_another_node_is_waited_for() {
 }
 
 #[test]
+fn who_is_in_the_way_for_long_is_waited_for_as_long() {
+    let mut sites = spread();
+    ask_at(
+        0,
+        &mut sites,
+        "BEGIN; SELECT v FROM accounts WHERE id IN (1, 2) FOR UPDATE",
+    );
+    sites[1].send("UPDATE accounts SET v = 7 WHERE id IN (1, 2)");
+    for round in 0..2 * i64::from(SILENT_ROUNDS_MAX) {
+        for site in sites.iter_mut() {
+            site.node.on_timer(clock_us() + round * 1_000_000);
+        }
+        talk(&mut sites);
+        sites.iter_mut().for_each(Site::turn);
+    }
+    assert_eq!(sites[1].said(), [""; 0], "it waits");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    work(&mut sites);
+    assert_eq!(sites[1].said(), ["C UPDATE 2", "Z I"]);
+    // A wait has the end that its session gives it.
+    ask_at(
+        0,
+        &mut sites,
+        "BEGIN; SELECT v FROM accounts WHERE id IN (1, 2) FOR UPDATE",
+    );
+    ask_at(1, &mut sites, "SET lock_timeout = 100");
+    sites[1].send("UPDATE accounts SET v = 8 WHERE id IN (1, 2)");
+    work(&mut sites);
+    crate::world::pass(150_000);
+    work(&mut sites);
+    let told = sites[1].said();
+    assert!(told.iter().any(|told| told.starts_with("E 55P03")), "{told:?}");
+    // Whether it waits in the statement or, blind, in its commit.
+    for waiting in [
+        "SELECT v FROM accounts WHERE id IN (1, 2) FOR UPDATE",
+        "UPDATE accounts SET v = v + 1 WHERE id IN (1, 2)",
+    ] {
+        sites[1].send(waiting);
+        work(&mut sites);
+        crate::world::pass(150_000);
+        work(&mut sites);
+        let told = sites[1].said();
+        assert!(
+            told.iter().any(|told| told.starts_with("E 55P03")),
+            "{waiting}: {told:?}"
+        );
+    }
+    assert_eq!(
+        ask_at(0, &mut sites, "UPDATE accounts SET v = v + 1 WHERE id < 3; COMMIT"),
+        ["C UPDATE 2", "C COMMIT", "Z I"]
+    );
+    assert_eq!(
+        ask_at(1, &mut sites, "SELECT sum(v) FROM accounts WHERE id < 3")[1],
+        "D 16"
+    );
+    assert_eq!(
+        ask_at(1, &mut sites, "UPDATE accounts SET v = 1 WHERE id < 3")[0],
+        "C UPDATE 2",
+        "nothing is left in the way"
+    );
+}
+
+#[test]
 fn what_needs_a_node_that_cannot_be_reached_is_told_so() {
     let mut sites = spread();
     let told = ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2)");

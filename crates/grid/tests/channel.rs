@@ -93,8 +93,14 @@ fn both_ends_know_each_other_and_understand_each_others_frames() {
         };
         let (first, second) = hello(of(1), of(2), &mut untouched);
         let (first, second) = (first.unwrap().unwrap(), second.unwrap().unwrap());
-        assert_eq!((first.node, first.life, first.version), (NodeId(2), 5, 1));
-        assert_eq!((second.node, second.life, second.version), (NodeId(1), 5, 1));
+        assert_eq!(
+            (first.node, first.life, first.version),
+            (NodeId(2), 5, VERSIONS.highest)
+        );
+        assert_eq!(
+            (second.node, second.life, second.version),
+            (NodeId(1), 5, VERSIONS.highest)
+        );
         let (mut writer_one, mut reader_one, rest_one) = first.into_channel(1000);
         let (mut writer_two, mut reader_two, rest_two) = second.into_channel(1000);
         assert!(rest_one.is_empty() && rest_two.is_empty());
@@ -154,11 +160,12 @@ fn a_later_version_may_append_to_its_hello_and_this_one_may_not() {
             out,
         )
     };
-    for (highest, more) in [(1, &b""[..]), (2, b""), (2, b"more")] {
+    let own = VERSIONS.highest;
+    for (highest, more) in [(own, &b""[..]), (own + 1, b""), (own + 1, b"more")] {
         let (end, out) = answer(&hello(highest, more));
         assert!(end.is_none() && !out.is_empty());
     }
-    let (end, _) = answer(&hello(1, b"more"));
+    let (end, _) = answer(&hello(own, b"more"));
     assert!(matches!(end, Some(Err(Refusal::Damaged(_)))), "{end:?}");
 }
 

@@ -6,12 +6,14 @@ Left out with a message where network namespaces may not be made.
 
 import pathlib
 import random
+import signal
 import subprocess
 import threading
 import time
 
 from harness import CheckFailed, Wire, describe_errors, require, rows_of, sqlstates
 from network import Hosts, why_not
+from suites.bad_input import leave_space, small_disk
 
 NODES = 3
 ACCOUNTS = 90
@@ -30,7 +32,7 @@ def run(context):
     if refused:
         print(f"  left out: {refused}")
         return
-    with Hosts(NODES) as hosts, Grid(context, hosts) as grid:
+    with Hosts(NODES) as hosts, small_disk(context, 160) as disk, Grid(context, hosts, disk) as grid:
         hosts.shape(0.002, 0.001, 0.01)
         with context.check("three hosts become one grid, with latency and loss between them"):
             grid.start()
@@ -52,14 +54,23 @@ def run(context):
             healed(grid)
         with context.check("a host that fails while cut off from another comes back"):
             fails_while_cut(context, grid, hosts)
+        with context.check("each node is closed and started again in turn, beside transfers"):
+            rolling_restart(grid)
+        if disk:
+            with context.check("a full disk at one node: 53100 for what needs it, all else goes on, and it recovers"):
+                full_disk(grid, disk / "ballast")
 
 
 class Grid:
     """The nodes' processes. Clients are on the host of their node: without TLS nobody else is let in."""
 
-    def __init__(self, context, hosts):
+    def __init__(self, context, hosts, disk):
         self.context, self.hosts = context, hosts
         self.folder = context.new_folder().parent
+        self.data = [(self.folder / f"node{node}").resolve() for node in range(NODES)]
+        if disk:
+            # The last one has a disk of its own, which can be filled.
+            self.data[-1] = (disk / "data").resolve()
         self.processes = [None] * NODES
 
     def __enter__(self):
@@ -76,7 +87,7 @@ class Grid:
 
     def launch(self, node):
         command = [
-            str(pathlib.Path(self.context.program).resolve()), "start", "--data", str((self.folder / f"node{node}").resolve()), "--listen", "127.0.0.1:5433",
+            str(pathlib.Path(self.context.program).resolve()), "start", "--data", str(self.data[node]), "--listen", "127.0.0.1:5433",
             "--memory", "128MiB", "--grid-listen", f"{self.hosts.address(node)}:7010", "--grid-secret-file", str((self.folder / "secret").resolve()),
         ]
         if node:
@@ -261,3 +272,55 @@ def fails_while_cut(context, grid, hosts):
         grid.launch(2)
     require(not transfers.wrong, f"{transfers.wrong[:3]}")
     healed(grid)
+
+
+def rolling_restart(grid):
+    for node in range(NODES):
+        with Transfers(grid, [other for other in range(NODES) if other != node]) as transfers:
+            time.sleep(0.5)
+            grid.processes[node].send_signal(signal.SIGTERM)
+            status = grid.processes[node].wait(30)
+            require(status == 0, f"node {node} ended with {status}: {grid.last_words(node)}")
+            time.sleep(0.5)
+            grid.launch(node)
+            grid.until(node, "SELECT count(*) FROM accounts", [[str(ACCOUNTS)]])
+            done = transfers.done
+            deadline = time.monotonic() + HEALED_SECONDS_MAX
+            while transfers.done == done and not transfers.wrong:
+                require(time.monotonic() < deadline, f"no transfer is done after node {node} has come back")
+                time.sleep(0.05)
+        require(not transfers.wrong, f"node {node}: {transfers.wrong[:3]}")
+    healed(grid)
+
+
+def full_disk(grid, ballast):
+    grid.ask(0, "CREATE TABLE notes (id int PRIMARY KEY, t text) WITH (spread = true)")
+    leave_space(None, ballast, 3 << 20)
+    written, refused = [], []
+    with grid.connect(0) as wire:
+        wire.until_ready()
+
+        def write(number):
+            states = sqlstates(wire.query(f"INSERT INTO notes VALUES ({number}, '{'z' * 100000}')"))
+            require(states in ([], ["53100"]), f"a full disk at another node gave {states}")
+            (refused if states else written).append(number)
+
+        number = 0
+        while not refused and number < 3000:
+            number += 1
+            write(number)
+        require(refused, f"the disk is not full after {number} rows")
+        written.clear()
+        refused.clear()
+        for number in range(number + 1, number + 13):
+            write(number)
+        require(len(written) == 8 and len(refused) == 4, f"{written} were written, {refused} refused")
+        # What is over two nodes is done on both or on neither.
+        both = f"INSERT INTO notes VALUES ({number + 1}, '{'z' * 100000}'), ({number + 2}, '{'z' * 100000}'), ({number + 3}, '{'z' * 100000}')"
+        states = sqlstates(wire.query(both))
+        require(states == ["53100"], f"three rows, of which one node cannot keep its own, gave {states}")
+        require(rows_of(wire.query(f"SELECT count(*) FROM notes WHERE id > {number}")) == [["0"]], "a part of what was refused is there")
+        require(answer_of(wire.query("SELECT count(*) FROM accounts")) == [[str(ACCOUNTS)]], "reads do not go on")
+    leave_space(None, ballast, None)
+    grid.until(1, both + " RETURNING 1", [["1"]] * 3)
+    agree(grid)

@@ -97,6 +97,13 @@ impl GridState {
 
     /// Hands a message to whom it concerns.
     pub(super) fn deliver(&mut self, partition: &mut Partition, shared: &Shared, from: NodeId, message: GridMessage) {
+        if matches!(&message, GridMessage::Transaction(message) if may_change_rows(&message.body)) {
+            // As for a session's statement that writes.
+            shared.keep_admission(partition);
+            if let Some(participant) = &mut self.participant {
+                participant.refuse_writes(partition.refuses_writes.clone());
+            }
+        }
         let Partition {
             database,
             log,
@@ -266,4 +273,8 @@ impl GridState {
             self.bound = Some((at, tick_bound));
         }
     }
+}
+
+fn may_change_rows(body: &Body) -> bool {
+    matches!(body, Body::Request(Request::Operate { operation, .. }) if operation.changed_table().is_some())
 }

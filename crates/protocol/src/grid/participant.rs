@@ -50,6 +50,8 @@ pub struct Participant {
     by_transaction: BTreeMap<TransactionId, GlobalId>,
     /// Nodes that are not heard of: nobody can tell when what they coordinate ends.
     unreached: BTreeSet<NodeId>,
+    /// Why no operation may change anything, if none may.
+    refuses_writes: Option<Error>,
     refused: u64,
     outgoing: Vec<Outgoing>,
 }
@@ -78,6 +80,7 @@ impl Participant {
             ended: BTreeMap::new(),
             by_transaction: BTreeMap::new(),
             unreached: BTreeSet::new(),
+            refuses_writes: None,
             refused: 0,
             outgoing: Vec::new(),
         };
@@ -160,6 +163,12 @@ impl Participant {
             true => self.unreached.remove(&node),
             false => self.unreached.insert(node),
         };
+    }
+
+    /// From now on operations that change something fail with this error, `None`: they do not. What they have changed already may still
+    /// be prepared and committed, as far as the log takes it.
+    pub fn refuse_writes(&mut self, why: Option<Error>) {
+        self.refuses_writes = why;
     }
 
     /// Asks again for the outcome of every branch that is open.
@@ -414,6 +423,9 @@ impl Participant {
         match request {
             Request::Operate { number, operation, .. } => {
                 if let Some(table) = operation.changed_table() {
+                    if let Some(why) = &self.refuses_writes {
+                        return Err(Stop::Fail(why.clone()));
+                    }
                     database.announce_branch_write(transaction, table)?;
                 }
                 let answer = match operation {

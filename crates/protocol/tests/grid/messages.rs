@@ -1,7 +1,7 @@
 //! Messages that are late, repeated, out of place or from a stranger are refused and counted, and change nothing.
 
 use crate::site::*;
-use rubato_base::{ColumnSet, GlobalId, Lsn, NodeId, Row, Timestamp, Value};
+use rubato_base::{ColumnSet, Error, GlobalId, Lsn, NodeId, Row, SqlState, Timestamp, Value};
 use rubato_formula::{Bounds, RowBounds};
 use rubato_protocol::grid::{
     Answer, Body, ClientEvent, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, SILENT_ROUNDS_MAX,
@@ -415,6 +415,45 @@ fn an_operation_that_waits_for_somebody_who_will_end_is_no_silence() {
     assert!(!coordinator.operate(t, HERE, read(2)), "the first is not answered");
     (0..=SILENT_ROUNDS_MAX).for_each(|_| coordinator.on_timer());
     assert_eq!(coordinator.open_transactions().count(), 0);
+}
+
+#[test]
+fn what_may_not_be_written_fails_and_what_was_written_before_commits() {
+    let full = Error::new(SqlState::DISK_FULL, "no space left");
+    let mut site = Site::new();
+    let t = global(3);
+    site.ask(t, operate(0, blind(1, 7)));
+    site.0.refuse_writes(Some(full.clone()));
+    let failed = site.ask(t, operate(1, blind(2, 7)));
+    assert!(
+        matches!(&failed[..], [Reply::Answer { answer: Answer::Failed(error), .. }] if error.code() == full.code()),
+        "{failed:?}"
+    );
+    let told = site.ask(t, operate(2, read(2)));
+    assert!(
+        matches!(
+            told[..],
+            [Reply::Answer {
+                answer: Answer::Row(Some(_)),
+                ..
+            }]
+        ),
+        "{told:?}"
+    );
+    let prepared = site.ask(t, Request::Prepare { operations: 3 });
+    assert!(matches!(prepared[..], [Reply::Prepared { .. }]), "{prepared:?}");
+    site.0.refuse_writes(None);
+    let again = site.ask(global(7), operate(0, blind(2, 7)));
+    assert!(
+        matches!(
+            again[..],
+            [Reply::Answer {
+                answer: Answer::Blind(_),
+                ..
+            }]
+        ),
+        "{again:?}"
+    );
 }
 
 #[test]

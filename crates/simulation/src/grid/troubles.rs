@@ -141,6 +141,8 @@ impl World<'_> {
             return;
         };
         self.coverage.count("messages from strangers");
+        // What the node has still to say to itself is done first: it may refuse some of that too, which is not counted here.
+        node.on_wake();
         let before = node.figures().refused;
         node.on_message(STRANGER, message.clone());
         node.on_message(to, message);

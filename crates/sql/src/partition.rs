@@ -206,7 +206,8 @@ impl Partition {
     }
 
     /// Writes down how far sequences and ids of transactions have been taken, if that has moved: before any commit that may use
-    /// the numbers.
+    /// the numbers. Numbers are written down ahead of their turn: who takes one that is has to wait for
+    /// [`SequenceValues::logged_at`], whoever wrote it down.
     pub fn log_sequences(&mut self) -> Result<Option<Lsn>> {
         let moved = self.sequences.take_moved();
         let outcomes = self.sequences.outcomes.take_moved();
@@ -232,6 +233,9 @@ impl Partition {
             if ids_moved {
                 self.sequences.outcomes.put_back();
             }
+        }
+        if let Ok(lsn) = &appended {
+            self.sequences.logged_at = *lsn;
         }
         appended.map(Some)
     }
@@ -390,9 +394,16 @@ pub struct SequenceValues {
     pub outcomes: Outcomes,
     values: BTreeMap<u32, SequenceValue>,
     moved: Vec<(u32, i64)>,
+    logged_at: Lsn,
 }
 
 impl SequenceValues {
+    /// Behind the last record of numbers that may be given: no number, and no id, may be shown to anybody before the log is
+    /// forced up to there, or a crash would give it again (promise 4).
+    pub fn logged_at(&self) -> Lsn {
+        self.logged_at
+    }
+
     /// `nextval`. 2200H at its end.
     pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
         let value = self.values.entry(sequence.id).or_insert(SequenceValue {

@@ -91,3 +91,19 @@ fn a_job_that_was_taken_is_held() {
     world.run();
     assert!(world.said(1).contains(&"C UPDATE 0".to_owned()));
 }
+
+#[test]
+fn a_number_is_shown_when_the_record_that_others_wrote_of_it_is_forced() {
+    let mut world = World::new(3);
+    world.must(0, "create sequence s");
+    world.node.force().expect("forced");
+    assert_eq!(world.rows(0, "select nextval('s')"), ["1"]);
+    let recorded_at = world.durable_at(0);
+    assert_eq!(world.rows(1, "select nextval('s')"), ["2"]);
+    assert_eq!(world.durable_at(1), recorded_at, "it is given again after a crash");
+    world.must(2, "select 1");
+    assert!(
+        world.durable_at(2) < recorded_at,
+        "who takes no number waits for nobody's"
+    );
+}

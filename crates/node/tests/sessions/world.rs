@@ -349,6 +349,13 @@ impl World {
         self.store.tables().expect("reads")
     }
 
+    /// Up to where the log must be forced before the client of an idle session may see its answers.
+    pub fn durable_at(&self, session: usize) -> Lsn {
+        self.idle[session]
+            .as_ref()
+            .map_or(Lsn(0), |session| session.durable_at())
+    }
+
     /// Sends a script and runs.
     pub fn begin(&mut self, session: usize, sql: &str) {
         self.send(session, [query(sql)]);

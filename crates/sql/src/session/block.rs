@@ -449,10 +449,14 @@ impl Session {
         }
     }
 
-    /// Numbers taken from sequences outside of a commit are written down before they are answered.
+    /// Numbers taken from sequences outside of a commit are written down before they are answered. Another session may have
+    /// written down those that this one took, and not be forced yet.
     pub(super) fn note_sequences(&mut self, partition: &mut Partition) -> Result<()> {
         if let Some(lsn) = partition.log_sequences()? {
             self.raise_durable(lsn);
+        }
+        if std::mem::take(&mut self.taken.are_new) {
+            self.raise_durable(partition.sequences.logged_at());
         }
         Ok(())
     }

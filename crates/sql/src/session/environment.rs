@@ -45,6 +45,8 @@ pub struct Identity {
 pub struct TakenNumbers {
     by_sequence: BTreeMap<u32, i64>,
     last: Option<(u32, i64)>,
+    /// Whether numbers or ids were taken since the session last wrote down how far they are.
+    pub(super) are_new: bool,
 }
 
 /// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
@@ -137,6 +139,7 @@ impl Environment for SessionEnvironment<'_> {
         let mut taken = self.taken.borrow_mut();
         taken.by_sequence.insert(sequence.id, value);
         taken.last = Some((sequence.id, value));
+        taken.are_new = true;
         Ok(value)
     }
 
@@ -234,6 +237,7 @@ impl Environment for SessionEnvironment<'_> {
             None => self.sequences.borrow_mut().outcomes.open(),
         };
         self.asked_id.set(Some(id));
+        self.taken.borrow_mut().are_new = true;
         Ok(id as i64)
     }
 

@@ -13,7 +13,8 @@ use std::path::Path;
 
 /// Statements of the scripts and of the golden files.
 fn statements() -> Vec<String> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    // Where `cargo test` starts it, not where it was built: checkouts may share a folder of build output.
+    let tests = Path::new("tests");
     let mut found = Vec::new();
     for (folder, ending) in [("scripts", "slt"), ("golden", "txt")] {
         let entries = std::fs::read_dir(tests.join(folder)).expect("a folder of tests");
@@ -42,8 +43,7 @@ fn statements() -> Vec<String> {
 }
 
 fn schema() -> Catalog {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema.sql");
-    let script = std::fs::read_to_string(script).expect("the schema of the golden files");
+    let script = std::fs::read_to_string("tests/golden/schema.sql").expect("the schema of the golden files");
     let mut catalog = Catalog::default();
     for piece in split_script(&script).expect("the schema is cut") {
         if let Ok(Statement::Utility(utility)) = bind(piece.text, &[], &[], &catalog, &DefaultSettings)

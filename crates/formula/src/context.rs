@@ -7,6 +7,18 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState, Value};
 use std::sync::LazyLock;
 
+/// What the part of a statement that belongs to one row has drawn: values that are others each time. A part that is done again after a
+/// wait for other nodes has to come to the same, since these have done what it asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Drawn {
+    /// Where the generator of random numbers stood when it began.
+    pub random: [u64; 2],
+    /// What the clock said then, in microseconds since 2000-01-01 UTC.
+    pub clock_us: i64,
+    /// Numbers of sequences.
+    pub numbers: Vec<i64>,
+}
+
 /// The session and the machine, as far as volatile and stable functions look at them.
 ///
 /// Every method has a default that answers "not here", so that a formula, which may call immutable functions only, needs no
@@ -61,6 +73,16 @@ pub trait Environment {
     /// The clock now, in microseconds since 2000-01-01 UTC.
     fn clock_time_us(&self) -> Result<i64> {
         Err(no_session("clock_timestamp()"))
+    }
+
+    /// The part of a statement that belongs to one row begins. If it is done `again`, what it draws from now on is what it drew before.
+    fn begin_turn(&self, again: Option<Drawn>) {
+        let _ = again;
+    }
+
+    /// It ends, or has to wait: what it has drawn.
+    fn end_turn(&self) -> Drawn {
+        Drawn::default()
     }
 
     /// The text of a setting as SHOW gives it; `None` if there is no such setting.

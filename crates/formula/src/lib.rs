@@ -42,8 +42,8 @@ pub use cast::{
 };
 pub use change::{Change, ColumnChange, Computation, Formula};
 pub use context::{
-    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Environment, EvalContext, KeptOpen, NoEnvironment, RelationSizes,
-    SessionFact, SizePart, Subqueries,
+    AdvisoryKey, AdvisoryRequest, AdvisoryScope, Drawn, Environment, EvalContext, KeptOpen, NoEnvironment,
+    RelationSizes, SessionFact, SizePart, Subqueries,
 };
 pub use evaluate::{Tuple, compare};
 pub use expr::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};

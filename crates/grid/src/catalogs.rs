@@ -3,6 +3,8 @@
 //! The first node tells each change behind its commit, and everything when a channel stands. Whatever it says afterwards on the same
 //! channel, ticks above all, comes behind that: a transaction that begins after a schema change was acknowledged finds it on every node.
 
+use rubato_base::Timestamp;
+
 /// What nodes say to each other about catalogs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CatalogMessage {
@@ -12,6 +14,8 @@ pub enum CatalogMessage {
     All {
         /// Counts the changes of all catalogs.
         version: u64,
+        /// Whoever began at a later tick begins with them.
+        last_tick: Timestamp,
         /// The databases with their catalogs.
         content: Vec<u8>,
     },

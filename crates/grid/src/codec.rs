@@ -40,9 +40,14 @@ impl GridMessage {
                 out.push(5);
                 put_u64(out, *version);
             }
-            GridMessage::Catalog(CatalogMessage::All { version, content }) => {
+            GridMessage::Catalog(CatalogMessage::All {
+                version,
+                last_tick,
+                content,
+            }) => {
                 out.push(6);
                 put_u64(out, *version);
+                put_u64(out, last_tick.0);
                 put_bytes(out, content);
             }
         }
@@ -59,6 +64,7 @@ impl GridMessage {
             5 => GridMessage::Catalog(CatalogMessage::Have(reader.u64()?)),
             6 => GridMessage::Catalog(CatalogMessage::All {
                 version: reader.u64()?,
+                last_tick: Timestamp(reader.u64()?),
                 content: reader.bytes()?.to_vec(),
             }),
             _ => return Err(damaged("a message of an unknown kind")),

@@ -117,7 +117,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(12) {
+        match self.of(16) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -156,12 +156,25 @@ impl Choices<'_> {
             },
             9 => Operation::Peek { table, key },
             10 => Operation::TryLock { table, key, columns },
+            11 => Operation::Close { tables: self.tables() },
+            12 => Operation::Create { storage: self.tables() },
+            13 => Operation::Lengthen {
+                table,
+                tail: self.truth().then(|| self.row()),
+            },
+            14 => Operation::Attach {
+                content: self.text().into_bytes(),
+            },
             _ => Operation::Undo { kept: self.small() },
         }
     }
 
+    fn tables(&mut self) -> Vec<TableId> {
+        (0..self.of(5)).map(|_| TableId(self.small())).collect()
+    }
+
     fn answer(&mut self) -> Answer {
-        match self.of(11) {
+        match self.of(12) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -175,6 +188,7 @@ impl Choices<'_> {
                 rows: (0..self.of(5)).map(|_| (self.key(), self.row())).collect(),
                 is_last: self.truth(),
             },
+            10 => Answer::Done,
             _ => Answer::Failed(self.error()),
         }
     }
@@ -356,7 +370,11 @@ impl Choices<'_> {
         let content = self.text().into_bytes();
         match self.truth() {
             true => CatalogMessage::Have(version),
-            false => CatalogMessage::All { version, content },
+            false => CatalogMessage::All {
+                version,
+                last_tick: self.timestamp(),
+                content,
+            },
         }
     }
 

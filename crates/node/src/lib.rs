@@ -14,6 +14,7 @@
 //!
 //! Start with [`Node`], then `worker`; a node of a grid is [`grid::GridNode`].
 
+mod attached;
 mod checkpoint;
 mod commit_log;
 mod door;

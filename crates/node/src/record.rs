@@ -24,7 +24,13 @@ const DECISION: u8 = 6;
 const END: u8 = 7;
 const STANDING: u8 = 8;
 /// Format of the records of transactions over several partitions. A newer one is refused by name and left untouched.
-const GRID_VERSION: u8 = 1;
+const GRID_VERSION: u8 = 2;
+/// The format of records that say nothing that programs of this version do not know: they read them.
+const FIRST_GRID_VERSION: u8 = 1;
+
+/// What a prepared branch has beside its changes.
+const HAS_PARTS: u8 = 1;
+const IS_ATTACHED: u8 = 2;
 
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
@@ -50,6 +56,8 @@ pub(crate) enum Record {
         /// Where it stands in queues.
         places: Vec<LoggedPlace>,
         changes: Vec<LoggedChange>,
+        /// What its commit does beside rows.
+        attachment: Option<Vec<u8>>,
         has_parts: bool,
     },
     /// What became of a transaction over several partitions; at its coordinator, whom it has to tell.
@@ -100,9 +108,13 @@ pub(crate) fn begin_commit(cts: Timestamp, attachment: Option<&[u8]>, has_parts:
 /// Starts a prepared branch; its changes follow.
 pub(crate) fn begin_prepare(record: &PrepareRecord<'_>, has_parts: bool, out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&[PREPARE, GRID_VERSION, u8::from(has_parts)]);
+    let version = record.attachment.map_or(FIRST_GRID_VERSION, |_| GRID_VERSION);
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let flags = flag(has_parts, HAS_PARTS) | flag(record.attachment.is_some(), IS_ATTACHED);
+    out.extend_from_slice(&[PREPARE, version, flags]);
     put_global(record.transaction, out);
     out.extend_from_slice(&record.floor.0.to_le_bytes());
+    record.attachment.iter().for_each(|attached| put_bytes(out, attached));
     put_length(out, record.places.len());
     for (table, key, columns) in record.places {
         put_length(out, table.0 as usize);
@@ -114,7 +126,7 @@ pub(crate) fn begin_prepare(record: &PrepareRecord<'_>, has_parts: bool, out: &m
 /// A whole decision.
 pub(crate) fn put_decision(record: &DecisionRecord<'_>, out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&[DECISION, GRID_VERSION, u8::from(record.cts.is_some())]);
+    out.extend_from_slice(&[DECISION, FIRST_GRID_VERSION, u8::from(record.cts.is_some())]);
     put_global(record.transaction, out);
     out.extend_from_slice(&record.cts.unwrap_or_default().0.to_le_bytes());
     put_length(out, record.participants.len());
@@ -126,14 +138,14 @@ pub(crate) fn put_decision(record: &DecisionRecord<'_>, out: &mut Vec<u8>) {
 /// A whole record that a decision is carried out.
 pub(crate) fn put_end(transaction: GlobalId, out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&[END, GRID_VERSION]);
+    out.extend_from_slice(&[END, FIRST_GRID_VERSION]);
     put_global(transaction, out);
 }
 
 /// A whole record of what a node of a grid knows of itself.
 pub(crate) fn put_standing(record: &StandingRecord, out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&[STANDING, GRID_VERSION]);
+    out.extend_from_slice(&[STANDING, FIRST_GRID_VERSION]);
     out.extend_from_slice(&record.life.to_le_bytes());
     out.extend_from_slice(&record.tick_bound.0.to_le_bytes());
 }
@@ -206,8 +218,15 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
 
 fn prepare(reader: &mut ByteReader<'_>) -> Result<Record> {
     check_version(reader)?;
-    let has_parts = reader.u8()? == 1;
+    let flags = reader.u8()?;
+    if flags > HAS_PARTS | IS_ATTACHED {
+        return Err(damaged("a prepared branch with unknown parts"));
+    }
     let (transaction, floor) = (global(reader)?, Timestamp(reader.u64()?));
+    let attachment = match flags & IS_ATTACHED {
+        0 => None,
+        _ => Some(reader.bytes()?.to_vec()),
+    };
     let mut places = Vec::new();
     for _ in 0..reader.length()? {
         let key_of = (table_id(reader)?, Key::from_bytes(reader.bytes()?));
@@ -218,7 +237,8 @@ fn prepare(reader: &mut ByteReader<'_>) -> Result<Record> {
         floor,
         places,
         changes: changes(reader)?,
-        has_parts,
+        attachment,
+        has_parts: flags & HAS_PARTS != 0,
     })
 }
 
@@ -344,25 +364,29 @@ mod tests {
         };
         let places = [(TableId(300), Key::of(&[Value::Int4(2)]), ColumnSet(5))];
         let change = (TableId(3), Key::of(&[Value::Int4(4)]), Change::Delete);
-        let record = PrepareRecord {
-            transaction,
-            floor: Timestamp(9),
-            changes: &(),
-            places: &places,
-        };
         let mut out = Vec::new();
-        begin_prepare(&record, true, &mut out);
-        put_change(change.0, &change.1, &change.2, &mut out);
-        let expected = Record::Prepare {
-            transaction,
-            floor: Timestamp(9),
-            places: places.to_vec(),
-            changes: vec![change],
-            has_parts: true,
-        };
-        assert_eq!(decode(&out).unwrap(), expected);
-        for cut in 0..out.len() {
-            assert!(decode(&out[..cut]).map_or(true, |shorter| shorter != expected));
+        for (attachment, version) in [(None, FIRST_GRID_VERSION), (Some(&b"attached"[..]), GRID_VERSION)] {
+            let record = PrepareRecord {
+                transaction,
+                floor: Timestamp(9),
+                changes: &(),
+                places: &places,
+                attachment,
+            };
+            begin_prepare(&record, true, &mut out);
+            put_change(change.0, &change.1, &change.2, &mut out);
+            let expected = Record::Prepare {
+                transaction,
+                floor: Timestamp(9),
+                places: places.to_vec(),
+                changes: vec![change.clone()],
+                attachment: attachment.map(<[u8]>::to_vec),
+                has_parts: true,
+            };
+            assert_eq!((out[1], decode(&out).unwrap()), (version, expected.clone()));
+            for cut in 0..out.len() {
+                assert!(decode(&out[..cut]).map_or(true, |shorter| shorter != expected));
+            }
         }
         out[1] = GRID_VERSION + 1;
         assert_eq!(decode(&out).unwrap_err().code(), SqlState::FEATURE_NOT_SUPPORTED);

@@ -1,5 +1,7 @@
 //! Opening: the rows of the last checkpoint, and the log from its mark on.
 
+mod definitions;
+
 use crate::checkpoint::{MARK_TABLE, Mark, spill, with_attached};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
@@ -14,7 +16,7 @@ use rubato_base::{
     Value,
 };
 use rubato_log::{Forcer, LogDirectory, Options, Reader};
-use rubato_protocol::{BeginOptions, Change, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
+use rubato_protocol::{BeginOptions, Change, DecisionRecord, FormulaDatabase, KeyRange, ScanEnd, StandingRecord};
 use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Channels;
@@ -74,6 +76,8 @@ pub(crate) struct GridPast {
     pub(crate) standing: Option<StandingRecord>,
     /// Decisions of its coordinator that not everybody is known to have carried out.
     pub(crate) decisions: BTreeMap<GlobalId, (Timestamp, Vec<NodeId>)>,
+    /// Those of them that this node had not carried out itself, although they change catalogs: it has now.
+    settled: Vec<(GlobalId, Timestamp)>,
 }
 
 /// A node's parts, recovered.
@@ -126,6 +130,14 @@ pub(crate) fn recover(
         channels: Channels::default(),
     };
     partition.set_databases(Arc::new(recovery.databases));
+    for (transaction, cts) in &recovery.grid.settled {
+        let appended = partition.log.append_decision(&DecisionRecord {
+            transaction: *transaction,
+            cts: Some(*cts),
+            participants: &[],
+        })?;
+        partition.database.note_log_position(appended);
+    }
     partition.forget_temporary();
     number_rows(&mut partition)?;
     store.force().map_err(|error| store_error(&error))?;
@@ -180,6 +192,7 @@ pub(crate) fn replay<'a>(
         }
     }
     report.cut_bytes = source.into_tail()?.dropped_bytes;
+    recovery.settle_definitions()?;
     recovery.database.finish_recovery();
     recovery.database.set_memory_limit(settings.memory_bytes);
     Ok((recovery, report))
@@ -276,10 +289,13 @@ impl<'a> Recovery<'a> {
                 floor,
                 places,
                 changes,
+                attachment,
                 has_parts,
             } => {
                 let changes = self.with_parts(changes, has_parts);
-                self.database.recover_prepared(transaction, floor, changes, places)
+                let definition = attachment.map(|content| self.define(content)).transpose()?;
+                self.database
+                    .recover_prepared(transaction, floor, changes, places, definition)
             }
             Record::Decision {
                 transaction,
@@ -288,7 +304,7 @@ impl<'a> Recovery<'a> {
             } => {
                 match cts {
                     // A participant's record; a coordinator's names those who have to be told.
-                    _ if participants.is_empty() => self.database.recover_decision(transaction, cts),
+                    _ if participants.is_empty() => self.decide(transaction, cts)?,
                     Some(cts) => drop(self.grid.decisions.insert(transaction, (cts, participants))),
                     None => {}
                 }
@@ -327,6 +343,11 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         let databases = with_attached(&self.databases, attachment.databases, attachment.catalogs);
+        self.change_to(databases, cts, attachment.derived)
+    }
+
+    /// These are the databases from here in the log on, by a change that committed at `cts` and laid out these rows.
+    fn change_to(&mut self, databases: Databases, cts: Timestamp, derived: Vec<Derived>) -> Result<()> {
         let before: BTreeSet<TableId> = self.databases.storage().into_iter().collect();
         let after: BTreeSet<TableId> = databases.storage().into_iter().collect();
         for new in after.difference(&before) {
@@ -335,7 +356,7 @@ impl<'a> Recovery<'a> {
             self.stored.lock().insert(*new);
         }
         set_tails(&mut self.database, &databases);
-        for derived in attachment.derived {
+        for derived in derived {
             let own = databases
                 .iter()
                 .find(|database| storage_of(&database.catalog).contains(&derived.to));
@@ -351,10 +372,13 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// Rows have in columns that they lack what the catalogs say, from here in the log on.
+/// Rows have in columns that they lack what the catalogs say, from here in the log on; but for those to which a branch that is not
+/// decided has added some.
 fn set_tails(database: &mut FormulaDatabase, databases: &Databases) {
     for table in databases.iter().flat_map(|own| own.catalog.tables.values()) {
-        database.set_tail(table.id, table.tail());
+        if !database.is_lengthened(table.id) {
+            database.set_tail(table.id, table.tail());
+        }
     }
 }
 

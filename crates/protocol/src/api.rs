@@ -95,6 +95,8 @@ pub struct PrepareRecord<'a> {
     pub changes: &'a dyn Changes,
     /// Where it stands in queues: the columns that nobody may change before it ends.
     pub places: &'a [(TableId, Key, ColumnSet)],
+    /// What its commit does beside rows, as whoever coordinates it has put it ([`crate::grid::Operation::Attach`]).
+    pub attachment: Option<&'a [u8]>,
 }
 
 /// A decision as the log sees it.
@@ -259,6 +261,12 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// All keys.
+    pub const WHOLE: KeyRange = KeyRange {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+    };
+
     /// What is left of it behind `key`, in the direction of a scan.
     pub fn rest_behind(&self, key: &Key, reverse: bool) -> KeyRange {
         match reverse {

@@ -6,6 +6,7 @@
 
 use crate::api::{BeginOptions, Change, Changes, CommitLog, DecisionRecord, Outcome, PrepareRecord, Stop, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
+use crate::definition::Definition;
 use crate::item::Item;
 use crate::read::{note_read, raise_marks};
 use crate::rules::{Rule, is_kept};
@@ -165,7 +166,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(None);
         };
-        let (ts, depends, places_nothing) = (t.ts, t.depends_lsn, t.writes.is_empty());
+        let (ts, depends, places_nothing) = (t.ts, t.depends_lsn, t.writes.is_empty() && t.definition.is_none());
         if t.floor.is_none() && !places_nothing {
             return Ok(None);
         }
@@ -241,13 +242,15 @@ impl FormulaDatabase {
     }
 
     /// Rule D-5: puts a prepared branch back that the log has and no decision for: its formulas, its floors, its places in
-    /// queues. Comes in the order of the log, between the changes that [`FormulaDatabase::replay`] puts back.
+    /// queues, what it does to definitions. Comes in the order of the log, between the changes that [`FormulaDatabase::replay`] puts
+    /// back, when the storage is there that its definition has created.
     pub fn recover_prepared(
         &mut self,
         global: GlobalId,
         floor: Timestamp,
         changes: Vec<(TableId, Key, Change)>,
         places: Vec<(TableId, Key, ColumnSet)>,
+        definition: Option<Definition>,
     ) -> Result<()> {
         self.raise_clock(floor);
         let transaction = self.begin_branch(global.tick, false);
@@ -266,6 +269,9 @@ impl FormulaDatabase {
         if let Some(t) = self.transactions.get_mut(transaction) {
             (t.floor, t.committing, t.recovered) = (Some(floor), true, true);
             t.prepared_since = self.last_lsn;
+        }
+        if let Some(definition) = definition {
+            self.recover_definition(transaction, definition);
         }
         if is_kept(Rule::D5) {
             self.place_floor(transaction, floor);
@@ -430,6 +436,7 @@ impl FormulaDatabase {
                 transaction: t,
             },
             places: &places,
+            attachment: t.definition.as_ref().and_then(|own| own.attachment.as_deref()),
         };
         Ok(log.append_prepare(&record)?)
     }
@@ -536,6 +543,10 @@ impl FormulaDatabase {
                 first,
                 bytes,
             });
+            // As before the crash: a schema change waits for it.
+            if !t.announced.contains(&table) {
+                t.announced.push(table);
+            }
             t.pending_bytes += bytes;
             self.pending_bytes += bytes;
         }

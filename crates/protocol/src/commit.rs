@@ -354,6 +354,7 @@ impl FormulaDatabase {
         self.last_cts = self.last_cts.max(cts);
         self.last_lsn = self.last_lsn.max(lsn);
         self.statistics.commits += 1;
+        self.end_definition(transaction, true);
         self.release(transaction);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::api::{BeginOptions, Change, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::contention::{Contention, Place};
+use crate::definition::EndedDefinition;
 use crate::gone::Tombstones;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
@@ -56,6 +57,10 @@ pub struct FormulaDatabase {
     pub(crate) in_grid: bool,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
+    /// Tables that one transaction has to itself for writing.
+    pub(crate) closed: BTreeMap<TableId, TransactionId>,
+    /// Definitions of branches that have ended, and were not taken.
+    pub(crate) ended_definitions: Vec<EndedDefinition>,
     /// The end of the last record that is known to be in the log.
     pub(crate) last_lsn: Lsn,
     /// Branches whose wait is over.
@@ -91,6 +96,8 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             definitions_changed: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            ended_definitions: Vec::new(),
             last_lsn: Lsn(0),
             woken_branches: Vec::new(),
             doomed: Vec::new(),
@@ -306,6 +313,7 @@ impl FormulaDatabase {
             let error = Error::serialization(message, format!("transaction {transaction}"));
             self.doom(follower, AbortReason::Cascade, error);
         }
+        self.end_definition(transaction, false);
         self.release(transaction);
     }
 
@@ -348,6 +356,7 @@ impl FormulaDatabase {
             remove_intent(&mut self.tables, *table, *slot, transaction);
         }
         let waiters = std::mem::take(&mut t.waiters);
+        self.closed.retain(|_, owner| *owner != transaction);
         for waiter in waiters.into_iter().filter(|_| is_kept(Rule::A2)) {
             self.wake(waiter, transaction);
         }

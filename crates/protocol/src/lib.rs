@@ -19,6 +19,7 @@ mod chunks;
 mod commit;
 mod contention;
 mod database;
+mod definition;
 mod escrow;
 mod exact;
 mod gone;
@@ -52,6 +53,7 @@ pub use api::{
 pub use branch::Prepared;
 pub use contention::{HotItem, ItemCounts, Place, Waiting};
 pub use database::FormulaDatabase;
+pub use definition::{Definition, EndedDefinition};
 pub use memory::DirtyRow;
 pub use rules::{Rule, break_rule};
 pub use segments::{Segment, Segments};

@@ -6,7 +6,7 @@
 
 use crate::database::FormulaDatabase;
 use crate::transaction::Transaction;
-use rubato_base::{Error, SessionId, Timestamp, TransactionId};
+use rubato_base::{Error, SessionId, TableId, Timestamp, TransactionId};
 
 /// A session's transaction that was rolled back before its session knew of it.
 #[derive(Clone, Debug)]
@@ -77,6 +77,8 @@ impl FormulaDatabase {
         let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
             return;
         };
+        let own = self.closed.iter().filter(|(_, owner)| **owner == transaction);
+        let closed: Vec<TableId> = own.map(|(table, _)| *table).collect();
         self.rollback(transaction);
         // (One that is prepared stays.)
         if self.transactions.is_live(transaction) {
@@ -84,10 +86,24 @@ impl FormulaDatabase {
         }
         let waiters = Vec::new();
         self.lost.insert(transaction, Lost { error, begun, waiters });
+        // Its session has still to take back what it did to their definitions.
+        for table in closed {
+            self.closed.entry(table).or_insert(transaction);
+        }
+    }
+
+    /// The session of an adopted transaction has rolled it back, and wants to hear nothing more of it: it is a branch like others, until
+    /// its coordinator's word has come.
+    pub fn leave(&mut self, transaction: TransactionId) {
+        match self.transactions.get_mut(transaction).filter(|t| t.is_adopted) {
+            Some(t) => (t.is_adopted, t.is_branch) = (false, true),
+            None => self.forget_lost(transaction),
+        }
     }
 
     /// The session has heard that its transaction is lost, and has undone what it did beside rows.
     pub(crate) fn forget_lost(&mut self, transaction: TransactionId) {
+        self.closed.retain(|_, owner| *owner != transaction);
         let waiters = self.lost.remove(&transaction).map_or(Vec::new(), |lost| lost.waiters);
         for waiter in waiters {
             self.wake(waiter, transaction);

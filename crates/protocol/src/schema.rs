@@ -1,5 +1,5 @@
 //! What schema changes need of the protocol: who writes to a table, and a snapshot that has moved up. The storage that they make is
-//! in `laying.rs`.
+//! in `laying.rs`, and what they do on other nodes than their session's in `definition.rs`.
 
 use crate::api::{Outcome, Stop, Wait, WaitReason};
 use crate::database::FormulaDatabase;
@@ -7,11 +7,35 @@ use rubato_base::{Error, TableId, Timestamp, TransactionId};
 
 impl FormulaDatabase {
     /// The transaction is going to write to the table: a schema change of it waits for the transaction's end.
-    pub fn announce_write(&mut self, transaction: TransactionId, table: TableId) {
+    ///
+    /// Errors: [`Stop::Wait`] while another transaction has the table to itself ([`FormulaDatabase::close_tables`]).
+    pub fn announce_write(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
+        if let Some(owner) = self.closed.get(&table).copied().filter(|owner| *owner != transaction) {
+            self.wait_for(transaction, owner, table)?;
+        }
         if let Some(t) = self.transactions.get_mut(transaction)
             && !t.announced.contains(&table)
         {
             t.announced.push(table);
+        }
+        Ok(())
+    }
+
+    /// The transaction has these tables to itself for writing, until it ends: whoever comes to write waits for it, and it waits for
+    /// those who have begun to write.
+    ///
+    /// Errors: [`Stop::Wait`] until the last of them has ended; nobody else begins meanwhile.
+    pub fn close_tables(&mut self, transaction: TransactionId, tables: &[TableId]) -> Outcome<()> {
+        self.active(transaction)?;
+        for table in tables {
+            if let Some(owner) = self.closed.get(table).copied().filter(|owner| *owner != transaction) {
+                self.wait_for(transaction, owner, *table)?;
+            }
+            self.closed.insert(*table, transaction);
+        }
+        match (self.other_writers(transaction, tables).first(), tables.first()) {
+            (Some(writer), Some(table)) => self.wait_for(transaction, *writer, *table),
+            _ => Ok(()),
         }
     }
 
@@ -41,8 +65,7 @@ impl FormulaDatabase {
             let message = "the definition of a table was changed after the transaction had begun on another node";
             return Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))));
         }
-        self.announce_write(transaction, table);
-        Ok(())
+        self.announce_write(transaction, table)
     }
 
     /// When the oldest live transaction began; `None` if there is none.

@@ -144,6 +144,8 @@ impl FormulaDatabase {
             branches: self.branches.clone(),
             in_grid: self.in_grid,
             definitions_changed: self.definitions_changed.clone(),
+            closed: self.closed.clone(),
+            ended_definitions: self.ended_definitions.clone(),
             last_lsn: self.last_lsn,
             woken_branches: self.woken_branches.clone(),
             doomed: self.doomed.clone(),

@@ -2,6 +2,7 @@
 
 use crate::api::{BeginOptions, CommitPolicy, KeyRange, WaitReason};
 use crate::contention::Place;
+use crate::definition::Definition;
 use crate::table::Slot;
 use rubato_base::{ColumnSet, Error, Key, Lsn, Row, SessionId, TableId, Timestamp, TransactionId};
 use smallvec::SmallVec;
@@ -65,6 +66,8 @@ pub(crate) struct Transaction {
     pub(crate) followers: SmallVec<[TransactionId; 2]>,
     /// Tables that it has announced to write to.
     pub(crate) announced: SmallVec<[TableId; 2]>,
+    /// What it does to definitions of tables as a branch, if it does.
+    pub(crate) definition: Option<Box<Definition>>,
     pub(crate) waiting_for: Option<TransactionId>,
     /// Where and why it waits, or waited last.
     pub(crate) waits_at: Option<(Place, WaitReason)>,
@@ -104,6 +107,7 @@ impl Transaction {
             after_cts: Timestamp::ZERO,
             followers: SmallVec::new(),
             announced: SmallVec::new(),
+            definition: None,
             waiting_for: None,
             waits_at: None,
             waiters: SmallVec::new(),

@@ -4,6 +4,7 @@
 //! transaction whose rows lie on another node runs there (decision 0030): this session becomes its client, and hands on what that
 //! node answers.
 
+use crate::catalog::Catalog;
 use crate::client::{Formats, TransactionStatus};
 use crate::databases::Databases;
 use crate::far::Whereabouts;
@@ -57,8 +58,8 @@ pub trait GridDesk: Send + Sync {
     /// The last tick that was handed out, where the timestamp stage is on this node.
     fn last_tick(&self) -> Option<Timestamp>;
 
-    /// Where rows are that are not here, if there are any.
-    fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>>;
+    /// Where rows are that are not here, if there are any: by the committed catalogs, and by those that a transaction has made.
+    fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>>;
 
     /// Has other nodes do operations in the transaction of a session, which is one over several nodes from the first of them on. The
     /// session is woken when it can be told something ([`GridDesk::take_told`]). Of each node it asks one thing at a time.

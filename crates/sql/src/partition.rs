@@ -11,7 +11,7 @@ use crate::grid::GridDesk;
 use crate::insight::Insight;
 use crate::outcomes::{OutcomeRecord, Outcomes};
 use crate::row_numbers::RowNumberCounters;
-use crate::schema_change::without_temporary;
+use crate::schema_change::{merge, without_temporary};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
@@ -52,6 +52,7 @@ pub struct Partition {
 #[derive(Debug, Default)]
 pub struct SchemaChanges {
     changing: Vec<TableChange>,
+    committing: Option<Committing>,
     /// Storage that no catalog names any more, and since when.
     dropped: Vec<(TableId, Timestamp)>,
 }
@@ -62,8 +63,37 @@ struct TableChange {
     database: DatabaseId,
     table: RelationName,
     owner: TransactionId,
-    /// Whether nobody else may write to it.
-    shuts_out_writers: bool,
+}
+
+/// A new catalog that all nodes of the transaction which has made it are committing.
+#[derive(Debug)]
+pub struct Committing {
+    /// The transaction.
+    pub owner: TransactionId,
+    /// Whose catalog.
+    pub database: DatabaseId,
+    /// The catalog that it was made of.
+    pub base: Arc<Catalog>,
+    /// The new one.
+    pub catalog: Arc<Catalog>,
+}
+
+impl Committing {
+    /// The databases with the new catalog. Meanwhile nobody has changed more than what was a session's own.
+    pub fn installed(self, partition: &mut Partition) -> Databases {
+        let newest = partition.databases.catalog(self.database);
+        let is_left_alone = Arc::ptr_eq(newest, &self.base);
+        let merged = (!is_left_alone).then(|| merge(&self.base, &self.catalog, newest).ok());
+        let catalog = match merged.flatten() {
+            None => self.catalog,
+            Some(mut merged) => {
+                merged.version = u64::from(partition.take_storage_id());
+                merged.next_id = merged.next_id.max(partition.next_storage_id);
+                Arc::new(merged)
+            }
+        };
+        partition.databases.with_catalog(self.database, catalog)
+    }
 }
 
 impl SchemaChanges {
@@ -77,29 +107,20 @@ impl SchemaChanges {
         self.other(database, table, transaction).map(|change| change.owner)
     }
 
-    /// Whether somebody lets nobody write to the rows of this storage.
-    pub fn shuts_out(&self, databases: &Databases, storage: TableId) -> bool {
-        let is_meant = |database: DatabaseId, catalog: &Catalog| {
-            let name = catalog.table_names.get(&storage);
-            name.is_some_and(|name| self.shut_out_by(database, name, TransactionId(0)).is_some())
-        };
-        !self.changing.is_empty()
-            && databases
-                .iter()
-                .any(|database| is_meant(database.facts.id, &database.catalog))
+    /// Another transaction whose new catalog all nodes are committing: nobody commits one meanwhile.
+    pub fn other_committing(&self, transaction: TransactionId) -> Option<TransactionId> {
+        let owner = self.committing.as_ref().map(|committing| committing.owner);
+        owner.filter(|owner| *owner != transaction)
     }
 
-    /// The other transaction that lets nobody write to this table, if there is one.
-    pub fn shut_out_by(
-        &self,
-        database: DatabaseId,
-        table: &RelationName,
-        transaction: TransactionId,
-    ) -> Option<TransactionId> {
-        let change = self.other(database, table, transaction);
-        change
-            .filter(|change| change.shuts_out_writers)
-            .map(|change| change.owner)
+    /// All nodes are about to commit this.
+    pub fn begin_commit(&mut self, committing: Committing) {
+        self.committing = Some(committing);
+    }
+
+    /// The transaction has ended: what it was committing, if it was.
+    pub fn take_committing(&mut self, transaction: TransactionId) -> Option<Committing> {
+        self.committing.take_if(|committing| committing.owner == transaction)
     }
 
     fn other(&self, database: DatabaseId, table: &RelationName, transaction: TransactionId) -> Option<&TableChange> {
@@ -129,23 +150,15 @@ impl SchemaChanges {
                     database,
                     table: table.clone(),
                     owner,
-                    shuts_out_writers: false,
                 });
             }
-        }
-    }
-
-    /// The transaction, which changes these tables, has them to itself for writing from now on.
-    pub fn shut_out_writers(&mut self, database: DatabaseId, tables: &[RelationName], owner: TransactionId) {
-        let own = self.changing.iter_mut().filter(|change| change.owner == owner);
-        for change in own.filter(|change| change.database == database && tables.contains(&change.table)) {
-            change.shuts_out_writers = true;
         }
     }
 
     /// The transaction has ended.
     pub fn end(&mut self, transaction: TransactionId) {
         self.changing.retain(|change| change.owner != transaction);
+        self.take_committing(transaction);
     }
 }
 

@@ -4,7 +4,7 @@
 //! key; all others on the *keeper*, the grid's first node, which also has what there is once: sequences, locks that are no row's, what
 //! the system's tables show.
 
-use crate::catalog::Table;
+use crate::catalog::{Catalog, Table};
 use crate::databases::Databases;
 use crate::executor::push_key_value;
 use crate::far::Whereabouts;
@@ -14,6 +14,7 @@ use rubato_formula::{EvalContext, Expr, Function, Volatility};
 use rubato_protocol::KeyRange;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The one of these nodes that has what begins with the value. It may never change: rows lie by it.
 pub type NodeOf = fn(&[NodeId], &Value) -> NodeId;
@@ -270,10 +271,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `None`: all rows are here.
-    pub fn of(databases: &Databases, (own, keeper): (NodeId, NodeId), node_of: NodeOf) -> Option<Layout> {
+    /// By the catalogs of all databases, and by those that a transaction has made. `None`: all rows are here.
+    pub fn of(
+        databases: &Databases,
+        made: &[Arc<Catalog>],
+        (own, keeper): (NodeId, NodeId),
+        node_of: NodeOf,
+    ) -> Option<Layout> {
         let mut spread = BTreeMap::new();
-        let tables = databases.iter().flat_map(|database| database.catalog.tables.values());
+        let catalogs = databases.iter().map(|database| &database.catalog).chain(made);
+        let tables = catalogs.flat_map(|catalog| catalog.tables.values());
         for table in tables.filter(|table| is_on_several(table)) {
             let nodes = table
                 .spread

@@ -132,6 +132,24 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             out.push(9);
             put_u32(out, *kept);
         }
+        Operation::Close { tables } => {
+            out.push(13);
+            put_tables(out, tables);
+        }
+        Operation::Create { storage } => {
+            out.push(14);
+            put_tables(out, storage);
+        }
+        Operation::Lengthen { table, tail } => {
+            out.push(15);
+            put_u32(out, table.0);
+            out.push(u8::from(tail.is_some()));
+            tail.iter().for_each(|tail| put_row(out, tail));
+        }
+        Operation::Attach { content } => {
+            out.push(16);
+            put_bytes(out, content);
+        }
     }
 }
 
@@ -151,6 +169,7 @@ pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
         8 => return Ok(Operation::Settle),
         9 => return Ok(Operation::Undo { kept: reader.u32()? }),
         10 => return read_page_operation(reader),
+        13..=16 => return read_definition(tag, reader),
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
@@ -189,6 +208,44 @@ pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
             table,
             key,
             columns: read_columns(reader)?,
+        },
+    })
+}
+
+fn put_tables(out: &mut Vec<u8>, tables: &[TableId]) {
+    put_length(out, tables.len());
+    tables.iter().for_each(|table| put_u32(out, table.0));
+}
+
+fn read_tables(reader: &mut ByteReader<'_>) -> Result<Vec<TableId>> {
+    let count = reader.length()?;
+    // Not with room for `count`, as for rows.
+    let mut tables = Vec::new();
+    for _ in 0..count {
+        tables.push(TableId(reader.u32()?));
+    }
+    Ok(tables)
+}
+
+/// What is asked about definitions of tables.
+fn read_definition(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
+    Ok(match tag {
+        13 => Operation::Close {
+            tables: read_tables(reader)?,
+        },
+        14 => Operation::Create {
+            storage: read_tables(reader)?,
+        },
+        15 => Operation::Lengthen {
+            table: TableId(reader.u32()?),
+            tail: match reader.u8()? {
+                0 => None,
+                1 => Some(read_row(reader)?),
+                _ => return Err(damaged("an unknown kind of tail")),
+            },
+        },
+        _ => Operation::Attach {
+            content: reader.bytes()?.to_vec(),
         },
     })
 }
@@ -261,6 +318,7 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
             error.encode(out);
         }
         Answer::Undone => out.push(7),
+        Answer::Done => out.push(11),
     }
 }
 
@@ -283,6 +341,7 @@ pub(super) fn read_answer(reader: &mut ByteReader<'_>) -> Result<Answer> {
         5 => Answer::Settled,
         6 => Answer::Failed(Error::decode(reader)?),
         7 => Answer::Undone,
+        11 => Answer::Done,
         _ => return Err(damaged("an unknown answer")),
     })
 }

@@ -5,14 +5,16 @@
 
 use super::GridMessage;
 use super::state::GridState;
+use crate::attached::{changed_tables, leave, tables, with_newer};
 use crate::checkpoint::with_attached;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
 use rubato_grid::catalogs::CatalogMessage;
-use rubato_protocol::CommitRecord;
-use rubato_sql::databases::Databases;
+use rubato_protocol::grid::TimestampStage;
+use rubato_protocol::{CommitRecord, EndedDefinition};
+use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::partition::{Attachment, Partition};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Changes in one life of the keeper are counted below this bit, its lives above.
@@ -28,12 +30,27 @@ pub(super) struct Catalogs {
     /// Another node's: the version that it has, and whether it has heard that it is the last one on this channel.
     version: u64,
     is_current: bool,
+    /// Definitions that branches here have committed, and that the keeper has not told of yet.
+    untold: Vec<Untold>,
+}
+
+/// A definition that is known before the keeper tells when the last transaction began that may know the tables as they were.
+struct Untold {
+    database: DatabaseId,
+    /// Of its catalog.
+    version: u64,
+    tables: Vec<TableId>,
 }
 
 impl Catalogs {
     /// Nothing that the keeper says of transactions may leave before its log is forced up to here: it could overtake a catalog.
     pub(super) fn told_lsn(&self) -> Lsn {
         self.told_lsn
+    }
+
+    /// Whether a node that knows the table as it was may come to write to it, and cannot be told from others yet.
+    pub(super) fn is_untold(&self, table: TableId) -> bool {
+        self.untold.iter().any(|own| own.tables.contains(&table))
     }
 }
 
@@ -80,6 +97,7 @@ impl GridState {
         };
         let message = CatalogMessage::All {
             version: self.told_version(),
+            last_tick: self.last_tick(),
             content: attachment.encode(),
         };
         self.say_of_catalogs(node, message);
@@ -118,9 +136,13 @@ impl GridState {
             CatalogMessage::Have(version) if self.settings.keeper == Some(from) => {
                 self.catalogs.is_current = version == self.catalogs.version;
             }
-            CatalogMessage::All { version, content } if self.settings.keeper == Some(from) => {
+            CatalogMessage::All {
+                version,
+                last_tick,
+                content,
+            } if self.settings.keeper == Some(from) => {
                 // A log that cannot take them is tried again: see `GridState::on_round`.
-                let taken = take_over(partition, shared, &content).is_ok();
+                let taken = self.take_over(partition, shared, last_tick, &content).is_ok();
                 self.catalogs.is_current = taken;
                 if taken {
                     self.catalogs.version = version;
@@ -129,28 +151,108 @@ impl GridState {
             CatalogMessage::Have(_) | CatalogMessage::All { .. } => self.refused += 1,
         }
     }
+
+    /// Makes the catalogs of the keeper those of this node, in its log too, but for those of which it has newer ones by a branch.
+    fn take_over(
+        &mut self,
+        partition: &mut Partition,
+        shared: &Shared,
+        last_tick: Timestamp,
+        content: &[u8],
+    ) -> Result<()> {
+        let mut told = Attachment::decode(content)?;
+        let versions = told.catalogs.iter().map(|(database, own)| (*database, own.version));
+        let versions: BTreeMap<DatabaseId, u64> = versions.collect();
+        told.catalogs
+            .retain(|(database, own)| partition.databases.catalog(*database).version <= own.version);
+        let newer = (told.catalogs.len() < versions.len()).then(|| told.encode());
+        let databases = with_attached(&partition.databases, told.databases, told.catalogs);
+        partition.log.append(&CommitRecord {
+            cts: Timestamp::ZERO,
+            changes: &(),
+            attachment: Some(newer.as_deref().unwrap_or(content)),
+        })?;
+        let mut changed = change_to(Arc::new(databases), partition, shared);
+        let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);
+        let now_told = self.catalogs.untold.extract_if(.., is_told);
+        changed.extend(now_told.flat_map(|own| own.tables));
+        for table in changed {
+            partition.database.note_definition_changed(table, last_tick);
+        }
+        Ok(())
+    }
+
+    /// Carries out what branches have done to definitions that have ended, or takes it back.
+    pub(super) fn end_definitions(&mut self, partition: &mut Partition, shared: &Shared) {
+        for ended in partition.database.take_ended_definitions() {
+            self.end_definition(partition, shared, &ended);
+        }
+    }
+
+    fn end_definition(&mut self, partition: &mut Partition, shared: &Shared, ended: &EndedDefinition) {
+        let EndedDefinition {
+            transaction,
+            is_committed,
+            definition,
+        } = ended;
+        let committing = partition.schema_changes.take_committing(*transaction);
+        let content = definition.attachment.as_deref().filter(|_| *is_committed);
+        let databases = match (content, committing) {
+            (None, _) => None,
+            (Some(_), Some(committing)) => Some(Arc::new(committing.installed(partition))),
+            // It was read when it was attached, or read back.
+            (Some(content), None) => {
+                let newer = with_newer(&partition.databases, content).ok().flatten();
+                newer.map(|(databases, _)| Arc::new(databases))
+            }
+        };
+        if let (Some(databases), Some(content)) = (databases, content) {
+            let changed = change_to(databases, partition, shared);
+            if self.keeps_catalogs() {
+                let last_tick = self.last_tick();
+                for table in changed {
+                    partition.database.note_definition_changed(table, last_tick);
+                }
+                // Before anybody hears of the commit, or begins behind it.
+                self.tell_catalogs(partition, Lsn(shared.forcer.appended_lsn().0));
+            } else if let Ok(attached) = Attachment::decode(content) {
+                let tables: Vec<TableId> = changed.into_iter().collect();
+                let untold = attached.catalogs.into_iter().map(|(database, own)| Untold {
+                    database,
+                    version: own.version,
+                    tables: tables.clone(),
+                });
+                self.catalogs.untold.extend(untold);
+            }
+        }
+        leave(&mut partition.database, &partition.databases, definition);
+        partition.schema_changes.end(*transaction);
+    }
+
+    /// The last tick that was handed out, on the node that hands them out.
+    fn last_tick(&self) -> Timestamp {
+        self.stage.as_ref().map_or(Timestamp::ZERO, TimestampStage::last_tick)
+    }
 }
 
-/// Makes the catalogs of the keeper those of this node, in its log too.
-fn take_over(partition: &mut Partition, shared: &Shared, content: &[u8]) -> Result<()> {
-    let attachment = Attachment::decode(content)?;
-    let databases = with_attached(&partition.databases, attachment.databases, attachment.catalogs);
-    partition.log.append(&CommitRecord {
-        cts: Timestamp::ZERO,
-        changes: &(),
-        attachment: Some(content),
-    })?;
+/// Makes these the databases of the node; gives the tables that have changed.
+fn change_to(databases: Arc<Databases>, partition: &mut Partition, shared: &Shared) -> BTreeSet<TableId> {
+    let changed = changed_tables(&partition.databases, &databases);
     let before: BTreeSet<TableId> = partition.databases.storage().into_iter().collect();
     let after: BTreeSet<TableId> = databases.storage().into_iter().collect();
     for new in after.difference(&before) {
+        // A branch that is about to commit may have made it.
         partition.database.create_table(*new);
+        partition.database.publish_table(*new);
         shared.stored.lock().insert(*new);
     }
-    for table in databases.iter().flat_map(|own| own.catalog.tables.values()) {
-        partition.database.set_tail(table.id, table.tail());
+    for table in tables(&databases) {
+        if !partition.database.is_lengthened(table.id) {
+            partition.database.set_tail(table.id, table.tail());
+        }
     }
     partition.next_storage_id = partition.next_storage_id.max(databases.next_id());
-    partition.set_databases(Arc::new(databases));
+    partition.set_databases(databases);
     partition.drop_storage(before.difference(&after).copied());
-    Ok(())
+    changed
 }

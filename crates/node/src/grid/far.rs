@@ -6,6 +6,7 @@ use super::state::GridState;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, SqlState, TransactionId};
 use rubato_protocol::grid::{ClientEvent, Ending, Operation, TickSource, Told};
 use rubato_protocol::{CommitLog, FormulaDatabase};
+use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::Databases;
 use rubato_sql::far::Whereabouts;
 use rubato_sql::grid::FarTold;
@@ -95,13 +96,21 @@ impl FarSessions {
 
 impl GridState {
     /// Where the rows lie that are on several nodes, if there are any.
-    pub(super) fn whereabouts(&mut self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>> {
+    pub(super) fn whereabouts(
+        &mut self,
+        databases: &Arc<Databases>,
+        made: &[Arc<Catalog>],
+    ) -> Option<Arc<dyn Whereabouts>> {
         let keeper = self.settings.keeper?;
+        if !made.is_empty() {
+            let layout = Layout::of(databases, made, (self.settings.id, keeper), node_of);
+            return layout.map(|layout| Arc::new(layout) as Arc<dyn Whereabouts>);
+        }
         let known = self.layout.as_ref().filter(|(of, _)| Arc::ptr_eq(of, databases));
         let layout = match known {
             Some((_, layout)) => layout.clone(),
             None => {
-                let layout = Layout::of(databases, (self.settings.id, keeper), node_of).map(Arc::new);
+                let layout = Layout::of(databases, &[], (self.settings.id, keeper), node_of).map(Arc::new);
                 self.layout = Some((Arc::clone(databases), layout.clone()));
                 layout
             }

@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
 use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
+use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::Databases;
 use rubato_sql::far::Whereabouts;
 use rubato_sql::grid::{Answer, Call, FarTold, GridDesk, Home};
@@ -204,8 +205,8 @@ impl GridDesk for GridShared {
         self.state.lock().stage.as_ref().map(TimestampStage::last_tick)
     }
 
-    fn whereabouts(&self, databases: &Arc<Databases>) -> Option<Arc<dyn Whereabouts>> {
-        self.state.lock().whereabouts(databases)
+    fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>> {
+        self.state.lock().whereabouts(databases, made)
     }
 
     fn operate(

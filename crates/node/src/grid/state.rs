@@ -104,13 +104,7 @@ impl GridState {
                 participant.refuse_writes(partition.refuses_writes.clone());
             }
         }
-        let Partition {
-            database,
-            log,
-            databases,
-            schema_changes,
-            ..
-        } = &mut *partition;
+        let Partition { database, log, .. } = &mut *partition;
         match message {
             GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
                 (Body::Reply(_), _) => {
@@ -123,11 +117,11 @@ impl GridState {
                 {
                     self.refused += 1;
                 }
-                // So does what would write to a table while its definition is changed.
+                // So does what would write to a table by a definition that may be the one before.
                 (Body::Request(Request::Operate { operation, .. }), Some(_))
                     if operation
                         .changed_table()
-                        .is_some_and(|table| schema_changes.shuts_out(databases, table)) =>
+                        .is_some_and(|table| self.catalogs.is_untold(table)) =>
                 {
                     self.refused += 1;
                 }
@@ -195,6 +189,7 @@ impl GridState {
     pub(super) fn settle(&mut self, partition: &mut Partition, shared: &Shared) {
         loop {
             self.gather(partition);
+            self.end_definitions(partition, shared);
             let own = self.settings.id;
             let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
             let (here, elsewhere): (Vec<_>, Vec<_>) = ready.into_iter().partition(|(to, _)| *to == own);

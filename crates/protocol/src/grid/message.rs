@@ -211,10 +211,33 @@ pub enum Operation {
     },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
-    /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`].
+    /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`]. What they did to definitions stays until
+    /// the branch ends.
     Undo {
         /// So many operations stay.
         kept: u32,
+    },
+    /// Have these tables to itself for writing: [`Answer::Done`], when all others that write to them have ended.
+    Close {
+        /// The tables.
+        tables: Vec<TableId>,
+    },
+    /// Make storage that is the branch's alone until it commits, and gone if it does not: [`Answer::Done`].
+    Create {
+        /// The storage.
+        storage: Vec<TableId>,
+    },
+    /// What rows of a storage have in columns that they lack, from now on: [`Answer::Done`]. The tables are closed.
+    Lengthen {
+        /// The storage.
+        table: TableId,
+        /// A row with all columns.
+        tail: Option<Row>,
+    },
+    /// What the commit does beside rows, once it is decided: [`Answer::Done`]. The last one counts.
+    Attach {
+        /// In the form of the node's log.
+        content: Vec<u8>,
     },
 }
 
@@ -242,6 +265,8 @@ pub enum Answer {
     Undone,
     /// The operation failed and left nothing behind; the transaction may go on without it.
     Failed(Error),
+    /// What was asked about definitions is done.
+    Done,
 }
 
 impl Message {
@@ -325,6 +350,7 @@ impl Answer {
             Answer::Failed(_) => sketch.number(4),
             Answer::Undone => sketch.number(5),
             Answer::Busy => sketch.number(6),
+            Answer::Done => sketch.number(9),
             Answer::Page { rows, is_last } => {
                 sketch.number(7 + u64::from(*is_last));
                 sketch_rows(rows, sketch);

@@ -19,7 +19,9 @@ impl Operation {
             | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
-            Operation::Settle | Operation::Undo { .. } => None,
+            Operation::Lengthen { table, .. } => Some(*table),
+            Operation::Close { tables } => tables.first().copied(),
+            Operation::Settle | Operation::Undo { .. } | Operation::Create { .. } | Operation::Attach { .. } => None,
         }
     }
 
@@ -122,6 +124,22 @@ impl Operation {
             Operation::Settle => {
                 database.settle(transaction)?;
                 Answer::Settled
+            }
+            Operation::Close { tables } => {
+                database.close_tables(transaction, tables)?;
+                Answer::Done
+            }
+            Operation::Create { storage } => {
+                database.create_for(transaction, storage)?;
+                Answer::Done
+            }
+            Operation::Lengthen { table, tail } => {
+                database.lengthen_for(transaction, *table, tail.clone())?;
+                Answer::Done
+            }
+            Operation::Attach { content } => {
+                database.attach(transaction, content.clone())?;
+                Answer::Done
             }
             Operation::Undo { .. } => {
                 let message = "a transaction that is no branch does not count its operations";

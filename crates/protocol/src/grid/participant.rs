@@ -311,7 +311,7 @@ impl Participant {
                 self.refused += 1;
                 false
             }
-            Request::Decide(Some(_)) if prepared.is_none() && database.has_written(branch.transaction) => {
+            Request::Decide(Some(_)) if prepared.is_none() && database.changes_anything(branch.transaction) => {
                 self.refused += 1;
                 false
             }
@@ -497,7 +497,7 @@ impl Participant {
             return;
         };
         let notes = Notes {
-            writes: database.has_written(transaction),
+            writes: database.changes_anything(transaction),
             moved: !database.reads_where_it_began(transaction),
             behind: database.follows_anybody(transaction).unwrap_or(true),
         };

@@ -455,7 +455,7 @@ impl World {
                     .into_iter()
                     .try_for_each(|(table, key, change)| database.replay(cts, table, &key, change)),
                 Record::Prepare(global, floor, changes, places) => {
-                    database.recover_prepared(global, floor, changes, places)
+                    database.recover_prepared(global, floor, changes, places, None)
                 }
                 Record::Decision(global, cts, _) => {
                     database.recover_decision(global, cts);

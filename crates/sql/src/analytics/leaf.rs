@@ -3,7 +3,6 @@
 use super::segments::{Gathered, Progress, SegmentSink, gather};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
-use crate::executor::keys::whole_range;
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
 use crate::plan::{Access, Relation, SelectPlan, Step};
@@ -123,7 +122,7 @@ fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> 
         return Ok(general());
     };
     Ok(match &step.access {
-        Access::Full { reverse } => State::Scan(table.id, whole_range(), *reverse),
+        Access::Full { reverse } => State::Scan(table.id, KeyRange::WHOLE, *reverse),
         Access::Range(access) if access.index.is_none() => {
             match access_range(table, access, &(), context.evaluation)? {
                 Some(range) => State::Scan(table.id, range, access.reverse),

@@ -8,7 +8,7 @@ mod waiting;
 
 use super::batch::Batch;
 use super::generated::{FunctionRows, Generated, generate};
-use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key, whole_range};
+use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
@@ -348,7 +348,7 @@ fn read_table(
         Access::Full { reverse } => {
             let range = match position {
                 Position::Range(range) => range,
-                _ => whole_range(),
+                _ => KeyRange::WHOLE,
             };
             scan_rows(table, range, *reverse, reader, want, context)
         }

@@ -241,18 +241,10 @@ pub(crate) fn element_keys<T: Tuple + ?Sized>(
     Ok(keys)
 }
 
-/// Every key.
-pub(crate) fn whole_range() -> KeyRange {
-    KeyRange {
-        from: Bound::Unbounded,
-        to: Bound::Unbounded,
-    }
-}
-
 /// The keys that start with `prefix`.
 pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
     if prefix.is_empty() {
-        return whole_range();
+        return KeyRange::WHOLE;
     }
     KeyRange {
         from: Bound::Included(Key::from_bytes(prefix)),

@@ -5,6 +5,7 @@ use crate::catalog::{Catalog, Check, RelationName, Table};
 use crate::schema_change::StorageWork;
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::{Expr, Volatility};
+use rubato_protocol::Outcome;
 use std::sync::Arc;
 
 /// The columns that a schema change has added so far, with what rows have in them that are there: tables as they are called in
@@ -14,12 +15,14 @@ pub(super) struct Missing(Vec<(RelationName, usize, Value)>);
 
 impl Missing {
     /// Evaluates a column's default; from now on rows of the storage that lack the column have the value.
+    ///
+    /// Errors: [`rubato_protocol::Stop::Wait`] until other nodes with such rows know it: to be done again.
     pub(super) fn set(
         &mut self,
         (table, storage): (&Table, TableId),
         (column, default): (usize, &Expr),
         context: &mut ExecutionContext<'_>,
-    ) -> Result<()> {
+    ) -> Outcome<()> {
         let value = default.evaluate(&(), context.evaluation)?;
         context.spend(1);
         if value.is_null() {
@@ -27,8 +30,11 @@ impl Missing {
         }
         self.0.push((table.key(), column, value));
         let tail = self.with(table).tail();
-        context.database.here().set_tail(storage, tail);
-        Ok(())
+        let outcome = context.database.set_tail(storage, tail);
+        if outcome.is_err() {
+            self.0.pop();
+        }
+        outcome
     }
 
     /// The table with what its rows lack.

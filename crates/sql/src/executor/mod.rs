@@ -227,10 +227,17 @@ impl ExecutionContext<'_> {
     pub(crate) fn whole_row<T>(&mut self, work: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.spend(WRITTEN_ROW_COST);
         let mark = self.database.mark(self.transaction);
-        self.database.begin_row();
+        let environment = self.evaluation.environment;
+        let is_turn = self.database.begin_row();
+        if is_turn {
+            environment.begin_turn(self.database.take_drawn());
+        }
         let outcome = work(self);
         let waits = matches!(outcome, Err(Stop::Wait(_)));
         self.database.end_row(!waits);
+        if is_turn {
+            self.database.keep_drawn(environment.end_turn(), waits);
+        }
         if waits {
             self.database.undo_here(self.transaction, &mark);
         }

@@ -2,7 +2,7 @@
 //! or else by one scan of the referring table for all values at once. Goes on in slices.
 
 use super::ExecutionContext;
-use super::keys::{entry_target, prefix_range, whole_range};
+use super::keys::{entry_target, prefix_range};
 use super::referential::{prefix_key, prefix_order};
 use super::sorting::FixedHasher;
 use crate::catalog::{ForeignKey, Index, Table};
@@ -66,7 +66,7 @@ impl Search {
             found.clear();
             self.0 = match &path {
                 Some(_) => Position::Value(0, None),
-                None => Position::Scan(whole_range(), by_key(child, foreign_key, gone)),
+                None => Position::Scan(KeyRange::WHOLE, by_key(child, foreign_key, gone)),
             };
         }
         while found.len() < enough && !matches!(self.0, Position::Done) {

@@ -7,7 +7,7 @@
 
 use super::constraints::{shown_key, unique_constraint};
 use super::deferred::is_shared;
-use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values, whole_range};
+use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values};
 use super::missing::Missing;
 use super::referential::check_referring;
 use super::rows::insert_entry;
@@ -85,7 +85,7 @@ impl SchemaRun {
                 && let Some(task) = Task::of(work, later, context)?
                 && !task.holds_anyway(&self.missing, context)?
             {
-                let rest = self.rest.get_or_insert_with(whole_range);
+                let rest = self.rest.get_or_insert(KeyRange::WHOLE);
                 if !task.run(rest, &mut self.working, context)? {
                     return Ok(false);
                 }
@@ -260,7 +260,11 @@ impl Task {
         working: &mut Working,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
-        if !context.database.is_elsewhere(self.storage) {
+        let indexes = self.table.indexes.iter().map(|index| index.id);
+        let mut storages = indexes.chain([self.storage, self.table.id]);
+        // What the row refers to may be elsewhere, too.
+        let is_verified = matches!(self.doing, Doing::VerifyForeignKey(_));
+        if !is_verified && !storages.any(|storage| context.database.is_elsewhere(storage)) {
             return self.row(key, row, working, context);
         }
         context.whole_row(|context| self.row(key, row, working, context))

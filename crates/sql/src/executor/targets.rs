@@ -4,7 +4,7 @@
 
 use super::access::read_entries;
 use super::insert::Written;
-use super::keys::{distinct_keys, element_keys, point_key, whole_range};
+use super::keys::{distinct_keys, element_keys, point_key};
 use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
@@ -168,7 +168,7 @@ impl<'a> Target<'a> {
             Access::Points(points) => distinct_keys(table, points, &(), evaluation)?,
             Access::Elements(access) => element_keys(table, access, &(), evaluation)?,
             Access::Full { .. } => {
-                run.ranges.push((None, whole_range()));
+                run.ranges.push((None, KeyRange::WHOLE));
                 return Ok(());
             }
             Access::Range(access) => {

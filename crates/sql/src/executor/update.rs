@@ -25,10 +25,10 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
     let mut is_first = true;
     while let Some(key) = run.next_key(context) {
         let Some(key) = key else { return Ok(false) };
-        if std::mem::take(&mut is_first) || each_differs {
-            blind = blind_formula(plan, target.table, context.evaluation);
-        }
         context.whole_row(|context| {
+            if std::mem::take(&mut is_first) || each_differs {
+                blind = blind_formula(plan, target.table, context.evaluation);
+            }
             if update_blind(&target, &key, blind.as_ref(), plan, run, context)? {
                 return Ok(());
             }

@@ -1,11 +1,13 @@
 //! What a transaction has asked other nodes, and what they have answered.
 
+use super::definitions::Definitions;
 use super::seen::Seen;
 use super::{Whereabouts, stop_of};
 use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
+use rubato_formula::Drawn;
 use rubato_protocol::grid::{Answer, Ending, Operation};
 use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Behind the last operation that may have changed something, for each node that there is one on.
@@ -19,6 +21,8 @@ enum Purpose {
     Call(u64, usize),
     /// Whoever reads it.
     Seen,
+    /// What was told of definitions at this place.
+    Definition(usize),
     /// Nobody waits for it.
     Nothing,
 }
@@ -60,10 +64,13 @@ pub struct FarRows {
     /// Numbers that were made for the row.
     numbers: Vec<u64>,
     next_number: usize,
+    /// What it has drawn that is another value each time.
+    drawn: Option<Drawn>,
     changed: FarMark,
     /// Of the moment at which the row began.
     changed_before: FarMark,
     pub(super) seen: Seen,
+    definitions: Definitions,
     /// How the transaction has ended, and where the log has that.
     end: Option<(Ending, Lsn)>,
 }
@@ -80,9 +87,11 @@ impl FarRows {
             next_call: 0,
             numbers: Vec::new(),
             next_number: 0,
+            drawn: None,
             changed: FarMark::default(),
             changed_before: FarMark::default(),
             seen: Seen::default(),
+            definitions: Definitions::default(),
             end: None,
         }
     }
@@ -149,6 +158,7 @@ impl FarRows {
                 }
             }
             Purpose::Seen => self.seen.on_answer(node, &operation, answer),
+            Purpose::Definition(at) => self.definitions.on_answer(at, answer),
             Purpose::Call(..) | Purpose::Nothing => {}
         }
     }
@@ -174,7 +184,8 @@ impl FarRows {
         self.changed.clone()
     }
 
-    pub(super) fn begin_row(&mut self) {
+    /// Whether it is not within another.
+    pub(super) fn begin_row(&mut self) -> bool {
         self.depth += 1;
         if self.depth == 1 {
             match self.calls.is_empty() {
@@ -183,6 +194,17 @@ impl FarRows {
             }
             (self.next_call, self.next_number) = (0, 0);
         }
+        self.depth == 1
+    }
+
+    /// What the row has drawn before it had to wait.
+    pub(super) fn take_drawn(&mut self) -> Option<Drawn> {
+        self.drawn.take()
+    }
+
+    /// What it has drawn, to be drawn again.
+    pub(super) fn keep_drawn(&mut self, drawn: Drawn) {
+        self.drawn = Some(drawn);
     }
 
     pub(super) fn row_number(&mut self, make: impl FnOnce() -> u64) -> u64 {
@@ -206,6 +228,7 @@ impl FarRows {
     fn forget_row(&mut self) {
         self.row += 1;
         self.calls.clear();
+        self.drawn = None;
         self.numbers.clear();
         (self.next_call, self.next_number) = (0, 0);
     }
@@ -282,7 +305,51 @@ impl FarRows {
         }
     }
 
+    /// Has nodes do something about definitions, each once, all at the same time.
+    ///
+    /// Errors: [`Stop::Wait`] until all have done it; else as [`FarRows::ask`].
+    pub fn define(&mut self, nodes: impl IntoIterator<Item = NodeId>, operation: &Operation) -> Outcome<()> {
+        self.check()?;
+        let mut outcome = Ok(());
+        for node in nodes {
+            let at = self.tell_definition(node, operation);
+            match self.definitions.answer(at) {
+                Some(Answer::Failed(error)) => return Err(Stop::Fail(error.clone())),
+                Some(_) => {}
+                None => outcome = Err(wait_for(operation.table().unwrap_or(TableId(0)))),
+            }
+        }
+        outcome
+    }
+
+    /// The same, and nobody waits for it: it is done there before anything else.
+    pub fn tell_definition(&mut self, node: NodeId, operation: &Operation) -> usize {
+        if let Some(at) = self.definitions.find(node, operation) {
+            return at;
+        }
+        let at = self.definitions.push(node, operation.clone());
+        self.give(node, Purpose::Definition(at), operation.clone());
+        at
+    }
+
+    /// The transaction has made storage whose rows may be on other nodes.
+    pub fn create(&mut self, storage: TableId) {
+        self.definitions.create(storage);
+    }
+
+    /// The nodes whose part of the transaction is not rows alone.
+    pub fn defining_nodes(&self) -> BTreeSet<NodeId> {
+        self.definitions.nodes()
+    }
+
     fn give(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
+        if let Some(create) = self.definitions.take_uncreated(node) {
+            self.number(node, Purpose::Nothing, create);
+        }
+        self.number(node, purpose, operation)
+    }
+
+    fn number(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
         let line = self.lines.entry(node).or_default();
         let number = line.numbered;
         line.numbered += 1;

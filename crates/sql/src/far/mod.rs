@@ -5,13 +5,14 @@
 //! no statement has to know where its rows are; those that know save the way (decision 0030).
 
 mod conversation;
+mod definitions;
 mod seen;
 mod walk;
 
 pub use conversation::{FarMark, FarRows};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
-use rubato_formula::{Formula, RowBounds};
+use rubato_formula::{Drawn, Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
 use rubato_protocol::{
     BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments, Stop,
@@ -245,6 +246,22 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// As [`FormulaDatabase::set_tail`], on all nodes that may have rows of the storage.
+    ///
+    /// Errors: [`Stop::Wait`] until all of them have done it.
+    pub fn set_tail(&mut self, table: TableId, tail: Option<Row>) -> Outcome<()> {
+        if let Some(far) = &mut self.far {
+            let nodes = far.whereabouts().nodes_of(table, &KeyRange::WHOLE);
+            let operation = Operation::Lengthen {
+                table,
+                tail: tail.clone(),
+            };
+            far.define(nodes.into_iter().flatten(), &operation)?;
+        }
+        self.here.set_tail(table, tail);
+        Ok(())
+    }
+
     /// Where the transaction stands now.
     pub fn mark(&self, transaction: TransactionId) -> Mark {
         Mark {
@@ -270,10 +287,20 @@ impl<'a> Rows<'a> {
     }
 
     /// The part of a statement that belongs to one row begins: what it asks of other nodes stays done, and known, when it is done
-    /// again after a wait.
-    pub(crate) fn begin_row(&mut self) {
-        if let Some(far) = self.far.as_deref_mut() {
-            far.begin_row();
+    /// again after a wait. Whether it is the outermost one of them, and may come to be done again.
+    pub(crate) fn begin_row(&mut self) -> bool {
+        self.far.as_deref_mut().is_some_and(FarRows::begin_row)
+    }
+
+    /// What the part has drawn, if it is done again.
+    pub(crate) fn take_drawn(&mut self) -> Option<Drawn> {
+        self.far.as_deref_mut().and_then(FarRows::take_drawn)
+    }
+
+    /// What it has drawn, as long as it `waits` to be done again.
+    pub(crate) fn keep_drawn(&mut self, drawn: Drawn, waits: bool) {
+        if let Some(far) = self.far.as_deref_mut().filter(|_| waits) {
+            far.keep_drawn(drawn);
         }
     }
 

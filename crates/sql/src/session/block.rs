@@ -1,5 +1,6 @@
 //! Transactions of a session: blocks, savepoints, commit and rollback.
 
+use super::everywhere::tell_tails;
 use super::schema::{attachment_of, take_tails_back};
 use super::{Block, Next, Session};
 use crate::catalog::{Catalog, RelationName};
@@ -57,6 +58,12 @@ pub(super) struct OpenTransaction {
     pub(super) has_tick: bool,
     /// What has come of them is to be committed by all nodes together, and has been asked for.
     pub(super) commits_far: bool,
+    /// By which catalogs of its own its rows lie: rows of a former one may be on their way to where the last one has them.
+    pub(super) placed_by: Vec<Arc<Catalog>>,
+    /// What all nodes are to know of its schema changes before they commit it, ...
+    pub(super) attachment: Option<Vec<u8>>,
+    /// ... and whether they do: what it did beside rows is not for this session to take back.
+    pub(super) is_attached: bool,
 }
 
 /// A database that is made of another one.
@@ -148,6 +155,9 @@ impl Session {
             far: None,
             has_tick,
             commits_far: false,
+            placed_by: Vec::new(),
+            attachment: None,
+            is_attached: false,
         });
     }
 
@@ -219,6 +229,11 @@ impl Session {
             return Ok(());
         };
         let own = self.identity.database_id;
+        if transaction.base_catalog.is_some()
+            && let Some(owner) = partition.schema_changes.other_committing(transaction.id)
+        {
+            partition.database.wait_for(transaction.id, owner, TableId(0))?;
+        }
         let catalog = self.checked_catalog(transaction, partition)?;
         let new_database = transaction.new_database.as_ref();
         let databases = new_database.map(|new| partition.databases.with_new(&new.facts, &new.catalog));
@@ -282,8 +297,12 @@ impl Session {
         };
         self.began_us = Some(transaction.started_us);
         self.portals.forget_unkept();
-        if !self.roll_back_on_all(&transaction, partition) {
-            partition.database.rollback(transaction.id);
+        match self.roll_back_on_all(&transaction, partition) {
+            true => partition.database.leave(transaction.id),
+            false => partition.database.rollback(transaction.id),
+        }
+        if transaction.is_attached {
+            return;
         }
         partition.schema_changes.end(transaction.id);
         let committed = Arc::clone(self.committed(partition));
@@ -412,15 +431,20 @@ impl Session {
             self.after_settings(reports, responder);
         }
         self.take_tails_back(partition);
+        self.ask_others(partition);
         self.block = Block::Explicit;
         Ok(())
     }
 
     /// Columns that were added since the savepoint are there no more.
-    fn take_tails_back(&self, partition: &mut Partition) {
+    fn take_tails_back(&mut self, partition: &mut Partition) {
         let catalog = self.catalog(partition);
-        if let Some(transaction) = &self.transaction {
-            take_tails_back(&transaction.lengthened, &catalog, &mut partition.database);
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        take_tails_back(&transaction.lengthened, &catalog, &mut partition.database);
+        if let Some(far) = &mut transaction.far {
+            tell_tails(&transaction.lengthened, &catalog, far);
         }
     }
 

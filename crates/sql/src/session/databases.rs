@@ -9,7 +9,7 @@
 use super::block::NewDatabase;
 use super::schema::{SchemaChanging, have_to_itself};
 use super::{Block, Next, Origin, Session, SessionContext};
-use crate::catalog::RelationName;
+use crate::catalog::{RelationName, Table};
 use crate::client::Responder;
 use crate::databases::{
     Applied, Copied, DatabaseChange, DatabaseCommand, DatabaseFacts, DatabaseId, Databases, copied, storage_of,
@@ -151,6 +151,14 @@ impl Session {
         self.replay = None;
         partition.database.catch_up(id)?;
         let source = Arc::clone(partition.databases.catalog(template));
+        let is_spread = |table: &Arc<Table>| table.spread.as_ref().is_some_and(|spread| !spread.nodes.is_empty());
+        if let Some(table) = source.tables.values().find(|table| is_spread(table)) {
+            let what = format!(
+                "a template with a table that lies on several nodes (\"{}\")",
+                table.name
+            );
+            return Err(Error::unsupported(what).into());
+        }
         if let Some(transaction) = &mut self.transaction {
             transaction.base_catalog = Some(Arc::clone(&source));
             transaction.new_database = Some(NewDatabase {

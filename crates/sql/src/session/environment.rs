@@ -13,7 +13,7 @@ use crate::partition::SequenceValues;
 use crate::system_tables::{self, View};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
-use rubato_formula::{AdvisoryKey, AdvisoryRequest, Environment, KeptOpen, SessionFact};
+use rubato_formula::{AdvisoryKey, AdvisoryRequest, Drawn, Environment, KeptOpen, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -49,6 +49,13 @@ pub struct TakenNumbers {
     pub(super) are_new: bool,
 }
 
+/// What a row's part draws, or has drawn before and draws again.
+pub(super) struct Turn {
+    drawn: Drawn,
+    /// How many numbers of sequences it has drawn so far.
+    numbers: usize,
+}
+
 /// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
 pub(crate) struct SessionEnvironment<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -62,6 +69,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) insight: &'a Insight,
     pub(crate) random: Cell<Random>,
     pub(crate) clock_us: i64,
+    /// The part of a statement that belongs to one row, and what it has drawn.
+    pub(super) turn: RefCell<Option<Turn>>,
     /// The id of the transaction, if it was asked for one.
     pub(crate) asked_id: Cell<Option<u64>>,
     /// Behind what the answer depends on beside rows.
@@ -80,6 +89,15 @@ impl SessionEnvironment<'_> {
         let bits = random.bits();
         self.random.set(random);
         bits
+    }
+
+    /// The next number of a sequence that a row's part has drawn before it had to wait.
+    fn drawn_before(&self) -> Option<i64> {
+        let mut turn = self.turn.borrow_mut();
+        let turn = turn.as_mut()?;
+        let value = turn.drawn.numbers.get(turn.numbers).copied()?;
+        turn.numbers += 1;
+        Some(value)
     }
 
     /// The schemas of the search path that there are, if `with_implicit` also those that are searched in front of them.
@@ -135,7 +153,17 @@ impl Environment for SessionEnvironment<'_> {
     fn next_value(&self, sequence: &str) -> Result<i64> {
         self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
-        let value = self.sequences.borrow_mut().next(sequence)?;
+        let value = match self.drawn_before() {
+            Some(value) => value,
+            None => {
+                let value = self.sequences.borrow_mut().next(sequence)?;
+                if let Some(turn) = &mut *self.turn.borrow_mut() {
+                    turn.drawn.numbers.push(value);
+                    turn.numbers += 1;
+                }
+                value
+            }
+        };
         let mut taken = self.taken.borrow_mut();
         taken.by_sequence.insert(sequence.id, value);
         taken.last = Some((sequence.id, value));
@@ -217,7 +245,28 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn clock_time_us(&self) -> Result<i64> {
-        Ok(self.clock_us)
+        let turn = self.turn.borrow();
+        Ok(turn.as_ref().map_or(self.clock_us, |turn| turn.drawn.clock_us))
+    }
+
+    fn begin_turn(&self, again: Option<Drawn>) {
+        let drawn = match again {
+            Some(drawn) => {
+                self.random.set(Random::at(drawn.random));
+                drawn
+            }
+            None => Drawn {
+                random: self.random.get().state(),
+                clock_us: self.clock_us,
+                numbers: Vec::new(),
+            },
+        };
+        *self.turn.borrow_mut() = Some(Turn { drawn, numbers: 0 });
+    }
+
+    fn end_turn(&self) -> Drawn {
+        let turn = self.turn.borrow_mut().take();
+        turn.map_or_else(Drawn::default, |turn| turn.drawn)
     }
 
     fn setting(&self, name: &str) -> Option<String> {

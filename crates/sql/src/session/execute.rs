@@ -58,6 +58,7 @@ pub(super) fn with_evaluation<T>(
         insight,
         random: Cell::new(session.random),
         clock_us: times_us.1,
+        turn: RefCell::default(),
         asked_id: Cell::new(session.asked_id),
         depends_on: Cell::new(session.durable_at),
         pauses: PauseView::new(
@@ -248,7 +249,7 @@ impl Session {
     /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
     /// for: commit checks them.
     pub(super) fn note_written(&mut self, tables: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
-        let (catalog, own) = (self.catalog(partition), self.identity.database_id);
+        let catalog = self.catalog(partition);
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };
@@ -259,18 +260,7 @@ impl Session {
                 continue;
             }
             for table in with_followers(name, &catalog) {
-                if table.spread.is_some() && transaction.created_storage.contains(&table.id) && partition.grid.is_some()
-                {
-                    return Err(Error::unsupported(
-                        "writing to a table that is spread over nodes in the transaction that creates it",
-                    )
-                    .with_hint("Commit the table first.")
-                    .into());
-                }
-                if let Some(owner) = partition.schema_changes.shut_out_by(own, &table.key(), transaction.id) {
-                    partition.database.wait_for(transaction.id, owner, table.id)?;
-                }
-                partition.database.announce_write(transaction.id, table.id);
+                partition.database.announce_write(transaction.id, table.id)?;
             }
             transaction.written_versions.push((name.clone(), *version));
         }

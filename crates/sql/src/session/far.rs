@@ -38,11 +38,11 @@ fn rows_of<'a>(transaction: &'a mut OpenTransaction, partition: &'a mut Partitio
 impl Session {
     /// Lets the open transaction know where rows are now. Called before each of its statements: tables may have come meanwhile.
     pub(super) fn see_whereabouts(&mut self, partition: &Partition) {
-        let desk = partition.grid.as_ref();
-        let Some(whereabouts) = desk.and_then(|desk| desk.whereabouts(&partition.databases)) else {
+        let Some(transaction) = self.transaction.as_mut().filter(|open| open.has_tick) else {
             return;
         };
-        let Some(transaction) = self.transaction.as_mut().filter(|open| open.has_tick) else {
+        let (desk, made) = (partition.grid.as_ref(), &transaction.placed_by);
+        let Some(whereabouts) = desk.and_then(|desk| desk.whereabouts(&partition.databases, made)) else {
             return;
         };
         match &mut transaction.far {
@@ -151,7 +151,11 @@ impl Session {
             partition.sequences.outcomes.commit(asked, durable_at);
             self.raise_durable(durable_at);
         }
-        self.transaction = None;
+        if let Some(transaction) = self.transaction.take()
+            && !transaction.is_attached
+        {
+            partition.schema_changes.end(transaction.id);
+        }
         Ok(())
     }
 
@@ -160,7 +164,7 @@ impl Session {
         self.ask_others(partition);
         let lost = || Error::internal("a transaction over several nodes has lost its part");
         let transaction = self.transaction.as_mut().ok_or_else(lost)?;
-        let (Some(far), Some(desk)) = (&mut transaction.far, &partition.grid) else {
+        let Some(far) = &mut transaction.far else {
             return Err(lost().into());
         };
         match far.end() {
@@ -169,11 +173,11 @@ impl Session {
             Some((Ending::Unknown, _)) => return Err(unknown().into()),
             None => {}
         }
-        if transaction.base_catalog.is_some() || transaction.new_database.is_some() {
-            let what = "a schema change in a transaction that is on several nodes";
-            return Err(Error::unsupported(what).into());
+        if transaction.commits_far || far.awaits_answers() {
+            return Err(Stop::Wait(FOR_OTHERS));
         }
-        if !transaction.commits_far && !far.awaits_answers() {
+        self.attach_on_all_nodes(partition)?;
+        if let (Some(transaction), Some(desk)) = (&mut self.transaction, &partition.grid) {
             transaction.commits_far = true;
             desk.commit(self.id, &mut *partition.log);
         }

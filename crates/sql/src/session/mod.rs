@@ -25,6 +25,7 @@ mod cursors;
 mod databases;
 mod discard;
 mod environment;
+mod everywhere;
 mod execute;
 mod extended;
 mod far;

@@ -18,6 +18,16 @@ impl Random {
         Random([next(), next()])
     }
 
+    /// Where it stands.
+    pub fn state(&self) -> [u64; 2] {
+        self.0
+    }
+
+    /// One that stands there.
+    pub fn at(state: [u64; 2]) -> Random {
+        Random(state)
+    }
+
     /// Numbers that depend on a seed between -1 and 1.
     pub fn seeded_by_share(seed: f64) -> Random {
         let whole = ((1_u64 << 52) - 1) as f64 * seed;

@@ -13,6 +13,7 @@ use crate::catalog::{Catalog, RelationName, Spread, Table};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{SchemaRun, storage_of_rows};
+use crate::far::stop_of;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
@@ -96,11 +97,16 @@ impl Session {
             analytics: None,
         };
         let is_paused = |done: &bool| !done;
-        let done = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
+        let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
             run.run(execution)
-        })?;
+        });
         self.facts.builds(changing.run.progress(&after, &partition.database));
-        if !done {
+        if matches!(outcome, Err(Stop::Wait(_))) {
+            self.changing_schema = Some(changing);
+            outcome?;
+            return Ok(None);
+        }
+        if !outcome? {
             self.changing_schema = Some(changing);
             self.deadline_us = self.statement_deadline_us();
             return Ok(None);
@@ -160,6 +166,10 @@ impl Session {
         partition.admit_write()?;
         let id = self.ensure_transaction(partition, false, now_us)?;
         self.replay = None;
+        self.hear_others(partition);
+        if let Some(why) = self.transaction.as_ref().and_then(|open| open.why_ended()) {
+            return Err(stop_of(why));
+        }
         partition.database.catch_up(id)?;
         let newest = self.committed(partition).version;
         if let Some(transaction) = &mut self.transaction {
@@ -171,7 +181,7 @@ impl Session {
         let before_version = before.version;
         let mut applied = apply_under(&self.path_in(&before), &before, change)?;
         if let Some(desk) = &partition.grid {
-            spread_tables(&before, &mut applied.catalog, &desk.members())?;
+            spread_tables(&mut applied.catalog, &desk.members());
         }
         check_last_number(change, &before, partition)?;
         self.refuse_tables_in_use(change, &before)?;
@@ -187,6 +197,7 @@ impl Session {
             Some(_) => wait_for_changes(&tables, own, id, partition)?,
             None => have_to_itself(&tables, own, id, partition)?,
         }
+        self.close_elsewhere(&tables, &before, partition)?;
         let is_change = applied.catalog.version != before_version;
         let after = self.own_version(&before, applied.catalog, &applied.work, partition);
         let beside = match read_beside {
@@ -217,10 +228,12 @@ impl Session {
             after.next_id = after.next_id.max(partition.next_storage_id);
         }
         let committed = Arc::clone(self.committed(partition));
+        let after = Arc::new(after);
         if let Some(transaction) = &mut self.transaction {
             transaction.base_catalog.get_or_insert(committed);
+            transaction.placed_by = transaction.catalog.iter().chain([&after]).cloned().collect();
         }
-        let after = Arc::new(after);
+        self.see_whereabouts(partition);
         for work in works {
             self.note_storage(work, works, partition, &after);
         }
@@ -235,13 +248,26 @@ impl Session {
         partition: &mut Partition,
         after: &Catalog,
     ) {
+        let is_elsewhere = |storage: TableId| self.is_elsewhere(storage);
+        let created = match work {
+            StorageWork::Create { storage } => Some(*storage).filter(|storage| is_elsewhere(*storage)),
+            _ => None,
+        };
+        let is_here = |source: TableId| created.is_none() && !is_elsewhere(source);
+        let source = match work {
+            StorageWork::Create { storage } => source_of(*storage, works, after).filter(|source| is_here(*source)),
+            _ => None,
+        };
         let Some(transaction) = &mut self.transaction else {
             return;
         };
+        if let (Some(far), Some(storage)) = (&mut transaction.far, created) {
+            far.create(storage);
+        }
         match work {
             StorageWork::Create { storage } => {
                 partition.database.create_private_table(*storage);
-                match source_of(*storage, works, after) {
+                match source {
                     Some(source) if is_left_alone(source, works, transaction, partition) => {
                         if converts_rows(works) {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
@@ -415,15 +441,8 @@ pub(super) fn have_to_itself(
     partition: &mut Partition,
 ) -> Outcome<()> {
     wait_for_changes(tables, (database, before), id, partition)?;
-    partition.schema_changes.shut_out_writers(database, tables, id);
     let storage = storage_of_tables(tables, before);
-    match partition.database.other_writers(id, &storage).first() {
-        Some(writer) => {
-            let table = storage.first().copied().unwrap_or(TableId(0));
-            partition.database.wait_for(id, *writer, table)
-        }
-        None => Ok(()),
-    }
+    partition.database.close_tables(id, &storage)
 }
 
 /// 22023: a sequence's last number lies within its limits.
@@ -502,23 +521,8 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
     }
 }
 
-/// Gives the nodes of the grid to new tables that are to be spread over them. Sessions of other nodes may write to those that are there
-/// by the catalog as it was: they are left as they are.
-///
-/// Errors: 0A000 for any other change of a table that is spread than that it is dropped.
-fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) -> Result<()> {
-    for table in before.tables.values() {
-        let is_spread = table.spread.as_ref().is_some_and(|spread| !spread.nodes.is_empty());
-        let next = after.tables.values().find(|next| next.oid == table.oid);
-        if is_spread && next.is_some_and(|next| !Arc::ptr_eq(next, table)) {
-            let what = format!(
-                "a change of \"{}\", which is spread over the nodes of the grid,",
-                table.name
-            );
-            return Err(Error::unsupported(what)
-                .with_hint("Such a table can be created with all its constraints and indexes, and dropped. Foreign keys can refer from it to other tables."));
-        }
-    }
+/// Gives the nodes of the grid to new tables that are to be spread over them.
+fn spread_tables(after: &mut Catalog, members: &[NodeId]) {
     for table in after.tables.values_mut() {
         let is_new = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
         if is_new {
@@ -526,5 +530,4 @@ fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) -> R
             Arc::make_mut(table).spread = Some(Spread { nodes });
         }
     }
-    Ok(())
 }

@@ -2,12 +2,13 @@
 
 mod away;
 mod catalogs;
+mod definitions;
 mod spread;
 mod ticks;
 
 use crate::world::{Lines, clock_us, query};
 use rubato_base::{ColumnSet, Key, Lsn, NodeId, SessionId, TableId, Value};
-use rubato_log::MemoryDirectory;
+use rubato_log::{MemoryDirectory, PowerLoss};
 use rubato_node::grid::{ByRows, ClientTold, GridMessage, GridNode, GridSettings, Router};
 use rubato_node::{NodeSettings, NodeWorker};
 use rubato_protocol::grid::{Answer, Ending, Operation, SILENT_ROUNDS_MAX};
@@ -37,6 +38,14 @@ struct Site {
     idle: Option<Box<Session>>,
     said: Vec<String>,
     table: TableId,
+    kept: Kept,
+}
+
+/// What is left of a node that is killed, and where it belongs.
+struct Kept {
+    store: Arc<MemoryStore>,
+    directory: Arc<MemoryDirectory>,
+    settings: GridSettings,
 }
 
 impl Site {
@@ -56,22 +65,29 @@ impl Site {
     }
 
     fn kept_by(keeper: Option<NodeId>, id: u32, count: u32, router: Option<Arc<dyn Router>>) -> Site {
+        Site::open(Kept {
+            store: Arc::new(MemoryStore::new()),
+            directory: Arc::new(MemoryDirectory::default()),
+            settings: GridSettings {
+                router,
+                keeper,
+                ..GridSettings::of(id, count)
+            },
+        })
+    }
+
+    fn open(kept: Kept) -> Site {
         let settings = NodeSettings {
             clock_us,
             hosted_responder: Some(|| Box::new(Lines::default())),
             ..NodeSettings::default()
         };
-        let (store, directory) = (Arc::new(MemoryStore::new()), Arc::new(MemoryDirectory::default()));
         let options = rubato_log::Options {
             prepare_in_background: false,
             ..rubato_log::Options::default()
         };
-        let grid = GridSettings {
-            router,
-            keeper,
-            ..GridSettings::of(id, count)
-        };
-        let opened = GridNode::open(store, directory, options, settings, grid);
+        let (store, directory) = (Arc::clone(&kept.store), Arc::clone(&kept.directory));
+        let opened = GridNode::open(store, directory, options, settings, kept.settings.clone());
         let (node, _) = opened.expect("a node of a grid");
         let (worker, idle) = enter(&node);
         let woken = Arc::new(Woken::default());
@@ -83,7 +99,22 @@ impl Site {
             idle: Some(idle),
             said: Vec::new(),
             table: TableId(0),
+            kept,
         }
+    }
+
+    /// Kills the node, with all that its disk was not told to keep, and starts it again.
+    fn restart(&mut self) {
+        self.kept.directory.lose_power(PowerLoss::DropAll);
+        self.kept.store.lose_power(0);
+        // What is left of the process reaches the disk no more.
+        let directory = Arc::new(self.kept.directory.fork());
+        let (store, settings) = (Arc::clone(&self.kept.store), self.kept.settings.clone());
+        *self = Site::open(Kept {
+            store,
+            directory,
+            settings,
+        });
     }
 
     /// The log reaches the disk as often as somebody waits for it.

@@ -5,7 +5,6 @@ use super::{Position, Reader, read_table};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::hashed::{HashedRows, Reading};
-use crate::executor::keys::whole_range;
 use crate::plan::{Access, Relation, Step};
 use rubato_protocol::{KeyRange, Outcome};
 
@@ -27,7 +26,7 @@ pub(super) fn prepare_hashing(step: &Step, so_far: Hashing, context: &mut Execut
     };
     let (mut hashed, rest) = match so_far {
         Hashing::Untried => match HashedRows::new(step) {
-            Some(hashed) => (hashed, whole_range()),
+            Some(hashed) => (hashed, KeyRange::WHOLE),
             None => return Ok(Hashing::Useless),
         },
         Hashing::Reading(hashed, rest) => (hashed, rest),

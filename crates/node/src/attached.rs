@@ -1,0 +1,67 @@
+//! What catalogs that are attached to a branch of several nodes' transaction change, on a node that runs and on one that recovers.
+
+use crate::checkpoint::with_attached;
+use rubato_base::{Result, TableId};
+use rubato_protocol::{Definition, FormulaDatabase};
+use rubato_sql::catalog::Table;
+use rubato_sql::databases::Databases;
+use rubato_sql::partition::{Attachment, Derived};
+use std::collections::BTreeSet;
+
+/// The databases with the attached catalogs, and rows that were laid out of others' on the node that changed them. Catalogs that are no
+/// newer than those that are there are left out: the commit of a branch may be heard of after that of a later one.
+///
+/// Errors: XX001 if the content is damaged.
+pub(crate) fn with_newer(databases: &Databases, content: &[u8]) -> Result<Option<(Databases, Vec<Derived>)>> {
+    let attachment = Attachment::decode(content)?;
+    let mut catalogs = attachment.catalogs;
+    catalogs.retain(|(database, catalog)| databases.catalog(*database).version < catalog.version);
+    if catalogs.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((with_attached(databases, None, catalogs), attachment.derived)))
+}
+
+/// The storage of tables that are not the same in both.
+pub(crate) fn changed_tables(before: &Databases, after: &Databases) -> BTreeSet<TableId> {
+    let version = |table: &Table| (table.id, table.version);
+    let before: BTreeSet<_> = tables(before).map(version).collect();
+    let after: BTreeSet<_> = tables(after).map(version).collect();
+    before.symmetric_difference(&after).map(|(table, _)| *table).collect()
+}
+
+/// What a branch with these catalogs attached does to definitions, as a node that recovers knows it.
+pub(crate) fn definition_of(before: &Databases, content: Vec<u8>) -> Result<(Databases, Definition)> {
+    let (after, _) = with_newer(before, &content)?.unwrap_or_else(|| (before.clone(), Vec::new()));
+    let changed = changed_tables(before, &after);
+    let is_there: BTreeSet<TableId> = before.storage().into_iter().collect();
+    let created = after
+        .storage()
+        .into_iter()
+        .filter(|storage| !is_there.contains(storage));
+    let definition = Definition {
+        created: created.collect(),
+        closed: changed.intersection(&is_there).copied().collect(),
+        lengthened: changed.iter().copied().collect(),
+        attachment: Some(content),
+    };
+    Ok((after, definition))
+}
+
+/// A branch has ended whose definition is not carried out, or is by now: storage that no catalog has goes, and rows have in columns that
+/// they lack what the catalogs say.
+pub(crate) fn leave(database: &mut FormulaDatabase, databases: &Databases, definition: &Definition) {
+    let named: BTreeSet<TableId> = databases.storage().into_iter().collect();
+    for gone in definition.created.iter().filter(|storage| !named.contains(storage)) {
+        database.drop_table(*gone);
+    }
+    for table in tables(databases).filter(|table| definition.lengthened.contains(&table.id)) {
+        database.set_tail(table.id, table.tail());
+    }
+}
+
+/// All tables of all databases.
+pub(crate) fn tables(databases: &Databases) -> impl Iterator<Item = &Table> {
+    let tables = databases.iter().flat_map(|database| database.catalog.tables.values());
+    tables.map(AsRef::as_ref)
+}

@@ -52,6 +52,11 @@ impl<'a> ByteReader<'a> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// Two bytes, little-endian.
+    pub fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
     /// Four bytes, little-endian.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))

@@ -9,15 +9,17 @@
 mod enums;
 mod names;
 mod options;
+mod spread;
 
 pub use enums::EnumType;
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 pub(crate) use options::limits_of;
 pub use options::{IndexOptions, KeyOrder, Remarked, ViewCheck, ViewOptions};
+pub use spread::{PARTS_MAX, Spread, SpreadWay};
 
 use rubato_base::enumeration::Marked;
-use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, NodeId, Result, Row, SqlState, TableId, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, EnumTypes, Error, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Bounds, EvalContext, Expr, RowBounds, Tuple, check_bounds, type_bounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -318,19 +320,11 @@ pub struct Table {
     pub materialised: Option<Arc<Materialised>>,
     /// What becomes of a temporary table's rows when the transaction commits.
     pub on_commit: OnCommit,
-    /// How its rows lie on the nodes of a grid. `None`: all on the first one.
+    /// How its rows lie on the nodes of a grid. `None`: all on the first one, for good.
     pub spread: Option<Spread>,
     /// Grows whenever anything above changes: a statement planned for another version must be planned again, and a
     /// transaction that wrote to another version cannot commit.
     pub version: u64,
-}
-
-/// The nodes that a table's rows and index entries lie on, each by the first column of its key: what begins with the same value lies
-/// on the same node, for all tables with the same nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
-    /// In ascending order; none on a node alone.
-    pub nodes: Vec<NodeId>,
 }
 
 /// What makes a table a materialised view.

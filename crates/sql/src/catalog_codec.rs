@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Spread as u8;
+const VERSION: u8 = Format::Ways as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +32,10 @@ enum Format {
     Details = 7,
     /// Rows may lack columns that are not NULL in them, and violate what is NOT VALID; columns may be addresses of networks and cards.
     Exempt = 8,
-    /// Tables may be spread over the nodes of a grid.
+    /// Tables may be spread over the nodes of a grid, if that was asked for.
     Spread = 9,
+    /// Tables are spread, unless something else was asked for, in one of several ways.
+    Ways = 10,
 }
 
 /// Appends a whole catalog.
@@ -71,6 +73,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         7 => Format::Details,
         8 => Format::Exempt,
         9 => Format::Spread,
+        10 => Format::Ways,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -94,8 +97,7 @@ fn damaged(what: &str) -> Error {
 mod tests {
     use super::*;
     use crate::binder::tests_support::catalog_of;
-    use crate::catalog::Spread;
-    use crate::catalog::{Materialised, OnCommit, RelationName, SchemaId};
+    use crate::catalog::{Materialised, OnCommit, RelationName, SchemaId, Spread, SpreadWay};
     use rubato_base::NodeId;
     use rubato_base::Value;
     use std::sync::Arc;
@@ -247,6 +249,10 @@ mod tests {
         (own.schema, own.foreign_keys) = (SchemaId::temporary(7), Vec::new());
         own.on_commit = OnCommit::Delete;
         own.spread = Some(Spread {
+            way: SpreadWay::Range {
+                column: Some(0),
+                bounds: vec![Value::Int4(5), Value::Int4(9)],
+            },
             nodes: vec![NodeId(0), NodeId(3)],
         });
         own.materialised = Some(Arc::new(Materialised {

@@ -30,6 +30,7 @@ pub mod explain;
 pub mod far;
 pub mod grid;
 pub mod insight;
+pub mod layout;
 pub mod outcomes;
 pub mod parser;
 pub mod partition;

@@ -1,23 +1,17 @@
 //! Where the rows of a grid lie, and which node a statement is to run on.
 //!
-//! The rows and index entries of a table with [`Spread`](crate::catalog::Spread) lie on its nodes, each by the first column of its own
-//! key; all others on the *keeper*, the grid's first node, which also has what there is once: sequences, locks that are no row's, what
-//! the system's tables show.
+//! The rows and index entries of a table that is laid on several nodes ([`Spread`](crate::catalog::Spread)) are where its [`Layout`] says;
+//! all others on the *keeper*, the grid's first node, which also has what there is once: sequences, locks that are no row's, what the
+//! system's tables show.
 
-use crate::catalog::{Catalog, Table};
-use crate::databases::Databases;
+use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;
-use crate::far::Whereabouts;
+use crate::layout::{Lying, ShardOf};
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
-use rubato_base::{DataType, KeyReader, KeyWriter, NodeId, TableId, Value, prefix_successor};
+use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
 use rubato_formula::{EvalContext, Expr, Function, Volatility};
-use rubato_protocol::KeyRange;
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
 
-/// The one of these nodes that has what begins with the value. It may never change: rows lie by it.
-pub type NodeOf = fn(&[NodeId], &Value) -> NodeId;
+pub use crate::layout::Layout;
 
 /// Functions that change with every call and need nothing that is shared.
 const NEED_NOTHING: [&str; 8] = [
@@ -46,8 +40,8 @@ pub enum Route {
     Several,
 }
 
-/// Which node a statement with these parameters is to run on.
-pub fn route_of(plan: &Plan, parameters: &[Value], node_of: NodeOf) -> Route {
+/// Which node a statement with these parameters, of a client of node `own`, is to run on.
+pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeId), shard_of: ShardOf) -> Route {
     if needs_nothing(plan) {
         return Route::Nowhere;
     }
@@ -55,7 +49,7 @@ pub fn route_of(plan: &Plan, parameters: &[Value], node_of: NodeOf) -> Route {
         return Route::Keeper;
     }
     let mut is_spread = false;
-    for_each_table(plan, &mut |table| is_spread |= is_on_several(table));
+    for_each_table(plan, &mut |table| is_spread |= table.laid().is_some());
     if !is_spread {
         return Route::Kept;
     }
@@ -65,16 +59,15 @@ pub fn route_of(plan: &Plan, parameters: &[Value], node_of: NodeOf) -> Route {
     };
     let places = Places {
         evaluation: &evaluation,
-        node_of,
+        own,
+        keeper,
+        shard_of,
     };
     match places.of(plan) {
-        Some(node) => Route::At(node),
+        Some(Spot::Any) => Route::At(own),
+        Some(Spot::At(node)) => Route::At(node),
         None => Route::Several,
     }
-}
-
-fn is_on_several(table: &Table) -> bool {
-    table.spread.as_ref().is_some_and(|spread| !spread.nodes.is_empty())
 }
 
 /// The tables that it reads or writes.
@@ -188,169 +181,104 @@ fn calls_shared(plan: &Plan) -> bool {
     found
 }
 
+/// Where the rows are that a part of a statement names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spot {
+    /// On the client's node, as on any that has copies of them; or there are none.
+    Any,
+    /// On this node.
+    At(NodeId),
+}
+
 /// Finds the nodes of rows that a statement names by their keys.
 struct Places<'a> {
     evaluation: &'a EvalContext<'a>,
-    node_of: NodeOf,
+    own: NodeId,
+    keeper: NodeId,
+    shard_of: ShardOf,
 }
 
 impl Places<'_> {
     /// The node of all rows of a statement, as far as that can be seen. `None`: several, or it cannot.
-    fn of(&self, plan: &Plan) -> Option<NodeId> {
+    fn of(&self, plan: &Plan) -> Option<Spot> {
         if !plan.subqueries.queries.is_empty() {
             return None;
         }
         match &plan.body {
-            PlanBody::Select(select) => self.same(select.steps.iter().map(|step| self.of_step(step))),
-            PlanBody::Update(update) => self.of_step(&update.target),
-            PlanBody::Delete(delete) => self.of_step(&delete.target),
+            PlanBody::Select(select) if select.lock.is_none() => {
+                same(select.steps.iter().map(|step| self.of_step(step, false)))
+            }
+            PlanBody::Select(select) => same(select.steps.iter().map(|step| self.of_step(step, true))),
+            PlanBody::Update(update) => self.of_step(&update.target, true),
+            PlanBody::Delete(delete) => self.of_step(&delete.target, true),
             PlanBody::Insert(insert) => match &insert.source {
-                InsertSource::Values(rows) => {
-                    let column = *insert.table.primary_key.first()?;
-                    self.same(rows.iter().map(|row| self.of_value(&insert.table, row.get(column)?)))
+                InsertSource::Values(rows) if insert.table.laid().is_some() => {
+                    let table = &insert.table;
+                    let column = table.spread_column()?;
+                    same(rows.iter().map(|row| self.of_value(table, row.get(column)?, true)))
                 }
+                InsertSource::Values(_) => Some(Spot::At(self.keeper)),
                 InsertSource::Select(..) | InsertSource::Rows(_) => None,
             },
             PlanBody::Change(_) | PlanBody::Merge(_) | PlanBody::With(_) => None,
         }
     }
 
-    fn same(&self, mut nodes: impl Iterator<Item = Option<NodeId>>) -> Option<NodeId> {
-        let first = nodes.next()??;
-        nodes.all(|node| node == Some(first)).then_some(first)
-    }
-
-    fn of_step(&self, step: &Step) -> Option<NodeId> {
-        let table = table_of(step)?;
+    /// Where the rows of a step are. Copies of rows are read on any node that has them, and changed on all.
+    fn of_step(&self, step: &Step, changes: bool) -> Option<Spot> {
+        let table = match &step.relation {
+            Relation::Table(table) => table,
+            Relation::Values(_) | Relation::Functions(_) => return Some(Spot::Any),
+            _ => return None,
+        };
+        if let Some(spot) = self.of_whole(table, changes) {
+            return spot;
+        }
+        let place = table.spread_place();
         match &step.access {
-            Access::Point(key) => self.of_value(table, key.first()?),
-            Access::Points(keys) => self.same(keys.iter().map(|key| self.of_value(table, key.first()?))),
-            Access::Range(range) if range.index.is_none() => self.of_value(table, range.prefix.first()?),
+            Access::Point(key) => self.of_value(table, key.get(place)?, changes),
+            Access::Points(keys) => same(keys.iter().map(|key| self.of_value(table, key.get(place)?, changes))),
+            Access::Range(range) if range.index.is_none() => self.of_value(table, range.prefix.get(place)?, changes),
             _ => None,
         }
     }
 
-    fn of_value(&self, table: &Table, value: &Expr) -> Option<NodeId> {
-        let spread = table.spread.as_ref().filter(|spread| !spread.nodes.is_empty())?;
+    /// Where all rows of a table are, if they lie together: `None` if they do not, and `Some(None)` where several nodes have them all.
+    fn of_whole(&self, table: &Table, changes: bool) -> Option<Option<Spot>> {
+        let Some(spread) = table.laid() else {
+            return Some(Some(Spot::At(self.keeper)));
+        };
+        match &spread.way {
+            SpreadWay::Everywhere if changes => Some(None),
+            SpreadWay::Everywhere if spread.nodes.contains(&self.own) => Some(Some(Spot::Any)),
+            SpreadWay::Everywhere => Some(Some(Spot::At(spread.nodes[0]))),
+            SpreadWay::Hash { .. } | SpreadWay::Range { .. } => None,
+        }
+    }
+
+    fn of_value(&self, table: &Table, value: &Expr, changes: bool) -> Option<Spot> {
+        if let Some(spot) = self.of_whole(table, changes) {
+            return spot;
+        }
         if !value.is_constant() {
             return None;
         }
         let value = value.evaluate(&[] as &[Value], self.evaluation).ok()?;
-        let column_type = table.key_type(*table.primary_key.first()?);
+        let column_type = table.key_type(table.spread_column()?);
         // As the key has it.
         let mut writer = KeyWriter::default();
         if !push_key_value(&mut writer, column_type, &value) {
             return None;
         }
-        let value = first_of(writer.as_bytes(), column_type.data_type)?.0;
-        Some((self.node_of)(&spread.nodes, &value))
+        let value = KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()?;
+        Lying::of_rows(table)?.node_of(&value, self.shard_of).map(Spot::At)
     }
 }
 
-/// The first column of a key, and how many bytes of the key it is.
-fn first_of(key: &[u8], data_type: DataType) -> Option<(Value, usize)> {
-    let mut reader = KeyReader::new(key);
-    let value = reader.next(data_type).ok()?;
-    Some((value, key.len() - reader.rest().len()))
-}
-
-/// How the keys of a storage begin, and which nodes have them.
-#[derive(Debug)]
-struct Storage {
-    data_type: DataType,
-    nodes: Vec<NodeId>,
-}
-
-/// Where the rows of all databases lie, as one node sees it.
-#[derive(Debug)]
-pub struct Layout {
-    own: NodeId,
-    keeper: NodeId,
-    node_of: NodeOf,
-    spread: BTreeMap<TableId, Storage>,
-}
-
-impl Layout {
-    /// By the catalogs of all databases, and by those that a transaction has made. `None`: all rows are here.
-    pub fn of(
-        databases: &Databases,
-        made: &[Arc<Catalog>],
-        (own, keeper): (NodeId, NodeId),
-        node_of: NodeOf,
-    ) -> Option<Layout> {
-        let mut spread = BTreeMap::new();
-        let catalogs = databases.iter().map(|database| &database.catalog).chain(made);
-        let tables = catalogs.flat_map(|catalog| catalog.tables.values());
-        for table in tables.filter(|table| is_on_several(table)) {
-            let nodes = table
-                .spread
-                .as_ref()
-                .map(|spread| spread.nodes.clone())
-                .unwrap_or_default();
-            let indexes = table.indexes.iter().map(|index| (index.id, index.columns.first()));
-            let storages = indexes.chain([(table.id, table.primary_key.first())]);
-            for (storage, first) in storages {
-                let Some(first) = first else { continue };
-                let data_type = table.key_type(*first).data_type;
-                let nodes = nodes.clone();
-                spread.insert(storage, Storage { data_type, nodes });
-            }
-        }
-        (!spread.is_empty() || own != keeper).then_some(Layout {
-            own,
-            keeper,
-            node_of,
-            spread,
-        })
-    }
-
-    fn other(&self, node: NodeId) -> Option<NodeId> {
-        (node != self.own).then_some(node)
-    }
-}
-
-impl Whereabouts for Layout {
-    fn is_elsewhere(&self, storage: TableId) -> bool {
-        match self.spread.get(&storage) {
-            Some(storage) => storage.nodes != [self.own],
-            None => self.own != self.keeper,
-        }
-    }
-
-    fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
-        let Some(storage) = self.spread.get(&storage) else {
-            return self.other(self.keeper);
-        };
-        // A key that cannot be read is on the first of them: whoever looks for it looks there.
-        let first = first_of(key, storage.data_type);
-        let node = first.map_or(storage.nodes[0], |(value, _)| (self.node_of)(&storage.nodes, &value));
-        self.other(node)
-    }
-
-    fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>> {
-        let Some(storage) = self.spread.get(&storage) else {
-            return vec![self.other(self.keeper)];
-        };
-        match only_first(range, storage.data_type) {
-            Some(value) => vec![self.other((self.node_of)(&storage.nodes, &value))],
-            None => storage.nodes.iter().map(|node| self.other(*node)).collect(),
-        }
-    }
-}
-
-/// The first column of all keys of a range, if it is one value.
-fn only_first(range: &KeyRange, data_type: DataType) -> Option<Value> {
-    let (Bound::Included(from) | Bound::Excluded(from)) = &range.from else {
-        return None;
-    };
-    let (value, bytes) = first_of(from.as_bytes(), data_type)?;
-    let prefix = &from.as_bytes()[..bytes];
-    let ends_within = match &range.to {
-        Bound::Unbounded => false,
-        Bound::Included(to) => to.as_bytes().starts_with(prefix),
-        Bound::Excluded(to) => {
-            to.as_bytes().starts_with(prefix) || prefix_successor(prefix).is_some_and(|next| *to <= next)
-        }
-    };
-    ends_within.then_some(value)
+fn same(mut spots: impl Iterator<Item = Option<Spot>>) -> Option<Spot> {
+    spots.try_fold(Spot::Any, |all, spot| match (all, spot?) {
+        (Spot::Any, spot) => Some(spot),
+        (all, Spot::Any) => Some(all),
+        (all, spot) => (all == spot).then_some(all),
+    })
 }

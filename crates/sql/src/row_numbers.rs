@@ -12,6 +12,11 @@ const LIFE_BITS: u32 = 18;
 /// What the node that has the rows counts itself is below this: others number their rows above.
 pub const NUMBERS_OF_OTHERS: u64 = 1 << (COUNTER_BITS + LIFE_BITS);
 
+/// The node that gave a row this number.
+pub(crate) fn node_of_number(number: u64) -> NodeId {
+    NodeId((number / NUMBERS_OF_OTHERS) as u32)
+}
+
 /// Counters of rows without a primary key, by table.
 #[derive(Debug, Default)]
 pub struct RowNumberCounters {
@@ -28,7 +33,7 @@ impl RowNumberCounters {
         *counter = (*counter).max(number);
     }
 
-    /// The rows are on another node, which does not know what is counted here: numbers of this start of this node are nobody else's.
+    /// The rows may be on other nodes, which do not know what is counted here: numbers of this start of this node are nobody else's.
     pub fn number_for(&self, node: NodeId, life: u64) {
         let life = life % (1 << LIFE_BITS);
         self.above

@@ -517,6 +517,8 @@ pub enum SchemaChange {
 /// One action of ALTER TABLE.
 #[derive(Debug)]
 pub enum AlterAction {
+    /// SET (spread ...): the rows are laid anew on the nodes that the grid has now; `None`: on the first of them.
+    Lay(Option<crate::catalog::Spread>),
     /// ADD PRIMARY KEY (columns): the rows are laid out anew by the key.
     AddPrimaryKey {
         /// Constraint name.

@@ -1,7 +1,7 @@
 //! Sessions of this node whose transactions are on several nodes: the node coordinates them, and their own branch is one of the members.
 
-use super::node_of;
 use super::sessions::stage_is_silent;
+use super::shard_of;
 use super::state::GridState;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, SqlState, TransactionId};
 use rubato_protocol::grid::{ClientEvent, Ending, Operation, TickSource, Told};
@@ -103,14 +103,14 @@ impl GridState {
     ) -> Option<Arc<dyn Whereabouts>> {
         let keeper = self.settings.keeper?;
         if !made.is_empty() {
-            let layout = Layout::of(databases, made, (self.settings.id, keeper), node_of);
+            let layout = Layout::of(databases, made, (self.settings.id, keeper), shard_of);
             return layout.map(|layout| Arc::new(layout) as Arc<dyn Whereabouts>);
         }
         let known = self.layout.as_ref().filter(|(of, _)| Arc::ptr_eq(of, databases));
         let layout = match known {
             Some((_, layout)) => layout.clone(),
             None => {
-                let layout = Layout::of(databases, &[], (self.settings.id, keeper), node_of).map(Arc::new);
+                let layout = Layout::of(databases, &[], (self.settings.id, keeper), shard_of).map(Arc::new);
                 self.layout = Some((Arc::clone(databases), layout.clone()));
                 layout
             }

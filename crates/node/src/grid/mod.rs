@@ -82,8 +82,8 @@ pub struct GridSettings {
 
 /// Says which node runs a statement.
 pub trait Router: std::fmt::Debug + Send + Sync {
-    /// What a statement needs.
-    fn route_of(&self, plan: &Plan, parameters: &[Value]) -> Route;
+    /// What a statement of a client of the first of these nodes needs; the second is the keeper.
+    fn route_of(&self, plan: &Plan, parameters: &[Value], nodes: (NodeId, NodeId)) -> Route;
 }
 
 /// Statements run where their rows lie.
@@ -91,15 +91,14 @@ pub trait Router: std::fmt::Debug + Send + Sync {
 pub struct ByRows;
 
 impl Router for ByRows {
-    fn route_of(&self, plan: &Plan, parameters: &[Value]) -> Route {
-        route_of(plan, parameters, node_of)
+    fn route_of(&self, plan: &Plan, parameters: &[Value], nodes: (NodeId, NodeId)) -> Route {
+        route_of(plan, parameters, nodes, shard_of)
     }
 }
 
-/// The node of what begins with the value: whole numbers that follow each other lie on nodes that follow each other.
-fn node_of(nodes: &[NodeId], value: &Value) -> NodeId {
-    let shard = Spread::default().shard_of(value).map_or(0, Shard::number);
-    nodes[usize::from(shard) % nodes.len()]
+/// The shard of what begins with the value: whole numbers that follow each other have shards that follow each other.
+fn shard_of(value: &Value) -> u16 {
+    Spread::default().shard_of(value).map_or(0, Shard::number)
 }
 
 impl GridSettings {

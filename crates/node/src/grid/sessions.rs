@@ -115,14 +115,17 @@ impl GridDesk for GridShared {
             return Ok(Home::Here);
         }
         let own = state.settings.id;
-        Ok(match (router.route_of(plan, parameters), state.settings.keeper) {
-            (Route::Nowhere, _) => Home::Anywhere,
-            (Route::Several, _) => Home::OverSeveral,
-            (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
-            (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
-            (Route::At(node), _) if node != own => Home::At(node),
-            (Route::Keeper | Route::Kept | Route::At(_), _) => Home::Here,
-        })
+        let nodes = (own, state.settings.keeper.unwrap_or(own));
+        Ok(
+            match (router.route_of(plan, parameters, nodes), state.settings.keeper) {
+                (Route::Nowhere, _) => Home::Anywhere,
+                (Route::Several, _) => Home::OverSeveral,
+                (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
+                (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
+                (Route::At(node), _) if node != own => Home::At(node),
+                (Route::Keeper | Route::Kept | Route::At(_), _) => Home::Here,
+            },
+        )
     }
 
     fn keeper(&self) -> Option<NodeId> {

@@ -1,8 +1,9 @@
 //! ALTER TABLE whose actions are not all of the library's grammar, and what ALTER VIEW says of a view itself.
 
 use super::dml::find_column;
+use super::table_options::spread_of;
 use super::{Context, no_relation};
-use crate::catalog::{RelationName, SchemaId, Table};
+use crate::catalog::{RelationName, SchemaId, Spread, Table};
 use crate::parser::syntax::{Source, parse_statement};
 use crate::parser::utility::{AlterPiece, AlterTableSyntax, Altered};
 use crate::statement::{AlterAction, RelationKind, SchemaChange};
@@ -122,7 +123,20 @@ impl Context<'_> {
                 }
             }
             AlterPiece::Nothing => {}
-            AlterPiece::Library(_) | AlterPiece::SetOptions(_) | AlterPiece::ResetOptions(_) => {
+            // What is not about the grid is about PostgreSQL's files.
+            AlterPiece::SetOptions(given) => {
+                if let Some(spread) = spread_of(given, table)? {
+                    table.spread.clone_from(&spread);
+                    actions.push(AlterAction::Lay(spread));
+                }
+            }
+            AlterPiece::ResetOptions(given) => {
+                if given.iter().any(|option| option.starts_with("spread")) {
+                    table.spread = Some(Spread::default());
+                    actions.push(AlterAction::Lay(table.spread.clone()));
+                }
+            }
+            AlterPiece::Library(_) => {
                 return Err(Error::internal("an action that is none of a table's"));
             }
         }
@@ -175,9 +189,12 @@ impl Context<'_> {
                 return self.rename_view_column(name, (from, to), syntax.kind).map(Some);
             }
             AlterPiece::SetOptions(given) => {
-                given
-                    .iter()
-                    .try_for_each(|(option, value)| options.set(option, value.as_deref()))?;
+                given.iter().try_for_each(|(option, value)| {
+                    options.set(
+                        option,
+                        value.as_ref().map(|value| value.to_ascii_lowercase()).as_deref(),
+                    )
+                })?;
             }
             AlterPiece::ResetOptions(given) => given.iter().try_for_each(|option| options.reset(option))?,
             _ => return Ok(None),

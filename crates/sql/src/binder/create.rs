@@ -40,18 +40,17 @@ impl Context<'_> {
         let name = self.new_name(&object_name(&statement.name)?, statement.temporary)?;
         let mut definition = Definition::new(self, &name);
         definition.table.on_commit = on_commit(statement, &name)?;
-        definition.table.spread = spread(statement, &name)?;
         // What is there already is not looked at any further.
         let is_there = statement.if_not_exists && self.catalog.has_relation(&name);
         let comments = match is_there {
             true => Vec::new(),
             false => definition.columns_and_constraints(statement)?,
         };
-        let Definition { table, sequences, .. } = definition;
-        if table.spread.is_some() && table.primary_key.is_empty() && !is_there {
-            let message = "a table that is spread over nodes must have a primary key";
-            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message)
-                .with_hint("Its rows lie by the first column of the primary key."));
+        let Definition {
+            mut table, sequences, ..
+        } = definition;
+        if !is_there {
+            table.spread = spread(statement, &table)?;
         }
         Ok(SchemaChange::CreateTable {
             table,

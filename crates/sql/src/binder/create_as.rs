@@ -1,7 +1,7 @@
 //! CREATE TABLE AS and SELECT INTO: a table with the columns of a query, and then its rows.
 
 use super::{Context, object_name};
-use crate::catalog::{Column, OnCommit, RelationName, Table};
+use crate::catalog::{Column, OnCommit, RelationName, Spread, Table};
 use crate::client::OutputColumn;
 use crate::parser::UNTYPED;
 use crate::parser::syntax::fold;
@@ -136,7 +136,7 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
         referenced_by: Vec::new(),
         materialised: None,
         on_commit: OnCommit::Preserve,
-        spread: None,
+        spread: (!name.schema.is_temporary()).then(Spread::default),
         version: 0,
     })
 }

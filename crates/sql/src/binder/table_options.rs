@@ -1,8 +1,10 @@
 //! What CREATE TABLE says of a table beside its columns and constraints.
 
-use crate::catalog::{OnCommit, RelationName, Spread};
+use super::dml::find_column;
+use crate::catalog::{OnCommit, PARTS_MAX, RelationName, Spread, SpreadWay, Table};
 use crate::parser::syntax::fold;
-use rubato_base::{Error, Result, SqlState};
+use rubato_base::text_format::{TextContext, parse_text};
+use rubato_base::{Error, Key, Result, SqlState, Value};
 use sqlparser::ast;
 
 pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
@@ -23,34 +25,131 @@ pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     }
 }
 
-/// `WITH (spread)`: the rows lie on all nodes of a grid. What else stands there is about PostgreSQL's files.
-pub(super) fn spread(statement: &ast::CreateTable, name: &RelationName) -> Result<Option<Spread>> {
+/// The options of `WITH (...)`, by name; what is not about the grid is about PostgreSQL's files.
+fn options(statement: &ast::CreateTable) -> Vec<(String, Option<String>)> {
     let (ast::CreateTableOptions::With(list) | ast::CreateTableOptions::Options(list)) = &statement.table_options
     else {
-        return Ok(None);
+        return Vec::new();
     };
-    let value_of = |option: &ast::SqlOption| match option {
-        ast::SqlOption::Ident(own) if fold(own) == "spread" => Some("true".to_owned()),
-        ast::SqlOption::KeyValue { key, value } if fold(key) == "spread" => Some(value.to_string()),
+    let named = |option: &ast::SqlOption| match option {
+        ast::SqlOption::Ident(own) => Some((fold(own), None)),
+        ast::SqlOption::KeyValue { key, value } => {
+            let text = match value {
+                ast::Expr::Value(value) => value.value.clone().into_string(),
+                _ => None,
+            };
+            Some((fold(key), Some(text.unwrap_or_else(|| value.to_string()))))
+        }
         _ => None,
     };
-    let Some(value) = list.iter().find_map(value_of) else {
-        return Ok(None);
-    };
-    match value.trim_matches('\'').to_ascii_lowercase().as_str() {
-        "true" | "on" | "1" if name.schema.is_temporary() => {
-            Err(Error::unsupported("a temporary table that is spread over nodes"))
-        }
-        "true" | "on" | "1" => Ok(Some(Spread::default())),
-        "false" | "off" | "0" => Ok(None),
-        _ => {
-            let message = format!(
-                "invalid value for boolean option \"spread\": {}",
-                value.trim_matches('\'')
-            );
-            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
-        }
+    list.iter().filter_map(named).collect()
+}
+
+/// How the rows of a new table lie on the nodes of a grid: on all, by the first column of the primary key, unless the options say
+/// something else. Its columns and keys are known.
+pub(super) fn spread(statement: &ast::CreateTable, table: &Table) -> Result<Option<Spread>> {
+    let said = spread_of(&options(statement), table)?;
+    match (said, table.schema.is_temporary()) {
+        (Some(Some(_)), true) => Err(Error::unsupported("a temporary table that is spread over nodes")),
+        (_, true) => Ok(None),
+        (said, false) => Ok(said.unwrap_or_else(|| Some(Spread::default()))),
     }
+}
+
+/// What options say of how a table's rows lie: `None` if nothing. `Some(None)`: on the first node.
+///
+/// Errors: 22023 for values that are none, 42703 for a column that is not there.
+pub(super) fn spread_of(options: &[(String, Option<String>)], table: &Table) -> Result<Option<Option<Spread>>> {
+    let find = |name: &str| {
+        options
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_deref())
+    };
+    let (spread, by) = (find("spread"), find("spread_by").flatten());
+    let (parts, bounds) = (find("spread_parts").flatten(), find("spread_bounds").flatten());
+    let word = spread.map(|value| value.unwrap_or("true").to_ascii_lowercase());
+    let says_how = by.is_some() || parts.is_some() || bounds.is_some();
+    let way = match word.as_deref() {
+        None if !says_how => return Ok(None),
+        None | Some("true" | "on" | "1") => way_of(by, parts, bounds, table)?,
+        Some("false" | "off" | "0" | "everywhere") if says_how => {
+            let message =
+                "\"spread_by\", \"spread_parts\" and \"spread_bounds\" are for tables of which each node has some rows";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        Some("false" | "off" | "0") => return Ok(Some(None)),
+        Some("everywhere") => SpreadWay::Everywhere,
+        Some(other) => {
+            let message = format!("invalid value for option \"spread\": {other}");
+            return Err(
+                Error::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint("It is true, false or everywhere.")
+            );
+        }
+    };
+    let nodes = Vec::new();
+    Ok(Some(Some(Spread { way, nodes })))
+}
+
+fn way_of(by: Option<&str>, parts: Option<&str>, bounds: Option<&str>, table: &Table) -> Result<SpreadWay> {
+    let invalid = |message: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let column = match by {
+        None => None,
+        Some(name) => {
+            let column = find_column(table, name)?;
+            if !table.primary_key.contains(&column) {
+                let message = format!("column \"{name}\" named in \"spread_by\" is not part of the primary key");
+                return Err(invalid(message));
+            }
+            Some(column)
+        }
+    };
+    let (Some(bounds), None) = (bounds, parts) else {
+        if bounds.is_some() {
+            return Err(invalid(
+                "\"spread_parts\" and \"spread_bounds\" exclude each other".to_owned(),
+            ));
+        }
+        let parts = match parts.map(|parts| parts.parse::<u16>()) {
+            None => PARTS_MAX,
+            Some(Ok(parts @ 1..=PARTS_MAX)) => parts,
+            Some(_) => return Err(invalid(format!("\"spread_parts\" is a number from 1 to {PARTS_MAX}"))),
+        };
+        return Ok(SpreadWay::Hash { column, parts });
+    };
+    let bounds = bounds_of(bounds, column, table)?;
+    Ok(SpreadWay::Range { column, bounds })
+}
+
+/// `spread_bounds`: an array of values of the column, ascending.
+fn bounds_of(text: &str, column: Option<usize>, table: &Table) -> Result<Vec<Value>> {
+    let invalid = |message: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let Some(column) = column.or_else(|| table.primary_key.first().copied()) else {
+        return Err(invalid(format!(
+            "table \"{}\" has no primary key, whose ranges \"spread_bounds\" tells",
+            table.name
+        )));
+    };
+    let column_type = table.key_type(column);
+    let array = column_type.data_type.array();
+    let array = array.ok_or_else(|| invalid("\"spread_bounds\" cannot be of this type".to_owned()))?;
+    let bounds = match parse_text(array, column_type.modifier, text, &TextContext::default())? {
+        Value::Array(array) => array.items.clone(),
+        _ => Vec::new(),
+    };
+    let keys: Vec<Key> = bounds
+        .iter()
+        .map(|bound| Key::of(std::slice::from_ref(bound)))
+        .collect();
+    let is_ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
+    if bounds.is_empty() || bounds.len() >= usize::from(PARTS_MAX) || bounds.iter().any(Value::is_null) || !is_ascending
+    {
+        return Err(invalid(format!(
+            "\"spread_bounds\" is an array of 1 to {} values in ascending order",
+            PARTS_MAX - 1
+        )));
+    }
+    Ok(bounds)
 }
 
 /// ON COMMIT. 42P16 where the table is not temporary.

@@ -3,8 +3,8 @@
 use super::{Format, damaged};
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index,
-    IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, ReferentialAction, RelationName, Remarked,
-    RowExpression, SchemaId, Sequence, Spread, Table, View, ViewCheck, ViewOptions, ViewQuery,
+    IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, PARTS_MAX, ReferentialAction, RelationName,
+    Remarked, RowExpression, SchemaId, Sequence, Spread, SpreadWay, Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::{ByteReader, decode_value};
 use rubato_base::{ColumnType, EnumLabel, NodeId, Result, TableId, Value};
@@ -222,7 +222,7 @@ fn expr(reader: &mut ByteReader<'_>) -> Result<Expr> {
     }
 }
 
-fn option<T>(reader: &mut ByteReader<'_>, read: fn(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
+fn option<T>(reader: &mut ByteReader<'_>, read: impl FnOnce(&mut ByteReader<'_>) -> Result<T>) -> Result<Option<T>> {
     flag(reader)?.then(|| read(reader)).transpose()
 }
 
@@ -296,9 +296,14 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
         columns.for_each(|(column, missing)| column.missing = missing);
     }
     if format >= Format::Spread {
-        table.spread = option(reader, spread)?;
+        table.spread = option(reader, |reader| spread(reader, format))?;
+    }
+    if format < Format::Ways && table.materialised.is_none() && !table.schema.is_temporary() {
+        table.spread.get_or_insert_default();
     }
     let columns = table.columns.len();
+    let by = table.spread.as_ref().and_then(|spread| spread.way.column());
+    within(&by.into_iter().collect::<Vec<_>>(), columns)?;
     within(&table.primary_key, columns)?;
     within(&table.primary_key_included, columns)?;
     let included = table.indexes.iter().map(|index| &index.options.included);
@@ -370,12 +375,34 @@ fn materialised(reader: &mut ByteReader<'_>) -> Result<Materialised> {
     })
 }
 
-fn spread(reader: &mut ByteReader<'_>) -> Result<Spread> {
+fn spread(reader: &mut ByteReader<'_>, format: Format) -> Result<Spread> {
     let nodes = list(reader, |reader| reader.u32().map(NodeId))?;
-    match nodes.windows(2).all(|pair| pair[0] < pair[1]) {
-        true => Ok(Spread { nodes }),
-        false => Err(damaged("the nodes of a table are not in order")),
+    if !nodes.windows(2).all(|pair| pair[0] < pair[1]) {
+        return Err(damaged("the nodes of a table are not in order"));
     }
+    let way = match format >= Format::Ways {
+        true => way(reader)?,
+        false => SpreadWay::default(),
+    };
+    Ok(Spread { way, nodes })
+}
+
+fn way(reader: &mut ByteReader<'_>) -> Result<SpreadWay> {
+    Ok(match reader.u8()? {
+        0 => SpreadWay::Hash {
+            column: option(reader, |reader| reader.length())?,
+            parts: match reader.u16()? {
+                parts @ 1..=PARTS_MAX => parts,
+                _ => return Err(damaged("the parts of a table are too many")),
+            },
+        },
+        1 => SpreadWay::Range {
+            column: option(reader, |reader| reader.length())?,
+            bounds: list(reader, |reader| decode_value(reader.bytes()?))?,
+        },
+        2 => SpreadWay::Everywhere,
+        _ => return Err(damaged("an unknown way to lay rows")),
+    })
 }
 
 fn on_commit(reader: &mut ByteReader<'_>) -> Result<OnCommit> {

@@ -2,11 +2,11 @@
 
 use crate::catalog::{
     Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised,
-    OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, Table, View, ViewCheck,
-    ViewOptions, ViewQuery,
+    OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, SpreadWay, Table, View,
+    ViewCheck, ViewOptions, ViewQuery,
 };
-use rubato_base::ColumnType;
 use rubato_base::codec::{encode_value, put_bytes, put_data_type, put_length};
+use rubato_base::{ColumnType, Value};
 use rubato_formula::Expr;
 
 pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
@@ -156,17 +156,39 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
         text(out, comment);
     });
     list(out, table.columns.iter(), |out, column| {
-        option(out, column.missing.as_ref(), |out, value| {
-            let mut bytes = Vec::new();
-            encode_value(value, &mut bytes);
-            put_bytes(out, &bytes);
-        });
+        option(out, column.missing.as_ref(), value);
     });
     option(out, table.spread.as_ref(), |out, spread| {
         list(out, spread.nodes.iter(), |out, node| {
             out.extend_from_slice(&node.0.to_le_bytes())
         });
+        way(out, &spread.way);
     });
+}
+
+fn way(out: &mut Vec<u8>, way: &SpreadWay) {
+    let by = |out: &mut Vec<u8>, column: &Option<usize>| {
+        option(out, column.as_ref(), |out, column| put_length(out, *column))
+    };
+    match way {
+        SpreadWay::Hash { column, parts } => {
+            out.push(0);
+            by(out, column);
+            out.extend_from_slice(&parts.to_le_bytes());
+        }
+        SpreadWay::Range { column, bounds } => {
+            out.push(1);
+            by(out, column);
+            list(out, bounds.iter(), value);
+        }
+        SpreadWay::Everywhere => out.push(2),
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    let mut bytes = Vec::new();
+    encode_value(value, &mut bytes);
+    put_bytes(out, &bytes);
 }
 
 fn materialised(out: &mut Vec<u8>, materialised: &Materialised) {

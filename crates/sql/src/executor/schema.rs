@@ -264,7 +264,7 @@ impl Task {
         let mut storages = indexes.chain([self.storage, self.table.id]);
         // What the row refers to may be elsewhere, too.
         let is_verified = matches!(self.doing, Doing::VerifyForeignKey(_));
-        if !is_verified && !storages.any(|storage| context.database.is_elsewhere(storage)) {
+        if !is_verified && !storages.any(|storage| context.database.is_on_others(storage)) {
             return self.row(key, row, working, context);
         }
         context.whole_row(|context| self.row(key, row, working, context))

@@ -5,6 +5,7 @@
 //! no statement has to know where its rows are; those that know save the way (decision 0030).
 
 mod conversation;
+mod copies;
 mod definitions;
 mod seen;
 mod walk;
@@ -27,8 +28,28 @@ pub trait Whereabouts: Send + Sync {
     /// The node that has the row with this key; `None`: this one.
     fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId>;
 
-    /// The nodes that may have rows with keys of the range, each once; `None` is this one.
+    /// The nodes that may have rows with keys of the range, each once; `None` is this one. Of copies one node that has them.
     fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>>;
+
+    /// The nodes that have a copy of all rows each, where several have: a change is made on all of them, on the first of them first,
+    /// where those wait for each other who change the same row. None where each row is on one node.
+    fn copies(&self, storage: TableId) -> &[Option<NodeId>] {
+        let _ = storage;
+        &[]
+    }
+
+    /// The nodes with rows of the storage, each once; `None` is this one.
+    fn holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
+        match self.copies(storage) {
+            [] => self.nodes_of(storage, &KeyRange::WHOLE),
+            copies => copies.to_vec(),
+        }
+    }
+
+    /// Whether other nodes have rows of the storage, so that a change may be one of theirs.
+    fn is_on_others(&self, storage: TableId) -> bool {
+        !self.copies(storage).is_empty() || self.is_elsewhere(storage)
+    }
 }
 
 /// A point in a transaction to go back to.
@@ -75,6 +96,13 @@ impl<'a> Rows<'a> {
             .is_some_and(|far| far.whereabouts().is_elsewhere(storage))
     }
 
+    /// Whether other nodes have rows of the storage too.
+    pub fn is_on_others(&self, storage: TableId) -> bool {
+        self.far
+            .as_ref()
+            .is_some_and(|far| far.whereabouts().is_on_others(storage))
+    }
+
     /// As [`FormulaDatabase::reads_may_wait`].
     pub fn reads_may_wait(&self) -> bool {
         self.far.is_some() || self.here.reads_may_wait()
@@ -83,6 +111,16 @@ impl<'a> Rows<'a> {
     fn far_of(&mut self, storage: TableId, key: &[u8]) -> Option<(&mut FarRows, NodeId)> {
         let far = self.far.as_deref_mut()?;
         let node = far.whereabouts().node_of(storage, key)?;
+        Some((far, node))
+    }
+
+    /// Where those wait for each other who change the row.
+    fn queue_of(&mut self, storage: TableId, key: &[u8]) -> Option<(&mut FarRows, NodeId)> {
+        let far = self.far.as_deref_mut()?;
+        let node = match far.whereabouts().copies(storage) {
+            [] => far.whereabouts().node_of(storage, key)?,
+            [first, ..] => (*first)?,
+        };
         Some((far, node))
     }
 
@@ -104,7 +142,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::peek`].
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
-        let Some((far, node)) = self.far_of(table, key) else {
+        let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.peek(transaction, table, key);
         };
         let key = Key::from_bytes(key);
@@ -120,7 +158,7 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
-        let Some((far, node)) = self.far_of(table, key) else {
+        let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.read_for_update(transaction, table, key, columns, on_busy);
         };
         let key = Key::from_bytes(key);
@@ -133,10 +171,16 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::insert`].
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
-        let Some((far, node)) = self.far_of(table, key.as_bytes()) else {
-            return self.here.insert(transaction, table, key, row);
+        let answer = match self.copies(table) {
+            Some(nodes) => {
+                let place = (table, &key.clone());
+                self.change_copies(transaction, &nodes, place, &Operation::Insert { table, key, row })?
+            }
+            None => match self.far_of(table, key.as_bytes()) {
+                None => return self.here.insert(transaction, table, key, row),
+                Some((far, node)) => far.change(node, (table, &key.clone()), Operation::Insert { table, key, row })?,
+            },
         };
-        let answer = far.change(node, (table, &key.clone()), Operation::Insert { table, key, row })?;
         Ok(match row_of(answer)? {
             None => Insertion::Inserted,
             Some(row) => Insertion::Exists(row),
@@ -152,6 +196,10 @@ impl<'a> Rows<'a> {
         formula: Formula,
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
+        // What is pending is not the same on all nodes: each could come to say something else of what its bounds allow.
+        if self.copies(table).is_some() {
+            return Ok(BlindUpdate::MustBeOrdered);
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.update_blind(transaction, table, key, formula, bounds);
         };
@@ -170,6 +218,17 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::update`].
     pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
+        if let Some(nodes) = self.copies(table) {
+            let key = Key::from_bytes(key);
+            let operation = Operation::Update {
+                table,
+                key: key.clone(),
+                columns: ColumnSet::EMPTY,
+                formula,
+            };
+            let changed = self.change_copies(transaction, &nodes, (table, &key), &operation);
+            return changed.and_then(row_of).map(drop);
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.update(transaction, table, key, formula);
         };
@@ -185,6 +244,15 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
+        if let Some(nodes) = self.copies(table) {
+            let key = Key::from_bytes(key);
+            let operation = Operation::Delete {
+                table,
+                key: key.clone(),
+            };
+            let deleted = self.change_copies(transaction, &nodes, (table, &key), &operation);
+            return deleted.and_then(row_of).map(drop);
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.delete(transaction, table, key);
         };
@@ -251,7 +319,7 @@ impl<'a> Rows<'a> {
     /// Errors: [`Stop::Wait`] until all of them have done it.
     pub fn set_tail(&mut self, table: TableId, tail: Option<Row>) -> Outcome<()> {
         if let Some(far) = &mut self.far {
-            let nodes = far.whereabouts().nodes_of(table, &KeyRange::WHOLE);
+            let nodes = far.whereabouts().holders(table);
             let operation = Operation::Lengthen {
                 table,
                 tail: tail.clone(),

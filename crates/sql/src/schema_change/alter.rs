@@ -29,6 +29,12 @@ impl Change {
 
     fn alter(&mut self, table: &mut RelationName, action: &AlterAction) -> Result<()> {
         match action {
+            AlterAction::Lay(spread) => {
+                let own = self.table_mut(table)?;
+                own.spread.clone_from(spread);
+                let key = own.primary_key.clone();
+                self.lay_out(table, key)
+            }
             AlterAction::AddPrimaryKey {
                 name,
                 columns,

@@ -151,7 +151,7 @@ impl Session {
         self.replay = None;
         partition.database.catch_up(id)?;
         let source = Arc::clone(partition.databases.catalog(template));
-        let is_spread = |table: &Arc<Table>| table.spread.as_ref().is_some_and(|spread| !spread.nodes.is_empty());
+        let is_spread = |table: &Arc<Table>| table.laid().is_some();
         if let Some(table) = source.tables.values().find(|table| is_spread(table)) {
             let what = format!(
                 "a template with a table that lies on several nodes (\"{}\")",

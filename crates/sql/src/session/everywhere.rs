@@ -6,8 +6,8 @@ use crate::catalog::{Catalog, RelationName};
 use crate::far::FarRows;
 use crate::partition::{Committing, Partition};
 use rubato_base::{Error, NodeId, TableId};
+use rubato_protocol::Outcome;
 use rubato_protocol::grid::Operation;
-use rubato_protocol::{KeyRange, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn closing_of(
     };
     let known = tables.iter().filter_map(|name| before.tables.get(name));
     for table in known.filter(|table| !transaction.created_storage.contains(&table.id)) {
-        let nodes = far.whereabouts().nodes_of(table.id, &KeyRange::WHOLE);
+        let nodes = far.whereabouts().holders(table.id);
         for node in nodes.into_iter().flatten() {
             closing.entry(node).or_default().push(table.id);
         }
@@ -132,7 +132,7 @@ pub(super) fn tell_tails(lengthened: &[TableId], catalog: &Catalog, far: &mut Fa
             table: *storage,
             tail: table.tail(),
         };
-        let nodes = far.whereabouts().nodes_of(*storage, &KeyRange::WHOLE);
+        let nodes = far.whereabouts().holders(*storage);
         for node in nodes.into_iter().flatten() {
             far.tell_definition(node, &operation);
         }

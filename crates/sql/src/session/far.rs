@@ -73,10 +73,10 @@ impl Session {
         }
     }
 
-    /// Whether rows of the storage may be on other nodes.
-    pub(super) fn is_elsewhere(&self, storage: TableId) -> bool {
+    /// Whether other nodes have rows of the storage.
+    pub(super) fn is_on_others(&self, storage: TableId) -> bool {
         let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
-        far.is_some_and(|far| far.whereabouts().is_elsewhere(storage))
+        far.is_some_and(|far| far.whereabouts().is_on_others(storage))
     }
 
     /// Takes what other nodes have answered.

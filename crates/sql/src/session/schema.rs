@@ -9,7 +9,7 @@ use super::block::OpenTransaction;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
-use crate::catalog::{Catalog, RelationName, Spread, Table};
+use crate::catalog::{Catalog, RelationName, Table};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{SchemaRun, storage_of_rows};
@@ -181,7 +181,7 @@ impl Session {
         let before_version = before.version;
         let mut applied = apply_under(&self.path_in(&before), &before, change)?;
         if let Some(desk) = &partition.grid {
-            spread_tables(&mut applied.catalog, &desk.members());
+            spread_tables(&before, &mut applied.catalog, &desk.members());
         }
         check_last_number(change, &before, partition)?;
         self.refuse_tables_in_use(change, &before)?;
@@ -248,12 +248,12 @@ impl Session {
         partition: &mut Partition,
         after: &Catalog,
     ) {
-        let is_elsewhere = |storage: TableId| self.is_elsewhere(storage);
+        let is_on_others = |storage: TableId| self.is_on_others(storage);
         let created = match work {
-            StorageWork::Create { storage } => Some(*storage).filter(|storage| is_elsewhere(*storage)),
+            StorageWork::Create { storage } => Some(*storage).filter(|storage| is_on_others(*storage)),
             _ => None,
         };
-        let is_here = |source: TableId| created.is_none() && !is_elsewhere(source);
+        let is_here = |source: TableId| created.is_none() && !is_on_others(source);
         let source = match work {
             StorageWork::Create { storage } => source_of(*storage, works, after).filter(|source| is_here(*source)),
             _ => None,
@@ -521,13 +521,16 @@ fn renumber(before: &Catalog, after: &mut Catalog, version: u64) {
     }
 }
 
-/// Gives the nodes of the grid to new tables that are to be spread over them.
-fn spread_tables(after: &mut Catalog, members: &[NodeId]) {
+/// Gives the nodes of a grid to tables that are to be spread over them and have no rows yet, or get new storage for all of them.
+fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) {
+    if members.len() < 2 {
+        return;
+    }
     for table in after.tables.values_mut() {
-        let is_new = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
-        if is_new {
-            let nodes = members.to_vec();
-            Arc::make_mut(table).spread = Some(Spread { nodes });
+        let is_unlaid = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
+        if is_unlaid && !before.table_names.contains_key(&table.id) {
+            let own = Arc::make_mut(table);
+            own.spread.iter_mut().for_each(|spread| spread.nodes = members.to_vec());
         }
     }
 }

@@ -201,7 +201,11 @@ fn classes_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
         checks: table.checks.iter().filter(|check| check.domain.is_none()).count(),
         indexed: !table.primary_key.is_empty() || !table.indexes.is_empty(),
         triggered: !table.foreign_keys.is_empty() || !table.referenced_by.is_empty(),
-        options: table.spread.iter().map(|_| "spread=true".to_owned()).collect(),
+        options: match &table.spread {
+            Some(spread) => spread.options(table),
+            None if table.materialised.is_some() || table.schema.is_temporary() => Vec::new(),
+            None => vec!["spread=false".to_owned()],
+        },
     };
     let indexes = table_indexes(table).map(|index| {
         Class {

@@ -7,7 +7,7 @@ use super::*;
 struct ByParameters;
 
 impl Router for ByParameters {
-    fn route_of(&self, _: &Plan, parameters: &[Value]) -> Route {
+    fn route_of(&self, _: &Plan, parameters: &[Value], _: (NodeId, NodeId)) -> Route {
         let is_odd = |value: &Value| matches!(value, Value::Int4(number) if number % 2 == 1);
         match parameters.iter().any(is_odd) {
             true => Route::At(NodeId(1)),

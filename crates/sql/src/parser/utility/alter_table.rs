@@ -144,7 +144,7 @@ fn options(cursor: &mut Cursor<'_>, kind: RelationKind) -> Result<Option<AlterPi
     if !(sets || cursor.accept("reset")) || !cursor.accept_symbol(b'(') {
         return Ok(None);
     }
-    if kind != RelationKind::View {
+    if !matches!(kind, RelationKind::View | RelationKind::Table) {
         cursor.skip_parenthesis()?;
         return Ok(Some(AlterPiece::Nothing));
     }
@@ -152,7 +152,7 @@ fn options(cursor: &mut Cursor<'_>, kind: RelationKind) -> Result<Option<AlterPi
     loop {
         let name = cursor.qualified_name()?.join(".");
         let value = match sets && cursor.accept_symbol(b'=') {
-            true => Some(super::setting_value(cursor)?.to_ascii_lowercase()),
+            true => Some(super::setting_value(cursor)?),
             false => None,
         };
         names.push((name, value));

@@ -1,0 +1,253 @@
+//! Where the rows of all tables lie, storage by storage, as one node sees it.
+
+use crate::catalog::{Catalog, SpreadWay, Table};
+use crate::databases::Databases;
+use crate::far::Whereabouts;
+use crate::row_numbers::node_of_number;
+use rubato_base::{DataType, Key, KeyReader, NodeId, TableId, Value, prefix_successor};
+use rubato_protocol::KeyRange;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The shard of a value, a number below [`PARTS_MAX`](crate::catalog::PARTS_MAX). It may never change: rows lie by it.
+pub type ShardOf = fn(&Value) -> u16;
+
+/// How the rows of one storage lie on nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Lying {
+    /// At least one, in ascending order.
+    nodes: Vec<NodeId>,
+    by: By,
+}
+
+/// What of a key says where its row is.
+#[derive(Clone, Debug)]
+enum By {
+    /// The shard of the column behind these.
+    Hash {
+        before: Vec<DataType>,
+        own: DataType,
+        parts: u16,
+    },
+    /// The range that the column behind these is in.
+    Range {
+        before: Vec<DataType>,
+        own: DataType,
+        bounds: Vec<Key>,
+    },
+    /// The number of a row without a primary key: the node that made it.
+    Number,
+    /// Nothing: each node has all rows.
+    Nothing,
+}
+
+impl Lying {
+    /// How the rows of a table lie; `None` if all are on the first node.
+    pub(crate) fn of_rows(table: &Table) -> Option<Lying> {
+        let spread = table.laid()?;
+        let place = table.spread_place();
+        let types = |columns: &[usize]| columns.iter().map(|column| table.key_type(*column).data_type).collect();
+        let by = match (&spread.way, table.primary_key.get(place)) {
+            (SpreadWay::Everywhere, _) => By::Nothing,
+            (_, None) => By::Number,
+            (SpreadWay::Hash { parts, .. }, Some(own)) => By::Hash {
+                before: types(&table.primary_key[..place]),
+                own: table.key_type(*own).data_type,
+                parts: (*parts).max(1),
+            },
+            (SpreadWay::Range { bounds, .. }, Some(own)) => By::Range {
+                before: types(&table.primary_key[..place]),
+                own: table.key_type(*own).data_type,
+                bounds: bounds
+                    .iter()
+                    .map(|bound| Key::of(std::slice::from_ref(bound)))
+                    .collect(),
+            },
+        };
+        let nodes = spread.nodes.clone();
+        Some(Lying { nodes, by })
+    }
+
+    /// How the entries of an index lie whose first column has this number.
+    fn of_entries(table: &Table, first: usize) -> Option<Lying> {
+        let spread = table.laid()?;
+        let own = table.key_type(first).data_type;
+        let by = match &spread.way {
+            SpreadWay::Everywhere => By::Nothing,
+            SpreadWay::Hash { parts, .. } => By::Hash {
+                before: Vec::new(),
+                own,
+                parts: (*parts).max(1),
+            },
+            SpreadWay::Range { .. } => By::Hash {
+                before: Vec::new(),
+                own,
+                parts: crate::catalog::PARTS_MAX,
+            },
+        };
+        let nodes = spread.nodes.clone();
+        Some(Lying { nodes, by })
+    }
+
+    /// The node of rows with this value in the column that they lie by; `None` if none is.
+    pub(crate) fn node_of(&self, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
+        let part = match &self.by {
+            By::Hash { parts, .. } => usize::from(shard_of(value) % *parts),
+            By::Range { bounds, .. } => {
+                let value = Key::of(std::slice::from_ref(value));
+                bounds.partition_point(|bound| *bound <= value)
+            }
+            By::Number => {
+                let Value::Int8(number) = value else { return None };
+                let made_by = node_of_number(*number as u64);
+                return Some(
+                    *self
+                        .nodes
+                        .iter()
+                        .find(|node| **node == made_by)
+                        .unwrap_or(&self.nodes[0]),
+                );
+            }
+            By::Nothing => return None,
+        };
+        Some(self.nodes[part % self.nodes.len()])
+    }
+
+    /// The columns of a key in front of the one that its row lies by, and that one.
+    fn columns(&self) -> Option<(&[DataType], DataType)> {
+        match &self.by {
+            By::Hash { before, own, .. } | By::Range { before, own, .. } => Some((before, *own)),
+            By::Number => Some((&[], DataType::Int8)),
+            By::Nothing => None,
+        }
+    }
+
+    /// The value that a row lies by, and how many bytes of its key end with it.
+    fn value_in(&self, key: &[u8]) -> Option<(Value, usize)> {
+        let (before, own) = self.columns()?;
+        let mut reader = KeyReader::new(key);
+        for data_type in before {
+            reader.next(*data_type).ok()?;
+        }
+        let value = reader.next(own).ok()?;
+        Some((value, key.len() - reader.rest().len()))
+    }
+
+    /// The value that all rows with keys of a range lie by, if it is one.
+    fn only_value(&self, range: &KeyRange) -> Option<Value> {
+        let (Bound::Included(from) | Bound::Excluded(from)) = &range.from else {
+            return None;
+        };
+        let (value, bytes) = self.value_in(from.as_bytes())?;
+        let prefix = &from.as_bytes()[..bytes];
+        let ends_within = match &range.to {
+            Bound::Unbounded => false,
+            Bound::Included(to) => to.as_bytes().starts_with(prefix),
+            Bound::Excluded(to) => {
+                to.as_bytes().starts_with(prefix) || prefix_successor(prefix).is_some_and(|next| *to <= next)
+            }
+        };
+        ends_within.then_some(value)
+    }
+}
+
+/// Where the rows of all databases lie, as one node sees it.
+#[derive(Debug)]
+pub struct Layout {
+    own: NodeId,
+    keeper: NodeId,
+    shard_of: ShardOf,
+    laid: BTreeMap<TableId, Lying>,
+    /// The nodes of those of which each node has all rows; `None` is this one.
+    copied: BTreeMap<TableId, Vec<Option<NodeId>>>,
+}
+
+impl Layout {
+    /// By the catalogs of all databases, and by those that a transaction has made. `None`: all rows are here.
+    pub fn of(
+        databases: &Databases,
+        made: &[Arc<Catalog>],
+        (own, keeper): (NodeId, NodeId),
+        shard_of: ShardOf,
+    ) -> Option<Layout> {
+        let mut layout = Layout {
+            own,
+            keeper,
+            shard_of,
+            laid: BTreeMap::new(),
+            copied: BTreeMap::new(),
+        };
+        let catalogs = databases.iter().map(|database| &database.catalog).chain(made);
+        for table in catalogs.flat_map(|catalog| catalog.tables.values()) {
+            layout.lay(table);
+        }
+        (!layout.laid.is_empty() || own != keeper).then_some(layout)
+    }
+
+    fn lay(&mut self, table: &Table) {
+        let rows = Lying::of_rows(table).map(|lying| (table.id, lying));
+        let entries = table.indexes.iter().filter_map(|index| {
+            let lying = Lying::of_entries(table, *index.columns.first()?)?;
+            Some((index.id, lying))
+        });
+        for (storage, lying) in rows.into_iter().chain(entries) {
+            if let By::Nothing = lying.by {
+                let nodes = lying.nodes.iter().map(|node| self.other(*node)).collect();
+                self.copied.insert(storage, nodes);
+            }
+            self.laid.insert(storage, lying);
+        }
+    }
+
+    fn other(&self, node: NodeId) -> Option<NodeId> {
+        (node != self.own).then_some(node)
+    }
+
+    /// The node whose copy of the rows is read here.
+    fn copy_read(&self, lying: &Lying) -> Option<NodeId> {
+        let is_here = lying.nodes.contains(&self.own);
+        if is_here { None } else { self.other(lying.nodes[0]) }
+    }
+}
+
+impl Whereabouts for Layout {
+    fn is_elsewhere(&self, storage: TableId) -> bool {
+        match self.laid.get(&storage) {
+            Some(lying) if matches!(lying.by, By::Nothing) => self.copy_read(lying).is_some(),
+            Some(lying) => lying.nodes != [self.own],
+            None => self.own != self.keeper,
+        }
+    }
+
+    fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
+        let Some(lying) = self.laid.get(&storage) else {
+            return self.other(self.keeper);
+        };
+        if matches!(lying.by, By::Nothing) {
+            return self.copy_read(lying);
+        }
+        // A key that cannot be read is on the first of them: whoever looks for it looks there.
+        let value = lying.value_in(key);
+        let node = value.and_then(|(value, _)| lying.node_of(&value, self.shard_of));
+        self.other(node.unwrap_or(lying.nodes[0]))
+    }
+
+    fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>> {
+        let Some(lying) = self.laid.get(&storage) else {
+            return vec![self.other(self.keeper)];
+        };
+        if matches!(lying.by, By::Nothing) {
+            return vec![self.copy_read(lying)];
+        }
+        let value = lying.only_value(range);
+        match value.and_then(|value| lying.node_of(&value, self.shard_of)) {
+            Some(node) => vec![self.other(node)],
+            None => lying.nodes.iter().map(|node| self.other(*node)).collect(),
+        }
+    }
+
+    fn copies(&self, storage: TableId) -> &[Option<NodeId>] {
+        self.copied.get(&storage).map_or(&[], Vec::as_slice)
+    }
+}

@@ -4,6 +4,7 @@
 //! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
 
 mod members;
+mod numbers;
 mod operation;
 mod work;
 
@@ -50,6 +51,10 @@ impl GridMessage {
                 put_u64(out, last_tick.0);
                 put_bytes(out, content);
             }
+            GridMessage::Numbers(message) => {
+                out.push(8);
+                numbers::put_numbers(out, message);
+            }
         }
     }
 
@@ -67,6 +72,7 @@ impl GridMessage {
                 last_tick: Timestamp(reader.u64()?),
                 content: reader.bytes()?.to_vec(),
             }),
+            8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

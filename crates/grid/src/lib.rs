@@ -14,6 +14,7 @@ pub mod frame;
 pub mod links;
 pub mod members;
 mod message;
+pub mod numbers;
 pub mod placement;
 pub mod work;
 

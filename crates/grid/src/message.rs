@@ -2,6 +2,7 @@
 
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
+use crate::numbers::NumbersMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
@@ -18,6 +19,8 @@ pub enum GridMessage {
     Member(MemberMessage),
     /// About the catalogs.
     Catalog(CatalogMessage),
+    /// About numbers of sequences.
+    Numbers(NumbersMessage),
 }
 
 impl GridMessage {
@@ -51,6 +54,7 @@ impl GridMessage {
             GridMessage::Work(message) => message.name(),
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
+            GridMessage::Numbers(message) => message.name(),
         }
     }
 }

@@ -9,6 +9,7 @@ use rubato_grid::GridMessage;
 use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
+use rubato_grid::numbers::NumbersMessage;
 use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
 use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
@@ -378,8 +379,31 @@ impl Choices<'_> {
         }
     }
 
+    fn numbers_message(&mut self) -> NumbersMessage {
+        let (session, number) = (self.number(), self.number());
+        match self.of(3) {
+            0 => NumbersMessage::Wanted {
+                session,
+                number,
+                sequence: self.small(),
+                count: self.small(),
+            },
+            1 => NumbersMessage::Given {
+                session,
+                number,
+                outcome: Err(self.error()),
+            },
+            _ => NumbersMessage::Given {
+                session,
+                number,
+                outcome: Ok((0..self.of(5)).map(|_| self.number() as i64).collect()),
+            },
+        }
+    }
+
     fn message(&mut self) -> GridMessage {
-        match self.of(8) {
+        match self.of(9) {
+            8 => return GridMessage::Numbers(self.numbers_message()),
             2 => return GridMessage::Member(self.member_message()),
             3 => return GridMessage::Catalog(self.catalog_message()),
             0 => return GridMessage::Stage(self.stage_message()),

@@ -32,6 +32,12 @@ pub trait GridDesk: Send + Sync {
     /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.
     fn keeper(&self) -> Option<NodeId>;
 
+    /// The next numbers of a sequence that is on the keeper, for this session alone: some, at most `count`. `None`: they are asked
+    /// for, the session is woken when they have come, and asks again for the same sequence.
+    ///
+    /// Errors: 2200H at the sequence's end; 57P03 if the keeper cannot be reached.
+    fn take_numbers(&self, session: SessionId, sequence: u32, count: u32) -> Result<Option<Vec<i64>>>;
+
     /// Writes down again what the log before a checkpoint is needed for beside rows: that part of it goes.
     ///
     /// Errors: the log's.

@@ -25,6 +25,9 @@ const NEED_NOTHING: [&str; 8] = [
     "timeofday",
 ];
 
+/// Functions that tell what the session has taken of sequences.
+const OF_SESSION: [&str; 2] = ["currval", "lastval"];
+
 /// What a statement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -122,7 +125,11 @@ fn is_of_each(name: &str) -> bool {
 
 /// Whether a statement needs something that there is once.
 fn needs_keeper(plan: &Plan) -> bool {
-    let mut is_needed = calls_shared(plan);
+    calls_shared(plan) || shows_system_anywhere(plan)
+}
+
+fn shows_system_anywhere(plan: &Plan) -> bool {
+    let mut is_needed = false;
     let mut look = |select: &SelectPlan| is_needed |= shows_system(select);
     for_each_select(&plan.body, &mut look);
     for subquery in &plan.subqueries.queries {
@@ -160,10 +167,12 @@ fn shows_system(select: &SelectPlan) -> bool {
     })
 }
 
+fn is_shared(function: &Function) -> bool {
+    function.volatility() == Volatility::Volatile && !NEED_NOTHING.contains(&function.name())
+}
+
 /// Whether it calls a function that changes something shared, or depends on it.
 fn calls_shared(plan: &Plan) -> bool {
-    let is_shared =
-        |function: &Function| function.volatility() == Volatility::Volatile && !NEED_NOTHING.contains(&function.name());
     let mut found = false;
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
@@ -188,6 +197,35 @@ enum Spot {
     Any,
     /// On this node.
     At(NodeId),
+}
+
+/// The sequences that a statement takes numbers of, by their names, each as often as it does for a row. `None`: it needs something else
+/// that there is once, or a sequence that is not known before it runs.
+pub(crate) fn numbers_called(plan: &Plan, parameters: &[Value]) -> Option<Vec<String>> {
+    if shows_system_anywhere(plan) || !plan.subqueries.queries.is_empty() {
+        return None;
+    }
+    let evaluation = EvalContext {
+        parameters,
+        ..EvalContext::constant()
+    };
+    let (mut names, mut is_more) = (Vec::new(), false);
+    plan.body.for_each_expression(&mut |expr| {
+        expr.walk(&mut |node| {
+            let Expr::Call { function, arguments } = node else {
+                return;
+            };
+            let name = match (function.name(), &arguments[..]) {
+                ("nextval", [name]) if name.is_constant() => name.evaluate(&[] as &[Value], &evaluation).ok(),
+                _ => None,
+            };
+            match name {
+                Some(Value::Text(name)) => names.push(name.to_string()),
+                _ => is_more |= is_shared(function) && !OF_SESSION.contains(&function.name()),
+            }
+        });
+    });
+    (!is_more).then_some(names)
 }
 
 /// Finds the nodes of rows that a statement names by their keys.

@@ -200,7 +200,7 @@ pub(super) fn in_place_of(message: WorkMessage) -> Option<(bool, WorkMessage)> {
     Some((is_call, WorkMessage { content, ..message }))
 }
 
-fn cannot_be_reached(node: NodeId) -> Error {
+pub(super) fn cannot_be_reached(node: NodeId) -> Error {
     let message = format!("node {}, which has the rows, cannot be reached", node.0);
     Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint("Try again when it is back.")
 }

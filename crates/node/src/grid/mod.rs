@@ -17,6 +17,7 @@ mod calls;
 mod catalogs;
 mod clients;
 mod far;
+mod numbers;
 mod outbox;
 mod sessions;
 mod state;
@@ -33,6 +34,7 @@ use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
 use far::FarSessions;
+use numbers::Numbers;
 use outbox::Held;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
@@ -184,6 +186,7 @@ impl GridNode {
             layout: None,
             sessions: SessionTicks::default(),
             calls: Calls::default(),
+            numbers: Numbers::default(),
             catalogs: Catalogs::default(),
             work: Vec::new(),
             forced: Lsn(0),
@@ -212,6 +215,7 @@ impl GridNode {
         let mut woken = state.sessions.take_woken();
         woken.extend(state.calls.take_woken());
         woken.extend(state.far.take_woken());
+        woken.extend(state.numbers.take_woken());
         node.host(state.work.drain(..));
         drop(state);
         node.wake_sessions(woken, NO_WORKER);
@@ -314,6 +318,9 @@ impl GridNode {
             state.on_far_node_down(node);
             if state.settings.stage == node {
                 state.sessions.give_up();
+            }
+            if state.settings.keeper == Some(node) {
+                state.numbers.give_up(node);
             }
             state.work.push(Heard::Down(node));
         });

@@ -163,7 +163,14 @@ impl GridDesk for GridShared {
 
     fn leave(&self, session: SessionId) {
         self.news.store(true, Ordering::Release);
-        self.state.lock().leave(session);
+        let state = &mut *self.state.lock();
+        state.numbers.leave(session);
+        state.leave(session);
+    }
+
+    fn take_numbers(&self, session: SessionId, sequence: u32, count: u32) -> Result<Option<Vec<i64>>> {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().take_numbers(session, sequence, count)
     }
 
     fn take_tick(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>> {

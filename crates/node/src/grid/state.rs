@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
 use super::far::FarSessions;
+use super::numbers::Numbers;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::{ClientTold, GridMessage, GridSettings};
@@ -42,6 +43,7 @@ pub(super) struct GridState {
     pub(super) layout: Option<(Arc<Databases>, Option<Arc<Layout>>)>,
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
+    pub(super) numbers: Numbers,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
@@ -147,6 +149,7 @@ impl GridState {
             }
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
+            GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
             // Whoever has the channels sees to the members.
             GridMessage::Member(_) => self.refused += 1,
         }

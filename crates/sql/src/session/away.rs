@@ -8,6 +8,7 @@ use crate::client::{Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
+use crate::route::numbers_called;
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, NodeId, Result};
 use rubato_stages::StageKind;
@@ -107,6 +108,11 @@ impl Session {
             (Home::At(node) | Home::AtKeeper(node), None) => Place::At(node),
             // Rows can be reached from here.
             (Home::At(_), Some(transaction)) if transaction.far.is_some() => Place::Here,
+            (Home::AtKeeper(_), Some(transaction))
+                if transaction.far.is_some() && numbers_called(plan, &current.parameters).is_some() =>
+            {
+                Place::Here
+            }
             (Home::At(node) | Home::AtKeeper(node), Some(_)) => return Err(over_several_nodes(node)),
         })
     }

@@ -16,7 +16,7 @@ use rubato_base::{Array, DataType, Error, Lsn, Result, SqlState, Value};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, Drawn, Environment, KeptOpen, SessionFact};
 use rubato_stages::worker::{Endpoint, Signal, Signals};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Who the session is.
@@ -47,6 +47,8 @@ pub struct TakenNumbers {
     last: Option<(u32, i64)>,
     /// Whether numbers or ids were taken since the session last wrote down how far they are.
     pub(super) are_new: bool,
+    /// Numbers that were fetched for the statement from the node that has the sequences.
+    pub(super) ahead: BTreeMap<u32, VecDeque<i64>>,
 }
 
 /// What a row's part draws, or has drawn before and draws again.
@@ -122,41 +124,55 @@ impl SessionEnvironment<'_> {
             .with_hint("Connect to the first node for this, or begin the transaction with it: then it runs there."))
     }
 
-    fn sequence(&self, name: &str) -> Result<&Sequence> {
-        // Defaults of columns know their sequences by number.
-        if let Ok(number) = name.parse::<u32>() {
-            let found = system_tables::sequence_by_number(self.catalog, i64::from(number));
-            return found.map(|sequence| &**sequence).ok_or_else(|| {
-                let message = format!("could not open relation with OID {number}");
-                Error::new(SqlState::UNDEFINED_TABLE, message)
-            });
+    /// The next number: of the sequence, or of those that were fetched for the statement.
+    fn take_next(&self, sequence: &Sequence) -> Result<i64> {
+        if !self.sequences.borrow().are_elsewhere {
+            return self.sequences.borrow_mut().next(sequence);
         }
-        let path = name_of_text(name)?;
-        let (schema, bare) = split_path(&path, &self.path.database)?;
-        let found = self.path.find(schema, bare, self.catalog)?;
-        match found.as_ref().map(|found| (self.catalog.sequences.get(found), found)) {
-            Some((Some(sequence), _)) => Ok(sequence),
-            Some((None, found)) => {
-                let message = format!("\"{found}\" is not a sequence");
-                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
-            }
-            None => {
-                let is_there = |schema: &&str| self.catalog.schema_id(schema).is_some();
-                let missing = schema.filter(|schema| !is_there(schema));
-                Err(missing.map_or_else(|| no_relation(&path.join(".")), no_schema))
-            }
+        let ahead = |taken: &mut TakenNumbers| taken.ahead.get_mut(&sequence.id)?.pop_front();
+        let fetched = ahead(&mut self.taken.borrow_mut());
+        fetched.map_or_else(|| self.once("a sequence").map(|()| 0), Ok)
+    }
+
+    fn sequence(&self, name: &str) -> Result<&Sequence> {
+        sequence_of(name, self.catalog, &self.path)
+    }
+}
+
+/// The sequence that a function names.
+pub(super) fn sequence_of<'a>(name: &str, catalog: &'a Catalog, search_path: &ResolvedPath) -> Result<&'a Sequence> {
+    // Defaults of columns know their sequences by number.
+    if let Ok(number) = name.parse::<u32>() {
+        let found = system_tables::sequence_by_number(catalog, i64::from(number));
+        return found.map(|sequence| &**sequence).ok_or_else(|| {
+            let message = format!("could not open relation with OID {number}");
+            Error::new(SqlState::UNDEFINED_TABLE, message)
+        });
+    }
+    let path = name_of_text(name)?;
+    let (schema, bare) = split_path(&path, &search_path.database)?;
+    let found = search_path.find(schema, bare, catalog)?;
+    match found.as_ref().map(|found| (catalog.sequences.get(found), found)) {
+        Some((Some(sequence), _)) => Ok(sequence),
+        Some((None, found)) => {
+            let message = format!("\"{found}\" is not a sequence");
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+        None => {
+            let is_there = |schema: &&str| catalog.schema_id(schema).is_some();
+            let missing = schema.filter(|schema| !is_there(schema));
+            Err(missing.map_or_else(|| no_relation(&path.join(".")), no_schema))
         }
     }
 }
 
 impl Environment for SessionEnvironment<'_> {
     fn next_value(&self, sequence: &str) -> Result<i64> {
-        self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
         let value = match self.drawn_before() {
             Some(value) => value,
             None => {
-                let value = self.sequences.borrow_mut().next(sequence)?;
+                let value = self.take_next(sequence)?;
                 if let Some(turn) = &mut *self.turn.borrow_mut() {
                     turn.drawn.numbers.push(value);
                     turn.numbers += 1;

@@ -207,6 +207,9 @@ impl Session {
                 return Ok(next);
             }
         }
+        if !has_begun {
+            self.fetch_numbers(plan, &catalog, partition)?;
+        }
         let Some(current) = &mut self.current else {
             return Ok(Next::To(StageKind::Parser));
         };
@@ -279,6 +282,7 @@ impl Session {
         if let Some(next) = self.stop_cancelled(partition, context, responder) {
             return next;
         }
+        let numbers = self.have_numbers(partition);
         let Some(mut current) = self.current.take() else {
             return Next::To(StageKind::Parser);
         };
@@ -290,7 +294,7 @@ impl Session {
             self.current = Some(current);
             return self.refuse(error, partition, responder);
         }
-        let outcome = self.run_cursor(&mut current, transaction, partition, context, responder);
+        let outcome = numbers.and_then(|()| self.run_cursor(&mut current, transaction, partition, context, responder));
         let parameters_hold_rows = current.rows;
         let outcome = outcome.and_then(|progress| {
             // Who has waited for a lock is to see what its last holder did.

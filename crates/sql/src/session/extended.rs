@@ -392,6 +392,7 @@ impl Session {
             told_tag: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,
+            numbers: None,
         };
         if !alone
             && self.block == Block::None

@@ -10,7 +10,7 @@ use rubato_protocol::grid::Ending;
 use rubato_protocol::{CommitRecord, Outcome, Stop, Wait, WaitReason};
 
 /// For what other nodes are to do: nobody in particular has to end first.
-const FOR_OTHERS: Wait = Wait {
+pub(super) const FOR_OTHERS: Wait = Wait {
     owner: TransactionId(0),
     table: TableId(0),
     reason: WaitReason::Elsewhere,

@@ -144,6 +144,7 @@ impl Session {
                     failure: None,
                     told_tag: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
+                    numbers: None,
                 });
             }
             None => self.current = self.after_replay.take(),

@@ -31,6 +31,7 @@ mod extended;
 mod far;
 mod finish;
 mod kept_open;
+mod numbers;
 mod path;
 mod pause;
 mod plans;
@@ -183,6 +184,8 @@ struct Current {
     /// The tag that is told in place of that of the plan.
     told_tag: Option<&'static str>,
     started_us: i64,
+    /// What it takes of sequences that are on another node, once that was looked at.
+    numbers: Option<Option<numbers::Wanted>>,
 }
 
 impl Current {

@@ -210,6 +210,7 @@ impl Session {
             failure: None,
             told_tag: None,
             started_us: now_us,
+            numbers: None,
         }
     }
 

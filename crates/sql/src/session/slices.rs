@@ -12,6 +12,8 @@ const ROWS_MAX: usize = 16 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slices {
     rows: usize,
+    /// The next one has no more.
+    rows_max: usize,
     /// Whether it has paused before: short statements do not look at the clock.
     is_long: bool,
 }
@@ -20,6 +22,7 @@ impl Default for Slices {
     fn default() -> Slices {
         Slices {
             rows: ROWS_FIRST,
+            rows_max: usize::MAX,
             is_long: false,
         }
     }
@@ -28,7 +31,12 @@ impl Default for Slices {
 impl Slices {
     /// Rows of the next slice.
     pub(super) fn rows(self) -> usize {
-        self.rows
+        self.rows.min(self.rows_max)
+    }
+
+    /// The next slice has at most so many.
+    pub(super) fn limit(&mut self, rows_max: usize) {
+        self.rows_max = rows_max;
     }
 
     /// When the slice began, if that is worth knowing.
@@ -43,7 +51,7 @@ impl Slices {
             *self = Slices::default();
             return;
         }
-        self.is_long = true;
+        (self.is_long, self.rows_max) = (true, usize::MAX);
         let Some(began_us) = began_us else { return };
         let took_us = (clock_us() - began_us).max(0);
         if took_us > 2 * SLICE_US {

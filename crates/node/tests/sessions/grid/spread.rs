@@ -372,7 +372,7 @@ fn a_transaction_reaches_the_rows_of_all_tables_from_where_it_runs() {
     let told = ask_at(
         0,
         &mut sites,
-        "BEGIN; UPDATE accounts SET v = 0 WHERE id = 1; SELECT nextval('s')",
+        "BEGIN; UPDATE accounts SET v = 0 WHERE id = 1; SELECT setval('s', 5)",
     );
     assert!(told.iter().any(|told| told.starts_with("E 0A000")), "{told:?}");
     ask_at(0, &mut sites, "ROLLBACK");

@@ -1,0 +1,150 @@
+//! Numbers of sequences: the keeper gives them, sessions of all other nodes ask for them.
+
+use super::GridMessage;
+use super::calls::cannot_be_reached;
+use super::state::GridState;
+use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
+use rubato_grid::numbers::{NUMBERS_MAX, NumbersMessage};
+use rubato_sql::partition::Partition;
+use std::collections::BTreeMap;
+
+/// What a session has asked for.
+struct Asked {
+    number: u64,
+    sequence: u32,
+    given: Option<Result<Vec<i64>>>,
+}
+
+/// What the sessions of a node have asked for, each one thing at a time.
+#[derive(Default)]
+pub(super) struct Numbers {
+    asked: BTreeMap<SessionId, Asked>,
+    last_number: u64,
+    woken: Vec<SessionId>,
+}
+
+impl Numbers {
+    /// Sessions to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// The session has ended.
+    pub(super) fn leave(&mut self, session: SessionId) {
+        self.asked.remove(&session);
+    }
+
+    /// An answer; false if nobody waits for it.
+    fn on_given(&mut self, session: SessionId, number: u64, outcome: Result<Vec<i64>>) -> bool {
+        let own = self.asked.get_mut(&session);
+        let Some(own) = own.filter(|own| own.number == number && own.given.is_none()) else {
+            return false;
+        };
+        own.given = Some(outcome);
+        self.woken.push(session);
+        true
+    }
+
+    /// The keeper cannot be reached: nobody waits for it.
+    pub(super) fn give_up(&mut self, keeper: NodeId) {
+        for (session, own) in self.asked.iter_mut().filter(|(_, own)| own.given.is_none()) {
+            own.given = Some(Err(cannot_be_reached(keeper)));
+            self.woken.push(*session);
+        }
+    }
+}
+
+impl GridState {
+    /// See [`rubato_sql::grid::GridDesk::take_numbers`].
+    pub(super) fn take_numbers(&mut self, session: SessionId, sequence: u32, count: u32) -> Result<Option<Vec<i64>>> {
+        let own = self.numbers.asked.get_mut(&session);
+        if let Some(own) = own.filter(|own| own.sequence == sequence) {
+            let Some(given) = own.given.take() else {
+                return Ok(None);
+            };
+            self.numbers.asked.remove(&session);
+            return given.map(Some);
+        }
+        let keeper = self.settings.keeper.filter(|keeper| *keeper != self.settings.id);
+        let keeper = keeper.ok_or_else(|| Error::internal("numbers of sequences are wanted of nobody"))?;
+        if !self.calls.is_up(keeper) {
+            return Err(cannot_be_reached(keeper));
+        }
+        self.numbers.last_number += 1;
+        let number = self.numbers.last_number;
+        let given = None;
+        self.numbers.asked.insert(
+            session,
+            Asked {
+                number,
+                sequence,
+                given,
+            },
+        );
+        let message = NumbersMessage::Wanted {
+            session: session.0,
+            number,
+            sequence,
+            count: count.clamp(1, NUMBERS_MAX),
+        };
+        // Not dropped, however many wait: nobody would say it again, and each session asks for one thing at a time.
+        self.outgoing
+            .push_anyway(Lsn(0), (keeper, GridMessage::Numbers(message)));
+        Ok(None)
+    }
+
+    pub(super) fn on_numbers(&mut self, partition: &mut Partition, from: NodeId, message: NumbersMessage) {
+        match message {
+            NumbersMessage::Wanted {
+                session,
+                number,
+                sequence,
+                count,
+            } if self.keeps_catalogs() => {
+                let outcome = numbers_of(partition, sequence, count.min(NUMBERS_MAX));
+                // No number may be shown before the record that says that it may have been given.
+                let durable_at = partition.sequences.logged_at();
+                let message = NumbersMessage::Given {
+                    session,
+                    number,
+                    outcome,
+                };
+                self.outgoing
+                    .push_anyway(durable_at, (from, GridMessage::Numbers(message)));
+            }
+            NumbersMessage::Given {
+                session,
+                number,
+                outcome,
+            } if self.settings.keeper == Some(from) => {
+                let is_awaited = self.numbers.on_given(SessionId(session), number, outcome);
+                self.refused += u64::from(!is_awaited);
+            }
+            NumbersMessage::Wanted { .. } | NumbersMessage::Given { .. } => self.refused += 1,
+        }
+    }
+}
+
+/// The next numbers of a sequence. Fewer than were asked for, if it ends with them.
+fn numbers_of(partition: &mut Partition, sequence: u32, count: u32) -> Result<Vec<i64>> {
+    partition.admit_write()?;
+    let sequences = partition
+        .databases
+        .iter()
+        .flat_map(|own| own.catalog.sequences.values());
+    let found = sequences.into_iter().find(|own| own.id == sequence).cloned();
+    let found = found.ok_or_else(|| {
+        let message = format!("could not open relation with OID {sequence}");
+        Error::new(SqlState::UNDEFINED_TABLE, message)
+    })?;
+    let mut numbers = Vec::new();
+    for _ in 0..count {
+        match partition.sequences.next(&found) {
+            Ok(number) => numbers.push(number),
+            Err(error) if numbers.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    partition.log_sequences()?;
+    Ok(numbers)
+}

@@ -1,0 +1,108 @@
+//! Numbers of sequences in transactions that run on another node than the one that has the sequences.
+
+use super::*;
+
+/// A table that both nodes have rows of, and one with serial numbers; a block has begun on the second node.
+fn begun() -> [Site; 2] {
+    let mut sites = followed();
+    let made =
+        "CREATE TABLE stock (id int PRIMARY KEY, v int); INSERT INTO stock SELECT n, 10 FROM generate_series(1, 10) n;
+                CREATE TABLE orders (id bigserial PRIMARY KEY, what text)";
+    assert!(ask_at(0, &mut sites, made).iter().all(|line| !line.starts_with("E ")));
+    begin(&mut sites);
+    sites
+}
+
+/// The row is one of the second node.
+fn begin(sites: &mut [Site; 2]) {
+    let told = ask_at(1, sites, "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1");
+    assert_eq!(told, ["C BEGIN", "C UPDATE 1", "Z T"]);
+}
+
+#[test]
+fn a_transaction_that_runs_elsewhere_takes_numbers() {
+    let mut sites = begun();
+    let added = ask_at(
+        1,
+        &mut sites,
+        "INSERT INTO orders (what) VALUES ('one'), ('two') RETURNING id",
+    );
+    assert_eq!(added[1..], ["D 1", "D 2", "C INSERT 0 2", "Z T"]);
+    let same = ask_at(1, &mut sites, "SELECT currval('orders_id_seq'), lastval()");
+    assert_eq!(same[1], "D 2|2");
+    assert_eq!(ask_at(1, &mut sites, "SELECT nextval('orders_id_seq')")[1], "D 3");
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    // The next one follows, wherever.
+    let added = ask_at(0, &mut sites, "INSERT INTO orders (what) VALUES ('four') RETURNING id");
+    assert_eq!(added[1], "D 4");
+    // What is said of a sequence is so at once.
+    ask_at(0, &mut sites, "SELECT setval('orders_id_seq', 100)");
+    begin(&mut sites);
+    let added = ask_at(1, &mut sites, "INSERT INTO orders (what) VALUES ('later') RETURNING id");
+    assert_eq!(added[1], "D 101");
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM orders")[1], "D 3");
+}
+
+#[test]
+fn a_long_statement_takes_as_many_as_it_needs_and_nobody_has_one_of_them_twice() {
+    let mut sites = begun();
+    let many = "INSERT INTO orders (what) SELECT 'row ' || n FROM generate_series(1, 3000) n";
+    sites[1].send(many);
+    for _ in 0..40 {
+        work(&mut sites);
+    }
+    assert_eq!(sites[1].said(), ["C INSERT 0 3000", "Z T"]);
+    let other = ask_at(
+        0,
+        &mut sites,
+        "INSERT INTO orders (what) SELECT 'other' FROM generate_series(1, 500)",
+    );
+    assert_eq!(other[0], "C INSERT 0 500");
+    sites[1].send("UPDATE orders SET id = nextval('orders_id_seq') WHERE what LIKE 'row 1%'");
+    for _ in 0..40 {
+        work(&mut sites);
+    }
+    assert_eq!(sites[1].said(), ["C UPDATE 1111", "Z T"]);
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(
+        ask_at(0, &mut sites, "SELECT count(DISTINCT id) FROM orders")[1],
+        "D 3500"
+    );
+}
+
+#[test]
+fn numbers_that_were_given_to_another_node_are_not_given_again_after_a_crash() {
+    let mut sites = begun();
+    assert_eq!(
+        ask_at(1, &mut sites, "INSERT INTO orders (what) VALUES ('one') RETURNING id")[1],
+        "D 1"
+    );
+    sites[0].restart();
+    disconnect(&mut sites);
+    connect(&mut sites);
+    ask_at(1, &mut sites, "ROLLBACK");
+    let next = ask_at(0, &mut sites, "SELECT nextval('orders_id_seq') > 1");
+    assert_eq!(next[1], "D t", "{next:?}");
+}
+
+#[test]
+fn what_cannot_be_had_is_told() {
+    let mut sites = begun();
+    ask_at(1, &mut sites, "COMMIT");
+    ask_at(0, &mut sites, "CREATE SEQUENCE short MAXVALUE 2");
+    begin(&mut sites);
+    let told = ask_at(1, &mut sites, "SELECT nextval('short'), nextval('short')");
+    assert_eq!(told[1], "D 1|2", "{told:?}");
+    let told = ask_at(1, &mut sites, "SELECT nextval('short')");
+    assert!(told.iter().any(|line| line.starts_with("E 2200H")), "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK");
+    begin(&mut sites);
+    disconnect(&mut sites);
+    let told = ask_at(1, &mut sites, "INSERT INTO orders (what) VALUES ('none')");
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("E 57P03") || line.starts_with("E 25P02")),
+        "{told:?}"
+    );
+}

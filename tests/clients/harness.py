@@ -137,6 +137,50 @@ class Rubato(Server):
         return [str(self.context.program), "start", "--data", str(self.folder), "--listen", f"127.0.0.1:{self.port}", *self.options]
 
 
+class Member(Rubato):
+    """The second node of a grid: its clients see what those of a node alone would."""
+
+    def __init__(self, context, folder, port, options, nodes):
+        super().__init__(context, folder, port, options)
+        (folder.parent / "secret").write_text("a secret of the grid of the client suites\n", encoding="utf-8")
+        self.secret = ["--grid-secret-file", str(folder.parent / "secret")]
+        first = f"127.0.0.1:{free_port()}"
+        self.options += self.joining(first)
+        numbered = [folder.parent / f"node{number}" for number in range(nodes - 1)]
+        self.mates = [Rubato(context, mate, free_port(), self.joining(first)) for mate in numbered]
+        self.mates[0].options = ["--grid-listen", first, *self.secret]
+
+    def joining(self, first):
+        return ["--grid-listen", f"127.0.0.1:{free_port()}", *self.secret, "--join", first]
+
+    def launch(self, wait=True):
+        first, *others = self.mates
+        for mate in self.mates[:1]:
+            if mate.process is None:
+                mate.launch()
+        super().launch(wait)
+        for mate in others:
+            if mate.process is None:
+                mate.launch()
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while wait and any(self.nodes_known(node) < len(self.mates) + 1 for node in (self, *self.mates)):
+            require(time.monotonic() < deadline, f"the nodes did not become one grid: {first.last_words()}")
+            time.sleep(0.05)
+        return self
+
+    @staticmethod
+    def nodes_known(node):
+        with Wire(node.port) as wire:
+            wire.until_ready()
+            wire.send(b"Q", b"select count(*) from rubato.nodes where state in ('up', 'here')\0")
+            return next((int(row[0]) for row in rows_of(wire.until_ready())), 0)
+
+    def discard(self):
+        super().discard()
+        for mate in self.mates:
+            mate.discard()
+
+
 class Postgres(Server):
     """A PostgreSQL 15 cluster: the reference against which the suites themselves are tested."""
 
@@ -280,6 +324,7 @@ class Context:
     def __init__(self, options):
         self.program = pathlib.Path(options.program) if options.program else None
         self.reference, self.quick = options.reference, options.quick
+        self.grid_nodes = options.grid_nodes
         self.rounds, self.connections, self.seconds = options.rounds, options.connections, options.seconds
         self.postgres_bin = pathlib.Path(options.postgres_bin)
         self.psycopg_python, self.jdbc_jar = options.psycopg_python, options.jdbc_jar
@@ -313,6 +358,8 @@ class Context:
         folder = folder or self.new_folder()
         if self.reference:
             server = Postgres(self, folder, free_port()).create()
+        elif self.grid_nodes > 1:
+            server = Member(self, folder, free_port(), options, self.grid_nodes)
         else:
             server = Rubato(self, folder, free_port(), options)
         server.log_path = log_path or server.log_path

@@ -29,6 +29,7 @@ def options():
     parser.add_argument("--program", help="the rubato program")
     parser.add_argument("--reference", action="store_true", help="run against a PostgreSQL 15 of their own")
     parser.add_argument("--reference-setting", action="append", default=[], help="a line for its postgresql.conf")
+    parser.add_argument("--grid-nodes", type=int, default=1, help="run against the second node of a grid of so many (suites that kill nothing)")
     parser.add_argument("--quick", action="store_true", help="short form: fewer rounds, connections and seconds")
     parser.add_argument("--suites", default=",".join(SUITES), help="comma-separated: " + ", ".join(SUITES))
     parser.add_argument("--rounds", type=int, help="kills of the crash suite (default 10, quick 3)")

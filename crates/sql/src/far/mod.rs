@@ -4,6 +4,7 @@
 //! one does that waits for another transaction: what the executor does then is done again when the answer has come, and finds it. So
 //! no statement has to know where its rows are; those that know save the way (decision 0030).
 
+mod ahead;
 mod conversation;
 mod definitions;
 mod seen;

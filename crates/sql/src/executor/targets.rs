@@ -9,7 +9,7 @@ use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
 use super::seen::SeenKeys;
-use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
+use super::{BATCH_TUPLES, ExecutionContext, Held, Limits, Turn};
 use crate::catalog::Table;
 use crate::plan::{Access, Relation, Step};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
@@ -56,6 +56,25 @@ impl ChangeRun {
     pub(crate) fn next_key(&self, context: &ExecutionContext<'_>) -> Option<Option<Key>> {
         let key = self.keys.get(self.next)?;
         Some((!context.is_spent()).then(|| key.clone()))
+    }
+
+    /// Does `work` with the row of the turn, if there is one; on trial it leaves no trace in the run.
+    pub(crate) fn in_turn(
+        &mut self,
+        turn: Turn,
+        work: impl FnOnce(&mut ChangeRun, &Key) -> Outcome<()>,
+    ) -> Option<Outcome<()>> {
+        let key = self.keys.get(self.next + turn.distance())?.clone();
+        match turn {
+            Turn::Own => Some(work(self, &key)),
+            Turn::Prepared(_) => Some(Ok(())),
+            Turn::Trial(_) => {
+                let before = (std::mem::take(&mut self.written), std::mem::take(&mut self.effects));
+                let outcome = work(self, &key);
+                (self.written, self.effects) = before;
+                Some(outcome)
+            }
+        }
     }
 
     /// What the statement did.

@@ -292,6 +292,9 @@ impl FarRows {
         let next = RowCalls::new(self.row.id + 1);
         let known = self.rows_ahead.len();
         self.row = self.rows_ahead.pop_front().unwrap_or(next);
+        if known > 0 {
+            self.changed_before = self.changed.clone();
+        }
         self.ahead.on_done(known);
         (self.next_call, self.next_number) = (0, 0);
     }
@@ -304,23 +307,23 @@ impl FarRows {
     }
 
     /// Rows behind the one that waits are run ahead from now on, if they may be.
-    pub(super) fn begin_ahead(&mut self) -> bool {
+    pub(crate) fn begin_ahead(&mut self) -> bool {
         let before = self.changed_before.clone();
         self.depth == 0 && self.ahead.begin(before).is_some()
     }
 
     /// How many rows are run ahead.
-    pub(super) fn rows_ahead(&self) -> usize {
+    pub(crate) fn rows_ahead(&self) -> usize {
         self.ahead.rows()
     }
 
     /// No more than so many are.
-    pub(super) fn limit_ahead(&mut self, rows: usize) {
+    pub(crate) fn limit_ahead(&mut self, rows: usize) {
         self.ahead.limit(rows);
     }
 
     /// Whether all that the row that is so far ahead asks is known and answered; `None`: it was not run yet.
-    pub(super) fn is_complete(&self, distance: usize) -> Option<bool> {
+    pub(crate) fn is_complete(&self, distance: usize) -> Option<bool> {
         let row = match distance.checked_sub(1) {
             None => Some(&self.row),
             Some(behind) => self.rows_ahead.get(behind),
@@ -329,30 +332,25 @@ impl FarRows {
     }
 
     /// Whether one more may be run ahead.
-    pub(super) fn may_add_row(&self) -> bool {
+    pub(crate) fn may_add_row(&self) -> bool {
         self.ahead.can_be_undone && self.ahead.bytes < BYTES_MAX
     }
 
     /// The row that is so far ahead is run on trial.
-    pub(super) fn begin_trial(&mut self, distance: usize) {
+    pub(crate) fn begin_trial(&mut self, distance: usize) {
         if let Some(behind) = distance.checked_sub(1) {
             if behind == self.rows_ahead.len() {
-                self.rows_ahead
-                    .push_back(RowCalls::new(self.row.id + distance as u64));
+                self.rows_ahead.push_back(RowCalls::new(self.row.id + distance as u64));
             }
             std::mem::swap(&mut self.row, &mut self.rows_ahead[behind]);
         }
         self.trial = Some(distance);
         (self.depth, self.next_call, self.next_number) = (1, 0, 0);
-        self.changed_before = self.changed.clone();
-        if !self.row.calls.is_empty() && distance == 0 && self.ahead.can_be_undone {
-            self.changed = self.ahead.began.clone();
-            self.changed_before = self.changed.clone();
-        }
+        self.changed = FarMark::default();
     }
 
     /// It has come to its end, or waits.
-    pub(super) fn end_trial(&mut self, is_complete: bool) {
+    pub(crate) fn end_trial(&mut self, is_complete: bool) {
         let Some(distance) = self.trial.take() else { return };
         if is_complete {
             self.row.complete();
@@ -371,13 +369,13 @@ impl FarRows {
         }
     }
 
-    /// Sees to it that rows which are run ahead do not depend on each other.
+    /// Whether rows that are run ahead do not depend on each other; if they do, they are done one by one from now on.
     ///
-    /// Errors: [`Stop::Wait`] if they do, and are done one by one from now on; [`Stop::Abort`] if that cannot be any more.
-    pub(super) fn check_ahead(&mut self) -> Outcome<()> {
+    /// Errors: [`Stop::Abort`] if that cannot be any more.
+    pub(crate) fn check_ahead(&mut self) -> Outcome<bool> {
         let rows = std::iter::once(&self.row).chain(&self.rows_ahead);
         if !self.ahead.must_be_undone && !depend(rows) {
-            return Ok(());
+            return Ok(true);
         }
         if !self.ahead.can_be_undone {
             return Err(changed_meanwhile());
@@ -387,12 +385,13 @@ impl FarRows {
             self.give(node, Purpose::Nothing, Operation::Undo { kept: began.on(node) });
         }
         (self.given, self.changed) = (began.clone(), began);
+        self.seen.clear();
         let rows = 1 + self.rows_ahead.len();
         self.ahead.give_up(rows);
         let from = self.row.id + rows as u64;
         let mut all = std::iter::once(&mut self.row).chain(&mut self.rows_ahead);
         RowCalls::renew(&mut all, from);
-        Err(wait_for(TableId(0)))
+        Ok(false)
     }
 
     /// Whether what is asked belongs to a row.
@@ -468,8 +467,10 @@ impl FarRows {
         self.next_call += 1;
         let call = &self.row.calls[at];
         // A key that was there already is not changed.
-        let is_there =
-            matches!((&call.operation, &call.answer), (Operation::Insert { .. }, Some(Answer::Row(Some(_)))));
+        let is_there = matches!(
+            (&call.operation, &call.answer),
+            (Operation::Insert { .. }, Some(Answer::Row(Some(_))))
+        );
         if changes && !is_there {
             self.changed.raise(node, call.number);
         }

@@ -95,6 +95,7 @@ impl<'a> Rows<'a> {
         key: &[u8],
         columns: ColumnSet,
     ) -> Outcome<Option<Cow<'_, Row>>> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.read(transaction, table, key, columns);
         };
@@ -105,6 +106,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::peek`].
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.peek(transaction, table, key);
         };
@@ -121,6 +123,7 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.read_for_update(transaction, table, key, columns, on_busy);
         };
@@ -134,6 +137,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::insert`].
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
+        self.touch(table, Some(key.as_bytes()), true);
         let Some((far, node)) = self.far_of(table, key.as_bytes()) else {
             return self.here.insert(transaction, table, key, row);
         };
@@ -153,6 +157,7 @@ impl<'a> Rows<'a> {
         formula: Formula,
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
+        self.touch(table, Some(key), true);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.update_blind(transaction, table, key, formula, bounds);
         };
@@ -171,6 +176,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::update`].
     pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
+        self.touch(table, Some(key), true);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.update(transaction, table, key, formula);
         };
@@ -186,6 +192,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
+        self.touch(table, Some(key), true);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.delete(transaction, table, key);
         };
@@ -207,6 +214,7 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
+        self.touch(table, None, false);
         match self
             .far
             .as_deref_mut()
@@ -229,6 +237,7 @@ impl<'a> Rows<'a> {
         reverse: bool,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
+        self.touch(table, None, false);
         match self
             .far
             .as_deref_mut()
@@ -318,6 +327,17 @@ impl<'a> Rows<'a> {
             Some(far) => far.row_number(make),
             None => make(),
         }
+    }
+
+    fn touch(&mut self, storage: TableId, key: Option<&[u8]>, changes: bool) {
+        if let Some(far) = self.far.as_deref_mut() {
+            far.touch(storage, key, changes);
+        }
+    }
+
+    /// The part of other nodes, if there are any.
+    pub(crate) fn far(&mut self) -> Option<&mut FarRows> {
+        self.far.as_deref_mut()
     }
 
     /// Undoes what a row that has to wait has done here.

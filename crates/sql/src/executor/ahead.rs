@@ -1,7 +1,8 @@
 //! Rows of a statement that are run ahead of their turn, where those of other nodes are asked for: see [`crate::far`].
 
 use super::{ExecutionContext, WRITTEN_ROW_COST};
-use rubato_protocol::{Outcome, Stop, WaitReason};
+use crate::far::waits_for_others;
+use rubato_protocol::{Outcome, Stop};
 
 /// For which row of a statement the part is done that belongs to one row, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +25,17 @@ impl Turn {
     }
 }
 
-fn waits_for_others(stop: &Stop) -> bool {
-    matches!(stop, Stop::Wait(wait) if wait.reason == WaitReason::Elsewhere)
-}
-
 impl ExecutionContext<'_> {
     /// As [`ExecutionContext::whole_row`]. If the row has to wait for another node, `part` is asked for those behind it as well; it
     /// gives nothing if there is none.
     pub(crate) fn row_in_turn(&mut self, mut part: impl FnMut(&mut Self, Turn) -> Option<Outcome<()>>) -> Outcome<()> {
         self.run_ahead(&mut part)?;
         let outcome = self.whole_row(|context| part(context, Turn::Own).unwrap_or(Ok(())));
-        if outcome.as_ref().is_err_and(waits_for_others) && self.database.far().is_some_and(|far| far.begin_ahead()) {
+        // What is of one row is not run on trial as well.
+        if outcome.as_ref().is_err_and(waits_for_others)
+            && part(self, Turn::Prepared(1)).is_some()
+            && self.database.far().is_some_and(|far| far.begin_ahead())
+        {
             self.run_ahead(&mut part)?;
         }
         outcome

@@ -254,10 +254,17 @@ impl<'a> Target<'a> {
         while !context.is_spent() {
             let (found, end) = read_entries(self.table, index, (&rest, false), BATCH_TUPLES, true, context)?;
             context.spend(found.len() as u64 + 1);
+            let columns = self.columns();
+            if has_conditions {
+                let database = &mut context.database;
+                found
+                    .iter()
+                    .for_each(|key| database.want(self.table.id, key.as_bytes(), columns));
+            }
             for key in found {
                 if has_conditions {
                     let database = &mut context.database;
-                    let row = database.read(context.transaction, self.table.id, key.as_bytes(), self.columns())?;
+                    let row = database.read(context.transaction, self.table.id, key.as_bytes(), columns)?;
                     let Some(row) = row else { continue };
                     if !self.accepts(Row::as_ref(&row), context.evaluation)? {
                         continue;

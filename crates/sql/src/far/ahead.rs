@@ -11,14 +11,13 @@
 //! - No row is done before the trials of all have come to their end: only so can they be taken back together.
 //! - Behind a row whose trial fails nothing is run: when its turn comes the statement fails.
 
+use super::ROWS_AHEAD;
 use super::conversation::FarMark;
 use rubato_base::{Key, NodeId, TableId};
 use rubato_formula::Drawn;
 use rubato_protocol::grid::{Answer, Operation};
 use std::collections::BTreeMap;
 
-/// Rows that are run together.
-const ROWS_MAX: usize = 128;
 /// Bytes that they ask with, after which no row is added.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
@@ -95,7 +94,7 @@ impl Default for Ahead {
             can_be_undone: true,
             must_be_undone: false,
             alone: 0,
-            rows_max: ROWS_MAX,
+            rows_max: ROWS_AHEAD,
             bytes: 0,
         }
     }
@@ -135,7 +134,7 @@ impl Ahead {
             if self.rows == 0 {
                 // Those behind one that was to fail, and did not.
                 self.rows = known;
-                self.rows_max = (2 * self.rows_max).min(ROWS_MAX);
+                self.rows_max = (2 * self.rows_max).min(ROWS_AHEAD);
             }
         }
     }

@@ -3,6 +3,9 @@
 //! The executor calls here as it calls the database itself. A row of another node is asked for, and the call says [`Stop::Wait`] as
 //! one does that waits for another transaction: what the executor does then is done again when the answer has come, and finds it. So
 //! no statement has to know where its rows are; those that know save the way (decision 0030).
+//!
+//! What is asked of one node while it owes an answer waits, and is asked for together then. Rows that a statement changes are run ahead
+//! of their turn so that there is something to ask for together (see `ahead`; decision 0032, point 9).
 
 mod ahead;
 mod conversation;
@@ -16,7 +19,8 @@ use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId,
 use rubato_formula::{Drawn, Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
 use rubato_protocol::{
-    BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments, Stop,
+    BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments,
+    Stop, WaitReason,
 };
 use std::borrow::Cow;
 
@@ -38,6 +42,9 @@ pub struct Mark {
     here: Savepoint,
     far: FarMark,
 }
+
+/// Rows that are asked for ahead of their turn.
+pub(crate) const ROWS_AHEAD: usize = 128;
 
 /// All rows that a statement can reach.
 pub struct Rows<'a> {
@@ -102,6 +109,18 @@ impl<'a> Rows<'a> {
         let key = Key::from_bytes(key);
         let answer = far.ask(node, Operation::Read { table, key, columns })?;
         row_of(answer).map(|row| row.map(Cow::Owned))
+    }
+
+    /// What is read soon as [`Rows::read`] does: it is asked for together with what is asked for now, if another node has it and it was
+    /// not asked for before. Changes nothing within the part of a statement that belongs to one row.
+    pub(crate) fn want(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return;
+        };
+        if !far.is_within_row() {
+            let key = Key::from_bytes(key);
+            far.want(node, Operation::Read { table, key, columns });
+        }
     }
 
     /// As [`FormulaDatabase::peek`].
@@ -365,6 +384,11 @@ fn unexpected(answer: &Answer) -> Stop {
     Stop::Fail(Error::internal(format!(
         "another node answered what was not asked: {answer:?}"
     )))
+}
+
+/// Whether it is another node that has to be waited for.
+pub(crate) fn waits_for_others(stop: &Stop) -> bool {
+    matches!(stop, Stop::Wait(wait) if wait.reason == WaitReason::Elsewhere)
 }
 
 /// What the end of a transaction that was not asked for means for its statement.

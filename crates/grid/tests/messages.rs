@@ -170,12 +170,30 @@ impl Choices<'_> {
         }
     }
 
+    /// One or several.
+    fn operations(&mut self) -> Operation {
+        let count = usize::from(self.of(4));
+        let single = std::iter::repeat_with(|| self.operation());
+        let operations: Vec<Operation> = single.filter(Operation::may_be_one_of_several).take(count).collect();
+        match operations.is_empty() {
+            true => self.operation(),
+            false => Operation::Several { operations },
+        }
+    }
+
+    fn answers(&mut self) -> Answer {
+        match self.of(3) {
+            0 => Answer::Several((0..self.of(5)).map(|_| self.answer()).collect()),
+            _ => self.answer(),
+        }
+    }
+
     fn tables(&mut self) -> Vec<TableId> {
         (0..self.of(5)).map(|_| TableId(self.small())).collect()
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(12) {
+        match self.of(13) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -190,6 +208,7 @@ impl Choices<'_> {
                 is_last: self.truth(),
             },
             10 => Answer::Done,
+            11 => Answer::NotDone,
             _ => Answer::Failed(self.error()),
         }
     }
@@ -207,7 +226,7 @@ impl Choices<'_> {
             _ => Request::Operate {
                 number: operations,
                 read_only: self.truth(),
-                operation: self.operation(),
+                operation: self.operations(),
             },
         }
     }
@@ -229,7 +248,7 @@ impl Choices<'_> {
             7 => Reply::Waits,
             _ => Reply::Answer {
                 number: self.small(),
-                answer: self.answer(),
+                answer: self.answers(),
                 notes: Notes {
                     writes: self.truth(),
                     moved: self.truth(),

@@ -58,6 +58,19 @@ fn one_lost_message_one_repeated_one_and_one_crash() {
 }
 
 #[test]
+fn steps_that_are_asked_for_together_with_one_message_lost_or_repeated() {
+    let programs = vec![vec![Plus(0, 7), ReadAdd(2, 1), Plus(1, 7)], vec![ReadAdd(2, 5)]];
+    for (lost, repeated) in [(1, 0), (0, 1)] {
+        let mut configuration = Configuration::new("together, and a local change", programs.clone());
+        configuration.start = vec![0, 1, 2];
+        (configuration.lost, configuration.repeated, configuration.together) = (lost, repeated, true);
+        let report = explore(&configuration, limits(60_000));
+        assert_right(&configuration, &report);
+        assert!(report.complete && report.ends > 1, "{report:?}");
+    }
+}
+
+#[test]
 fn blind_formulas_over_two_nodes_neither_wait_nor_abort() {
     let mut configuration = Configuration::new(
         "two blind pairs and a local formula",

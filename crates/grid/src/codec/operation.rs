@@ -4,9 +4,13 @@ use super::{damaged, put_u32};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
 use rubato_formula::{Formula, RowBounds};
-use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::grid::{Answer, Operation, SEVERAL_MAX};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
+
+/// Several operations, and their answers: in neither is another of its kind.
+const SEVERAL: u8 = 17;
+const SEVERAL_ANSWERS: u8 = 13;
 
 fn put_columns(out: &mut Vec<u8>, columns: ColumnSet) {
     out.extend_from_slice(&columns.0.to_le_bytes());
@@ -127,6 +131,11 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_row(out, row);
         }
         Operation::Delete { table, key } => put_place(out, 7, *table, key),
+        Operation::Several { operations } => {
+            out.push(SEVERAL);
+            put_length(out, operations.len());
+            operations.iter().for_each(|operation| put_operation(out, operation));
+        }
         Operation::Settle => out.push(8),
         Operation::Undo { kept } => {
             out.push(9);
@@ -155,6 +164,29 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
 
 pub(super) fn read_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     let tag = reader.u8()?;
+    match tag {
+        SEVERAL => read_several(reader),
+        _ => read_single(tag, reader),
+    }
+}
+
+fn read_several(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    let count = reader.length()?;
+    if !(1..=SEVERAL_MAX).contains(&count) {
+        return Err(damaged("too many operations, or none"));
+    }
+    let mut operations = Vec::with_capacity(count);
+    for _ in 0..count {
+        let operation = read_single(reader.u8()?, reader)?;
+        if !operation.may_be_one_of_several() {
+            return Err(damaged("an operation that is not one of several"));
+        }
+        operations.push(operation);
+    }
+    Ok(Operation::Several { operations })
+}
+
+fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
     match tag {
         2 => {
             return Ok(Operation::Scan {
@@ -319,11 +351,33 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
         }
         Answer::Undone => out.push(7),
         Answer::Done => out.push(11),
+        Answer::NotDone => out.push(12),
+        Answer::Several(answers) => {
+            out.push(SEVERAL_ANSWERS);
+            put_length(out, answers.len());
+            answers.iter().for_each(|answer| put_answer(out, answer));
+        }
     }
 }
 
 pub(super) fn read_answer(reader: &mut ByteReader<'_>) -> Result<Answer> {
-    Ok(match reader.u8()? {
+    let tag = reader.u8()?;
+    if tag != SEVERAL_ANSWERS {
+        return read_single_answer(tag, reader);
+    }
+    let count = reader.length()?;
+    if count > SEVERAL_MAX {
+        return Err(damaged("too many answers"));
+    }
+    let mut answers = Vec::new();
+    for _ in 0..count {
+        answers.push(read_single_answer(reader.u8()?, reader)?);
+    }
+    Ok(Answer::Several(answers))
+}
+
+fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
+    Ok(match tag {
         1 => Answer::Row(None),
         2 => Answer::Row(Some(read_row(reader)?)),
         3 => Answer::Rows(read_rows(reader)?),
@@ -342,6 +396,7 @@ pub(super) fn read_answer(reader: &mut ByteReader<'_>) -> Result<Answer> {
         6 => Answer::Failed(Error::decode(reader)?),
         7 => Answer::Undone,
         11 => Answer::Done,
+        12 => Answer::NotDone,
         _ => return Err(damaged("an unknown answer")),
     })
 }

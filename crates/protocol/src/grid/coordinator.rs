@@ -177,6 +177,9 @@ impl Coordinator {
         let Some(run) = self.runs.get_mut(&global).filter(|run| run.phase == Phase::Running) else {
             return false;
         };
+        if operation.count() == 0 {
+            return false;
+        }
         let read_only = run.read_only;
         let member = run.member_or_new(to);
         if member.asked.is_some() {

@@ -112,6 +112,11 @@ pub struct Notes {
 /// Bytes of rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 512 << 10;
 
+/// How many operations there may be in one [`Operation::Several`].
+pub const SEVERAL_MAX: usize = 1024;
+/// Bytes of answers to one [`Operation::Several`] after which the rest of it is not done.
+pub const SEVERAL_ANSWER_BYTES_MAX: usize = 4 << 20;
+
 /// An operation on the rows of one partition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
@@ -209,6 +214,12 @@ pub enum Operation {
         /// The key.
         key: Key,
     },
+    /// Operations on rows, at most [`SEVERAL_MAX`], one after the other: [`Answer::Several`]. Each counts as one, and is one for
+    /// [`Operation::Undo`]. One that has to wait is waited for; behind one that fails nothing is done.
+    Several {
+        /// The operations, each of which [`Operation::may_be_one_of_several`].
+        operations: Vec<Operation>,
+    },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
     /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`]. What they did to definitions stays until
@@ -267,6 +278,10 @@ pub enum Answer {
     Failed(Error),
     /// What was asked about definitions is done.
     Done,
+    /// One answer for each of several operations.
+    Several(Vec<Answer>),
+    /// One of several was not done: one before it failed, or had answers enough. It counts nevertheless.
+    NotDone,
 }
 
 impl Message {
@@ -351,6 +366,12 @@ impl Answer {
             Answer::Undone => sketch.number(5),
             Answer::Busy => sketch.number(6),
             Answer::Done => sketch.number(9),
+            Answer::NotDone => sketch.number(10),
+            Answer::Several(answers) => {
+                sketch.number(11);
+                sketch.number(answers.len() as u64);
+                answers.iter().for_each(|answer| answer.sketch(sketch));
+            }
             Answer::Page { rows, is_last } => {
                 sketch.number(7 + u64::from(*is_last));
                 sketch_rows(rows, sketch);

@@ -34,7 +34,10 @@ mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
 pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
-pub use message::{Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, Reply, Request};
+pub use message::{
+    Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, Reply, Request, SEVERAL_ANSWER_BYTES_MAX,
+    SEVERAL_MAX,
+};
 pub use participant::Participant;
 pub use run::SILENT_ROUNDS_MAX;
 pub use stage::{StageMessage, TICKS_MAX, TimestampStage};

@@ -4,6 +4,7 @@ use super::message::{Answer, Operation, PAGE_BYTES_MAX};
 use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::{ColumnSet, Error, Key, Row, RowRef, TableId, TransactionId};
+use rubato_formula::Formula;
 
 impl Operation {
     /// The storage that it is about, if it is about one.
@@ -21,7 +22,51 @@ impl Operation {
             | Operation::Delete { table, .. } => Some(*table),
             Operation::Lengthen { table, .. } => Some(*table),
             Operation::Close { tables } => tables.first().copied(),
+            Operation::Several { operations } => operations.first()?.table(),
             Operation::Settle | Operation::Undo { .. } | Operation::Create { .. } | Operation::Attach { .. } => None,
+        }
+    }
+
+    /// As how many operations it counts.
+    pub fn count(&self) -> u32 {
+        match self {
+            Operation::Several { operations } => u32::try_from(operations.len()).unwrap_or(u32::MAX),
+            _ => 1,
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        const EACH: usize = 64;
+        match self {
+            Operation::Several { operations } => operations.iter().map(Operation::bytes).sum(),
+            Operation::Insert { key, row, .. } => EACH + key.as_bytes().len() + row.as_bytes().len(),
+            Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula_bytes(formula),
+            Operation::Attach { content } => EACH + content.len(),
+            _ => EACH,
+        }
+    }
+
+    /// Whether it reads or changes rows and nothing else, so that it may be left undone when one before it fails.
+    pub fn may_be_one_of_several(&self) -> bool {
+        match self {
+            Operation::Read { .. }
+            | Operation::Scan { .. }
+            | Operation::Page { .. }
+            | Operation::Peek { .. }
+            | Operation::TryLock { .. }
+            | Operation::Lock { .. }
+            | Operation::Blind { .. }
+            | Operation::Update { .. }
+            | Operation::Insert { .. }
+            | Operation::Delete { .. } => true,
+            Operation::Several { .. }
+            | Operation::Settle
+            | Operation::Undo { .. }
+            | Operation::Close { .. }
+            | Operation::Create { .. }
+            | Operation::Lengthen { .. }
+            | Operation::Attach { .. } => false,
         }
     }
 
@@ -141,12 +186,35 @@ impl Operation {
                 database.attach(transaction, content.clone())?;
                 Answer::Done
             }
-            Operation::Undo { .. } => {
+            Operation::Several { .. } | Operation::Undo { .. } => {
                 let message = "a transaction that is no branch does not count its operations";
                 return Err(Stop::Fail(Error::internal(message)));
             }
         })
     }
+}
+
+impl Answer {
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        const EACH: usize = 64;
+        match self {
+            Answer::Row(Some(row)) => EACH + row.as_bytes().len(),
+            Answer::Rows(rows) | Answer::Page { rows, .. } => {
+                let rows = rows.iter();
+                rows.map(|(key, row)| EACH + key.as_bytes().len() + row.as_bytes().len())
+                    .sum()
+            }
+            Answer::Several(answers) => answers.iter().map(Answer::bytes).sum(),
+            _ => EACH,
+        }
+    }
+}
+
+fn formula_bytes(formula: &Formula) -> usize {
+    let mut bytes = Vec::new();
+    formula.encode(&mut bytes);
+    bytes.len()
 }
 
 fn row_of(read: OrderedRead) -> Option<Row> {

@@ -1,6 +1,8 @@
 //! One partition's part in the transactions of the grid.
 
-use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+use super::message::{
+    Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request, SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
+};
 use crate::api::{CommitLog, Outcome, Savepoint, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
@@ -26,6 +28,8 @@ struct Branch {
     done: u32,
     /// How it stood before each operation, by number.
     before: Vec<Savepoint>,
+    /// Of several that were asked for together, and are not all done: the answers so far.
+    so_far: Vec<Answer>,
     /// The answer of the last one, in case it was lost.
     last: Option<Reply>,
     /// What waits.
@@ -197,6 +201,8 @@ impl Participant {
         for (global, branch) in &self.branches {
             sketch.stamp(global.tick);
             sketch.number(u64::from(branch.done));
+            sketch.number(branch.so_far.len() as u64);
+            branch.so_far.iter().for_each(|answer| answer.sketch(sketch));
             sketch.number(u64::from(branch.last.is_some()));
             branch.last.iter().for_each(|reply| reply.sketch(sketch));
             sketch.number(u64::from(branch.waiting.is_some()));
@@ -235,8 +241,10 @@ impl Participant {
         let known = self.branches.contains_key(&global);
         match request {
             Request::Operate {
-                number: 0, read_only, ..
-            } if !known && self.may_begin(global) => {
+                number: 0,
+                read_only,
+                ref operation,
+            } if !known && is_wellformed(operation) && self.may_begin(global) => {
                 let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
@@ -281,10 +289,16 @@ impl Participant {
         let (done, last, prepared) = (branch.done, branch.last.clone(), branch.prepared.clone());
         let waits = branch.waiting.is_some();
         match request {
-            Request::Operate { number, .. } if *number == done && !waits && prepared.is_none() => true,
+            Request::Operate { number, operation, .. }
+                if *number == done && !waits && prepared.is_none() && is_wellformed(operation) =>
+            {
+                true
+            }
             Request::Operate { number, .. } => {
                 self.refused += 1;
-                if let (Some(last), true) = (last, number + 1 == done) {
+                if let Some(last @ Reply::Answer { number: answered, .. }) = last
+                    && answered == *number
+                {
                     self.reply(global, last, Lsn(0));
                 }
                 false
@@ -334,6 +348,7 @@ impl Participant {
             transaction,
             done: 0,
             before: Vec::new(),
+            so_far: Vec::new(),
             last: None,
             waiting: None,
             prepared: None,
@@ -378,21 +393,18 @@ impl Participant {
         let transaction = branch.transaction;
         branch.waiting = None;
         database.wait_for_coordinator(transaction, false);
-        let savepoint = database.savepoint(transaction);
-        if let Request::Operate { number, .. } = &request {
-            branch.before.resize(*number as usize, savepoint);
+        let mut savepoint = database.savepoint(transaction);
+        if let Request::Operate { number, operation, .. } = &request {
+            branch.before.resize(*number as usize + branch.so_far.len(), savepoint);
             branch.before.push(savepoint);
+            if let Operation::Several { operations } = operation {
+                let several = (*number, &operations[..]);
+                let outcome = self.perform_several(database, global, several, &mut savepoint);
+                return self.on_several(database, global, request, (outcome, savepoint), log);
+            }
         }
         let performed = self.perform(database, global, transaction, &request, log);
-        // Rule Q-7: otherwise it waits, and is done anew.
-        let performed = match performed {
-            Err(Stop::Fail(error)) => Err(database
-                .settle_read_through(transaction)
-                .err()
-                .unwrap_or(Stop::Fail(error))),
-            other => other,
-        };
-        match performed {
+        match settled(database, transaction, performed) {
             Ok(()) => {}
             Err(Stop::Wait(_)) => {
                 database.undo_statement(transaction, savepoint);
@@ -422,15 +434,9 @@ impl Participant {
     ) -> Outcome<()> {
         match request {
             Request::Operate { number, operation, .. } => {
-                if let Some(table) = operation.changed_table() {
-                    if let Some(why) = &self.refuses_writes {
-                        return Err(Stop::Fail(why.clone()));
-                    }
-                    database.announce_branch_write(transaction, table)?;
-                }
                 let answer = match operation {
                     Operation::Undo { kept } => self.undo(database, global, *kept)?,
-                    other => other.run(database, transaction)?,
+                    other => self.run(database, transaction, other)?,
                 };
                 self.answer(database, global, *number, answer);
             }
@@ -476,6 +482,90 @@ impl Participant {
         Ok(())
     }
 
+    fn run(
+        &self,
+        database: &mut FormulaDatabase,
+        transaction: TransactionId,
+        operation: &Operation,
+    ) -> Outcome<Answer> {
+        if let Some(table) = operation.changed_table() {
+            if let Some(why) = &self.refuses_writes {
+                return Err(Stop::Fail(why.clone()));
+            }
+            database.announce_branch_write(transaction, table)?;
+        }
+        operation.run(database, transaction)
+    }
+
+    /// Goes on with several operations at the first that is not done. `savepoint` is of the moment before the one that is under way.
+    fn perform_several(
+        &mut self,
+        database: &mut FormulaDatabase,
+        global: GlobalId,
+        (number, operations): (u32, &[Operation]),
+        savepoint: &mut Savepoint,
+    ) -> Outcome<()> {
+        let Some(branch) = self.branches.get(&global) else {
+            return Ok(());
+        };
+        let (transaction, done) = (branch.transaction, branch.so_far.len());
+        let mut bytes: usize = branch.so_far.iter().map(Answer::bytes).sum();
+        let (mut ends, mut is_first) = (false, true);
+        for operation in &operations[done..] {
+            *savepoint = database.savepoint(transaction);
+            let answer = match ends {
+                true => Answer::NotDone,
+                false => {
+                    let performed = self.run(database, transaction, operation);
+                    match settled(database, transaction, performed) {
+                        Err(Stop::Fail(error)) => {
+                            database.undo_statement(transaction, *savepoint);
+                            Answer::Failed(error)
+                        }
+                        performed => performed?,
+                    }
+                }
+            };
+            bytes += answer.bytes();
+            ends |= matches!(answer, Answer::Failed(_)) || bytes > SEVERAL_ANSWER_BYTES_MAX;
+            let Some(branch) = self.branches.get_mut(&global) else {
+                return Ok(());
+            };
+            if !std::mem::take(&mut is_first) {
+                branch.before.push(*savepoint);
+            }
+            branch.so_far.push(answer);
+        }
+        let answers = (self.branches.get_mut(&global)).map(|branch| std::mem::take(&mut branch.so_far));
+        self.answer(database, global, number, Answer::Several(answers.unwrap_or_default()));
+        Ok(())
+    }
+
+    /// Several operations are done, or one of them waits: those before it stay done.
+    fn on_several(
+        &mut self,
+        database: &mut FormulaDatabase,
+        global: GlobalId,
+        request: Request,
+        (outcome, savepoint): (Outcome<()>, Savepoint),
+        log: &mut dyn CommitLog,
+    ) {
+        match outcome {
+            Ok(()) => {}
+            Err(Stop::Wait(_)) => {
+                let transaction = self.branches.get(&global).map(|branch| branch.transaction);
+                if let Some(transaction) = transaction {
+                    database.undo_statement(transaction, savepoint);
+                    database.wait_for_coordinator(transaction, true);
+                }
+                if let Some(branch) = self.branches.get_mut(&global) {
+                    branch.waiting = Some(request);
+                }
+            }
+            Err(Stop::Fail(error) | Stop::Abort(error)) => self.give_up(database, global, error, log),
+        }
+    }
+
     /// Rule P-9: what was told of the operations that are taken back stays told, so that reads stay read.
     fn undo(&mut self, database: &mut FormulaDatabase, global: GlobalId, kept: u32) -> Outcome<Answer> {
         let Some(branch) = self.branches.get_mut(&global) else {
@@ -501,9 +591,13 @@ impl Participant {
             moved: !database.reads_where_it_began(transaction),
             behind: database.follows_anybody(transaction).unwrap_or(true),
         };
+        let count = match &answer {
+            Answer::Several(answers) => u32::try_from(answers.len()).unwrap_or(u32::MAX),
+            _ => 1,
+        };
         let reply = Reply::Answer { number, answer, notes };
         if let Some(branch) = self.branches.get_mut(&global) {
-            branch.done = number + 1;
+            branch.done = number + count;
             branch.last = Some(reply.clone());
         }
         self.reply(global, reply, Lsn(0));
@@ -567,5 +661,25 @@ impl Participant {
             },
             durable_at,
         });
+    }
+}
+
+/// Rule Q-7: what fails waits until what it has read through has settled, and is done anew.
+fn settled<T>(database: &mut FormulaDatabase, transaction: TransactionId, performed: Outcome<T>) -> Outcome<T> {
+    match performed {
+        Err(Stop::Fail(error)) => Err(database
+            .settle_read_through(transaction)
+            .err()
+            .unwrap_or(Stop::Fail(error))),
+        other => other,
+    }
+}
+
+fn is_wellformed(operation: &Operation) -> bool {
+    match operation {
+        Operation::Several { operations } => {
+            (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
+        }
+        _ => true,
     }
 }

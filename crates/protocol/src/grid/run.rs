@@ -38,7 +38,7 @@ impl Member {
     /// The next operation, numbered. What was asked before is answered.
     pub(super) fn operate(&mut self, read_only: bool, operation: Operation) {
         let number = self.sent;
-        self.sent += 1;
+        self.sent += operation.count();
         self.asked = Some(Request::Operate {
             number,
             read_only,

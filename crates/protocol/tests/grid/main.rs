@@ -3,4 +3,5 @@
 mod messages;
 mod places;
 mod sessions;
+mod several;
 mod site;

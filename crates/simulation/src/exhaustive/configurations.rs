@@ -186,6 +186,40 @@ const THREES: &[Shape] = &[
     },
 ];
 
+/// Steps that are asked for together.
+const TOGETHER: &[Shape] = &[
+    Shape {
+        name: "blind formulas together",
+        programs: || {
+            vec![
+                vec![Plus(0, 7), Plus(2, 7), Plus(1, 7)],
+                vec![Times(2, 2), Times(0, 2), Plus(1, 5)],
+            ]
+        },
+        start: &[0, 1, 2],
+    },
+    Shape {
+        name: "read to write together in opposite orders",
+        programs: || {
+            vec![
+                vec![ReadAdd(0, 7), ReadAdd(2, 1), Plus(1, 1)],
+                vec![ReadAdd(2, 5), ReadAdd(0, 3), Plus(1, 2)],
+            ]
+        },
+        start: &[0, 1, 2],
+    },
+    Shape {
+        name: "inserts and counts together",
+        programs: || {
+            vec![
+                vec![Insert(2), Plus(0, 1), Plus(1, 1)],
+                vec![Count(0), Times(0, 2), Read(1)],
+            ]
+        },
+        start: &[0, 1],
+    },
+];
+
 fn of(shape: &Shape, suffix: &str) -> Configuration {
     let mut configuration = Configuration::new(&format!("{}{suffix}", shape.name), (shape.programs)());
     configuration.start = shape.start.to_vec();
@@ -201,6 +235,14 @@ pub fn all() -> Vec<Configuration> {
         let mut configuration = of(shape, ", by sessions");
         configuration.sessions = true;
         all.push(configuration);
+    }
+    for shape in TOGETHER {
+        let faults = [("", 0, 0), (", one message lost", 1, 0), (", one message twice", 0, 1)];
+        for (suffix, lost, repeated) in faults {
+            let mut configuration = of(shape, suffix);
+            (configuration.lost, configuration.repeated, configuration.together) = (lost, repeated, true);
+            all.push(configuration);
+        }
     }
     for shape in SHAPES {
         for (suffix, lost, repeated) in [(", one message lost", 1, 0), (", one message twice", 0, 1)] {

@@ -4,7 +4,7 @@ use super::definition::{End, NEW_ROW, Op, Program, Seen, State};
 use super::log::{Record, RecordLog};
 use super::operations::{key, operation, row, shown};
 use rubato_base::{GlobalId, Key, Lsn, NodeId, TableId, Timestamp, TransactionId};
-use rubato_protocol::grid::{Answer, Coordinator, Ending, Message, Participant, TickSource, Told};
+use rubato_protocol::grid::{Answer, Coordinator, Ending, Message, Operation, Participant, TickSource, Told};
 use rubato_protocol::{
     BlindUpdate, Change, CommitPolicy, FormulaDatabase, Policies, QueuePolicy, RowSource, Sketch, StoredRow,
 };
@@ -48,6 +48,8 @@ pub struct Configuration {
     /// Clients are sessions on node 0: what they do there they do themselves, and what they began there becomes a branch when they
     /// come to another node, or commit.
     pub sessions: bool,
+    /// Steps at one node that follow each other are asked for together.
+    pub together: bool,
 }
 
 impl Configuration {
@@ -67,6 +69,7 @@ impl Configuration {
             crash: None,
             alone: false,
             sessions: false,
+            together: false,
         }
     }
 
@@ -306,7 +309,20 @@ impl World {
             Some(op) if self.configuration.sessions && op.node(nodes) == 0 => self.clients[i].is_ready = true,
             _ if !self.joins(i, coordinator) => self.roll_back(i, coordinator),
             Some(op) => {
-                coordinator.operate(global, NodeId(u32::from(op.node(nodes))), operation(op));
+                let node = op.node(nodes);
+                let rest = &self.configuration.programs[i][self.clients[i].at..];
+                let at_node = |other: &&Op| !matches!(other, Op::Rollback) && other.node(nodes) == node;
+                let count = match self.configuration.together {
+                    true => rest.iter().take_while(at_node).count(),
+                    false => 1,
+                };
+                let operation = match &rest[..count] {
+                    [op] => operation(*op),
+                    several => Operation::Several {
+                        operations: several.iter().map(|op| operation(*op)).collect(),
+                    },
+                };
+                coordinator.operate(global, NodeId(u32::from(node)), operation);
             }
             None => {
                 self.clients[i].asked_to_commit = true;
@@ -367,6 +383,14 @@ impl World {
             Told::Answer(_, Answer::Blind(BlindUpdate::MustBeOrdered)) if self.configuration.crash.is_some() => {
                 self.roll_back(i, coordinator);
             }
+            Told::Answer(_, Answer::Several(answers)) => {
+                let is_refused = |answer: &Answer| *answer == Answer::Blind(BlindUpdate::MustBeOrdered);
+                if self.configuration.crash.is_some() && answers.iter().any(is_refused) {
+                    return self.roll_back(i, coordinator);
+                }
+                answers.iter().for_each(|answer| self.see(i, answer));
+                self.go_on(i, coordinator);
+            }
             Told::Answer(_, answer) => self.on_answer(i, answer, coordinator),
             Told::Ended(ending) => {
                 self.clients[i].end = Some(match ending {
@@ -382,6 +406,11 @@ impl World {
     }
 
     pub(super) fn on_answer(&mut self, i: usize, answer: &Answer, coordinator: &mut Coordinator) {
+        self.see(i, answer);
+        self.go_on(i, coordinator);
+    }
+
+    fn see(&mut self, i: usize, answer: &Answer) {
         let op = self.configuration.programs[i][self.clients[i].at];
         let shown = shown(op, answer);
         if shown.is_none() {
@@ -389,7 +418,6 @@ impl World {
         }
         self.clients[i].seen.extend(shown.unwrap_or_default());
         self.clients[i].at += 1;
-        self.go_on(i, coordinator);
     }
 
     fn timer(&mut self) {

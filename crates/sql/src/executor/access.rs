@@ -14,6 +14,7 @@ use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
+use crate::far::{ROWS_AHEAD, waits_for_others};
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
 use hashing::{Hashing, prepare_hashing, read_hashed};
@@ -447,7 +448,14 @@ fn read_keys(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
     while next < keys.len() && reader.output.len() < want {
-        read_row(table, &keys[next], reader, context)?;
+        let outcome = read_row(table, &keys[next], reader, context);
+        if outcome.as_ref().is_err_and(waits_for_others) && reader.lock.is_none() {
+            let more = ROWS_AHEAD.min(want - reader.output.len());
+            for key in keys[next..].iter().take(more) {
+                context.database.want(table.id, key.as_bytes(), reader.step.reads);
+            }
+        }
+        outcome?;
         next += 1;
     }
     Ok((next < keys.len()).then_some(Position::Keys(keys, next)))

@@ -2,13 +2,13 @@
 //!
 //! The query gives each row's key and what becomes of it, with the row locked; then the rows are changed.
 
-use super::ExecutionContext;
 use super::found::FoundRows;
 use super::insert::Written;
 use super::referential::Effects;
 use super::rows::{ChangedRow, change_row, columns_to_remove, remove_row};
 use super::seen::SeenKeys;
 use super::update::columns_to_change;
+use super::{ExecutionContext, Turn};
 use crate::plan::{ChangePlan, RowChange};
 use rubato_base::{ColumnSet, Key, Value};
 use rubato_formula::Tuple;
@@ -63,13 +63,22 @@ impl JoinedChangeRun {
         if pass == Pass::Collect {
             return self.tell(plan, columns, context);
         }
-        while let Some((key, values)) = self.found.front() {
+        while self.found.front().is_some() {
             if context.is_spent() {
                 return Ok(false);
             }
-            let effects = Some(&mut self.effects);
-            let written = (pass == Pass::Whole).then_some(&mut self.written);
-            context.whole_row(|context| change(plan, (key, values), columns, (effects, written), context))?;
+            let (found, effects) = (&self.found, &mut self.effects);
+            let mut written = (pass == Pass::Whole).then_some(&mut self.written);
+            context.row_in_turn(|context, turn| {
+                let (key, values) = found.get(turn.distance())?;
+                let (mut tried, mut told) = (Effects::default(), Written::default());
+                let traces = match turn {
+                    Turn::Own => (Some(&mut *effects), written.as_deref_mut()),
+                    Turn::Prepared(_) => return Some(Ok(())),
+                    Turn::Trial(_) => (Some(&mut tried), Some(&mut told).filter(|_| pass == Pass::Whole)),
+                };
+                Some(change(plan, (key, values), columns, traces, context))
+            })?;
             self.found.pop_front();
         }
         self.effects.settle(context)

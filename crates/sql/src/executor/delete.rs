@@ -17,14 +17,18 @@ pub(crate) fn run_delete(plan: &DeletePlan, run: &mut ChangeRun, context: &mut E
         columns = columns.union(expr.columns());
     }
     while let Some(key) = run.next_key(context) {
-        let Some(key) = key else { return Ok(false) };
-        context.whole_row(|context| {
-            let Some(row) = target.read_to_write(&key, columns, &run.reach, context)? else {
-                return Ok(());
-            };
-            remove_row(target.table, &key, row.as_ref(), &mut run.effects, context)?;
-            run.written.add(plan.returning.as_ref(), &row, context)?;
-            Ok(())
+        if key.is_none() {
+            return Ok(false);
+        }
+        context.row_in_turn(|context, turn| {
+            run.in_turn(turn, |run, key| {
+                let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
+                    return Ok(());
+                };
+                remove_row(target.table, key, row.as_ref(), &mut run.effects, context)?;
+                run.written.add(plan.returning.as_ref(), &row, context)?;
+                Ok(())
+            })
         })?;
         run.next += 1;
     }

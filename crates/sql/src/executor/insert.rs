@@ -6,7 +6,7 @@ use super::keys::new_row_key;
 use super::referential::Effects;
 use super::rows::{add_row, complete_row};
 use super::select::SelectRun;
-use super::{BATCH_TUPLES, ExecutionContext, Held};
+use super::{BATCH_TUPLES, ExecutionContext, Held, Turn};
 use crate::catalog::Table;
 use crate::far::Mark;
 use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
@@ -58,8 +58,8 @@ pub(crate) struct InsertRun {
     /// The next row of VALUES.
     next: usize,
     source: Source,
-    /// The row whose turn is next, evaluated: it had to wait.
-    waiting: Option<Vec<Value>>,
+    /// The row whose turn is next and those behind it that were run ahead, evaluated: they had to wait.
+    waiting: VecDeque<Vec<Value>>,
     written: Written,
     effects: Effects,
     resolver: Option<Resolver>,
@@ -69,6 +69,9 @@ pub(crate) struct InsertRun {
     /// Where ON CONFLICT began to try what becomes of them.
     tried_from: Option<Mark>,
 }
+
+/// What the row is made of that is so far behind the one whose turn it is: expressions, and what they are evaluated over.
+type RowsAhead<'a> = dyn Fn(&Source, usize) -> Option<(&'a [Expr], Vec<Value>)> + 'a;
 
 /// The SELECT that an INSERT takes its rows from.
 #[derive(Debug, Default)]
@@ -85,7 +88,7 @@ impl InsertRun {
         InsertRun {
             next: 0,
             source: Source::default(),
-            waiting: None,
+            waiting: VecDeque::new(),
             written: Written::default(),
             effects: Effects::default(),
             resolver: resolver(plan),
@@ -162,7 +165,9 @@ impl InsertRun {
             if context.is_spent() {
                 return Ok(false);
             }
-            self.row(plan, (row, &[]), pass, context)?;
+            let next = self.next;
+            let ahead = |_: &Source, distance: usize| Some((&rows.get(next + distance)?[..], Vec::new()));
+            self.row(plan, (row, &[]), pass, &ahead, context)?;
             self.next += 1;
         }
         Ok(true)
@@ -189,8 +194,14 @@ impl InsertRun {
                 }
                 let tuple = tuple.clone();
                 match row {
-                    Some(row) => self.row(plan, (row, &tuple), pass, context)?,
-                    None => context.whole_row(|context| self.place(plan, &tuple, true, context))?,
+                    Some(row) => {
+                        let ahead = |source: &Source, distance| Some((&row[..], source.tuples.get(distance)?.clone()));
+                        self.row(plan, (row, &tuple), pass, &ahead, context)?;
+                    }
+                    None => context.row_in_turn(|context, turn| {
+                        let tuple = self.source.tuples.get(turn.distance())?.clone();
+                        self.place_in_turn(plan, &tuple, turn, context)
+                    })?,
                 }
                 self.source.tuples.pop_front();
             }
@@ -210,24 +221,62 @@ impl InsertRun {
         plan: &InsertPlan,
         (row, source): (&[Expr], &[Value]),
         pass: Pass,
+        ahead: &RowsAhead<'_>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
-        let values = match self.waiting.take() {
+        let values = match self.waiting.pop_front() {
             Some(values) => values,
             None => evaluate_row(&plan.table, row, source, context)?,
         };
         let outcome = if pass == Pass::Collect && self.resolver.is_none() {
             Ok(self.written.add(plan.returning.as_ref(), &*values, context)?)
         } else {
-            context.whole_row(|context| self.place(plan, &values, true, context))
+            context.row_in_turn(|context, turn| {
+                let Some(behind) = turn.distance().checked_sub(1) else {
+                    return self.place_in_turn(plan, &values, turn, context);
+                };
+                if pass != Pass::Whole {
+                    return None;
+                }
+                if behind == self.waiting.len() {
+                    let (row, source) = ahead(&self.source, turn.distance())?;
+                    // One that fails does so when its turn comes.
+                    let evaluated = evaluate_row(&plan.table, row, &source, context).ok()?;
+                    self.waiting.push_back(evaluated);
+                }
+                let values = self.waiting.get(behind)?.clone();
+                self.place_in_turn(plan, &values, turn, context)
+            })
         };
         if matches!(outcome, Err(Stop::Wait(_))) {
-            self.waiting = Some(values);
+            self.waiting.push_front(values);
         } else if pass == Pass::Collect {
             self.collected_held.add(&values, &context.limits)?;
             self.collected.push_back(values);
         }
         outcome
+    }
+
+    /// Inserts the row of a turn; on trial it leaves no trace in the run.
+    fn place_in_turn(
+        &mut self,
+        plan: &InsertPlan,
+        values: &[Value],
+        turn: Turn,
+        context: &mut ExecutionContext<'_>,
+    ) -> Option<Outcome<()>> {
+        match turn {
+            Turn::Own => Some(self.place(plan, values, true, context)),
+            Turn::Prepared(_) => Some(Ok(())),
+            Turn::Trial(_) => {
+                let written = std::mem::take(&mut self.written);
+                let effects = std::mem::take(&mut self.effects);
+                let resolver = std::mem::replace(&mut self.resolver, resolver(plan));
+                let outcome = self.place(plan, values, true, context);
+                (self.written, self.effects, self.resolver) = (written, effects, resolver);
+                Some(outcome)
+            }
+        }
     }
 
     /// Inserts a row, and evaluates RETURNING if it `tells`.

@@ -1,7 +1,6 @@
 //! MERGE: a query gives the rows of the source, each with the row of the target that it matches, locked; then each has what the first
 //! fitting clause says.
 
-use super::ExecutionContext;
 use super::change::Pass;
 use super::found::FoundRows;
 use super::insert::{Written, evaluate_row};
@@ -9,10 +8,12 @@ use super::referential::Effects;
 use super::rows::{add_row, change_row, columns_to_remove, remove_row};
 use super::seen::SeenKeys;
 use super::update::columns_to_change;
+use super::{ExecutionContext, Turn};
 use crate::plan::{MergeAction, MergePlan};
 use rubato_base::{ColumnSet, Error, Key, Result, SqlState, Value};
 use rubato_formula::Expr;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
+use std::collections::VecDeque;
 
 /// A MERGE under way. It borrows nothing between two calls.
 #[derive(Debug, Default)]
@@ -20,8 +21,8 @@ pub(crate) struct MergeRun {
     found: FoundRows,
     /// Rows of the target that were changed.
     changed: SeenKeys,
-    /// What the row whose turn is next is to be, which had to wait.
-    waiting: Option<Step>,
+    /// What the row whose turn is next is to be, which had to wait, and those behind it that were run ahead.
+    waiting: VecDeque<Option<Step>>,
     written: Written,
     effects: Effects,
 }
@@ -47,15 +48,14 @@ impl MergeRun {
             if context.is_spent() {
                 return Ok(false);
             }
-            let step = match self.waiting.take() {
-                Some(step) => Some(step),
+            let step = match self.waiting.pop_front() {
+                Some(step) => step,
                 None => step_of(plan, key.as_ref(), values, &mut self.changed, context)?,
             };
             if let Some(step) = step {
-                let effects = &mut self.effects;
-                let outcome = context.whole_row(|context| carry_out(plan, &step, effects, context));
+                let outcome = context.row_in_turn(|context, turn| self.in_turn(plan, &step, turn, context));
                 if matches!(outcome, Err(Stop::Wait(_))) {
-                    self.waiting = Some(step);
+                    self.waiting.push_front(Some(step));
                 }
                 outcome?;
                 self.written.count += 1;
@@ -63,6 +63,34 @@ impl MergeRun {
             self.found.pop_front();
         }
         self.effects.settle(context)
+    }
+
+    /// Does what becomes of the row of a turn; `own` is that of the row whose turn it is. Behind a row that nothing becomes of none is
+    /// run ahead.
+    fn in_turn(
+        &mut self,
+        plan: &MergePlan,
+        own: &Step,
+        turn: Turn,
+        context: &mut ExecutionContext<'_>,
+    ) -> Option<Outcome<()>> {
+        let step = match turn.distance().checked_sub(1) {
+            None => own,
+            Some(behind) => {
+                if behind == self.waiting.len() {
+                    let (key, values) = self.found.get(turn.distance())?;
+                    // One that fails does so when its turn comes.
+                    let step = step_of(plan, key.as_ref(), values, &mut self.changed, context).ok()?;
+                    self.waiting.push_back(step);
+                }
+                self.waiting.get(behind)?.as_ref()?
+            }
+        };
+        match turn {
+            Turn::Own => Some(carry_out(plan, step, &mut self.effects, context)),
+            Turn::Prepared(_) => Some(Ok(())),
+            Turn::Trial(_) => Some(carry_out(plan, step, &mut Effects::default(), context)),
+        }
     }
 
     /// What the statement did.

@@ -20,6 +20,7 @@
 
 mod access;
 mod aggregation;
+mod ahead;
 mod asking;
 mod batch;
 mod beside;
@@ -59,6 +60,7 @@ mod targets;
 mod update;
 mod with;
 
+pub(crate) use ahead::Turn;
 pub use beside::{BesideWriters, read_beside_writers};
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};

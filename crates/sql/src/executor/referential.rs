@@ -9,9 +9,10 @@ use super::deferred::{Subject, UniqueTask};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key};
 use super::rows::{change_row, remove_row};
-use super::{ExecutionContext, Held};
+use super::{ExecutionContext, Held, Turn};
 use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, Table};
-use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, Value};
+use crate::far::{ROWS_AHEAD, waits_for_others};
+use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, TableId, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
 use std::collections::VecDeque;
@@ -243,11 +244,27 @@ impl Effects {
             let (name, values) = (constraint_of(foreign_key), std::mem::take(&mut check.values));
             if let Some(values) = context.put_off(&check.table, name, subject, values)? {
                 check.values = values;
-                check_referring(&check.table, check.foreign_key, &check.values, context)?;
+                let outcome = check_referring(&check.table, check.foreign_key, &check.values, context);
+                if outcome.as_ref().is_err_and(waits_for_others) {
+                    self.want_referred(context)?;
+                }
+                outcome?;
             }
             self.referring.pop_front();
         }
         Ok(true)
+    }
+
+    /// What is checked next is asked for together.
+    fn want_referred(&self, context: &mut ExecutionContext<'_>) -> Result<()> {
+        for check in self.referring.iter().take(ROWS_AHEAD) {
+            let foreign_key = &check.table.foreign_keys[check.foreign_key];
+            let parent = parent_of(foreign_key, context)?;
+            if let Some((storage, key)) = place_of_row(&parent, &foreign_key.referenced_columns, &check.values)? {
+                context.database.want(storage, key.as_bytes(), ColumnSet::EXISTENCE);
+            }
+        }
+        Ok(())
     }
 
     fn settle_unique(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
@@ -337,12 +354,20 @@ impl Effects {
         if !task.search.go_on(&child, foreign_key, &task.gone, found, context)? {
             return Ok(false);
         }
-        while let Some((key, place)) = task.found.front() {
+        while !task.found.is_empty() {
             if context.is_spent() {
                 return Ok(false);
             }
-            let gone = &task.gone[*place];
-            context.whole_row(|context| self.follow_row(&child, foreign_key, task.action, key, gone, context))?;
+            let (found, gone) = (&task.found, &task.gone);
+            context.row_in_turn(|context, turn| {
+                let (key, place) = found.get(turn.distance())?;
+                let row = (foreign_key, key, &gone[*place]);
+                match turn {
+                    Turn::Own => Some(self.follow_row(&child, row, task.action, context)),
+                    Turn::Prepared(_) => Some(Ok(())),
+                    Turn::Trial(_) => Some(Effects::default().follow_row(&child, row, task.action, context)),
+                }
+            })?;
             task.found.pop_front();
         }
         Ok(true)
@@ -351,10 +376,8 @@ impl Effects {
     fn follow_row(
         &mut self,
         child: &Arc<Table>,
-        foreign_key: &ForeignKey,
+        (foreign_key, key, gone): (&ForeignKey, &Key, &Gone),
         action: ReferentialAction,
-        key: &Key,
-        gone: &Gone,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
         let read = context.database.read_for_update(
@@ -493,8 +516,17 @@ pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext
         context.spend(1);
         // RESTRICT does not ask whether there is such a row again.
         let columns = &task.foreign_key().referenced_columns;
-        let is_back =
-            task.action == ReferentialAction::Refuse && has_row(&task.parent, columns, &gone.values, context)?;
+        let is_back = task.action == ReferentialAction::Refuse && {
+            let outcome = has_row(&task.parent, columns, &gone.values, context);
+            if outcome.as_ref().is_err_and(waits_for_others) {
+                for gone in task.unchecked.iter().take(ROWS_AHEAD) {
+                    if let Some((storage, key)) = place_of_row(&task.parent, columns, &gone.values)? {
+                        context.database.want(storage, key.as_bytes(), ColumnSet::EXISTENCE);
+                    }
+                }
+            }
+            outcome?
+        };
         let gone = task.unchecked.pop_front();
         task.gone.extend(gone.filter(|_| !is_back));
     }
@@ -536,6 +568,17 @@ fn shown_values(table: &Table, columns: &[usize], values: &[Value], context: &Ex
 
 /// Whether the table has a row with these values in a primary key or unique index of exactly these columns.
 fn has_row(table: &Table, columns: &[usize], values: &[Value], context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+    let Some((storage, key)) = place_of_row(table, columns, values)? else {
+        return Ok(false);
+    };
+    let row = context
+        .database
+        .read(context.transaction, storage, key.as_bytes(), ColumnSet::EXISTENCE)?;
+    Ok(row.is_some())
+}
+
+/// Where such a row would be found; `None` if there can be none.
+fn place_of_row(table: &Table, columns: &[usize], values: &[Value]) -> Result<Option<(TableId, Key)>> {
     let storage = match prefix_order(&table.primary_key, columns) {
         Some(order) if table.primary_key.len() == columns.len() => Some((table.id, &table.primary_key, order)),
         _ => table
@@ -549,15 +592,10 @@ fn has_row(table: &Table, columns: &[usize], values: &[Value], context: &mut Exe
             "\"{}\" has no unique key of the columns that are referred to",
             table.name
         );
-        return Err(Stop::Fail(Error::internal(message)));
+        return Err(Error::internal(message));
     };
-    let Some(key) = prefix_key(table, key_columns, &order, values) else {
-        return Ok(false);
-    };
-    let row = context
-        .database
-        .read(context.transaction, storage, key.as_bytes(), ColumnSet::EXISTENCE)?;
-    Ok(row.is_some())
+    let key = prefix_key(table, key_columns, &order, values);
+    Ok(key.map(|key| (storage, key)))
 }
 
 /// For each of the first key columns, which of `columns` it is; `None` unless `columns` are the first columns of the key.

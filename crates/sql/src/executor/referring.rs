@@ -6,6 +6,7 @@ use super::keys::{entry_target, prefix_range};
 use super::referential::{prefix_key, prefix_order};
 use super::sorting::FixedHasher;
 use crate::catalog::{ForeignKey, Index, Table};
+use crate::far::{ROWS_AHEAD, waits_for_others};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, TableId, Value};
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::collections::{HashMap, VecDeque};
@@ -77,7 +78,11 @@ impl Search {
                 (Position::Value(number, _), Some(_)) if number >= gone.len() => Position::Done,
                 (Position::Value(number, rest), Some(path)) => {
                     let found = (&mut *found, enough);
-                    match look_up(child, path, (number, &gone[number]), rest, found, context)? {
+                    let outcome = look_up(child, path, (number, &gone[number]), rest, found, context);
+                    if outcome.as_ref().is_err_and(waits_for_others) {
+                        want(child, path, &gone[number + 1..], context)?;
+                    }
+                    match outcome? {
                         Some(rest) => Position::Value(number, Some(rest)),
                         None => Position::Value(number + 1, None),
                     }
@@ -168,6 +173,18 @@ fn look_up(
         Ok(Some((key, number)))
     };
     visit(path.storage, &range, reads, &mut choose, found, context)
+}
+
+/// What is looked up next is asked for together.
+fn want(child: &Table, path: &Path<'_>, gone: &[Gone], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    for gone in gone.iter().take(ROWS_AHEAD) {
+        let nothing = (&mut VecDeque::new(), 1);
+        match look_up(child, path, (0, gone), None, nothing, context) {
+            Err(stop) if !waits_for_others(&stop) => return Err(stop),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn scan_all(

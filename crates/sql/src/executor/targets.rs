@@ -9,7 +9,7 @@ use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
 use super::seen::SeenKeys;
-use super::{BATCH_TUPLES, ExecutionContext, Held, Limits};
+use super::{BATCH_TUPLES, ExecutionContext, Held, Limits, Turn};
 use crate::catalog::Table;
 use crate::plan::{Access, Relation, Step};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
@@ -56,6 +56,25 @@ impl ChangeRun {
     pub(crate) fn next_key(&self, context: &ExecutionContext<'_>) -> Option<Option<Key>> {
         let key = self.keys.get(self.next)?;
         Some((!context.is_spent()).then(|| key.clone()))
+    }
+
+    /// Does `work` with the row of the turn, if there is one; on trial it leaves no trace in the run.
+    pub(crate) fn in_turn(
+        &mut self,
+        turn: Turn,
+        work: impl FnOnce(&mut ChangeRun, &Key) -> Outcome<()>,
+    ) -> Option<Outcome<()>> {
+        let key = self.keys.get(self.next + turn.distance())?.clone();
+        match turn {
+            Turn::Own => Some(work(self, &key)),
+            Turn::Prepared(_) => Some(Ok(())),
+            Turn::Trial(_) => {
+                let before = (std::mem::take(&mut self.written), std::mem::take(&mut self.effects));
+                let outcome = work(self, &key);
+                (self.written, self.effects) = before;
+                Some(outcome)
+            }
+        }
     }
 
     /// What the statement did.
@@ -235,10 +254,17 @@ impl<'a> Target<'a> {
         while !context.is_spent() {
             let (found, end) = read_entries(self.table, index, (&rest, false), BATCH_TUPLES, true, context)?;
             context.spend(found.len() as u64 + 1);
+            let columns = self.columns();
+            if has_conditions {
+                let database = &mut context.database;
+                found
+                    .iter()
+                    .for_each(|key| database.want(self.table.id, key.as_bytes(), columns));
+            }
             for key in found {
                 if has_conditions {
                     let database = &mut context.database;
-                    let row = database.read(context.transaction, self.table.id, key.as_bytes(), self.columns())?;
+                    let row = database.read(context.transaction, self.table.id, key.as_bytes(), columns)?;
                     let Some(row) = row else { continue };
                     if !self.accepts(Row::as_ref(&row), context.evaluation)? {
                         continue;

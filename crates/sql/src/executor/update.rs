@@ -24,16 +24,20 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
     let mut columns = None;
     let mut is_first = true;
     while let Some(key) = run.next_key(context) {
-        let Some(key) = key else { return Ok(false) };
-        context.whole_row(|context| {
-            if std::mem::take(&mut is_first) || each_differs {
-                blind = blind_formula(plan, target.table, context.evaluation);
-            }
-            if update_blind(&target, &key, blind.as_ref(), plan, run, context)? {
-                return Ok(());
-            }
-            let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
-            update_ordered(plan, &target, &key, columns, run, context)
+        if key.is_none() {
+            return Ok(false);
+        }
+        context.row_in_turn(|context, turn| {
+            run.in_turn(turn, |run, key| {
+                if std::mem::take(&mut is_first) || each_differs {
+                    blind = blind_formula(plan, target.table, context.evaluation);
+                }
+                if update_blind(&target, key, blind.as_ref(), plan, run, context)? {
+                    return Ok(());
+                }
+                let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
+                update_ordered(plan, &target, key, columns, run, context)
+            })
         })?;
         run.next += 1;
     }

@@ -1,18 +1,39 @@
 //! What a transaction has asked other nodes, and what they have answered.
 
+use super::ahead::{Ahead, BYTES_MAX, Call, RowCalls, depend};
 use super::definitions::Definitions;
 use super::seen::Seen;
 use super::{Whereabouts, stop_of};
 use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
 use rubato_formula::Drawn;
-use rubato_protocol::grid::{Answer, Ending, Operation};
+use rubato_protocol::grid::{Answer, Ending, Operation, SEVERAL_MAX};
 use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+/// Bytes of operations that are asked for together.
+const SEVERAL_BYTES_MAX: usize = 256 << 10;
+
 /// Behind the last operation that may have changed something, for each node that there is one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FarMark(BTreeMap<NodeId, u32>);
+
+impl FarMark {
+    fn raise(&mut self, node: NodeId, number: u32) {
+        let behind = self.0.entry(node).or_default();
+        *behind = (*behind).max(number + 1);
+    }
+
+    fn on(&self, node: NodeId) -> u32 {
+        self.0.get(&node).copied().unwrap_or(0)
+    }
+
+    /// The nodes on which something has happened since the other.
+    fn later_than(&self, mark: &FarMark) -> Vec<NodeId> {
+        let later = self.0.iter().filter(|(node, behind)| **behind > mark.on(**node));
+        later.map(|(node, _)| *node).collect()
+    }
+}
 
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +48,44 @@ enum Purpose {
     Nothing,
 }
 
-/// One node: it is asked one thing at a time.
+/// One node: it is asked again when it has answered.
 #[derive(Debug, Default)]
 struct Line {
     /// How many operations it has been given, or is to be given: the number of the next.
     numbered: u32,
-    asked: Option<(Purpose, Operation)>,
+    asked: Vec<(Purpose, Operation)>,
     waiting: VecDeque<(Purpose, Operation)>,
 }
 
-/// A call within the part of a statement that belongs to one row.
-#[derive(Debug)]
-struct Call {
-    node: NodeId,
-    number: u32,
-    operation: Operation,
-    answer: Option<Answer>,
+impl Line {
+    /// What is to be asked next, all that may be asked for together.
+    fn next_question(&mut self) -> Option<Operation> {
+        if !self.asked.is_empty() {
+            return None;
+        }
+        let mut bytes = 0;
+        while let Some((purpose, operation)) = self.waiting.pop_front() {
+            bytes += operation.bytes();
+            let may_be_last = self.asked.is_empty()
+                || (operation.may_be_one_of_several() && bytes <= SEVERAL_BYTES_MAX && self.asked.len() < SEVERAL_MAX);
+            if !may_be_last {
+                self.waiting.push_front((purpose, operation));
+                break;
+            }
+            let is_alone = !operation.may_be_one_of_several();
+            self.asked.push((purpose, operation));
+            if is_alone {
+                break;
+            }
+        }
+        match &self.asked[..] {
+            [] => None,
+            [(_, operation)] => Some(operation.clone()),
+            several => Some(Operation::Several {
+                operations: several.iter().map(|(_, operation)| operation.clone()).collect(),
+            }),
+        }
+    }
 }
 
 /// A transaction's rows on other nodes.
@@ -57,18 +100,20 @@ pub struct FarRows {
     lines: BTreeMap<NodeId, Line>,
     /// Parts that are within each other are one.
     depth: u32,
-    /// Counts the rows.
-    row: u64,
-    calls: Vec<Call>,
+    /// The row whose turn it is; while one behind it is on trial, that one.
+    row: RowCalls,
+    /// Those behind it.
+    rows_ahead: VecDeque<RowCalls>,
+    ahead: Ahead,
+    /// How far ahead the row is that is on trial.
+    trial: Option<usize>,
     next_call: usize,
-    /// Numbers that were made for the row.
-    numbers: Vec<u64>,
     next_number: usize,
-    /// What it has drawn that is another value each time.
-    drawn: Option<Drawn>,
     changed: FarMark,
     /// Of the moment at which the row began.
     changed_before: FarMark,
+    /// With what rows have had done that are not done themselves.
+    given: FarMark,
     pub(super) seen: Seen,
     definitions: Definitions,
     /// How the transaction has ended, and where the log has that.
@@ -82,14 +127,15 @@ impl FarRows {
             whereabouts,
             lines: BTreeMap::new(),
             depth: 0,
-            row: 0,
-            calls: Vec::new(),
+            row: RowCalls::default(),
+            rows_ahead: VecDeque::new(),
+            ahead: Ahead::default(),
+            trial: None,
             next_call: 0,
-            numbers: Vec::new(),
             next_number: 0,
-            drawn: None,
             changed: FarMark::default(),
             changed_before: FarMark::default(),
+            given: FarMark::default(),
             seen: Seen::default(),
             definitions: Definitions::default(),
             end: None,
@@ -125,41 +171,57 @@ impl FarRows {
         !self.lines.is_empty()
     }
 
-    /// What is to be asked now: of each node that owes no answer the next operation. All that is given has to be asked.
+    /// What is to be asked now: of each node that owes no answer the next operations. All that is given has to be asked.
     pub fn take_questions(&mut self) -> Vec<(NodeId, Operation)> {
-        let mut questions = Vec::new();
-        for (node, line) in &mut self.lines {
-            if line.asked.is_none()
-                && let Some(next) = line.waiting.pop_front()
-            {
-                questions.push((*node, next.1.clone()));
-                line.asked = Some(next);
-            }
-        }
-        questions
+        let lines = self.lines.iter_mut();
+        lines
+            .filter_map(|(node, line)| Some((*node, line.next_question()?)))
+            .collect()
     }
 
     /// Whether an answer is owed, or something is still to be asked.
     pub fn awaits_answers(&self) -> bool {
         self.lines
             .values()
-            .any(|line| line.asked.is_some() || !line.waiting.is_empty())
+            .any(|line| !line.asked.is_empty() || !line.waiting.is_empty())
     }
 
     /// A node's answer to what it was asked last.
     pub fn on_answer(&mut self, node: NodeId, answer: Answer) {
-        let Some((purpose, operation)) = self.lines.get_mut(&node).and_then(|line| line.asked.take()) else {
+        let Some(line) = self.lines.get_mut(&node) else {
             return;
         };
-        match purpose {
-            Purpose::Call(row, number) if row == self.row => {
-                if let Some(call) = self.calls.get_mut(number) {
+        let asked = std::mem::take(&mut line.asked);
+        let answers = match answer {
+            Answer::Several(answers) if answers.len() == asked.len() => answers,
+            answer if asked.len() == 1 => vec![answer],
+            _ => {
+                let error = Error::internal("another node did not answer all that it was asked");
+                vec![Answer::Failed(error); asked.len()]
+            }
+        };
+        for ((purpose, operation), answer) in asked.into_iter().zip(answers) {
+            self.take_answer(node, purpose, operation, answer);
+        }
+    }
+
+    fn take_answer(&mut self, node: NodeId, purpose: Purpose, operation: Operation, answer: Answer) {
+        match (purpose, answer) {
+            // Asked for again when the row comes to it.
+            (Purpose::Call(row, number), answer) => {
+                let known = match row.checked_sub(self.row.id) {
+                    Some(0) => Some(&mut self.row),
+                    Some(behind) => self.rows_ahead.get_mut(behind as usize - 1),
+                    None => None,
+                };
+                if let Some(call) = known.and_then(|row| row.calls.get_mut(number)) {
                     call.answer = Some(answer);
                 }
             }
-            Purpose::Seen => self.seen.on_answer(node, &operation, answer),
-            Purpose::Definition(at) => self.definitions.on_answer(at, answer),
-            Purpose::Call(..) | Purpose::Nothing => {}
+            (Purpose::Seen, Answer::NotDone) => drop(self.give(node, Purpose::Seen, operation)),
+            (Purpose::Seen, answer) => self.seen.on_answer(node, &operation, answer),
+            (Purpose::Definition(at), answer) => self.definitions.on_answer(at, answer),
+            (Purpose::Nothing, _) => {}
         }
     }
 
@@ -176,7 +238,7 @@ impl FarRows {
     /// The statement has ended.
     pub fn end_statement(&mut self) {
         self.seen.clear();
-        self.forget_row();
+        self.forget_rows();
         self.depth = 0;
     }
 
@@ -188,7 +250,7 @@ impl FarRows {
     pub(super) fn begin_row(&mut self) -> bool {
         self.depth += 1;
         if self.depth == 1 {
-            match self.calls.is_empty() {
+            match self.row.calls.is_empty() {
                 true => self.changed_before = self.changed.clone(),
                 false => self.changed = self.changed_before.clone(),
             }
@@ -199,23 +261,23 @@ impl FarRows {
 
     /// What the row has drawn before it had to wait.
     pub(super) fn take_drawn(&mut self) -> Option<Drawn> {
-        self.drawn.take()
+        self.row.drawn.take()
     }
 
     /// What it has drawn, to be drawn again.
     pub(super) fn keep_drawn(&mut self, drawn: Drawn) {
-        self.drawn = Some(drawn);
+        self.row.drawn = Some(drawn);
     }
 
     pub(super) fn row_number(&mut self, make: impl FnOnce() -> u64) -> u64 {
         if !self.is_within_row() {
             return make();
         }
-        if self.next_number == self.numbers.len() {
-            self.numbers.push(make());
+        if self.next_number == self.row.numbers.len() {
+            self.row.numbers.push(make());
         }
         self.next_number += 1;
-        self.numbers[self.next_number - 1]
+        self.row.numbers[self.next_number - 1]
     }
 
     pub(super) fn end_row(&mut self, is_over: bool) {
@@ -225,12 +287,111 @@ impl FarRows {
         }
     }
 
+    /// The next one is that behind it.
     fn forget_row(&mut self) {
-        self.row += 1;
-        self.calls.clear();
-        self.drawn = None;
-        self.numbers.clear();
+        let next = RowCalls::new(self.row.id + 1);
+        let known = self.rows_ahead.len();
+        self.row = self.rows_ahead.pop_front().unwrap_or(next);
+        if known > 0 {
+            self.changed_before = self.changed.clone();
+        }
+        self.ahead.on_done(known);
         (self.next_call, self.next_number) = (0, 0);
+    }
+
+    fn forget_rows(&mut self) {
+        self.row = RowCalls::new(self.row.id + 1 + self.rows_ahead.len() as u64);
+        self.rows_ahead.clear();
+        self.ahead = Ahead::default();
+        (self.next_call, self.next_number) = (0, 0);
+    }
+
+    /// Rows behind the one that waits are run ahead from now on, if they may be.
+    pub(crate) fn begin_ahead(&mut self) -> bool {
+        let before = self.changed_before.clone();
+        self.depth == 0 && self.ahead.begin(before).is_some()
+    }
+
+    /// How many rows are run ahead.
+    pub(crate) fn rows_ahead(&self) -> usize {
+        self.ahead.rows()
+    }
+
+    /// No more than so many are.
+    pub(crate) fn limit_ahead(&mut self, rows: usize) {
+        self.ahead.limit(rows);
+    }
+
+    /// Whether all that the row that is so far ahead asks is known and answered; `None`: it was not run yet.
+    pub(crate) fn is_complete(&self, distance: usize) -> Option<bool> {
+        let row = match distance.checked_sub(1) {
+            None => Some(&self.row),
+            Some(behind) => self.rows_ahead.get(behind),
+        };
+        row.map(RowCalls::is_complete)
+    }
+
+    /// Whether one more may be run ahead.
+    pub(crate) fn may_add_row(&self) -> bool {
+        self.ahead.can_be_undone && self.ahead.bytes < BYTES_MAX
+    }
+
+    /// The row that is so far ahead is run on trial.
+    pub(crate) fn begin_trial(&mut self, distance: usize) {
+        if let Some(behind) = distance.checked_sub(1) {
+            if behind == self.rows_ahead.len() {
+                self.rows_ahead.push_back(RowCalls::new(self.row.id + distance as u64));
+            }
+            std::mem::swap(&mut self.row, &mut self.rows_ahead[behind]);
+        }
+        self.trial = Some(distance);
+        (self.depth, self.next_call, self.next_number) = (1, 0, 0);
+        self.changed = FarMark::default();
+    }
+
+    /// It has come to its end, or waits.
+    pub(crate) fn end_trial(&mut self, is_complete: bool) {
+        let Some(distance) = self.trial.take() else { return };
+        if is_complete {
+            self.row.complete();
+        }
+        if let Some(behind) = distance.checked_sub(1) {
+            std::mem::swap(&mut self.row, &mut self.rows_ahead[behind]);
+        }
+        self.changed = self.changed_before.clone();
+        (self.depth, self.next_call, self.next_number) = (0, 0, 0);
+    }
+
+    /// The row on trial comes upon this.
+    pub(super) fn touch(&mut self, storage: TableId, key: Option<&[u8]>, changes: bool) {
+        if self.trial.is_some() {
+            self.row.touch(storage, key, changes);
+        }
+    }
+
+    /// Whether rows that are run ahead do not depend on each other; if they do, they are done one by one from now on.
+    ///
+    /// Errors: [`Stop::Abort`] if that cannot be any more.
+    pub(crate) fn check_ahead(&mut self) -> Outcome<bool> {
+        let rows = std::iter::once(&self.row).chain(&self.rows_ahead);
+        if !self.ahead.must_be_undone && !depend(rows) {
+            return Ok(true);
+        }
+        if !self.ahead.can_be_undone {
+            return Err(changed_meanwhile());
+        }
+        let began = self.ahead.began.clone();
+        for node in self.given.later_than(&began) {
+            self.give(node, Purpose::Nothing, Operation::Undo { kept: began.on(node) });
+        }
+        (self.given, self.changed) = (began.clone(), began);
+        self.seen.clear();
+        let rows = 1 + self.rows_ahead.len();
+        self.ahead.give_up(rows);
+        let from = self.row.id + rows as u64;
+        let mut all = std::iter::once(&mut self.row).chain(&mut self.rows_ahead);
+        RowCalls::renew(&mut all, from);
+        Ok(false)
     }
 
     /// Whether what is asked belongs to a row.
@@ -244,7 +405,7 @@ impl FarRows {
     pub(super) fn ask(&mut self, node: NodeId, operation: Operation) -> Outcome<Answer> {
         self.check()?;
         if self.is_within_row() {
-            return self.call(node, operation, false)?.ok_or_else(|| wait(&self.calls));
+            return self.call(node, operation, false)?.ok_or_else(|| wait(&self.row.calls));
         }
         match self.seen.find(node, &operation)? {
             Some(answer) => Ok(answer),
@@ -274,16 +435,25 @@ impl FarRows {
         }
         self.check()?;
         self.seen.forget(node, place);
-        self.call(node, operation, true)?.ok_or_else(|| wait(&self.calls))
+        self.call(node, operation, true)?.ok_or_else(|| wait(&self.row.calls))
     }
 
     /// The next call of the row: its answer, if it has come.
     pub(super) fn call(&mut self, node: NodeId, operation: Operation, changes: bool) -> Outcome<Option<Answer>> {
+        if self.ahead.must_be_undone {
+            return Err(wait(&self.row.calls));
+        }
         let at = self.next_call;
-        match self.calls.get(at) {
+        let asks_again = |call: &Call| call.answer == Some(Answer::NotDone);
+        match self.row.calls.get(at) {
+            Some(call) if asks_again(call) && call.node == node && call.operation == operation => {
+                let number = self.give_call(at, node, &operation, changes);
+                let call = &mut self.row.calls[at];
+                (call.number, call.answer) = (number, None);
+            }
             None => {
-                let number = self.give(node, Purpose::Call(self.row, at), operation.clone());
-                self.calls.push(Call {
+                let number = self.give_call(at, node, &operation, changes);
+                self.row.calls.push(Call {
                     node,
                     number,
                     operation,
@@ -295,14 +465,28 @@ impl FarRows {
             Some(_) => return Err(changed_meanwhile()),
         }
         self.next_call += 1;
-        let call = &self.calls[at];
-        if changes {
-            self.changed.0.insert(node, call.number + 1);
+        let call = &self.row.calls[at];
+        // A key that was there already is not changed.
+        let is_there = matches!(
+            (&call.operation, &call.answer),
+            (Operation::Insert { .. }, Some(Answer::Row(Some(_))))
+        );
+        if changes && !is_there {
+            self.changed.raise(node, call.number);
         }
         match &call.answer {
             Some(Answer::Failed(error)) => Err(Stop::Fail(error.clone())),
             answer => Ok(answer.clone()),
         }
+    }
+
+    fn give_call(&mut self, at: usize, node: NodeId, operation: &Operation, changes: bool) -> u32 {
+        let number = self.give(node, Purpose::Call(self.row.id, at), operation.clone());
+        self.ahead.bytes += operation.bytes();
+        if changes {
+            self.given.raise(node, number);
+        }
+        number
     }
 
     /// Has nodes do something about definitions, each once, all at the same time.
@@ -359,18 +543,27 @@ impl FarRows {
 
     /// Takes back what was changed on other nodes since the mark. Nobody waits for that: it is done there before anything else.
     pub(super) fn undo(&mut self, mark: &FarMark) {
-        let kept_on = |node: &NodeId| mark.0.get(node).copied().unwrap_or(0);
-        let later = self.changed.0.iter().filter(|(node, behind)| **behind > kept_on(node));
-        let later: Vec<NodeId> = later.map(|(node, _)| *node).collect();
+        let mut later = self.changed.later_than(mark);
+        if !self.is_within_row() {
+            // What was answered of the rows is not so any more.
+            self.forget_rows();
+            later.extend(self.given.later_than(mark));
+            later.sort_unstable();
+            later.dedup();
+        }
         if later.is_empty() {
             return;
         }
+        if self.ahead.is_running() {
+            // Operations of others are among those that would be taken back.
+            self.ahead.must_be_undone = true;
+            return;
+        }
         for node in later {
-            self.undo_on(node, kept_on(&node));
+            self.undo_on(node, mark.on(node));
         }
         if !self.is_within_row() {
-            // What was answered of the row is not so any more.
-            self.forget_row();
+            self.given = mark.clone();
         }
         self.changed = mark.clone();
         self.seen.clear();
@@ -384,9 +577,9 @@ impl FarRows {
         }
         let at = self.next_call;
         self.next_call += 1;
-        if at == self.calls.len() {
+        if at == self.row.calls.len() {
             let number = self.give(node, Purpose::Nothing, operation.clone());
-            self.calls.push(Call {
+            self.row.calls.push(Call {
                 node,
                 number,
                 operation,

@@ -3,7 +3,11 @@
 //! The executor calls here as it calls the database itself. A row of another node is asked for, and the call says [`Stop::Wait`] as
 //! one does that waits for another transaction: what the executor does then is done again when the answer has come, and finds it. So
 //! no statement has to know where its rows are; those that know save the way (decision 0030).
+//!
+//! What is asked of one node while it owes an answer waits, and is asked for together then. Rows that a statement changes are run ahead
+//! of their turn so that there is something to ask for together (see `ahead`; decision 0032, point 9).
 
+mod ahead;
 mod conversation;
 mod copies;
 mod definitions;
@@ -16,7 +20,8 @@ use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId,
 use rubato_formula::{Drawn, Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
 use rubato_protocol::{
-    BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments, Stop,
+    BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, Savepoint, ScanEnd, Segments,
+    Stop, WaitReason,
 };
 use std::borrow::Cow;
 
@@ -58,6 +63,9 @@ pub struct Mark {
     here: Savepoint,
     far: FarMark,
 }
+
+/// Rows that are asked for ahead of their turn.
+pub(crate) const ROWS_AHEAD: usize = 128;
 
 /// All rows that a statement can reach.
 pub struct Rows<'a> {
@@ -132,6 +140,7 @@ impl<'a> Rows<'a> {
         key: &[u8],
         columns: ColumnSet,
     ) -> Outcome<Option<Cow<'_, Row>>> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.read(transaction, table, key, columns);
         };
@@ -140,8 +149,21 @@ impl<'a> Rows<'a> {
         row_of(answer).map(|row| row.map(Cow::Owned))
     }
 
+    /// What is read soon as [`Rows::read`] does: it is asked for together with what is asked for now, if another node has it and it was
+    /// not asked for before. Changes nothing within the part of a statement that belongs to one row.
+    pub(crate) fn want(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
+        let Some((far, node)) = self.far_of(table, key) else {
+            return;
+        };
+        if !far.is_within_row() {
+            let key = Key::from_bytes(key);
+            far.want(node, Operation::Read { table, key, columns });
+        }
+    }
+
     /// As [`FormulaDatabase::peek`].
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.peek(transaction, table, key);
         };
@@ -158,6 +180,7 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
+        self.touch(table, Some(key), false);
         let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.read_for_update(transaction, table, key, columns, on_busy);
         };
@@ -171,6 +194,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::insert`].
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
+        self.touch(table, Some(key.as_bytes()), true);
         let answer = match self.copies(table) {
             Some(nodes) => {
                 let place = (table, &key.clone());
@@ -196,6 +220,7 @@ impl<'a> Rows<'a> {
         formula: Formula,
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
+        self.touch(table, Some(key), true);
         // What is pending is not the same on all nodes: each could come to say something else of what its bounds allow.
         if self.copies(table).is_some() {
             return Ok(BlindUpdate::MustBeOrdered);
@@ -218,6 +243,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::update`].
     pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
+        self.touch(table, Some(key), true);
         if let Some(nodes) = self.copies(table) {
             let key = Key::from_bytes(key);
             let operation = Operation::Update {
@@ -244,6 +270,7 @@ impl<'a> Rows<'a> {
 
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
+        self.touch(table, Some(key), true);
         if let Some(nodes) = self.copies(table) {
             let key = Key::from_bytes(key);
             let operation = Operation::Delete {
@@ -274,6 +301,7 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
+        self.touch(table, None, false);
         match self
             .far
             .as_deref_mut()
@@ -296,6 +324,7 @@ impl<'a> Rows<'a> {
         reverse: bool,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
+        self.touch(table, None, false);
         match self
             .far
             .as_deref_mut()
@@ -387,6 +416,17 @@ impl<'a> Rows<'a> {
         }
     }
 
+    fn touch(&mut self, storage: TableId, key: Option<&[u8]>, changes: bool) {
+        if let Some(far) = self.far.as_deref_mut() {
+            far.touch(storage, key, changes);
+        }
+    }
+
+    /// The part of other nodes, if there are any.
+    pub(crate) fn far(&mut self) -> Option<&mut FarRows> {
+        self.far.as_deref_mut()
+    }
+
     /// Undoes what a row that has to wait has done here.
     pub(crate) fn undo_here(&mut self, transaction: TransactionId, mark: &Mark) {
         self.here.undo_statement(transaction, mark.here);
@@ -412,6 +452,11 @@ fn unexpected(answer: &Answer) -> Stop {
     Stop::Fail(Error::internal(format!(
         "another node answered what was not asked: {answer:?}"
     )))
+}
+
+/// Whether it is another node that has to be waited for.
+pub(crate) fn waits_for_others(stop: &Stop) -> bool {
+    matches!(stop, Stop::Wait(wait) if wait.reason == WaitReason::Elsewhere)
 }
 
 /// What the end of a transaction that was not asked for means for its statement.

@@ -9,7 +9,7 @@ use rubato_sql::statement::{CopyFormat, CopyStatement, Utility};
 use rubato_stages::{Helpers, Job};
 use std::sync::Arc;
 
-fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatement {
+pub fn statement(table: &Arc<Table>, from: bool, format: CopyFormat) -> CopyStatement {
     let column = |place: usize| OutputColumn {
         name: table.columns[place].name.clone(),
         data_type: table.columns[place].column_type.data_type,

@@ -1,4 +1,4 @@
-//! Rows on other nodes: databases of their own, which are asked one operation at a time.
+//! Rows on other nodes: databases of their own.
 
 use crate::world::NoStore;
 use rubato_base::{NodeId, SessionId, TableId, Timestamp, TransactionId};
@@ -48,6 +48,29 @@ impl Other {
     }
 
     fn operate(&mut self, operation: &Operation) -> Answer {
+        let Operation::Several { operations } = operation else {
+            return self.operate_one(operation);
+        };
+        let mut has_failed = false;
+        let answers = operations.iter().map(|operation| {
+            let answer = match has_failed {
+                true => self.not_done(),
+                false => self.operate_one(operation),
+            };
+            has_failed |= matches!(answer, Answer::Failed(_));
+            answer
+        });
+        Answer::Several(answers.collect())
+    }
+
+    fn not_done(&mut self) -> Answer {
+        if let Some((transaction, before)) = &mut self.branch {
+            before.push(self.database.savepoint(*transaction));
+        }
+        Answer::NotDone
+    }
+
+    fn operate_one(&mut self, operation: &Operation) -> Answer {
         let begin = |database: &mut FormulaDatabase| {
             let options = BeginOptions {
                 session: SessionId(1),
@@ -77,8 +100,9 @@ pub struct Elsewhere {
     others: Vec<Other>,
     /// The transaction's.
     pub rows: FarRows,
-    /// What was asked.
+    /// What was asked, and in how many messages.
     pub operations: u64,
+    pub messages: u64,
 }
 
 impl Elsewhere {
@@ -87,6 +111,7 @@ impl Elsewhere {
             others: (0..OTHERS).map(|_| Other::new()).collect(),
             rows: FarRows::new(Arc::new(Scattered)),
             operations: 0,
+            messages: 0,
         }
     }
 
@@ -95,12 +120,13 @@ impl Elsewhere {
         self.others.iter_mut().for_each(|other| work(&mut other.database));
     }
 
-    /// Answers what is asked now, of each node one thing; false if nothing is.
+    /// Answers what is asked now; false if nothing is.
     pub fn answer(&mut self) -> bool {
         let questions = self.rows.take_questions();
         let is_any = !questions.is_empty();
         for (node, operation) in questions {
-            self.operations += 1;
+            self.operations += u64::from(operation.count());
+            self.messages += 1;
             let answer = self.others[node.0 as usize - 1].operate(&operation);
             self.rows.on_answer(node, answer);
         }

@@ -1,5 +1,6 @@
 //! The executor on plans built by hand, against the real formula database.
 
+mod ahead;
 mod copy;
 mod elsewhere;
 mod names;

@@ -195,6 +195,11 @@ impl Site {
 
 /// Hands over what two nodes have to say to each other until neither has anything to say.
 fn talk(sites: &mut [Site; 2]) {
+    count(sites, &mut 0);
+}
+
+/// The same, and counts what is said.
+fn count(sites: &mut [Site; 2], messages: &mut u64) {
     loop {
         let mut said = 0;
         for from in 0..2 {
@@ -207,6 +212,7 @@ fn talk(sites: &mut [Site; 2]) {
         if said == 0 {
             return;
         }
+        *messages += said;
     }
 }
 
@@ -222,13 +228,20 @@ fn pair_of(router: Option<Arc<dyn Router>>) -> [Site; 2] {
 
 /// Lets both nodes work until neither has anything to do.
 fn work(sites: &mut [Site; 2]) {
+    messages_of_work(sites);
+}
+
+/// The same: how many messages that took.
+fn messages_of_work(sites: &mut [Site; 2]) -> u64 {
+    let mut messages = 0;
     for _ in 0..300 {
         for site in sites.iter_mut() {
             site.node.on_wake();
         }
-        talk(sites);
+        count(sites, &mut messages);
         sites.iter_mut().for_each(Site::turn);
     }
+    messages
 }
 
 fn ask(sites: &mut [Site; 2], sql: &str) -> Vec<String> {

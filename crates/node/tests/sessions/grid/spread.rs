@@ -90,6 +90,49 @@ fn rows_lie_on_all_nodes_and_are_one_table() {
 }
 
 #[test]
+fn rows_of_one_statement_take_tens_of_messages() {
+    let mut sites = spread();
+    let statements = [
+        (
+            "INSERT INTO accounts SELECT n, 100, 'more ' || n FROM generate_series(1001, 2000) n",
+            "C INSERT 0 1000",
+            100,
+        ),
+        ("UPDATE accounts SET v = v + 1 WHERE id > 1000", "C UPDATE 1000", 80),
+        (
+            "UPDATE accounts SET name = 'other ' || id WHERE id > 1000",
+            "C UPDATE 1000",
+            160,
+        ),
+        ("DELETE FROM accounts WHERE id > 1000", "C DELETE 1000", 160),
+    ];
+    for (sql, tag, messages_max) in statements {
+        sites[1].send(sql);
+        let messages = messages_of_work(&mut sites);
+        let told = sites[1].said();
+        assert_eq!(told[0], tag, "{told:?}");
+        assert!(messages <= messages_max, "{messages} messages: {sql}");
+        let all = ask_at(0, &mut sites, "SELECT count(*), sum(v) FROM accounts WHERE id <= 1000");
+        assert_eq!(all[1], "D 10|1000");
+    }
+    // What a row draws it draws once.
+    ask_at(0, &mut sites, "CREATE SEQUENCE numbers");
+    let drawn =
+        "INSERT INTO accounts SELECT 1000 + nextval('numbers'), 1, md5(random()::text) FROM generate_series(1, 500)";
+    let told = ask_at(0, &mut sites, drawn);
+    assert!(told[0].ends_with("INSERT 0 500"), "{told:?}");
+    assert_eq!(
+        ask_at(
+            0,
+            &mut sites,
+            "SELECT min(id), max(id), count(DISTINCT name) FROM accounts WHERE id > 1000"
+        )[1],
+        "D 1001|1500|500"
+    );
+    assert_eq!(ask_at(0, &mut sites, "SELECT nextval('numbers')")[1], "D 501");
+}
+
+#[test]
 fn a_transaction_over_both_nodes_is_one() {
     let mut sites = spread();
     let transfer = "BEGIN; UPDATE accounts SET v = v - 30 WHERE id = 1; UPDATE accounts SET v = v + 30 WHERE id = 2";

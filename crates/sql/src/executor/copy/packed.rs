@@ -25,7 +25,7 @@ pub(super) struct PackedRows {
     from: usize,
 }
 
-/// The first row that is not done with.
+/// A row that is not done with.
 pub(super) struct Waiting<'a> {
     pub(super) row: RowRef<'a>,
     /// Its primary key; empty if the table has none.
@@ -35,9 +35,19 @@ pub(super) struct Waiting<'a> {
 
 impl PackedRows {
     pub(super) fn first(&self) -> Option<Waiting<'_>> {
-        let (row_end, key_end, line) = *self.rows.get(self.done)?;
+        self.get(0)
+    }
+
+    /// The row that is so far behind the first.
+    pub(super) fn get(&self, distance: usize) -> Option<Waiting<'_>> {
+        let place = self.done + distance;
+        let (row_end, key_end, line) = *self.rows.get(place)?;
+        let from = match distance {
+            0 => self.from,
+            _ => self.rows[place - 1].1,
+        };
         Some(Waiting {
-            row: RowRef::trusted(&self.bytes[self.from..row_end]),
+            row: RowRef::trusted(&self.bytes[from..row_end]),
             key: &self.bytes[row_end..key_end],
             line,
         })

@@ -1,14 +1,15 @@
 //! COPY FROM: rows that were read of its data are placed in the partition.
 
 use super::ahead::Ahead;
+use super::packed::Waiting;
 use super::place_of;
 use super::reading::{Packed, Reading};
 use crate::catalog::Table;
-use crate::executor::ExecutionContext;
 use crate::executor::constraints::unique_violation;
 use crate::executor::keys::new_row_key;
 use crate::executor::referential::Effects;
 use crate::executor::rows::{insert_row, lay_row};
+use crate::executor::{ExecutionContext, Turn};
 use crate::statement::CopyStatement;
 use bytes::Bytes;
 use rubato_base::{Error, Key, Result, TableId};
@@ -178,37 +179,20 @@ impl CopyReader {
 
     /// Inserts the first of the waiting rows; false if there is none.
     fn place_first(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        if self.waiting.rows.first().is_none() {
+            return Ok(false);
+        }
+        let (table, rows, lays_rows) = (&self.table, &self.waiting.rows, self.lays_rows);
+        context.row_in_turn(|context, turn| {
+            let row = rows.get(turn.distance())?;
+            Some(match turn {
+                Turn::Prepared(_) => Ok(()),
+                Turn::Own | Turn::Trial(_) => place_row(table, &row, lays_rows, context),
+            })
+        })?;
         let Some(first) = self.waiting.rows.first() else {
             return Ok(false);
         };
-        let table = &self.table;
-        let in_context = |error: Error| error.with_context(place_of(table, first.line));
-        let mark = context.database.mark(context.transaction);
-        context.database.begin_row();
-        let key = if first.key.is_empty() {
-            new_row_key(table, &first.row, context).map_err(in_context)?
-        } else {
-            Key::from_bytes(first.key)
-        };
-        let placed = if self.lays_rows {
-            lay_row(table, &key, &first.row, context)
-        } else {
-            insert_row(table, &key, first.row.to_row(), &first.row, None, context)
-        };
-        context.database.end_row(!matches!(placed, Err(Stop::Wait(_))));
-        match placed {
-            Ok(None) => {}
-            Ok(Some(conflict)) => {
-                let error = unique_violation(table, conflict.index, &first.row, context.evaluation.text);
-                return Err(Stop::Fail(in_context(error)));
-            }
-            Err(Stop::Wait(wait)) => {
-                context.database.undo_here(context.transaction, &mark);
-                return Err(Stop::Wait(wait));
-            }
-            Err(Stop::Fail(error)) => return Err(Stop::Fail(in_context(error))),
-            Err(stop) => return Err(stop),
-        }
         if Effects::concern(table) {
             self.effects.row_added(table, &first.row);
         }
@@ -218,6 +202,29 @@ impl CopyReader {
             self.effects.settle_all(context)?;
         }
         Ok(true)
+    }
+}
+
+fn place_row(table: &Table, row: &Waiting<'_>, lays_rows: bool, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let in_context = |error: Error| error.with_context(place_of(table, row.line));
+    let key = if row.key.is_empty() {
+        new_row_key(table, &row.row, context).map_err(in_context)?
+    } else {
+        Key::from_bytes(row.key)
+    };
+    let placed = if lays_rows {
+        lay_row(table, &key, &row.row, context)
+    } else {
+        insert_row(table, &key, row.row.to_row(), &row.row, None, context)
+    };
+    match placed {
+        Ok(None) => Ok(()),
+        Ok(Some(conflict)) => {
+            let error = unique_violation(table, conflict.index, &row.row, context.evaluation.text);
+            Err(Stop::Fail(in_context(error)))
+        }
+        Err(Stop::Fail(error)) => Err(Stop::Fail(in_context(error))),
+        Err(stop) => Err(stop),
     }
 }
 

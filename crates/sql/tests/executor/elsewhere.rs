@@ -79,6 +79,8 @@ pub struct Elsewhere {
     pub rows: FarRows,
     /// What was asked.
     pub operations: u64,
+    /// Rows that were sent, and their bytes.
+    sent: [u64; 2],
 }
 
 impl Elsewhere {
@@ -87,6 +89,7 @@ impl Elsewhere {
             others: (0..OTHERS).map(|_| Other::new()).collect(),
             rows: FarRows::new(Arc::new(Scattered)),
             operations: 0,
+            sent: [0; 2],
         }
     }
 
@@ -102,9 +105,20 @@ impl Elsewhere {
         for (node, operation) in questions {
             self.operations += 1;
             let answer = self.others[node.0 as usize - 1].operate(&operation);
+            if let Answer::Page { rows, .. } = &answer {
+                let bytes = rows.iter().map(|(_, row)| row.as_bytes().len());
+                self.sent[0] += rows.len() as u64;
+                self.sent[1] += bytes.sum::<usize>() as u64;
+            }
             self.rows.on_answer(node, answer);
         }
         is_any
+    }
+
+    /// Operations that were asked, rows that were sent in pages, and the bytes of these.
+    #[allow(dead_code)]
+    pub fn counts(&self) -> [u64; 3] {
+        [self.operations, self.sent[0], self.sent[1]]
     }
 
     /// Ends the transaction everywhere.

@@ -167,7 +167,7 @@ fn answer(world: &mut World, sql: &str, is_query: bool) -> String {
 }
 
 /// What a statement gives; errors name types as a session would.
-fn run(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
+pub fn run(world: &mut World, sql: &str) -> Result<(Vec<String>, String)> {
     let result = run_bound(world, sql);
     result.map_err(|error| {
         let path = SearchPath::default().resolve(&world.catalog);

@@ -112,7 +112,7 @@ impl Planner<'_> {
             condition = Some(self.condition(&columns, &taken)?);
         }
         let new = NewLeaf {
-            run: LeafRun::new(Arc::clone(&own.select)),
+            run: LeafRun::new(Arc::clone(&own.select), terms),
             name,
             columns: columns.clone(),
             sieve,

@@ -34,7 +34,10 @@ mod types;
 mod typing;
 mod visit;
 
-pub use aggregate::{Accumulator, AggregateKind, Regression, ResolvedAggregate, is_aggregate, resolve_aggregate};
+pub use aggregate::{
+    Accumulator, AggregateKind, PartialAggregate, PartialCall, PartialGroups, Regression, ResolvedAggregate,
+    is_aggregate, resolve_aggregate,
+};
 pub use analyse::{Addend, AssignmentShape, analyse_assignment};
 pub use bounds::{Bounds, Range, RowBounds, check_bounds, type_bounds};
 pub use cast::{

@@ -3,9 +3,10 @@
 use crate::cast::cast_volatility;
 use crate::context::EvalContext;
 use crate::expr::{Expr, OUTER_BASE};
+use crate::failure::reason_within;
 use crate::functions::Volatility;
 use crate::narrow::narrow;
-use rubato_base::{ColumnSet, DataType, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, Value};
 use std::sync::Arc;
 
 impl Expr {
@@ -232,6 +233,12 @@ impl Expr {
         bound.for_each_child_mut(&mut |child| *child = child.bind_stable(context));
         narrow(&mut bound);
         bound
+    }
+
+    /// Whether evaluating it may raise an error for some tuple.
+    pub fn can_fail(&self) -> bool {
+        let nothing = ColumnType::plain(DataType::Unknown);
+        reason_within(self, usize::MAX, nothing, false).is_some()
     }
 
     /// The literal's value, if this is a literal.

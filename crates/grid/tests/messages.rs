@@ -4,14 +4,16 @@ use proptest::prelude::*;
 use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
 };
-use rubato_formula::{Bounds, Change, Formula, RowBounds};
+use rubato_formula::{
+    Bounds, Change, Comparison, Expr, Formula, PartialAggregate, PartialCall, RowBounds, resolve_aggregate,
+};
 use rubato_grid::GridMessage;
 use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
 use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
-use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, StageMessage};
+use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, Sieve, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
 
@@ -86,6 +88,34 @@ impl Choices<'_> {
         Formula::new((0..columns).map(|column| Change::add(column, plain, added.clone()))).unwrap()
     }
 
+    fn term(&mut self) -> Expr {
+        let column = Box::new(Expr::Column(usize::from(self.byte())));
+        match self.of(3) {
+            0 => Expr::IsNull(column),
+            1 => Expr::Not(Box::new(Expr::IsNull(column))),
+            _ => Expr::Compare(Comparison::Less, column, Box::new(Expr::Literal(self.value()))),
+        }
+    }
+
+    fn sieve(&mut self) -> Sieve {
+        let takes_columns = self.truth();
+        Sieve::new((0..self.of(4)).map(|_| self.term()).collect(), takes_columns)
+    }
+
+    fn aggregate(&mut self) -> PartialAggregate {
+        let keys = (0..self.of(3)).map(|_| self.term()).collect();
+        let calls = (0..self.of(4)).map(|_| {
+            let name = ["sum", "avg", "min", "count"][usize::from(self.of(4))];
+            let aggregate = resolve_aggregate(name, &[DataType::Int4], false).unwrap().unwrap();
+            PartialCall {
+                aggregate,
+                arguments: vec![Expr::Column(usize::from(self.byte()))],
+                filter: self.truth().then(|| self.term()),
+            }
+        });
+        PartialAggregate::new(keys, calls.collect()).unwrap()
+    }
+
     fn limit(&mut self) -> Option<Value> {
         self.truth().then(|| self.value())
     }
@@ -118,7 +148,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(16) {
+        match self.of(17) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -154,6 +184,7 @@ impl Choices<'_> {
                 reverse: self.truth(),
                 columns: self.truth().then_some(columns),
                 rows_max: self.small(),
+                sieve: self.sieve(),
             },
             9 => Operation::Peek { table, key },
             10 => Operation::TryLock { table, key, columns },
@@ -165,6 +196,17 @@ impl Choices<'_> {
             },
             14 => Operation::Attach {
                 content: self.text().into_bytes(),
+            },
+            15 => Operation::Aggregate {
+                table,
+                range: KeyRange {
+                    from: self.bound(),
+                    to: self.bound(),
+                },
+                columns,
+                sieve: self.sieve(),
+                aggregate: self.aggregate(),
+                rows_max: self.small(),
             },
             _ => Operation::Undo { kept: self.small() },
         }
@@ -193,7 +235,7 @@ impl Choices<'_> {
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(13) {
+        match self.of(14) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -205,10 +247,14 @@ impl Choices<'_> {
             8 => Answer::Busy,
             9 => Answer::Page {
                 rows: (0..self.of(5)).map(|_| (self.key(), self.row())).collect(),
-                is_last: self.truth(),
+                reached: self.truth().then(|| self.key()),
             },
             10 => Answer::Done,
             11 => Answer::NotDone,
+            12 => Answer::Groups {
+                groups: (0..self.of(5)).map(|_| self.row()).collect(),
+                reached: self.truth().then(|| self.key()),
+            },
             _ => Answer::Failed(self.error()),
         }
     }
@@ -499,7 +545,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 33, "{names:?}");
+    assert_eq!(names.len(), 35, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

@@ -1,5 +1,7 @@
 //! The running state of one aggregate over one group.
 
+mod parts;
+
 use super::collect::Collected;
 use super::deviation::{ExactMoments, FloatMoments};
 use super::regression::{PairMoments, Regression};
@@ -276,6 +278,12 @@ fn add_numeric(sum: &mut Option<Numeric>, value: &Numeric) -> Result<()> {
     Ok(())
 }
 
+/// What another node has counted.
+fn add_count(count: &mut i64, other: i64) -> Result<()> {
+    *count = count.checked_add(other).ok_or_else(|| out_of_range("bigint"))?;
+    Ok(())
+}
+
 fn take_extreme(best: &mut Value, value: &Value, wanted: Ordering, trims_blanks: bool) {
     let order = match (value, &*best) {
         (_, Value::Null) => wanted,
@@ -370,10 +378,10 @@ impl State {
 
     fn merge(&mut self, other: &State) -> Result<()> {
         match (self, other) {
-            (State::CountRows(a), State::CountRows(b)) | (State::Count(a), State::Count(b)) => *a += b,
+            (State::CountRows(a), State::CountRows(b)) | (State::Count(a), State::Count(b)) => add_count(a, *b)?,
             (State::WholeSum { sum: a, count: m, .. }, State::WholeSum { sum: b, count: n, .. }) => {
-                *a += b;
-                *m += n;
+                *a = a.checked_add(*b).ok_or_else(|| out_of_range("numeric"))?;
+                add_count(m, *n)?;
             }
             (State::FloatSum { sum: a, narrow }, State::FloatSum { sum: Some(b), .. }) => add_float(a, *b, *narrow)?,
             (State::FloatAverage(a), State::FloatAverage(b)) => a.merge(b)?,
@@ -384,7 +392,7 @@ impl State {
                 },
             ) => {
                 add_numeric(a, b)?;
-                *m += n;
+                add_count(m, *n)?;
             }
             (
                 State::IntervalSum { sum: a, count: m, .. },
@@ -393,7 +401,7 @@ impl State {
                 },
             ) => {
                 add_interval(a, b)?;
-                *m += n;
+                add_count(m, *n)?;
             }
             (
                 State::Extreme {

@@ -121,6 +121,20 @@ impl FloatMoments {
         Ok(())
     }
 
+    /// Count, sum and sum of squared differences.
+    pub(super) fn parts(&self) -> [f64; 3] {
+        [self.count, self.sum, self.squared_differences]
+    }
+
+    /// From its parts.
+    pub(super) fn of_parts([count, sum, squared_differences]: [f64; 3]) -> FloatMoments {
+        FloatMoments {
+            count,
+            sum,
+            squared_differences,
+        }
+    }
+
     pub(super) fn average(&self) -> Value {
         if self.count == 0.0 {
             Value::Null

@@ -3,9 +3,11 @@
 mod accumulator;
 mod collect;
 mod deviation;
+mod partial;
 mod regression;
 
 pub use accumulator::Accumulator;
+pub use partial::{PartialAggregate, PartialCall, PartialGroups};
 pub use regression::Regression;
 
 use crate::functions::no_array;

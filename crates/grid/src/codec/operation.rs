@@ -3,8 +3,8 @@
 use super::{damaged, put_u32};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
-use rubato_formula::{Formula, RowBounds};
-use rubato_protocol::grid::{Answer, Operation, SEVERAL_MAX};
+use rubato_formula::{Formula, PartialAggregate, RowBounds};
+use rubato_protocol::grid::{Answer, Operation, SEVERAL_MAX, Sieve};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
 
@@ -88,6 +88,7 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             reverse,
             columns,
             rows_max,
+            sieve,
         } => {
             out.push(10);
             put_u32(out, table.0);
@@ -95,6 +96,24 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_bound(out, &range.to);
             out.push(u8::from(*reverse) | (u8::from(columns.is_some()) << 1));
             put_columns(out, columns.unwrap_or(ColumnSet::EMPTY));
+            put_u32(out, *rows_max);
+            sieve.encode(out);
+        }
+        Operation::Aggregate {
+            table,
+            range,
+            columns,
+            sieve,
+            aggregate,
+            rows_max,
+        } => {
+            out.push(18);
+            put_u32(out, table.0);
+            put_bound(out, &range.from);
+            put_bound(out, &range.to);
+            put_columns(out, *columns);
+            sieve.encode(out);
+            aggregate.encode(out);
             put_u32(out, *rows_max);
         }
         Operation::Peek { table, key } => put_place(out, 11, *table, key),
@@ -202,6 +221,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
         9 => return Ok(Operation::Undo { kept: reader.u32()? }),
         10 => return read_page_operation(reader),
         13..=16 => return read_definition(tag, reader),
+        18 => return read_aggregate_operation(reader),
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
@@ -299,6 +319,21 @@ fn read_page_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
         reverse: how & 1 == 1,
         columns: (how & 2 == 2).then_some(columns),
         rows_max: reader.u32()?,
+        sieve: Sieve::decode(reader)?,
+    })
+}
+
+fn read_aggregate_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    Ok(Operation::Aggregate {
+        table: TableId(reader.u32()?),
+        range: KeyRange {
+            from: read_bound(reader)?,
+            to: read_bound(reader)?,
+        },
+        columns: read_columns(reader)?,
+        sieve: Sieve::decode(reader)?,
+        aggregate: PartialAggregate::decode(reader)?,
+        rows_max: reader.u32()?,
     })
 }
 
@@ -320,6 +355,16 @@ fn read_rows(reader: &mut ByteReader<'_>) -> Result<Vec<(Key, Row)>> {
     Ok(rows)
 }
 
+fn read_groups(reader: &mut ByteReader<'_>) -> Result<Vec<Row>> {
+    let count = reader.length()?;
+    // Not with room for `count`, as for rows.
+    let mut groups = Vec::new();
+    for _ in 0..count {
+        groups.push(read_row(reader)?);
+    }
+    Ok(groups)
+}
+
 pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
     match answer {
         Answer::Row(None) => out.push(1),
@@ -331,9 +376,16 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
             out.push(3);
             put_rows(out, rows);
         }
-        Answer::Page { rows, is_last } => {
-            out.push(if *is_last { 9 } else { 8 });
+        Answer::Page { rows, reached } => {
+            out.push(if reached.is_none() { 9 } else { 8 });
             put_rows(out, rows);
+            reached.iter().for_each(|key| put_key(out, key));
+        }
+        Answer::Groups { groups, reached } => {
+            out.push(if reached.is_none() { 15 } else { 14 });
+            put_length(out, groups.len());
+            groups.iter().for_each(|group| put_row(out, group));
+            reached.iter().for_each(|key| put_key(out, key));
         }
         Answer::Busy => out.push(10),
         Answer::Blind(update) => {
@@ -383,7 +435,11 @@ fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
         3 => Answer::Rows(read_rows(reader)?),
         tag @ (8 | 9) => Answer::Page {
             rows: read_rows(reader)?,
-            is_last: tag == 9,
+            reached: (tag == 8).then(|| read_key(reader)).transpose()?,
+        },
+        tag @ (14 | 15) => Answer::Groups {
+            groups: read_groups(reader)?,
+            reached: (tag == 14).then(|| read_key(reader)).transpose()?,
         },
         10 => Answer::Busy,
         4 => Answer::Blind(match reader.u8()? {

@@ -1,9 +1,10 @@
 //! What coordinators and participants say to each other.
 
+use super::sieve::Sieve;
 use crate::api::{BlindUpdate, KeyRange};
 use crate::sketch::Sketch;
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Row, TableId, Timestamp};
-use rubato_formula::{Formula, RowBounds};
+use rubato_formula::{Formula, PartialAggregate, RowBounds};
 
 /// One message between a coordinator and a participant, about one transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +112,8 @@ pub struct Notes {
 
 /// Bytes of rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 512 << 10;
+/// Rows that are looked at for one page, however few of them it has: then others have their turn.
+pub const PAGE_LOOKED_AT_MAX: usize = 16 << 10;
 
 /// How many operations there may be in one [`Operation::Several`].
 pub const SEVERAL_MAX: usize = 1024;
@@ -148,7 +151,24 @@ pub enum Operation {
         reverse: bool,
         /// What is read of each row; nothing is protected where nothing is given, and who is about to be written is left out.
         columns: Option<ColumnSet>,
-        /// At most so many rows; at most [`PAGE_BYTES_MAX`] in any case.
+        /// At most so many rows; at most [`PAGE_BYTES_MAX`], of [`PAGE_LOOKED_AT_MAX`] rows looked at, in any case.
+        rows_max: u32,
+        /// What is left out.
+        sieve: Sieve,
+    },
+    /// Groups made of the next rows of a range, in key order: [`Answer::Groups`].
+    Aggregate {
+        /// The table.
+        table: TableId,
+        /// The range.
+        range: KeyRange,
+        /// What is read of each row.
+        columns: ColumnSet,
+        /// Which rows count.
+        sieve: Sieve,
+        /// What is made of them.
+        aggregate: PartialAggregate,
+        /// At most so many rows are looked at; at most [`PAGE_LOOKED_AT_MAX`], for about [`PAGE_BYTES_MAX`] of groups, in any case.
         rows_max: u32,
     },
     /// The newest row, if nobody is about to write it: [`Answer::Row`] or [`Answer::Busy`]. Protects nothing.
@@ -263,8 +283,15 @@ pub enum Answer {
     Page {
         /// The rows.
         rows: Vec<(Key, Row)>,
-        /// There are no more in the range.
-        is_last: bool,
+        /// The last key that was looked at; `None`: there are no more in the range.
+        reached: Option<Key>,
+    },
+    /// Groups of rows.
+    Groups {
+        /// Of each its keys, then what its aggregates have seen.
+        groups: Vec<Row>,
+        /// The last key that was looked at; `None`: there are no more in the range.
+        reached: Option<Key>,
     },
     /// Somebody else is about to write the row.
     Busy,
@@ -372,9 +399,15 @@ impl Answer {
                 sketch.number(answers.len() as u64);
                 answers.iter().for_each(|answer| answer.sketch(sketch));
             }
-            Answer::Page { rows, is_last } => {
-                sketch.number(7 + u64::from(*is_last));
+            Answer::Groups { groups, reached } => {
+                sketch.number(12 + u64::from(reached.is_none()));
+                groups.iter().for_each(|group| sketch.row(Some(group)));
+                reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
+            }
+            Answer::Page { rows, reached } => {
+                sketch.number(7 + u64::from(reached.is_none()));
                 sketch_rows(rows, sketch);
+                reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
             }
         }
     }

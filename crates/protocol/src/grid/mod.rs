@@ -29,16 +29,18 @@ mod message;
 mod operation;
 mod participant;
 mod run;
+mod sieve;
 mod stage;
 mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
 pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
 pub use message::{
-    Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, Reply, Request, SEVERAL_ANSWER_BYTES_MAX,
-    SEVERAL_MAX,
+    Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, Reply, Request,
+    SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
 };
 pub use participant::Participant;
 pub use run::SILENT_ROUNDS_MAX;
+pub use sieve::Sieve;
 pub use stage::{StageMessage, TICKS_MAX, TimestampStage};
 pub use ticks::{RESERVED_TICKS, TickSource};

@@ -1,10 +1,11 @@
 //! What an operation does to the rows.
 
-use super::message::{Answer, Operation, PAGE_BYTES_MAX};
+use super::message::{Answer, Operation, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX};
+use super::sieve::Sieve;
 use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::{ColumnSet, Error, Key, Row, RowRef, TableId, TransactionId};
-use rubato_formula::Formula;
+use rubato_formula::{EvalContext, Formula, ListSets, PartialAggregate, PartialGroups};
 
 impl Operation {
     /// The storage that it is about, if it is about one.
@@ -13,6 +14,7 @@ impl Operation {
             Operation::Read { table, .. }
             | Operation::Scan { table, .. }
             | Operation::Page { table, .. }
+            | Operation::Aggregate { table, .. }
             | Operation::Peek { table, .. }
             | Operation::TryLock { table, .. }
             | Operation::Lock { table, .. }
@@ -53,6 +55,7 @@ impl Operation {
             Operation::Read { .. }
             | Operation::Scan { .. }
             | Operation::Page { .. }
+            | Operation::Aggregate { .. }
             | Operation::Peek { .. }
             | Operation::TryLock { .. }
             | Operation::Lock { .. }
@@ -93,14 +96,14 @@ impl Operation {
             Operation::Scan { table, range, columns } => {
                 let mut rest = Rest::of(range);
                 // It is done from its start again after a wait.
+                let reading = Reading {
+                    table: *table,
+                    reverse: false,
+                    columns: Some(*columns),
+                    sieve: Sieve::open(),
+                };
                 while !rest.is_over {
-                    rest.scan(
-                        database,
-                        transaction,
-                        (*table, false, Some(*columns)),
-                        usize::MAX,
-                        usize::MAX,
-                    )?;
+                    rest.scan(database, transaction, &reading, &Measure::NONE)?;
                 }
                 Answer::Rows(rest.rows)
             }
@@ -110,20 +113,42 @@ impl Operation {
                 reverse,
                 columns,
                 rows_max,
+                sieve,
             } => {
                 let mut page = Rest::of(range);
-                let rows_max = (*rows_max).max(1) as usize;
-                page.scan(
-                    database,
-                    transaction,
-                    (*table, *reverse, *columns),
-                    rows_max,
-                    PAGE_BYTES_MAX,
-                )?;
+                let reading = Reading {
+                    table: *table,
+                    reverse: *reverse,
+                    columns: *columns,
+                    sieve,
+                };
+                let measure = Measure {
+                    rows_max: (*rows_max).max(1) as usize,
+                    bytes_max: PAGE_BYTES_MAX,
+                    looked_at_max: PAGE_LOOKED_AT_MAX,
+                };
+                let reached = page.scan(database, transaction, &reading, &measure)?;
                 Answer::Page {
                     rows: page.rows,
-                    is_last: page.is_over,
+                    reached,
                 }
+            }
+            Operation::Aggregate {
+                table,
+                range,
+                columns,
+                sieve,
+                aggregate,
+                rows_max,
+            } => {
+                let reading = Reading {
+                    table: *table,
+                    reverse: false,
+                    columns: Some(*columns),
+                    sieve,
+                };
+                let rows_max = (*rows_max as usize).clamp(1, PAGE_LOOKED_AT_MAX);
+                groups(database, transaction, (&reading, range), aggregate, rows_max)?
             }
             Operation::Peek { table, key } => answer_of(database.peek(transaction, *table, key.as_bytes())?),
             Operation::TryLock { table, key, columns } => {
@@ -206,6 +231,7 @@ impl Answer {
                     .sum()
             }
             Answer::Several(answers) => answers.iter().map(Answer::bytes).sum(),
+            Answer::Groups { groups, .. } => groups.iter().map(|group| EACH + group.as_bytes().len()).sum(),
             _ => EACH,
         }
     }
@@ -215,6 +241,43 @@ fn formula_bytes(formula: &Formula) -> usize {
     let mut bytes = Vec::new();
     formula.encode(&mut bytes);
     bytes.len()
+}
+
+/// Makes groups of the next rows of a range.
+fn groups(
+    database: &mut FormulaDatabase,
+    transaction: TransactionId,
+    (reading, range): (&Reading<'_>, &KeyRange),
+    aggregate: &PartialAggregate,
+    rows_max: usize,
+) -> Outcome<Answer> {
+    let lists = ListSets::default();
+    let context = EvalContext {
+        lists: Some(&lists),
+        ..EvalContext::constant()
+    };
+    let (mut groups, mut looked_at, mut failure) = (PartialGroups::default(), 0, None);
+    let mut visit = |_: &[u8], row: RowRef<'_>| {
+        looked_at += 1;
+        let taken = match reading.sieve.holds(row, &context) {
+            Ok(true) => groups.add(aggregate, &row, &context),
+            other => other.map(drop),
+        };
+        failure = taken.err();
+        failure.is_none() && looked_at < rows_max && groups.bytes() < PAGE_BYTES_MAX
+    };
+    let columns = reading.columns.unwrap_or(ColumnSet::ALL);
+    let end = database.scan(transaction, reading.table, range, reading.reverse, columns, &mut visit)?;
+    if let Some(error) = failure {
+        return Err(Stop::Fail(error));
+    }
+    Ok(Answer::Groups {
+        groups: groups.rows(),
+        reached: match end {
+            ScanEnd::Exhausted => None,
+            ScanEnd::Stopped(last) => Some(last),
+        },
+    })
 }
 
 fn row_of(read: OrderedRead) -> Option<Row> {
@@ -229,6 +292,31 @@ fn answer_of(read: OrderedRead) -> Answer {
         OrderedRead::Row(row) => Answer::Row(row),
         OrderedRead::Busy => Answer::Busy,
     }
+}
+
+/// How rows of a storage are read.
+struct Reading<'a> {
+    table: TableId,
+    reverse: bool,
+    /// `None`: nothing is protected, and who is about to be written is left out.
+    columns: Option<ColumnSet>,
+    sieve: &'a Sieve,
+}
+
+/// How much is read at a time.
+struct Measure {
+    rows_max: usize,
+    bytes_max: usize,
+    looked_at_max: usize,
+}
+
+impl Measure {
+    /// As much as there is.
+    const NONE: Measure = Measure {
+        rows_max: usize::MAX,
+        bytes_max: usize::MAX,
+        looked_at_max: usize::MAX,
+    };
 }
 
 /// What was read of a range, and what is left of it.
@@ -247,30 +335,40 @@ impl Rest {
         }
     }
 
-    /// Reads on, until so many rows or bytes are read, or what comes next has to be waited for.
+    /// Reads on, until so much is read, or what comes next has to be waited for: the last key that was looked at, if there may be more.
     fn scan(
         &mut self,
         database: &mut FormulaDatabase,
         transaction: TransactionId,
-        (table, reverse, columns): (TableId, bool, Option<ColumnSet>),
-        rows_max: usize,
-        bytes_max: usize,
-    ) -> Outcome<()> {
-        let (rows, mut bytes) = (&mut self.rows, 0);
+        reading: &Reading<'_>,
+        measure: &Measure,
+    ) -> Outcome<Option<Key>> {
+        let (rows, mut bytes, mut looked_at) = (&mut self.rows, 0, 0);
+        let lists = ListSets::default();
+        let read = reading.columns.unwrap_or(ColumnSet::ALL);
         let mut visit = |key: &[u8], row: RowRef<'_>| {
-            let row = row.to_row();
-            bytes += key.len() + row.as_bytes().len();
-            rows.push((Key::from_bytes(key), row));
-            rows.len() < rows_max && bytes < bytes_max
+            looked_at += 1;
+            if reading.sieve.passes(row, &lists) {
+                let row = reading.sieve.taken(row, read);
+                bytes += key.len() + row.as_bytes().len();
+                rows.push((Key::from_bytes(key), row));
+            }
+            rows.len() < measure.rows_max && bytes < measure.bytes_max && looked_at < measure.looked_at_max
         };
-        let end = match columns {
+        let (table, reverse) = (reading.table, reading.reverse);
+        let end = match reading.columns {
             Some(columns) => database.scan(transaction, table, &self.range, reverse, columns, &mut visit)?,
             None => database.peek_scan(transaction, table, &self.range, reverse, &mut visit)?,
         };
-        match end {
-            ScanEnd::Exhausted => self.is_over = true,
-            ScanEnd::Stopped(last) => self.range = self.range.rest_behind(&last, reverse),
-        }
-        Ok(())
+        Ok(match end {
+            ScanEnd::Exhausted => {
+                self.is_over = true;
+                None
+            }
+            ScanEnd::Stopped(last) => {
+                self.range = self.range.rest_behind(&last, reverse);
+                Some(last)
+            }
+        })
     }
 }

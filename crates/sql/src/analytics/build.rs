@@ -8,6 +8,7 @@ use super::tree::{Leaf, Order, Tree};
 use super::types::{query_types, relation_types};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
+use crate::executor::combining::partial_nodes;
 use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
@@ -72,6 +73,15 @@ impl Builder<'_, '_> {
         let of_session = select_calls(plan, &|function| function.needs_session());
         if plan.steps.is_empty() || plan.lock.is_some() || by_order || of_session || plan.steps.iter().any(is_working) {
             return Ok(None);
+        }
+        if partial_nodes(plan, self.context).is_some() {
+            let rows = plan
+                .steps
+                .iter()
+                .map(|step| self.relation_rows(&step.relation))
+                .sum::<f64>();
+            let query = QueryPlan::Select(Box::new(plan.clone()));
+            return Ok(Some((self.relay_leaf(&query), (rows * 0.1).max(1.0))));
         }
         let window = Window::new(plan.limit.as_ref(), plan.offset.as_ref(), self.context)?;
         let Some((part, correlated)) = self.joined(plan)? else {

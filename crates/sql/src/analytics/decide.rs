@@ -4,6 +4,7 @@ use super::build::{Below, query_tree, select_tree};
 use super::sizes::table_rows;
 use super::{Engine, Run, Setting};
 use crate::executor::ExecutionContext;
+use crate::executor::combining::partial_nodes;
 use crate::plan::{Access, QueryPlan, Relation, SelectPlan, Step};
 use crate::planner::select_calls;
 use rubato_base::{Error, Result, SqlState};
@@ -94,10 +95,14 @@ pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> 
 
 /// What EXPLAIN says: the way, and the operators where it is the engine's. Nothing where there is no engine.
 pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Vec<String>> {
+    let partial = partial_nodes(plan, context).map(|nodes| format!("Partial aggregate on {nodes} nodes"));
     let Some(engine) = context.analytics else {
-        return Ok(Vec::new());
+        return Ok(partial.into_iter().collect());
     };
-    let relay = |why: &str| Ok(vec![format!("Way: the relay, since {why}")]);
+    let relay = |why: &str| {
+        let way = format!("Way: the relay, since {why}");
+        Ok([way].into_iter().chain(partial.clone()).collect())
+    };
     let why = match choice(plan, context) {
         Choice::Relay(why) => return relay(why),
         Choice::Engine(why) => why,
@@ -120,6 +125,9 @@ pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Re
 fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
     if let Some(why) = by_shape(plan) {
         return Choice::Relay(why);
+    }
+    if partial_nodes(plan, context).is_some() {
+        return Choice::Relay("nodes aggregate their own rows");
     }
     let chosen = match has_windows(plan) {
         true => Choice::Engine("it has windows"),

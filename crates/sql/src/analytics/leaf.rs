@@ -5,8 +5,12 @@ use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
+use crate::executor::sieving::{Term, sent_terms};
+use crate::far::Passage;
 use crate::plan::{Access, Relation, SelectPlan, Step};
 use rubato_base::{ColumnSet, Result, RowRef, TableId, Value};
+use rubato_formula::Expr;
+use rubato_protocol::grid::Sieve;
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
@@ -26,6 +30,8 @@ pub struct LeafRun {
     state: State,
     /// How far its segments were gathered.
     progress: Option<Progress>,
+    /// What other nodes leave out of a scan.
+    sieve: Sieve,
 }
 
 #[derive(Debug)]
@@ -39,12 +45,15 @@ enum State {
 }
 
 impl LeafRun {
-    /// In front of the first row.
-    pub fn new(select: Arc<SelectPlan>) -> LeafRun {
+    /// In front of the first row. Rows of which one of the terms, which are over the leaf's columns, is not true are of no use: some of
+    /// them may be left out.
+    pub fn new(select: Arc<SelectPlan>, terms: &[Expr]) -> LeafRun {
+        let sieve = leaf_sieve(&select, terms);
         LeafRun {
             select,
             state: State::Fresh,
             progress: None,
+            sieve,
         }
     }
 
@@ -74,7 +83,8 @@ impl LeafRun {
         }
         match &mut self.state {
             State::Scan(table, range, reverse) => {
-                let rest = scan(&self.select, (*table, range, *reverse), want, context, sink)?;
+                let how = (*reverse, &self.sieve);
+                let rest = scan(&self.select, (*table, range), how, want, context, sink)?;
                 self.state = match rest {
                     Some(rest) => State::Scan(*table, rest, *reverse),
                     None => State::Done,
@@ -97,6 +107,15 @@ impl LeafRun {
         }
         Ok(matches!(self.state, State::Done))
     }
+}
+
+fn leaf_sieve(select: &SelectPlan, terms: &[Expr]) -> Sieve {
+    let columns = select.steps.first().map_or(&[][..], |step| &step.columns);
+    let own = terms.iter().map(|term| {
+        let column = |place: usize| columns.get(place).copied().unwrap_or(place);
+        Term::OfRow(term.remap_columns(&column))
+    });
+    Sieve::new(sent_terms(own), true)
 }
 
 /// A table, without conditions, is read without the relay's tuples between: its only step.
@@ -135,7 +154,8 @@ fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> 
 
 fn scan(
     select: &SelectPlan,
-    (table, range, reverse): (TableId, &KeyRange, bool),
+    (table, range): (TableId, &KeyRange),
+    (reverse, sieve): (bool, &Sieve),
     want: usize,
     context: &mut ExecutionContext<'_>,
     sink: &mut dyn LeafSink,
@@ -155,7 +175,13 @@ fn scan(
         failure.is_none() && taken < want && looked_at < most
     };
     let (database, transaction) = (&mut context.database, context.transaction);
-    let end = database.scan(transaction, table, range, reverse, step.reads, &mut visit)?;
+    let how = Passage {
+        reverse,
+        columns: Some(step.reads),
+        sieve,
+        useful: want,
+    };
+    let end = database.pass(transaction, (table, range), how, &mut visit)?;
     context.spend(looked_at as u64 + 1);
     match (failure, end) {
         (Some(error), _) => Err(Stop::Fail(error)),

@@ -1,5 +1,6 @@
 //! Reads the rows of one relation for one outer tuple, in pieces: the common part of the query stage and the join stage.
 
+mod ahead;
 mod computed;
 mod hashing;
 mod queries;
@@ -12,10 +13,12 @@ use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_ke
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
+use super::sieving::sieve_of;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
-use crate::far::{ROWS_AHEAD, waits_for_others};
+use crate::far::Passage;
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
+use ahead::{keys_ahead, look_ahead};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
 use hashing::{Hashing, prepare_hashing, read_hashed};
 use queries::{Nested, keep_rows, read_kept};
@@ -261,7 +264,10 @@ pub(crate) fn read_step(
             return Ok(false);
         }
     }
-    state.loops += u64::from(is_start);
+    if is_start {
+        look_ahead(step, state, context);
+        state.loops += 1;
+    }
     let looked_at = state.lookups;
     let mut reader = Reader {
         step,
@@ -447,15 +453,9 @@ fn read_keys(
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
+    keys_ahead(table, &keys[next..], reader, context);
     while next < keys.len() && reader.output.len() < want {
-        let outcome = read_row(table, &keys[next], reader, context);
-        if outcome.as_ref().is_err_and(waits_for_others) && reader.lock.is_none() {
-            let more = ROWS_AHEAD.min(want - reader.output.len());
-            for key in keys[next..].iter().take(more) {
-                context.database.want(table.id, key.as_bytes(), reader.step.reads);
-            }
-        }
-        outcome?;
+        read_row(table, &keys[next], reader, context)?;
         next += 1;
     }
     Ok((next < keys.len()).then_some(Position::Keys(keys, next)))
@@ -534,10 +534,16 @@ fn scan_rows(
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    let columns = reader.step.reads;
     let mut failure = None;
     let mut left = reader.rows_left(context);
     let peeks = reader.lock.is_some_and(|lock| lock.peeks());
+    let sieve = sieve_of(reader.step, table.id, context.evaluation, &context.database);
+    let how = Passage {
+        reverse,
+        columns: (!peeks).then_some(reader.step.reads),
+        sieve: &sieve,
+        useful: want.saturating_sub(reader.output.len()),
+    };
     let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
         Ok(()) => {
             left = left.saturating_sub(1);
@@ -549,11 +555,7 @@ fn scan_rows(
         }
     };
     let (database, transaction) = (&mut context.database, context.transaction);
-    let end = if peeks {
-        database.peek_scan(transaction, table.id, &range, reverse, &mut visit)?
-    } else {
-        database.scan(transaction, table.id, &range, reverse, columns, &mut visit)?
-    };
+    let end = database.pass(transaction, (table.id, &range), how, &mut visit)?;
     match failure {
         Some(error) => Err(Stop::Fail(error)),
         None => Ok(rest(&range, end, reverse).map(Position::Range)),
@@ -592,6 +594,7 @@ fn scan_index(
         let span = (&part, found.reverse);
         let (keys, end) = read_entries(table, found.index, span, count_max, peeks.is_none(), context)?;
         *reader.lookups += keys.len() as u64;
+        keys_ahead(table, &keys, reader, context);
         for key in &keys {
             if let Some(lock) = peeks {
                 read_unless_busy(table, key, Some((index, found.within)), lock, reader, context)?;

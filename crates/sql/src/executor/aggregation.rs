@@ -5,7 +5,7 @@ use super::keys::group_key;
 use super::sorting::{FixedHasher, Seen, compare_values};
 use super::{ExecutionContext, Held};
 use crate::plan::{AggregateCall, AggregatePlan};
-use rubato_base::{Key, Result, Value};
+use rubato_base::{Key, Result, Row, Value};
 use rubato_formula::{Accumulator, Expr};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -92,14 +92,39 @@ impl Aggregation {
         Ok(())
     }
 
+    /// Takes in groups that others have made: of each `key_count` keys, then the parts of its aggregates.
+    pub(crate) fn merge(
+        &mut self,
+        plan: &AggregatePlan,
+        groups: &[Row],
+        key_count: usize,
+        context: &ExecutionContext<'_>,
+    ) -> Result<()> {
+        for group in groups {
+            let mut values = group.as_ref().values().into_iter();
+            self.key.clear();
+            self.key.extend(values.by_ref().take(key_count));
+            let place = self.place_of_key(plan, context)?;
+            for state in &mut self.groups[place].calls {
+                state.accumulator.merge_parts(&mut values)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The group of a tuple.
     fn place(&mut self, plan: &AggregatePlan, tuple: &[Value], context: &ExecutionContext<'_>) -> Result<usize> {
-        if plan.keys.is_empty() {
-            return Ok(0);
-        }
         self.key.clear();
         for key in &plan.keys {
             self.key.push(key.evaluate(tuple, context.evaluation)?);
+        }
+        self.place_of_key(plan, context)
+    }
+
+    /// The group of the key that is there.
+    fn place_of_key(&mut self, plan: &AggregatePlan, context: &ExecutionContext<'_>) -> Result<usize> {
+        if plan.keys.is_empty() {
+            return Ok(0);
         }
         let hashed = group_key(&self.key);
         if let Some(place) = self.places.get(&hashed) {

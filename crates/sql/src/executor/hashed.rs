@@ -2,9 +2,11 @@
 //! rows of a query that is joined are kept here too.
 
 use super::access::StepView;
+use super::sieving::sieve_of;
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
+use crate::far::Passage;
 use crate::plan::Step;
 use rubato_base::{Key, KeyWriter, Result, Row, RowRef, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
@@ -103,6 +105,13 @@ impl HashedRows {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Reading> {
         let (evaluation, limits, rows_left) = (context.evaluation, context.limits, context.rows_left);
+        let sieve = sieve_of(step, table.id, evaluation, &context.database);
+        let how = Passage {
+            reverse: false,
+            columns: Some(step.reads),
+            sieve: &sieve,
+            useful: usize::MAX,
+        };
         let (mut fits, mut failure, mut looked_at) = (true, None, 0);
         let mut visit = |key: &[u8], row: RowRef<'_>| {
             looked_at += 1;
@@ -113,7 +122,7 @@ impl HashedRows {
             fits && failure.is_none() && looked_at < rows_left
         };
         let (database, transaction) = (&mut context.database, context.transaction);
-        let end = database.scan(transaction, table.id, rest, false, step.reads, &mut visit)?;
+        let end = database.pass(transaction, (table.id, rest), how, &mut visit)?;
         context.spend(looked_at as u64);
         match (failure, end) {
             (Some(error), _) => Err(Stop::Fail(error)),

@@ -3,6 +3,7 @@
 use super::access::{StepLock, StepState};
 use super::aggregation::{Aggregation, FinishedGroups};
 use super::batch::Batch;
+use super::combining::Combining;
 use super::join::join_batch;
 use super::lock::lock_tuple;
 use super::point::{is_single_point, run_point};
@@ -43,6 +44,8 @@ enum Phase {
     Fresh,
     /// Tuples are grouped; how many more are of use.
     Grouping(Box<Aggregation>, usize),
+    /// Groups that nodes make of their rows are put together.
+    Combining(Box<Combining>, Box<Aggregation>),
     /// Rows are sorted.
     Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
@@ -69,6 +72,7 @@ impl fmt::Debug for Phase {
         f.write_str(match self {
             Phase::Fresh => "Fresh",
             Phase::Grouping(..) => "Grouping",
+            Phase::Combining(..) => "Combining",
             Phase::Sorting(_) => "Sorting",
             Phase::Streaming => "Streaming",
             Phase::Elsewhere(_) => "Elsewhere",
@@ -181,6 +185,7 @@ impl SelectRun {
         }
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
+            Phase::Combining(combining, aggregation) => self.combine(plan, combining, aggregation, context)?,
             Phase::Projecting(groups, sorter) => self.project_groups(plan, groups, sorter, context)?,
             Phase::Sorting(sorter) => self.collect_sorted(plan, sorter, context)?,
             Phase::Locking(rows) => self.collect_locked(plan, rows, context)?,
@@ -190,6 +195,7 @@ impl SelectRun {
         };
         match &self.phase {
             Phase::Grouping(..)
+            | Phase::Combining(..)
             | Phase::Projecting(..)
             | Phase::Sorting(_)
             | Phase::Locking(_)
@@ -229,7 +235,10 @@ impl SelectRun {
         let width = prepare_states(plan, &mut self.states);
         self.batch = Batch::new(width);
         self.seen = plan.distinct.then(Seen::default);
-        self.phase = if let Some(aggregate) = &plan.aggregate {
+        let combining = Combining::of(plan, context)?.map(Box::new);
+        self.phase = if let (Some(combining), Some(aggregate)) = (combining, &plan.aggregate) {
+            Phase::Combining(combining, Box::new(Aggregation::new(aggregate)))
+        } else if let Some(aggregate) = &plan.aggregate {
             let wanted = plan
                 .input_limit
                 .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -423,6 +432,31 @@ impl SelectRun {
             }
             let added = aggregation.add_batch(aggregate, &self.batch, plan.filter.as_ref(), context)?;
             wanted = wanted.saturating_sub(added);
+        }
+        let sorter = Box::new(Sorter::new(self.window.useful_rows()));
+        self.project_groups(plan, aggregation.finish(), sorter, context)
+    }
+
+    /// Puts together what is left, as far as it gets.
+    fn combine(
+        &mut self,
+        plan: &SelectPlan,
+        mut combining: Box<Combining>,
+        mut aggregation: Box<Aggregation>,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<Phase> {
+        let Some(aggregate) = &plan.aggregate else {
+            return Ok(Phase::Ended);
+        };
+        match combining.run(aggregate, &mut aggregation, context) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Phase::Combining(combining, aggregation)),
+            // What was put together is kept, and the wait told at the end.
+            Err(Stop::Wait(wait)) => {
+                self.wait = Some(wait);
+                return Ok(Phase::Combining(combining, aggregation));
+            }
+            Err(stop) => return Err(stop),
         }
         let sorter = Box::new(Sorter::new(self.window.useful_rows()));
         self.project_groups(plan, aggregation.finish(), sorter, context)

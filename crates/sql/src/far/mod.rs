@@ -15,6 +15,7 @@ mod seen;
 mod walk;
 
 pub use conversation::{FarMark, FarRows};
+pub use walk::Passage;
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
 use rubato_formula::{Drawn, Formula, RowBounds};
@@ -109,6 +110,36 @@ impl<'a> Rows<'a> {
         self.far
             .as_ref()
             .is_some_and(|far| far.whereabouts().is_on_others(storage))
+    }
+
+    /// Whether other nodes may make groups of the rows of the storage: what belongs to one row of a statement reads rows.
+    pub fn may_combine(&self, storage: TableId) -> bool {
+        let is_within = self.far.as_ref().is_some_and(|far| far.is_within_row());
+        self.is_elsewhere(storage) && !is_within
+    }
+
+    /// The nodes that may have rows with keys of the range; `None` is this one.
+    pub fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>> {
+        match &self.far {
+            Some(far) => far.whereabouts().nodes_of(storage, range),
+            None => vec![None],
+        }
+    }
+
+    /// Asks for rows that come to be read, so that what lies on one node is asked for together. A row that is read within the part of a
+    /// statement that belongs to one row is asked for in its turn.
+    pub(crate) fn look_ahead(&mut self, table: TableId, columns: ColumnSet, keys: &[Key]) {
+        keys.iter().for_each(|key| self.want(table, key.as_bytes(), columns));
+    }
+
+    /// Reads what another node makes of its rows.
+    ///
+    /// Errors: [`Stop::Wait`] until it has answered.
+    pub(crate) fn ask(&mut self, node: NodeId, operation: Operation) -> Outcome<Answer> {
+        match self.far.as_deref_mut() {
+            Some(far) => far.ask(node, operation),
+            None => Err(Stop::Fail(Error::internal("there are no other nodes"))),
+        }
     }
 
     /// As [`FormulaDatabase::reads_may_wait`].
@@ -301,18 +332,8 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
-        self.touch(table, None, false);
-        match self
-            .far
-            .as_deref_mut()
-            .filter(|far| far.whereabouts().is_elsewhere(table))
-        {
-            None => self.here.scan(transaction, table, range, reverse, columns, visit),
-            Some(far) => {
-                let how = (reverse, Some(columns));
-                walk::walk(self.here, far, transaction, (table, range), how, visit)
-            }
-        }
+        let how = Passage::plain(reverse, Some(columns));
+        self.pass(transaction, (table, range), how, visit)
     }
 
     /// As [`FormulaDatabase::peek_scan`], over all nodes.
@@ -324,14 +345,26 @@ impl<'a> Rows<'a> {
         reverse: bool,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
+        self.pass(transaction, (table, range), Passage::plain(reverse, None), visit)
+    }
+
+    /// The rows of a range on all nodes in the order of their keys. Other nodes may leave out what is not wanted, and send the columns
+    /// only that are read.
+    pub fn pass(
+        &mut self,
+        transaction: TransactionId,
+        (table, range): (TableId, &KeyRange),
+        how: Passage<'_>,
+        visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+    ) -> Outcome<ScanEnd> {
         self.touch(table, None, false);
         match self
             .far
             .as_deref_mut()
             .filter(|far| far.whereabouts().is_elsewhere(table))
         {
-            None => self.here.peek_scan(transaction, table, range, reverse, visit),
-            Some(far) => walk::walk(self.here, far, transaction, (table, range), (reverse, None), visit),
+            None => walk::scan_here(self.here, transaction, (table, range), how, visit),
+            Some(far) => walk::walk(self.here, far, transaction, (table, range), how, visit),
         }
     }
 

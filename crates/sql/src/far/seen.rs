@@ -1,7 +1,9 @@
 //! What a statement has come upon on other nodes, for as long as it may ask again.
 
+use super::walk::Passage;
+use rubato_base::codec::put_bytes;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, SqlState, TableId};
-use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::grid::{Answer, Operation, Sieve};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -27,15 +29,25 @@ struct Page {
     range: KeyRange,
     reverse: bool,
     columns: Option<ColumnSet>,
+    sieve: Sieve,
     content: Option<Result<Rows, Error>>,
     bytes: usize,
     turn: u64,
 }
 
+impl Page {
+    /// Whether it is what was asked for.
+    fn is_asked(&self, operation: &Operation) -> bool {
+        matches!(operation, Operation::Page { range, reverse, columns, sieve, .. }
+            if (&self.range, self.reverse, self.columns) == (range, *reverse, *columns) && self.sieve == *sieve)
+    }
+}
+
 #[derive(Clone)]
 struct Rows {
     rows: Arc<[(Key, Row)]>,
-    is_last: bool,
+    /// The last key that was looked at; `None`: there are no more.
+    reached: Option<Key>,
 }
 
 /// Rows of one node, in the order of a scan.
@@ -43,8 +55,8 @@ pub(super) struct Piece {
     pub(super) rows: Arc<[(Key, Row)]>,
     /// Those before are not in the range.
     pub(super) next: usize,
-    /// There are no more.
-    pub(super) is_last: bool,
+    /// The last key that was looked at; `None`: there are no more.
+    pub(super) reached: Option<Key>,
 }
 
 /// The answers of reads.
@@ -52,6 +64,8 @@ pub(super) struct Piece {
 pub(super) struct Seen {
     points: BTreeMap<Place, Point>,
     pages: BTreeMap<(NodeId, TableId), Vec<Page>>,
+    /// What nodes make of their rows.
+    groups: BTreeMap<(NodeId, TableId), BTreeMap<Key, Point>>,
     /// Pages that were asked for, by storage.
     pages_asked: BTreeMap<(NodeId, TableId), u32>,
     bytes: usize,
@@ -71,7 +85,11 @@ impl Seen {
             for pages in self.pages.values_mut() {
                 pages.retain(|page| page.content.is_none() || page.turn >= before);
             }
-            let points = self.points.values().map(|point| point.bytes);
+            for groups in self.groups.values_mut() {
+                groups.retain(|_, point| point.answer.is_none() || point.turn >= before);
+            }
+            let groups = self.groups.values().flat_map(BTreeMap::values);
+            let points = self.points.values().chain(groups).map(|point| point.bytes);
             let pages = self.pages.values().flatten().map(|page| page.bytes);
             self.bytes = points.chain(pages).sum();
         }
@@ -88,16 +106,14 @@ impl Seen {
     /// The answer of an operation on one row, if it has come.
     pub(super) fn find(&mut self, node: NodeId, operation: &Operation) -> Outcome<Option<Answer>> {
         self.check()?;
-        let Some(place) = way_of(node, operation) else {
-            return Err(Stop::Fail(Error::internal("no way to read a row")));
-        };
-        let Some(point) = self.points.get_mut(&place) else {
+        let turn = self.turn;
+        let Some(point) = self.point(node, operation) else {
             return Ok(None);
         };
-        point.turn = self.turn;
+        point.turn = turn;
         if let Some(Answer::Failed(error)) = &point.answer {
             let error = error.clone();
-            self.points.remove(&place);
+            self.remove(node, operation);
             return Err(Stop::Fail(error));
         }
         Ok(point.answer.clone())
@@ -110,12 +126,15 @@ impl Seen {
             range,
             reverse,
             columns,
+            sieve,
             ..
         } = operation
         {
             let pages = self.pages.entry((node, *table)).or_default();
-            let is_asked = |page: &Page| (&page.range, page.reverse, page.columns) == (range, *reverse, *columns);
-            if pages.iter().any(|page| page.content.is_none() && is_asked(page)) {
+            if pages
+                .iter()
+                .any(|page| page.content.is_none() && page.is_asked(operation))
+            {
                 return false;
             }
             *self.pages_asked.entry((node, *table)).or_default() += 1;
@@ -123,57 +142,68 @@ impl Seen {
                 range: range.clone(),
                 reverse: *reverse,
                 columns: *columns,
+                sieve: sieve.clone(),
                 content: None,
                 bytes: 0,
                 turn: self.turn,
             });
             return true;
         }
-        let Some(place) = way_of(node, operation) else {
+        if self.point(node, operation).is_some() {
             return false;
+        }
+        let point = Point {
+            answer: None,
+            bytes: 0,
+            turn: self.turn,
         };
-        let turn = self.turn;
-        let mut is_new = false;
-        self.points.entry(place).or_insert_with(|| {
-            is_new = true;
-            Point {
-                answer: None,
-                bytes: 0,
-                turn,
-            }
-        });
-        is_new
+        if let Some((table, key)) = groups_of(operation) {
+            self.groups.entry((node, table)).or_default().insert(key, point);
+            return true;
+        }
+        let place = way_of(node, operation);
+        place.is_some_and(|place| self.points.insert(place, point).is_none())
     }
 
-    /// How many rows the next page of a storage is to have at most.
-    pub(super) fn page_rows(&self, node: NodeId, table: TableId) -> u32 {
-        let asked = self.pages_asked.get(&(node, table)).copied().unwrap_or(0);
-        PAGE_ROWS << asked.min(PAGE_DOUBLINGS)
+    /// What was asked for, and is not a page.
+    fn point(&mut self, node: NodeId, operation: &Operation) -> Option<&mut Point> {
+        if let Some((table, key)) = groups_of(operation) {
+            return self.groups.get_mut(&(node, table))?.get_mut(&key);
+        }
+        self.points.get_mut(&way_of(node, operation)?)
+    }
+
+    fn remove(&mut self, node: NodeId, operation: &Operation) {
+        if let Some((table, key)) = groups_of(operation) {
+            self.groups.entry((node, table)).or_default().remove(&key);
+        }
+        if let Some(place) = way_of(node, operation) {
+            self.points.remove(&place);
+        }
+    }
+
+    /// How many rows the next page of a storage is to have at most, where so many are of use.
+    pub(super) fn page_rows(&self, node: NodeId, table: TableId, useful: usize) -> u32 {
+        match self.pages_asked.get(&(node, table)).copied().unwrap_or(0) {
+            0 => PAGE_ROWS.min(u32::try_from(useful).unwrap_or(u32::MAX).max(1)),
+            asked => PAGE_ROWS << asked.min(PAGE_DOUBLINGS),
+        }
     }
 
     pub(super) fn on_answer(&mut self, node: NodeId, operation: &Operation, answer: Answer) {
         let bytes = bytes_of(&answer);
-        if let Operation::Page {
-            table,
-            range,
-            reverse,
-            columns,
-            ..
-        } = operation
-        {
+        if let Operation::Page { table, .. } = operation {
             let pages = self.pages.entry((node, *table)).or_default();
-            let is_asked = |page: &&mut Page| {
-                page.content.is_none() && (&page.range, page.reverse, page.columns) == (range, *reverse, *columns)
-            };
+            let is_asked = |page: &&mut Page| page.content.is_none() && page.is_asked(operation);
             // One that was forgotten meanwhile is asked for again.
             let Some(page) = pages.iter_mut().find(is_asked) else {
                 return;
             };
             page.bytes = bytes;
             page.content = Some(match answer {
-                Answer::Page { rows, is_last } => Ok(Rows {
+                Answer::Page { rows, reached } => Ok(Rows {
                     rows: rows.into(),
-                    is_last,
+                    reached,
                 }),
                 Answer::Failed(error) => Err(error),
                 other => Err(Error::internal(format!(
@@ -183,8 +213,7 @@ impl Seen {
             self.bytes += bytes;
             return;
         }
-        let place = way_of(node, operation);
-        if let Some(point) = place.and_then(|place| self.points.get_mut(&place)) {
+        if let Some(point) = self.point(node, operation) {
             point.bytes = bytes;
             point.answer = Some(answer);
             self.bytes += bytes;
@@ -196,7 +225,7 @@ impl Seen {
         &mut self,
         node: NodeId,
         (table, range): (TableId, &KeyRange),
-        (reverse, columns): (bool, Option<ColumnSet>),
+        how: Passage<'_>,
     ) -> Outcome<Option<Piece>> {
         self.check()?;
         let Some(pages) = self.pages.get_mut(&(node, table)) else {
@@ -204,8 +233,10 @@ impl Seen {
         };
         for at in 0..pages.len() {
             let page = &mut pages[at];
+            let reverse = how.reverse;
             if page.reverse != reverse
-                || !has_columns(page.columns, columns)
+                || !page.sieve.serves(how.sieve)
+                || !has_columns(page.columns, how.columns)
                 || !begins_before(&page.range, range, reverse)
             {
                 continue;
@@ -236,6 +267,7 @@ impl Seen {
             self.points.remove(&place);
         }
         self.pages.remove(&(node, table));
+        self.groups.remove(&(node, table));
     }
 
     /// 53200 if what the statement comes upon between two waits is more than it may hold.
@@ -262,11 +294,40 @@ fn way_of(node: NodeId, operation: &Operation) -> Option<Place> {
     })
 }
 
+/// What groups are made of, and how, as a key.
+fn groups_of(operation: &Operation) -> Option<(TableId, Key)> {
+    let Operation::Aggregate {
+        table,
+        range,
+        columns,
+        sieve,
+        aggregate,
+        ..
+    } = operation
+    else {
+        return None;
+    };
+    let mut bytes = columns.0.to_le_bytes().to_vec();
+    for bound in [&range.from, &range.to] {
+        let (tag, end) = match bound {
+            Bound::Unbounded => (0, &[][..]),
+            Bound::Included(key) => (1, key.as_bytes()),
+            Bound::Excluded(key) => (2, key.as_bytes()),
+        };
+        bytes.push(tag);
+        put_bytes(&mut bytes, end);
+    }
+    sieve.encode(&mut bytes);
+    aggregate.encode(&mut bytes);
+    Some((*table, Key::from_bytes(&bytes)))
+}
+
 fn bytes_of(answer: &Answer) -> usize {
     const EACH: usize = 64;
     let row_bytes = |row: &Row| row.as_bytes().len() + EACH;
     match answer {
         Answer::Row(Some(row)) => EACH + row_bytes(row),
+        Answer::Groups { groups, .. } => EACH + groups.iter().map(row_bytes).sum::<usize>(),
         Answer::Rows(rows) | Answer::Page { rows, .. } => {
             let bytes = rows
                 .iter()
@@ -320,15 +381,20 @@ fn piece_of(page: Rows, range: &KeyRange, reverse: bool, asked: &KeyRange) -> Op
         false => upper(&asked.to, &range.to) != Ordering::Less,
         true => lower(&asked.from, &range.from) != Ordering::Greater,
     };
-    let is_last = page.is_last && ends_behind;
-    // A page that is not the last one may have nothing of the range because it ends before it.
-    if next == page.rows.len() && !is_last {
+    let reached = match page.reached {
+        None if ends_behind => None,
+        // It has nothing behind what was asked for, whatever there is.
+        None => Some(page.rows.last()?.0.clone()),
+        reached => reached,
+    };
+    // One that is not the last may have nothing of the range because it ends before it.
+    if reached.as_ref().is_some_and(|key| !is_reached(range, key, reverse)) {
         return None;
     }
     Some(Piece {
         rows: page.rows,
         next,
-        is_last,
+        reached,
     })
 }
 

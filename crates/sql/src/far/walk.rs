@@ -3,12 +3,37 @@
 use super::conversation::{FarRows, wait_for};
 use super::seen::{Piece, is_left};
 use rubato_base::{ColumnSet, Key, NodeId, Row, RowRef, TableId, TransactionId};
-use rubato_protocol::grid::{Answer, Operation};
+use rubato_protocol::grid::{Answer, Operation, Sieve};
 use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
 /// Rows of this node that are taken at a time.
 const ROWS_HERE: usize = 256;
+
+/// How a scan goes through rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage<'a> {
+    /// From the end of the range on.
+    pub reverse: bool,
+    /// What is read of each row; nothing is protected where nothing is given, and who is about to be written is left out.
+    pub columns: Option<ColumnSet>,
+    /// What other nodes leave out. Rows of this node all come.
+    pub sieve: &'a Sieve,
+    /// So many rows are of use, as far as it is known: whoever wants few asks for few at first.
+    pub useful: usize,
+}
+
+impl Passage<'_> {
+    /// Through all rows.
+    pub fn plain(reverse: bool, columns: Option<ColumnSet>) -> Passage<'static> {
+        Passage {
+            reverse,
+            columns,
+            sieve: Sieve::open(),
+            useful: usize::MAX,
+        }
+    }
+}
 
 /// The rows of one node in a scan.
 struct Source {
@@ -26,12 +51,12 @@ impl Source {
 
     /// Whether it has to be asked before it is known what comes next.
     fn is_dry(&self) -> bool {
-        self.piece.next == self.piece.rows.len() && !self.piece.is_last
+        self.piece.next == self.piece.rows.len() && self.piece.reached.is_some()
     }
 
     fn take(&mut self, piece: Piece, range: &KeyRange, reverse: bool) {
-        if let Some((last, _)) = piece.rows.last().filter(|_| !piece.is_last) {
-            self.rest = range.rest_behind(last, reverse);
+        if let Some(reached) = &piece.reached {
+            self.rest = range.rest_behind(reached, reverse);
         }
         self.piece = piece;
     }
@@ -43,21 +68,22 @@ pub(super) fn walk(
     far: &mut FarRows,
     transaction: TransactionId,
     (table, range): (TableId, &KeyRange),
-    how: (bool, Option<ColumnSet>),
+    how: Passage<'_>,
     visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
 ) -> Outcome<ScanEnd> {
     let nodes = far.whereabouts().nodes_of(table, range);
     if nodes == [None] {
         return scan_here(here, transaction, (table, range), how, visit);
     }
-    let reverse = how.0;
+    let reverse = how.reverse;
     let sources = nodes.into_iter().map(|node| Source {
         node,
         rest: range.clone(),
         piece: Piece {
             rows: Arc::new([]),
             next: 0,
-            is_last: false,
+            // Nothing is known of it: it is asked for before this is looked at.
+            reached: Some(Key::default()),
         },
     });
     let mut sources: Vec<Source> = sources.collect();
@@ -94,16 +120,16 @@ pub(super) fn walk(
     }
 }
 
-fn scan_here(
+pub(super) fn scan_here(
     here: &mut FormulaDatabase,
     transaction: TransactionId,
     (table, range): (TableId, &KeyRange),
-    (reverse, columns): (bool, Option<ColumnSet>),
+    how: Passage<'_>,
     visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
 ) -> Outcome<ScanEnd> {
-    match columns {
-        Some(columns) => here.scan(transaction, table, range, reverse, columns, visit),
-        None => here.peek_scan(transaction, table, range, reverse, visit),
+    match how.columns {
+        Some(columns) => here.scan(transaction, table, range, how.reverse, columns, visit),
+        None => here.peek_scan(transaction, table, range, how.reverse, visit),
     }
 }
 
@@ -114,7 +140,7 @@ fn fill(
     far: &mut FarRows,
     transaction: TransactionId,
     (table, range): (TableId, &KeyRange),
-    how: (bool, Option<ColumnSet>),
+    how: Passage<'_>,
 ) -> Outcome<()> {
     let mut is_complete = true;
     for source in sources.iter_mut().filter(|source| source.is_dry()) {
@@ -124,7 +150,7 @@ fn fill(
             Some(node) => piece_of(far, node, (table, &rest), how)?,
         };
         match piece {
-            Some(piece) => source.take(piece, range, how.0),
+            Some(piece) => source.take(piece, range, how.reverse),
             None => is_complete = false,
         }
     }
@@ -135,7 +161,7 @@ fn piece_here(
     here: &mut FormulaDatabase,
     transaction: TransactionId,
     place: (TableId, &KeyRange),
-    how: (bool, Option<ColumnSet>),
+    how: Passage<'_>,
 ) -> Outcome<Piece> {
     let mut rows: Vec<(Key, Row)> = Vec::new();
     let end = scan_here(here, transaction, place, how, &mut |key, row| {
@@ -145,7 +171,10 @@ fn piece_here(
     Ok(Piece {
         rows: rows.into(),
         next: 0,
-        is_last: end == ScanEnd::Exhausted,
+        reached: match end {
+            ScanEnd::Exhausted => None,
+            ScanEnd::Stopped(last) => Some(last),
+        },
     })
 }
 
@@ -153,31 +182,32 @@ fn piece_of(
     far: &mut FarRows,
     node: NodeId,
     (table, range): (TableId, &KeyRange),
-    (reverse, columns): (bool, Option<ColumnSet>),
+    how: Passage<'_>,
 ) -> Outcome<Option<Piece>> {
     let page = |rows_max| Operation::Page {
         table,
         range: range.clone(),
-        reverse,
-        columns,
+        reverse: how.reverse,
+        columns: how.columns,
         rows_max,
+        sieve: how.sieve.clone(),
     };
     if far.is_within_row() {
         // The same each time that the row is done.
         let rows_max = u32::try_from(ROWS_HERE).unwrap_or(u32::MAX);
         return Ok(match far.call(node, page(rows_max), false)? {
-            Some(Answer::Page { rows, is_last }) => Some(Piece {
+            Some(Answer::Page { rows, reached }) => Some(Piece {
                 rows: rows.into(),
                 next: 0,
-                is_last,
+                reached,
             }),
             _ => None,
         });
     }
-    if let Some(piece) = far.seen.piece(node, (table, range), (reverse, columns))? {
+    if let Some(piece) = far.seen.piece(node, (table, range), how)? {
         return Ok(Some(piece));
     }
-    let operation = page(far.seen.page_rows(node, table));
+    let operation = page(far.seen.page_rows(node, table, how.useful));
     far.want(node, operation);
     Ok(None)
 }

@@ -103,6 +103,8 @@ pub struct Elsewhere {
     /// What was asked, and in how many messages.
     pub operations: u64,
     pub messages: u64,
+    /// Rows that were sent, and their bytes.
+    sent: [u64; 2],
 }
 
 impl Elsewhere {
@@ -112,6 +114,7 @@ impl Elsewhere {
             rows: FarRows::new(Arc::new(Scattered)),
             operations: 0,
             messages: 0,
+            sent: [0; 2],
         }
     }
 
@@ -128,9 +131,28 @@ impl Elsewhere {
             self.operations += u64::from(operation.count());
             self.messages += 1;
             let answer = self.others[node.0 as usize - 1].operate(&operation);
+            self.note_sent(&answer);
             self.rows.on_answer(node, answer);
         }
         is_any
+    }
+
+    /// Operations that were asked, rows that were sent in pages, and the bytes of these.
+    #[allow(dead_code)]
+    pub fn counts(&self) -> [u64; 3] {
+        [self.operations, self.sent[0], self.sent[1]]
+    }
+
+    fn note_sent(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Page { rows, .. } => {
+                let bytes = rows.iter().map(|(_, row)| row.as_bytes().len());
+                self.sent[0] += rows.len() as u64;
+                self.sent[1] += bytes.sum::<usize>() as u64;
+            }
+            Answer::Several(answers) => answers.iter().for_each(|answer| self.note_sent(answer)),
+            _ => {}
+        }
     }
 
     /// Ends the transaction everywhere.

@@ -5,6 +5,7 @@ mod copy;
 mod elsewhere;
 mod names;
 mod pausing;
+mod pushing;
 mod scripts;
 mod select;
 mod undecided;

@@ -179,6 +179,41 @@ fn a_transaction_over_both_nodes_is_one() {
     assert_eq!(ask_at(1, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 911");
 }
 
+/// Of aggregates each node makes its part. They see what the transaction has done there, and what they have read is protected.
+#[test]
+fn nodes_aggregate_their_own_rows() {
+    let mut sites = spread();
+    let total = "SELECT count(*), sum(v) FROM accounts WHERE v > 50";
+    let plan = ask_at(0, &mut sites, &format!("EXPLAIN {total}"));
+    let partial = plan.iter().any(|line| line == "D Partial aggregate on 2 nodes");
+    assert!(partial, "{plan:?}");
+    for node in 0..2 {
+        let begun = ask_at(
+            node,
+            &mut sites,
+            "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (3, 4)",
+        );
+        assert_eq!(begun[1], "C UPDATE 2");
+        assert_eq!(ask_at(node, &mut sites, total)[1], "D 10|1002");
+        ask_at(node, &mut sites, "ROLLBACK");
+        assert_eq!(ask_at(node, &mut sites, total)[1], "D 10|1000");
+    }
+    // Write skew: both read all rows, and each takes from another one.
+    assert_eq!(ask_at(0, &mut sites, &format!("BEGIN; {total}"))[2], "D 10|1000");
+    assert_eq!(ask_at(1, &mut sites, &format!("BEGIN; {total}"))[2], "D 10|1000");
+    ask_at(0, &mut sites, "UPDATE accounts SET v = 51 WHERE id = 1");
+    ask_at(1, &mut sites, "UPDATE accounts SET v = 52 WHERE id = 2");
+    let first = ask_at(0, &mut sites, "COMMIT");
+    let second = ask_at(1, &mut sites, "COMMIT");
+    let is_refused = |told: &[String]| told[0].starts_with("E 40001");
+    assert!(is_refused(&first) != is_refused(&second), "{first:?} {second:?}");
+    // Of the names nothing was read.
+    ask_at(0, &mut sites, &format!("BEGIN; {total}"));
+    ask_at(1, &mut sites, "UPDATE accounts SET name = 'other' WHERE id = 4");
+    ask_at(0, &mut sites, "UPDATE accounts SET v = 60 WHERE id = 4");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT")[0], "C COMMIT");
+}
+
 #[test]
 fn who_is_in_the_way_on_another_node_is_waited_for() {
     let mut sites = spread();

@@ -1,0 +1,108 @@
+//! What is asked of other nodes, and what they send: rows that are wanted, and of these what is read.
+
+use crate::elsewhere::Elsewhere;
+use crate::scripts::run;
+use crate::world::World;
+
+/// A table over three nodes with so many rows, of 120 bytes or more each.
+fn filled(rows: u32) -> World {
+    let mut world = World::with_engine(crate::engine());
+    world.elsewhere = Some(Elsewhere::new());
+    let made = "create table t (id int primary key, v int not null, g int, note text)";
+    run(&mut world, made).unwrap();
+    let fill = format!(
+        "insert into t select n, n % 100, nullif(n % 7, 0), repeat('x', 100) from generate_series(1, {rows}) n"
+    );
+    run(&mut world, &fill).unwrap();
+    world
+}
+
+/// What a query gives, and how many operations, rows and bytes of rows that took.
+fn asked(world: &mut World, sql: &str) -> (Vec<String>, [u64; 3]) {
+    let counted = |world: &World| world.elsewhere.as_ref().expect("other nodes").counts();
+    let before = counted(world);
+    let (rows, _) = run(world, sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let after = counted(world);
+    (rows, std::array::from_fn(|place| after[place] - before[place]))
+}
+
+#[test]
+fn rows_that_are_not_wanted_stay_where_they_are() {
+    let mut world = filled(3000);
+    let (rows, [operations, sent, bytes]) = asked(&mut world, "select id from t where v = 17 and note like 'x%'");
+    assert_eq!(rows.len(), 30);
+    assert!(operations <= 4, "{operations} operations");
+    assert!(sent <= 30, "{sent} rows");
+    assert!(bytes > 100 * sent, "the condition is asked again here");
+    let (rows, [_, sent, bytes]) = asked(&mut world, "select id from t where v = 17");
+    assert_eq!(rows.len(), 30);
+    assert!(sent <= 30 && bytes < 40 * sent, "{bytes} bytes of {sent} rows");
+    let (rows, [_, sent, _]) = asked(&mut world, "select id from t where v > 50 and id > 100 limit 10");
+    assert_eq!(rows.len(), 10);
+    assert!(sent <= 20, "{sent} rows");
+}
+
+/// A condition fails for the row for which it fails where all rows are on one node, and for no other.
+#[test]
+fn errors_in_conditions_are_told_here() {
+    let mut world = filled(300);
+    let failed = run(&mut world, "select id from t where 100 / (id - 7) > 0").unwrap_err();
+    assert_eq!(failed.message(), "division by zero");
+    // What comes first leaves the row out.
+    let (rows, [_, sent, _]) = asked(&mut world, "select id from t where id > 290 and 100 / (id - 7) > 0");
+    assert_eq!((rows.len(), sent), (0, 0));
+    let (rows, _) = asked(
+        &mut world,
+        "select id from t where id <> 7 and 1000 / (id - 7) > 200 order by id",
+    );
+    assert_eq!(rows, ["8", "9", "10", "11"]);
+}
+
+/// The next page is asked for where the last one ended, not where its last row is.
+#[test]
+fn a_page_that_finds_nothing_ends_and_the_next_one_goes_on() {
+    let mut world = filled(60_000);
+    let (rows, [operations, sent, _]) = asked(&mut world, "select id from t where v = 17 and id > 59000 and g is null");
+    assert!(!rows.is_empty() && sent <= rows.len() as u64);
+    assert!(operations <= 8, "{operations} operations");
+    let (rows, [operations, sent, _]) = asked(&mut world, "select id from t where v = 1000");
+    assert_eq!((rows.len(), sent), (0, 0));
+    assert!((4..=8).contains(&operations), "{operations} operations");
+    let (rows, _) = asked(
+        &mut world,
+        "select id from t where v = 99 and g = 6 order by id desc limit 2",
+    );
+    assert_eq!(rows, ["59499", "58799"]);
+}
+
+#[test]
+fn nodes_aggregate_their_own_rows() {
+    let mut world = filled(10_000);
+    let (rows, [operations, sent, _]) = asked(&mut world, "select count(*), sum(v), min(id), max(note) from t");
+    assert_eq!(rows, [format!("10000|495000|1|{}", "x".repeat(100))]);
+    assert!(operations <= 8 && sent == 0, "{operations} operations, {sent} rows");
+    let grouped = "select g, count(*) filter (where v > 50), avg(v), bool_or(id > 9990) from t
+        where id <= 7000 group by g having count(*) > 1 order by g";
+    let (rows, [operations, sent, _]) = asked(&mut world, grouped);
+    assert_eq!(rows.len(), 7);
+    assert_eq!(rows[0], "1|490|49.5000000000000000|f");
+    assert!(operations <= 4 && sent == 0, "{operations} operations, {sent} rows");
+    // Beyond what an answer may hold groups come in pieces.
+    let (rows, [operations, sent, _]) = asked(
+        &mut world,
+        "select count(*) from (select id, count(*) from t group by id, note) s",
+    );
+    assert_eq!((&rows[..], sent), (&["10000".to_owned()][..], 0));
+    assert!(operations > 2, "{operations} operations");
+    // What each node cannot do for itself is done here.
+    let (rows, [_, sent, _]) = asked(&mut world, "select count(distinct v) from t where id <= 1000");
+    assert_eq!(rows, ["100"]);
+    assert!(sent > 500, "{sent} rows");
+    let failed = run(&mut world, "select sum(100 / (id - 7)) from t").unwrap_err();
+    assert_eq!(failed.message(), "division by zero");
+    let (rows, _) = asked(
+        &mut world,
+        "select count(*), sum(v), avg(v), max(v), bool_and(v > 0) from t where id < 0",
+    );
+    assert_eq!(rows, ["0|NULL|NULL|NULL|NULL"]);
+}

@@ -41,7 +41,7 @@ use rubato_grid::members::{Member, Members};
 use rubato_grid::placement::{Shard, Spread};
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::StandingRecord;
-use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
+use rubato_protocol::grid::{CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::insight::NodeFacts;
@@ -439,6 +439,7 @@ impl GridNode {
                 + state.asker.refused()
                 + refused_by_stage,
             dropped: state.outgoing.dropped,
+            commits: state.coordinator.commits(),
         }
     }
 }
@@ -486,4 +487,6 @@ pub struct GridFigures {
     pub refused: u64,
     /// Messages dropped because too many waited for the log.
     pub dropped: u64,
+    /// Transactions over nodes that it has committed as their coordinator.
+    pub commits: CommitCounts,
 }

@@ -33,7 +33,7 @@ mod stage;
 mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
-pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
+pub use coordinator::{ClientEvent, CommitCounts, Coordinator, Ending, Recovered, Told};
 pub use message::{Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, Reply, Request};
 pub use participant::Participant;
 pub use run::SILENT_ROUNDS_MAX;

@@ -14,9 +14,9 @@ mod socket;
 
 pub(crate) use folder::{GridWishes, Place, take_place};
 
+use crate::metrics::MetricsSource;
 use carrier::Carrier;
 use counters::PeerCounters;
-use crate::metrics::MetricsSource;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use rubato_grid::channel::Identity;

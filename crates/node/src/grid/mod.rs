@@ -41,7 +41,9 @@ use rubato_grid::members::{Member, Members};
 use rubato_grid::placement::{Shard, Spread};
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::StandingRecord;
-use rubato_protocol::grid::{CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
+use rubato_protocol::grid::{
+    CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage,
+};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::insight::NodeFacts;

@@ -22,8 +22,7 @@ pub(super) fn run(
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
     let program: Option<PathBuf> = arguments.simulation.clone().or(beside);
     let Some(program) = program.filter(|program| program.is_file()) else {
-        let why =
-            format!("There is no simulated grid: the program {PROGRAM} was not found (`cargo xtask paper` builds it).");
+        let why = format!("There is no simulated grid: the program {PROGRAM} was not found.");
         return Ok(Err(why));
     };
     let request = SimulationRequest {

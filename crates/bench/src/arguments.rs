@@ -19,6 +19,76 @@ pub enum BenchCommand {
     Hotspot(HotspotArguments),
     /// TPC-H: 22 questions over many rows, with the answers of several servers compared
     Tpch(TpchArguments),
+    /// The experiments of the Rubato DB paper, over grids of processes that this starts, and a report of them
+    Paper(PaperArguments),
+}
+
+/// An experiment of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Experiment {
+    /// Table 2, figures 6 and 7: TPC-C as the grid and the remote share grow
+    Tpcc,
+    /// TPC-C whose terminals are at the node after that of their warehouse
+    WrongNode,
+    /// Figure 8: one thread for each stage, and several
+    Threads,
+    /// Figures 9 and 10: YCSB as the grid grows
+    Ycsb,
+    /// The same on a simulated grid, with service times from the above
+    Simulated,
+}
+
+/// `rubato bench paper`.
+#[derive(Clone, Debug, Args)]
+pub struct PaperArguments {
+    /// Folder for the report, its plots and its data, made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Sizes of the grids of processes on this machine
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16")]
+    pub nodes: Vec<u32>,
+    /// Sizes of the simulated grids
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,12,16")]
+    pub simulated_nodes: Vec<u32>,
+    /// Remote shares in percent, as `rubato bench tpcc --remote-share`
+    #[arg(long, value_delimiter = ',', default_value = "1,10,20,30")]
+    pub remote_shares: Vec<f64>,
+    /// Seconds that each run is measured
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Virtual seconds that each run of the simulated grid is measured
+    #[arg(long, default_value_t = 2.0)]
+    pub simulated_seconds: f64,
+    /// Warehouses of each node
+    #[arg(long, default_value_t = 1)]
+    pub warehouses_per_node: u32,
+    /// Terminals, and clients of YCSB, of each node
+    #[arg(long, default_value_t = 10)]
+    pub terminals_per_node: u64,
+    /// Records of YCSB for each node, 1 KB each
+    #[arg(long, default_value_t = 2_000)]
+    pub records_per_node: u64,
+    /// A small population with all proportions (1,000 items, 60 customers a district) in place of the specification's
+    #[arg(long)]
+    pub small: bool,
+    /// Memory of each node
+    #[arg(long, default_value = "512MiB")]
+    pub memory: String,
+    /// Only these experiments, with commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub only: Vec<Experiment>,
+    /// The program `rubato-simulation` [default: the one beside this program; without it the report has no simulated grid]
+    #[arg(long, value_name = "FILE")]
+    pub simulation: Option<PathBuf>,
+    /// Bandwidth of the simulated network, as the paper's Gigabit LAN
+    #[arg(long, default_value_t = 125.0)]
+    pub bytes_per_us: f64,
+    /// One way from node to node in the simulated network, in microseconds [default: half of what a round trip took here]
+    #[arg(long)]
+    pub network_delay_us: Option<f64>,
+    /// Seed of all data and choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// `rubato bench tpch`.
@@ -155,6 +225,9 @@ pub struct TpccArguments {
     /// Payments by a customer of another warehouse, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 15.0)]
     pub remote_payments: f64,
+    /// Both of these together: so many percent of the order lines, and of the payments as many, but not less than the specification's 15
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["remote_items", "remote_payments"])]
+    pub remote_share: Option<f64>,
     /// Update the rows all terminals share first in a transaction, not last
     #[arg(long)]
     pub hot_rows_first: bool,

@@ -9,6 +9,7 @@ use crate::arguments::{BenchCommand, CommonArguments};
 use crate::commands::{hotspot, tpcc, tpch, ycsb};
 use crate::error::BenchError;
 use crate::loading::LoadTimes;
+use crate::paper;
 use crate::plot;
 use crate::report::{CheckReport, Comparison, Headline, RoundReport, TargetReport};
 use crate::url::Target;
@@ -71,12 +72,13 @@ pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchE
             Ok(hotspot::HotspotBenchmark::new(arguments))
         })?,
         BenchCommand::Tpch(arguments) => return tpch::run(arguments, out),
+        BenchCommand::Paper(arguments) => return paper::run(arguments, &paper::Stopper::default(), out),
     };
     let common = match command {
         BenchCommand::Tpcc(arguments) => &arguments.common,
         BenchCommand::Ycsb(arguments) => &arguments.common,
         BenchCommand::Hotspot(arguments) => &arguments.common,
-        BenchCommand::Tpch(_) => return Ok(()),
+        BenchCommand::Tpch(_) | BenchCommand::Paper(_) => return Ok(()),
     };
     write!(out, "{comparison}")?;
     if let Some(path) = &common.json {

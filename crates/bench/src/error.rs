@@ -18,6 +18,10 @@ pub enum BenchError {
         /// What the client reported.
         error: ClientError,
     },
+    /// A grid of processes could not be started, or looked at.
+    Processes(String),
+    /// Somebody asked to stop.
+    Interrupted,
     /// A report could not be written.
     Output(std::io::Error),
     /// The run is over, but a check did not hold. The report has been written and names it.
@@ -46,6 +50,8 @@ impl fmt::Display for BenchError {
             BenchError::Url(why) => write!(out, "the URL is not usable: {why}"),
             BenchError::Arguments(why) => write!(out, "the arguments do not fit together: {why}"),
             BenchError::Client { doing, error } => write!(out, "{doing}: {error}"),
+            BenchError::Processes(why) => write!(out, "the grid of processes: {why}"),
+            BenchError::Interrupted => write!(out, "the experiments were interrupted"),
             BenchError::Output(error) => write!(out, "the report could not be written: {error}"),
             BenchError::ChecksFailed(count) => write!(out, "{count} checks did not hold; the report names them"),
         }

@@ -5,8 +5,8 @@
 //! ([`run_terminals`]), measurement, reports as text, JSON and SVG, and the arguments of `rubato bench` ([`BenchCommand`]).
 //! It also has what both ends of a connection read of a certificate ([`certificate`]).
 //!
-//! **What it refuses to do.** It knows nothing of Rubato: every server gets the same bytes. It takes no part in what a
-//! transaction is; that is `rubato-workload`.
+//! **What it refuses to do.** It knows nothing of Rubato: every server gets the same bytes. Only [`paper`] does, which starts
+//! grids of it. It takes no part in what a transaction is; that is `rubato-workload`.
 //!
 //! **Invariants.**
 //! 1. Servers under comparison are driven by the same client, the same settings and the same seed, in turn.
@@ -18,11 +18,13 @@
 
 mod arguments;
 pub mod certificate;
+mod chart;
 mod commands;
 mod compare;
 mod error;
 mod loading;
 mod measure;
+pub mod paper;
 mod plot;
 mod report;
 mod report_text;
@@ -31,7 +33,9 @@ pub mod transport;
 mod url;
 mod wire;
 
-pub use arguments::{BenchCommand, CommonArguments, HotspotArguments, TpccArguments, TpchArguments, YcsbArguments};
+pub use arguments::{
+    BenchCommand, CommonArguments, HotspotArguments, PaperArguments, TpccArguments, TpchArguments, YcsbArguments,
+};
 pub use commands::{demo, hotspot, tpcc, ycsb};
 pub use compare::execute;
 pub use error::BenchError;

@@ -21,7 +21,7 @@ pub(crate) struct KindMeasurement {
 }
 
 impl KindMeasurement {
-    fn new() -> KindMeasurement {
+    pub fn new() -> KindMeasurement {
         // Three digits; it grows as far as the longest latency needs. Three is within what the crate allows.
         let latency_us = Histogram::new(3).expect("three significant digits are allowed");
         KindMeasurement {

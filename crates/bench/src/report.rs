@@ -72,6 +72,10 @@ pub struct RoundReport {
     pub headline: Headline,
     /// Committed transactions of all kinds a second.
     pub transactions_per_second: f64,
+    /// Half of the committed transactions of all kinds took at most this long.
+    pub p50_ms: f64,
+    /// Ninety-nine of a hundred.
+    pub p99_ms: f64,
     /// Kind by kind; kinds that never ran are left out.
     pub kinds: Vec<KindReport>,
     /// Committed transactions a second, second by second.
@@ -97,6 +101,12 @@ impl RoundReport {
         };
         let width_s = |index: usize| (duration_s - index as f64 * INTERVAL.as_secs_f64()).min(INTERVAL.as_secs_f64());
         let points = measured.intervals.iter().enumerate();
+        let mut together = KindMeasurement::new();
+        for kind in &measured.kinds {
+            // All have the same precision and grow; nothing can fail to fit.
+            let _ = together.latency_us.add(&kind.latency_us);
+        }
+        let together = KindReport::new("all", &together);
         RoundReport {
             duration_s,
             headline: Headline {
@@ -104,6 +114,8 @@ impl RoundReport {
                 value: per_second,
             },
             transactions_per_second: per_second,
+            p50_ms: together.p50_ms,
+            p99_ms: together.p99_ms,
             kinds: all
                 .filter(|(_, kind)| ran(kind))
                 .map(|(name, kind)| KindReport::new(name, kind))
@@ -126,6 +138,16 @@ impl RoundReport {
     /// Transactions given up with an error, all kinds.
     pub fn errors(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.errors).sum()
+    }
+
+    /// Attempts beyond the first, all kinds.
+    pub fn retries(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.retries).sum()
+    }
+
+    /// Rollbacks that the workload asked for, all kinds.
+    pub fn rollbacks(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.rollbacks).sum()
     }
 
     /// Committed transactions, all kinds.

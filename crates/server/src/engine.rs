@@ -102,6 +102,7 @@ impl Engine for NodeEngine {
     fn metrics(&self) -> Arc<dyn MetricsSource> {
         Arc::new(NodeMetrics {
             node: self.database.node().clone(),
+            grid: self.grid.clone(),
             stages: Arc::clone(&self.stages),
         })
     }
@@ -152,6 +153,7 @@ const WAIT_REASONS: [&str; 6] = ["queue", "after", "ordered", "reader", "prepare
 /// Figures of a node and of its workers' stages.
 struct NodeMetrics {
     node: Node,
+    grid: Option<GridNode>,
     stages: Arc<Mutex<Vec<Arc<StageMetrics>>>>,
 }
 
@@ -212,6 +214,16 @@ impl MetricsSource for NodeMetrics {
         for (name, help, value) in counters {
             text.counter(name, help);
             text.sample(name, &[], value);
+        }
+        if let Some(grid) = &self.grid {
+            let commits = grid.figures().commits;
+            let name = "rubato_grid_commits_total";
+            text.counter(
+                name,
+                "Transactions over nodes that this one has committed, by a round to their only participant or in two phases.",
+            );
+            text.sample(name, &[("way", "one_round")], commits.in_one_round);
+            text.sample(name, &[("way", "two_phases")], commits.in_two_phases);
         }
         text.counter("rubato_aborts_total", "Aborts of the protocol by reason.");
         for (reason, count) in ABORT_REASONS.iter().zip(protocol.aborts) {

@@ -25,4 +25,17 @@ pub mod ycsb;
 
 pub use client::{Batch, Client, ClientError, Decimal, Param, Rows};
 pub use random::Random;
+/// Where the rows of the tables lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// As the server places tables by itself.
+    #[default]
+    AsIs,
+    /// On all nodes of a grid, by the first column of the primary key.
+    Spread,
+}
+
+/// What asks for that, behind a table's columns.
+const SPREAD: &str = " WITH (spread = true)";
+
 pub use terminal::{Drawn, Ending, Outcome, Terminal, run_transaction};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rubato_workload::tpcc::{
     HotRows, Scale, Settings, TpccTerminal, check_conditions, create_indexes, create_tables, load_jobs, settle,
 };
-use rubato_workload::{Client, ClientError};
+use rubato_workload::{Client, ClientError, Placement};
 
 use crate::arguments::TpccArguments;
 use crate::compare::{Benchmark, Sessions};
@@ -25,7 +25,8 @@ where
     F: Fn() -> Result<C, BenchError> + Sync,
 {
     let mut client = connect()?;
-    create_tables(&mut client).map_err(|error| BenchError::client("creating the tables of TPC-C", error))?;
+    create_tables(&mut client, Placement::AsIs)
+        .map_err(|error| BenchError::client("creating the tables of TPC-C", error))?;
     let jobs = load_jobs(scale, seed);
     let rows = jobs.iter().map(|job| job.rows()).sum();
     let copied = load_in_parallel(&jobs, rows, sessions, progress, || {
@@ -52,8 +53,21 @@ where
     C::Statement: Send,
     F: Fn() -> Result<C, BenchError> + Sync,
 {
+    run_at(|_| connect(), settings, run_settings)
+}
+
+/// As [`run`], where a terminal's number, from 0, decides what it connects to.
+///
+/// # Errors
+/// A terminal could not be made.
+pub fn run_at<C, F>(connect: F, settings: Settings, run_settings: RunSettings) -> Result<RoundReport, BenchError>
+where
+    C: Client,
+    C::Statement: Send,
+    F: Fn(u64) -> Result<C, BenchError> + Sync,
+{
     let (mut report, terminals) = run_terminals(run_settings, |number| {
-        let mut client = connect()?;
+        let mut client = connect(number)?;
         let terminal = TpccTerminal::new(&mut client, settings, number);
         Ok((
             client,
@@ -101,11 +115,15 @@ impl TpccBenchmark {
         if arguments.warehouses == 0 {
             return Err(BenchError::Arguments("at least one warehouse".to_owned()));
         }
+        let scale = Scale::specification(i64::from(arguments.warehouses));
+        let mut shares = Settings::unpaced(scale, arguments.common.seed);
+        shares.remote_item_percent = arguments.remote_items;
+        shares.remote_payment_percent = arguments.remote_payments;
+        if let Some(percent) = arguments.remote_share {
+            shares = shares.with_remote_share(percent);
+        }
         Ok(TpccBenchmark {
             settings: Settings {
-                scale: Scale::specification(i64::from(arguments.warehouses)),
-                remote_item_percent: arguments.remote_items,
-                remote_payment_percent: arguments.remote_payments,
                 keying_time: arguments.keying_time,
                 think_time: arguments.think_time,
                 delivery_locks: arguments.delivery_locks,
@@ -114,7 +132,7 @@ impl TpccBenchmark {
                 } else {
                     HotRows::Last
                 },
-                seed: arguments.common.seed,
+                ..shares
             },
             run_settings: arguments.common.run_settings(),
             is_loaded_anew: arguments.load.is_wanted(),

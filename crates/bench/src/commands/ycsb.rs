@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rubato_workload::Client;
 use rubato_workload::ycsb::{
     self, Distribution, InsertedRecords, Shape, Workload, YcsbTerminal, count_records, create_table, load_parts,
 };
+use rubato_workload::{Client, Placement};
 
 use crate::arguments::YcsbArguments;
 use crate::compare::{Benchmark, Sessions};
@@ -38,7 +38,8 @@ where
     F: Fn() -> Result<C, BenchError> + Sync,
 {
     let mut client = connect()?;
-    create_table(&mut client, shape).map_err(|error| BenchError::client("creating the table of YCSB", error))?;
+    create_table(&mut client, shape, Placement::AsIs)
+        .map_err(|error| BenchError::client("creating the table of YCSB", error))?;
     let copied = load_in_parallel(&load_parts(shape, seed), shape.records, sessions, progress, || {
         let mut client = connect()?;
         Ok(move |part: &ycsb::LoadPart, progress: &dyn Fn(u64)| {
@@ -52,7 +53,7 @@ where
     Ok(copied)
 }
 
-/// Runs the clients; `records` is shared by all runs on the same table.
+/// Runs the clients; `records` is shared by all runs on the same table. A client's number, from 0, decides what it connects to.
 ///
 /// # Errors
 /// A client could not be made.
@@ -65,7 +66,7 @@ pub fn run<C, F>(
 where
     C: Client,
     C::Statement: Send,
-    F: Fn() -> Result<C, BenchError> + Sync,
+    F: Fn(u64) -> Result<C, BenchError> + Sync,
 {
     let YcsbSettings {
         workload,
@@ -74,7 +75,7 @@ where
         seed,
     } = settings;
     let (mut report, terminals) = run_terminals(run_settings, |number| {
-        let mut client = connect()?;
+        let mut client = connect(number)?;
         let terminal = YcsbTerminal::new(
             &mut client,
             workload,
@@ -182,7 +183,7 @@ impl Benchmark for YcsbBenchmark {
         let records = self.records(sessions)?;
         let seed = self.settings.seed.wrapping_add(u64::from(round) << 32);
         run(
-            || sessions.open(),
+            |_| sessions.open(),
             YcsbSettings { seed, ..self.settings },
             &records,
             self.run_settings,

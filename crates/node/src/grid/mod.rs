@@ -43,7 +43,9 @@ use rubato_grid::members::{Member, Members};
 use rubato_grid::placement::{Shard, Spread};
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::StandingRecord;
-use rubato_protocol::grid::{Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage};
+use rubato_protocol::grid::{
+    CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage,
+};
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::insight::NodeFacts;
@@ -445,6 +447,7 @@ impl GridNode {
                 + state.asker.refused()
                 + refused_by_stage,
             dropped: state.outgoing.dropped,
+            commits: state.coordinator.commits(),
         }
     }
 }
@@ -492,4 +495,6 @@ pub struct GridFigures {
     pub refused: u64,
     /// Messages dropped because too many waited for the log.
     pub dropped: u64,
+    /// Transactions over nodes that it has committed as their coordinator.
+    pub commits: CommitCounts,
 }

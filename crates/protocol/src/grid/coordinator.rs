@@ -43,6 +43,15 @@ pub enum Told {
 /// A decision read back from the log: (transaction, place, participants).
 pub type Recovered = (GlobalId, Timestamp, Vec<NodeId>);
 
+/// Transactions that a coordinator has committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitCounts {
+    /// By their only participant: one round.
+    pub in_one_round: u64,
+    /// By a decision over several participants: two phases.
+    pub in_two_phases: u64,
+}
+
 /// The state machine of a node's coordinator.
 ///
 /// Commands (`begin`, `operate`, `commit`, `roll_back`) come from clients, `on_message` takes replies, `on_timer` says again
@@ -53,6 +62,7 @@ pub struct Coordinator {
     node: NodeId,
     runs: BTreeMap<GlobalId, Run>,
     refused: u64,
+    commits: CommitCounts,
     outgoing: Vec<Outgoing>,
     events: Vec<ClientEvent>,
     /// Those that came to [`Phase::Placing`].
@@ -66,6 +76,7 @@ impl Coordinator {
             node,
             runs: BTreeMap::new(),
             refused: 0,
+            commits: CommitCounts::default(),
             outgoing: Vec::new(),
             events: Vec::new(),
             wanting_ticks: Vec::new(),
@@ -97,6 +108,11 @@ impl Coordinator {
     /// Messages that changed nothing since the start.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// The transactions that it has committed since the start.
+    pub fn commits(&self) -> CommitCounts {
+        self.commits
     }
 
     /// Transactions that have not ended, or of which somebody has not carried out the decision.
@@ -292,6 +308,7 @@ impl Coordinator {
                 return self.on_refused(global, Error::serialization(message, format!("transaction {global}")));
             }
             Reply::Committed { cts } => {
+                self.commits.in_one_round += 1;
                 self.end(global, Ending::Committed(cts), Lsn(0));
                 return;
             }
@@ -335,7 +352,7 @@ impl Coordinator {
         }
     }
 
-    /// Writes down what distinguishes this state. How many messages were refused does not.
+    /// Writes down what distinguishes this state. How many messages were refused, and transactions committed, does not.
     pub fn sketch(&self, sketch: &mut Sketch) {
         sketch.number(self.runs.len() as u64);
         for (global, run) in &self.runs {
@@ -458,6 +475,7 @@ impl Coordinator {
             durable_at = Lsn(0);
         }
         (run.phase, run.decided_at) = (Phase::Committed(place), durable_at);
+        self.commits.in_two_phases += 1;
         for member in &mut run.members {
             member.asked = Some(Request::Decide(Some(place)));
         }

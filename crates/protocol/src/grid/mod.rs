@@ -34,7 +34,7 @@ mod stage;
 mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
-pub use coordinator::{ClientEvent, Coordinator, Ending, Recovered, Told};
+pub use coordinator::{ClientEvent, CommitCounts, Coordinator, Ending, Recovered, Told};
 pub use message::{
     Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, Reply, Request,
     SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,

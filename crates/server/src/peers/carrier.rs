@@ -1,5 +1,6 @@
 //! The thread's loop.
 
+use super::counters::PeerCounters;
 use super::folder::{Place, write_members};
 use super::socket::Socket;
 use super::{PEER_BYTES_MAX, Port};
@@ -37,6 +38,7 @@ pub(super) struct Carrier {
     poll: Poll,
     listener: TcpListener,
     port: Arc<Port>,
+    counters: Arc<PeerCounters>,
     links: Links,
     node: GridNode,
     place: Place,
@@ -54,7 +56,7 @@ impl Carrier {
     pub(super) fn new(
         poll: Poll,
         mut listener: TcpListener,
-        port: Arc<Port>,
+        (port, counters): (Arc<Port>, Arc<PeerCounters>),
         links: Links,
         node: GridNode,
         place: Place,
@@ -65,6 +67,7 @@ impl Carrier {
             poll,
             listener,
             port,
+            counters,
             links,
             node,
             place,
@@ -218,6 +221,7 @@ impl Carrier {
                 None => return Ok(()),
                 Some(0) => return Err("the other end has closed it".to_owned()),
                 Some(count) => {
+                    PeerCounters::add(&self.counters.received_bytes, count);
                     self.links.on_bytes(id, &self.scratch[..count], now_us);
                     self.hear();
                     // What was refused is closed behind its last words.
@@ -235,6 +239,7 @@ impl Carrier {
         };
         let written = socket.write().map_err(|wrong| wrong.to_string())?;
         if written > 0 {
+            PeerCounters::add(&self.counters.sent_bytes, written);
             self.links.on_written(id, written);
         }
         if socket.is_done() {
@@ -293,11 +298,13 @@ impl Carrier {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
                     None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
                 },
-                Event::Message {
-                    from,
-                    message: GridMessage::Member(message),
-                } => self.on_member_message(from, message),
-                Event::Message { from, message } => self.node.on_message(from, message),
+                Event::Message { from, message } => {
+                    PeerCounters::add(&self.counters.messages_received, 1);
+                    match message {
+                        GridMessage::Member(message) => self.on_member_message(from, message),
+                        message => self.node.on_message(from, message),
+                    }
+                }
                 Event::Applied { connection, message } => self.on_application(connection, message),
             }
         }
@@ -393,7 +400,8 @@ impl Carrier {
         for (to, messages) in &mut self.waiting {
             while let Some(message) = messages.pop_front() {
                 match self.links.send(*to, &message) {
-                    Sent::Queued | Sent::Down => {}
+                    Sent::Queued => PeerCounters::add(&self.counters.messages_sent, 1),
+                    Sent::Down => {}
                     Sent::Full if may_be_left_out(&message) => {}
                     Sent::Full => {
                         messages.push_front(message);

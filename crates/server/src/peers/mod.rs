@@ -7,13 +7,16 @@
 //! Start with [`Peers::start`].
 
 mod carrier;
+mod counters;
 mod folder;
 mod join;
 mod socket;
 
 pub(crate) use folder::{GridWishes, Place, take_place};
 
+use crate::metrics::MetricsSource;
 use carrier::Carrier;
+use counters::PeerCounters;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use rubato_grid::channel::Identity;
@@ -51,6 +54,7 @@ impl Wake for Port {
 /// The thread that speaks with the other nodes. It ends when this is dropped.
 pub(crate) struct Peers {
     port: Arc<Port>,
+    counters: Arc<PeerCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -86,7 +90,9 @@ impl Peers {
         });
         node.set_wake(Arc::clone(&port) as _);
         let (own, members, grid) = (place.node, place.members.members.len(), place.members.grid);
-        let mut carrier = Carrier::new(poll, listener, Arc::clone(&port), links, node, place).map_err(system)?;
+        let counters = Arc::new(PeerCounters::default());
+        let ports = (Arc::clone(&port), Arc::clone(&counters));
+        let mut carrier = Carrier::new(poll, listener, ports, links, node, place).map_err(system)?;
         tracing::info!(node = own.0, members, grid = %grid, %address, "a node of a grid");
         let thread = std::thread::Builder::new()
             .name("grid".to_owned())
@@ -94,8 +100,14 @@ impl Peers {
             .map_err(system)?;
         Ok(Peers {
             port,
+            counters,
             thread: Some(thread),
         })
+    }
+
+    /// What was said between the nodes.
+    pub(crate) fn metrics(&self) -> Arc<dyn MetricsSource> {
+        Arc::clone(&self.counters) as _
     }
 }
 

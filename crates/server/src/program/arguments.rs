@@ -152,6 +152,10 @@ pub struct StartArguments {
     /// File with the secret by which the nodes of the grid know each other: 16 bytes or more, the same for all
     #[arg(long, env = "RUBATO_GRID_SECRET_FILE", value_name = "FILE")]
     pub grid_secret_file: Option<PathBuf>,
+    /// End as on SIGTERM when standard input ends: so that a node does not outlive the program that started it
+    #[arg(long)]
+    #[serde(skip)]
+    pub stop_with_stdin: bool,
     /// TOML file with any of these settings
     #[arg(long, env = "RUBATO_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -263,6 +267,7 @@ impl StartArguments {
             grid_address: self.grid_address.or(below.grid_address),
             join: self.join.or(below.join),
             grid_secret_file: self.grid_secret_file.or(below.grid_secret_file),
+            stop_with_stdin: self.stop_with_stdin,
             config: self.config,
         }
     }

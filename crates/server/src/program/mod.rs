@@ -14,6 +14,7 @@ pub use units::{Size, memory_default};
 
 use arguments::{Command, DemoArguments, GridCommand};
 use clap::Parser;
+use rubato_bench::{BenchCommand, PaperArguments};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use start::{Running, explain, start_log};
@@ -33,7 +34,7 @@ const INTERRUPTED: u8 = 130;
 const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, round_trip_us, waiting_bytes, messages_sent, \
      messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
-/// How often a running demonstration looks for Ctrl-C.
+/// How often a running demonstration, or experiment, looks for Ctrl-C.
 const DEMO_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Reads the command line and does what it says.
@@ -54,6 +55,7 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
         Some(Command::Demo(demo_arguments)) => demo::<E>(&demo_arguments),
         Some(Command::Sql(sql)) => shell::run(&sql.url, &sql.commands),
         Some(Command::Grid(GridCommand::Status { url })) => shell::run(&url, &[GRID_STATUS.to_owned()]),
+        Some(Command::Bench(BenchCommand::Paper(paper))) => experiments(paper),
         Some(Command::Bench(bench)) => {
             rubato_bench::execute(&bench, &mut std::io::stdout()).map_err(|wrong| wrong.to_string())?;
             Ok(ExitCode::SUCCESS)
@@ -76,10 +78,49 @@ fn start<E: Engine>(arguments: StartArguments) -> Result<ExitCode, String> {
     abort_on_panic();
     // Before anything is open, so that no signal in between is lost.
     let stop = StopSignals::watch()?;
+    if arguments.stop_with_stdin {
+        stop_with_stdin()?;
+    }
     let running = Running::<E>::begin(&arguments)?;
     say(&running.ready_line());
     stop.wait();
     running.end()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks this process to stop when its standard input ends.
+fn stop_with_stdin() -> Result<(), String> {
+    let watch = || {
+        // What comes in is of no interest; an error is an end as well.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        if let Err(wrong) = signal_hook::low_level::raise(SIGTERM) {
+            tracing::error!(%wrong, "standard input has ended, and this node cannot be stopped");
+        }
+    };
+    let started = std::thread::Builder::new().name("stdin".to_owned()).spawn(watch);
+    started.map(drop).map_err(|wrong| wrong.to_string())
+}
+
+/// The experiments of the paper. The first signal ends their nodes, and by that the experiments, which remove what they have made.
+fn experiments(arguments: PaperArguments) -> Result<ExitCode, String> {
+    let mut stop = StopSignals::watch()?;
+    let stopper = rubato_bench::paper::Stopper::default();
+    let own = stopper.clone();
+    let work = move || rubato_bench::paper::run(&arguments, &own, &mut std::io::stdout());
+    let running = std::thread::spawn(work);
+    let mut interrupted = false;
+    while !running.is_finished() {
+        if stop.is_asked() {
+            interrupted = true;
+            stopper.stop();
+        }
+        std::thread::sleep(DEMO_CHECK_INTERVAL);
+    }
+    let ended = running.join().map_err(|_| "the experiments panicked".to_owned())?;
+    if interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    ended.map_err(|wrong| wrong.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -60,7 +60,8 @@ impl<E: Engine> Running<E> {
         };
         let server = Server::start(server_settings, security, |index, wake| engine.worker(index, wake))
             .map_err(|wrong| wrong.to_string())?;
-        let sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
+        let mut sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
+        sources.extend(peers.as_ref().map(Peers::metrics));
         let metrics = arguments
             .metrics_listen
             .map(|address| MetricsServer::start(address, sources))

@@ -11,7 +11,7 @@ use crate::programs::{schema, tpcc};
 use rubato_log::{Faults, Options};
 use rubato_node::{Node, NodeSettings, verify};
 use rubato_storage::Faults as StoreFaults;
-use rubato_workload::tpcc as population;
+use rubato_workload::{Placement, tpcc as population};
 
 /// Memory for rows where it is not small, and while the tables are loaded.
 const LOADING_BYTES: usize = 64 << 20;
@@ -62,7 +62,7 @@ impl World<'_> {
         match self.plan.load {
             Load::Tables(_) => drop(direct.sql(&schema()).map_err(failed("no schema"))?),
             Load::Tpcc => {
-                let loaded = population::create_tables(&mut direct)
+                let loaded = population::create_tables(&mut direct, Placement::AsIs)
                     .and_then(|()| {
                         let jobs = population::load_jobs(tpcc::SCALE, self.plan.seed);
                         jobs.iter().try_for_each(|job| job.run(&mut direct, &|_| {}).map(drop))

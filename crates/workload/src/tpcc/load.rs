@@ -59,6 +59,11 @@ pub fn load_jobs(scale: Scale, seed: u64) -> Vec<LoadJob> {
 }
 
 impl LoadJob {
+    /// The warehouse that the rows belong to; none for ITEM.
+    pub fn warehouse(&self) -> Option<i64> {
+        (self.table != Table::Item).then_some(self.warehouse)
+    }
+
     /// Rows this job loads; for ORDER_LINE the expected number (5 to 15 lines an order).
     pub fn rows(&self) -> u64 {
         let per_warehouse = DISTRICTS * self.scale.customers;
@@ -102,7 +107,9 @@ impl Table {
             Table::Stock => "COPY stock FROM STDIN",
             Table::District => "COPY district FROM STDIN",
             Table::Customer => "COPY customer FROM STDIN",
-            Table::History => "COPY history FROM STDIN",
+            Table::History => {
+                "COPY history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data) FROM STDIN"
+            }
             Table::Orders => "COPY orders FROM STDIN",
             Table::NewOrder => "COPY new_order FROM STDIN",
             Table::OrderLine => "COPY order_line FROM STDIN",

@@ -126,4 +126,14 @@ impl Settings {
             seed,
         }
     }
+
+    /// With so many percent of what there is belonging to other warehouses: order lines, and payments too, of which the specification
+    /// has 15 % at least. 1 % are so the specification's shares.
+    pub fn with_remote_share(self, percent: f64) -> Settings {
+        Settings {
+            remote_item_percent: percent,
+            remote_payment_percent: percent.max(15.0),
+            ..self
+        }
+    }
 }

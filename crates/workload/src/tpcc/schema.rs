@@ -1,5 +1,6 @@
 //! The nine tables (1.3), their primary keys and the two secondary indexes the transactions need.
 
+use crate::Placement;
 use crate::client::{Client, ClientError};
 
 /// The tables in loading order.
@@ -70,11 +71,37 @@ const INDEXES: [&str; 2] = [
 ///
 /// # Errors
 /// What the client reported.
-pub fn create_tables<C: Client>(client: &mut C) -> Result<(), ClientError> {
+pub fn create_tables<C: Client>(client: &mut C, placement: Placement) -> Result<(), ClientError> {
     for table in TABLES.iter().rev() {
         client.simple(&format!("DROP TABLE IF EXISTS {table}"))?;
     }
-    CREATE.iter().try_for_each(|create| client.simple(create))
+    let tables = TABLES.iter().zip(CREATE);
+    tables
+        .map(|(table, create)| placement.created(table, create))
+        .try_for_each(|create| client.simple(&create))
+}
+
+/// What is said of `item` where tables are spread: nobody changes it, and every order reads it.
+const ITEM_PLACEMENT: &str = " WITH (spread = everywhere)";
+
+/// HISTORY has no key, and only rows with a key can be laid where it says: there it gets one that begins with the warehouse.
+const HISTORY_KEY: (&str, &str) = (
+    "h_data varchar(24) NOT NULL)",
+    "h_data varchar(24) NOT NULL, h_id uuid NOT NULL DEFAULT gen_random_uuid(), PRIMARY KEY (h_w_id, h_id))",
+);
+
+impl Placement {
+    /// The statement that creates a table.
+    fn created(self, table: &str, create: &str) -> String {
+        match (self, table) {
+            (Placement::AsIs, _) => create.to_owned(),
+            (Placement::Spread, "item") => format!("{create}{ITEM_PLACEMENT}"),
+            (Placement::Spread, "history") => {
+                format!("{}{}", create.replace(HISTORY_KEY.0, HISTORY_KEY.1), crate::SPREAD)
+            }
+            (Placement::Spread, _) => format!("{create}{}", crate::SPREAD),
+        }
+    }
 }
 
 /// Creates the secondary indexes; done after loading.
@@ -92,4 +119,27 @@ pub fn create_indexes<C: Client>(client: &mut C) -> Result<(), ClientError> {
 /// A lost connection only.
 pub fn settle<C: Client>(client: &mut C) -> Result<(), ClientError> {
     crate::client::settle(client, &TABLES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_tables_have_keys_that_begin_with_the_warehouse() {
+        let created: Vec<String> = (TABLES.iter().zip(CREATE))
+            .map(|(table, create)| Placement::Spread.created(table, create))
+            .collect();
+        let spread: Vec<&String> = created
+            .iter()
+            .filter(|create| create.contains("spread = true"))
+            .collect();
+        assert_eq!(spread.len(), 8);
+        for create in spread {
+            let key = create.split("PRIMARY KEY (").nth(1).expect("a key");
+            let first = key.split([',', ')']).next().expect("a column");
+            assert!(first.ends_with("w_id"), "{create}");
+        }
+        assert_eq!(Placement::AsIs.created(TABLES[1], CREATE[1]), CREATE[1]);
+    }
 }

@@ -1,6 +1,7 @@
 //! The table and its records, loaded over COPY in independent parts.
 
 use super::{Shape, key};
+use crate::Placement;
 use crate::client::{Client, ClientError};
 use crate::random::Random;
 
@@ -13,14 +14,18 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 ///
 /// # Errors
 /// What the client reported.
-pub fn create_table<C: Client>(client: &mut C, shape: Shape) -> Result<(), ClientError> {
+pub fn create_table<C: Client>(client: &mut C, shape: Shape, placement: Placement) -> Result<(), ClientError> {
     client.simple("DROP TABLE IF EXISTS usertable")?;
     let length = shape.field_length();
     let fields: String = (0..shape.columns)
         .map(|field| format!(", field{field} varchar({length}) NOT NULL"))
         .collect();
+    let placed = match placement {
+        Placement::AsIs => "",
+        Placement::Spread => crate::SPREAD,
+    };
     client.simple(&format!(
-        "CREATE TABLE usertable (ycsb_key varchar(23) PRIMARY KEY{fields})"
+        "CREATE TABLE usertable (ycsb_key varchar(23) PRIMARY KEY{fields}){placed}"
     ))
 }
 

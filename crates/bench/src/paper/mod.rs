@@ -1,0 +1,157 @@
+//! The experiments of section 5 of the Rubato DB paper: table 2 and figures 6 to 10, by one command (decision 0035).
+//!
+//! Grids of processes of this very program show what a transaction costs as the grid grows: CPU time, messages, bytes, forced writes.
+//! One machine cannot show more throughput by them. That is what the simulated grid is for: the program `rubato-simulation`, which
+//! runs the same nodes in virtual time, is given the service times that were measured. The report says of every figure which it is.
+
+mod counters;
+mod data;
+mod experiments;
+mod processes;
+mod report;
+mod simulated;
+
+use std::io::{Seek, Write};
+use std::time::Instant;
+
+use rubato_workload::ycsb::Workload;
+
+use crate::arguments::{Experiment, PaperArguments};
+use crate::error::BenchError;
+use data::{Findings, Run, service_times};
+use experiments::{Laboratory, tpcc_setup};
+pub use processes::Stopper;
+
+/// What runs of TPC-C are called.
+const TPCC: &str = "TPC-C";
+/// What a run was made for: the grid grows; its terminals are at the wrong node; threads of stages are compared.
+const GROWTH: &str = "growth";
+/// See there.
+const WRONG_NODE: &str = "wrong node";
+/// See there.
+const THREADS: &str = "threads";
+/// Figure 8 is of so many nodes.
+const THREADS_NODES: u32 = 4;
+/// Threads for each stage that it compares; with 0 workers run all stages, as they do by default.
+const STAGE_THREADS: [u32; 3] = [0, 1, 4];
+/// Figures 9 and 10 go up to here.
+const YCSB_NODES_MAX: u32 = 12;
+/// Forced writes that are timed, and bytes of each.
+const FORCES: usize = 200;
+const FORCE_BYTES: usize = 4096;
+
+/// Makes the experiments, and writes the report and its plots. The folder has all data, too.
+///
+/// # Errors
+/// [`BenchError::ChecksFailed`] after everything was written, if a condition did not hold; others end the experiments.
+pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -> Result<(), BenchError> {
+    check(arguments)?;
+    std::fs::create_dir_all(&arguments.out)?;
+    let began = Instant::now();
+    let tell = |what: &str| {
+        // Nobody is harmed if it cannot be said.
+        let _ = writeln!(std::io::stderr(), "{:6.0} s  {what}", began.elapsed().as_secs_f64());
+    };
+    let laboratory = Laboratory {
+        arguments,
+        stopper,
+        tell: &tell,
+    };
+    let mut findings = Findings::default();
+    let round_trip_us = real_grids(&laboratory, &mut findings.real)?;
+    let network_delay_us = arguments.network_delay_us.unwrap_or(round_trip_us / 2.0);
+    let force_us = force_us()?;
+    findings.service_times = service_times(&findings.real, force_us, network_delay_us, arguments.bytes_per_us);
+    if is_wanted(arguments, Experiment::Simulated) {
+        tell("the simulated grid");
+        match simulated::run(arguments, &findings.service_times, stopper)? {
+            Ok(runs) => findings.simulated = runs,
+            Err(why) => findings.left_out.push(why),
+        }
+    }
+    let report = report::write(arguments, &findings)?;
+    writeln!(out, "{}", report.display())?;
+    let runs = findings.real.iter().chain(&findings.simulated);
+    match runs.map(|run| run.violations.len()).sum() {
+        0 => Ok(()),
+        count => Err(BenchError::ChecksFailed(count)),
+    }
+}
+
+fn is_wanted(arguments: &PaperArguments, experiment: Experiment) -> bool {
+    arguments.only.is_empty() || arguments.only.contains(&experiment)
+}
+
+fn check(arguments: &PaperArguments) -> Result<(), BenchError> {
+    let counts = arguments.nodes.iter().chain(&arguments.simulated_nodes);
+    let is_wrong = counts.clone().any(|count| *count == 0) || arguments.warehouses_per_node == 0;
+    if is_wrong || arguments.terminals_per_node == 0 || arguments.records_per_node == 0 {
+        let message = "a grid has at least one node, each with a warehouse, a record and a terminal";
+        return Err(BenchError::Arguments(message.to_owned()));
+    }
+    let is_share = |share: &f64| (0.0..=100.0).contains(share);
+    let is_positive = arguments.seconds > 0.0 && arguments.bytes_per_us > 0.0;
+    if !(is_positive && arguments.remote_shares.iter().all(is_share)) {
+        let message = "remote shares are from 0 to 100 %; times and bandwidths are more than nothing";
+        return Err(BenchError::Arguments(message.to_owned()));
+    }
+    Ok(())
+}
+
+/// All experiments over processes; gives the median of what round trips between idle nodes took.
+fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, BenchError> {
+    let arguments = laboratory.arguments;
+    let mut round_trips_us = Vec::new();
+    for nodes in arguments.nodes.iter().copied() {
+        if is_wanted(arguments, Experiment::Tpcc) {
+            let grid = laboratory.start(nodes, 0)?;
+            round_trips_us.extend(grid.round_trip_us()?);
+            laboratory.load_tpcc(&grid)?;
+            for (round, share) in arguments.remote_shares.iter().enumerate() {
+                runs.push(laboratory.run_tpcc(&grid, tpcc_setup(nodes, *share, arguments), round as u64)?);
+            }
+            if is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
+                let mut setup = tpcc_setup(nodes, 1.0, arguments);
+                setup.experiment = WRONG_NODE.to_owned();
+                runs.push(laboratory.run_tpcc(&grid, setup, arguments.remote_shares.len() as u64)?);
+            }
+        }
+        if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
+            let grid = laboratory.start(nodes, 0)?;
+            let shape = laboratory.load_ycsb(&grid)?;
+            for workload in [Workload::ReadIntensive, Workload::WriteIntensive] {
+                runs.push(laboratory.run_ycsb(&grid, workload, shape)?);
+            }
+        }
+    }
+    if is_wanted(arguments, Experiment::Threads) {
+        let nodes = THREADS_NODES.min(arguments.nodes.iter().copied().max().unwrap_or(1));
+        for stage_threads in STAGE_THREADS {
+            let grid = laboratory.start(nodes, stage_threads)?;
+            laboratory.load_tpcc(&grid)?;
+            let mut setup = tpcc_setup(nodes, 1.0, arguments);
+            (setup.experiment, setup.stage_threads) = (THREADS.to_owned(), stage_threads);
+            runs.push(laboratory.run_tpcc(&grid, setup, 0)?);
+        }
+    }
+    round_trips_us.sort_by(f64::total_cmp);
+    Ok(round_trips_us.get(round_trips_us.len() / 2).copied().unwrap_or(0.0))
+}
+
+/// What a forced write takes where the nodes' folders are, in microseconds: the median.
+fn force_us() -> Result<f64, BenchError> {
+    let mut file = tempfile::tempfile()?;
+    // As a segment of the log, the file has its size before.
+    file.write_all(&vec![0; FORCES * FORCE_BYTES])?;
+    file.sync_all()?;
+    file.rewind()?;
+    let mut times_us = Vec::new();
+    for _ in 0..FORCES {
+        let began = Instant::now();
+        file.write_all(&[7; FORCE_BYTES])?;
+        file.sync_data()?;
+        times_us.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    times_us.sort_by(f64::total_cmp);
+    Ok(times_us[FORCES / 2])
+}

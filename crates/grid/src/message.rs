@@ -1,5 +1,6 @@
 //! What nodes of a grid send to each other.
 
+use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::work::WorkMessage;
@@ -18,6 +19,8 @@ pub enum GridMessage {
     Member(MemberMessage),
     /// About the catalogs.
     Catalog(CatalogMessage),
+    /// About what all agree on.
+    Agreement(AgreementMessage),
 }
 
 impl GridMessage {
@@ -51,6 +54,7 @@ impl GridMessage {
             GridMessage::Work(message) => message.name(),
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
+            GridMessage::Agreement(message) => message.name(),
         }
     }
 }

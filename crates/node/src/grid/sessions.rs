@@ -3,7 +3,7 @@
 use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
-use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
+use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::Databases;
@@ -93,14 +93,21 @@ pub(super) struct GridShared {
     /// Taken by those only who have the partition, or want nothing of it.
     pub(super) state: Mutex<GridState>,
     news: AtomicBool,
+    /// Holds back answers when catalogs change.
+    gate: Mutex<Option<Arc<AtomicBool>>>,
 }
 
 impl GridShared {
-    pub(super) fn new(state: GridState) -> GridShared {
+    pub(super) fn new(gate: Option<Arc<AtomicBool>>, state: GridState) -> GridShared {
         GridShared {
             state: Mutex::new(state),
             news: AtomicBool::new(false),
+            gate: Mutex::new(gate),
         }
+    }
+
+    pub(super) fn set_gate(&self, gate: Option<Arc<AtomicBool>>) {
+        *self.gate.lock() = gate;
     }
 }
 
@@ -140,6 +147,7 @@ impl GridDesk for GridShared {
                 participants,
             })?;
         }
+        log.append_agreement(&state.agreement.agreement.known().encode())?;
         log.append_standing(&state.standing).map(drop)
     }
 
@@ -180,7 +188,7 @@ impl GridDesk for GridShared {
         {
             return Ok(Some(tick));
         }
-        if !state.calls.is_up(state.settings.stage) {
+        if !state.has_majority() {
             return Err(stage_is_silent());
         }
         let number = state.sessions.last_ticket + 1;
@@ -202,7 +210,15 @@ impl GridDesk for GridShared {
     }
 
     fn last_tick(&self) -> Option<Timestamp> {
-        self.state.lock().stage.as_ref().map(TimestampStage::last_tick)
+        let state = self.state.lock();
+        state.keeps_catalogs().then(|| state.last_tick())
+    }
+
+    fn catalogs_change(&self) {
+        if let Some(gate) = &*self.gate.lock() {
+            gate.store(true, Ordering::Release);
+            self.news.store(true, Ordering::Release);
+        }
     }
 
     fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>> {

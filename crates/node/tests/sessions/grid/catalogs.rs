@@ -56,7 +56,6 @@ fn a_node_that_comes_back_takes_no_tick_before_it_has_the_catalogs() {
     // It is connected, and has not heard of the table when it asks for a tick.
     sites[0].node.on_node_up(NodeId(1));
     sites[1].node.on_node_up(NodeId(0));
-    assert!(!sites[1].node.figures().has_catalogs);
     let ticket = sites[1].node.begin(true).expect("a ticket");
     let (asks, about_catalogs): (Vec<_>, Vec<_>) = {
         sites[1].settle();
@@ -71,6 +70,7 @@ fn a_node_that_comes_back_takes_no_tick_before_it_has_the_catalogs() {
         sites[1].node.on_message(NodeId(0), message);
     }
     assert_eq!(sites[1].told(), [], "the tick is not taken");
+    assert!(!sites[1].node.figures().has_catalogs);
     for (_, message) in about_catalogs {
         sites[0].node.on_message(NodeId(1), message);
     }

@@ -491,7 +491,7 @@ impl FarRows {
 
     /// Has nodes do something about definitions, each once, all at the same time.
     ///
-    /// Errors: [`Stop::Wait`] until all have done it; else as [`FarRows::ask`].
+    /// Errors: [`Stop::Wait`] until all have done it; else as `FarRows::ask`.
     pub fn define(&mut self, nodes: impl IntoIterator<Item = NodeId>, operation: &Operation) -> Outcome<()> {
         self.check()?;
         let mut outcome = Ok(());

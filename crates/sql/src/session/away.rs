@@ -120,6 +120,7 @@ impl Session {
     /// Has another node run the current statement.
     pub(super) fn send_away(&mut self, node: NodeId, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.replay = None;
+        self.describe_executed(responder);
         let run = self.run_of_current();
         match run.and_then(|run| self.call(node, run, partition)) {
             Ok(next) => next,
@@ -127,10 +128,33 @@ impl Session {
         }
     }
 
+    /// The columns of an EXECUTE are told here: the other node gets the statement with its parameters, as of a client that knows them.
+    fn describe_executed(&mut self, responder: &mut dyn Responder) {
+        let Some(current) = self.current.as_mut().filter(|own| own.is_executed() && own.describe) else {
+            return;
+        };
+        if let Statement::Planned(plan) = &current.statement
+            && plan.returns_rows()
+        {
+            current.describe = false;
+            responder.row_description(&plan.output, &current.formats);
+        }
+    }
+
     /// What the other node is told to run.
     fn run_of_current(&mut self) -> Result<Run> {
         let lost = || Error::internal("a call without a statement");
         let current = self.current.as_ref().ok_or_else(lost)?;
+        if let (Statement::Planned(plan), true) = (&current.statement, current.is_executed()) {
+            return Ok(Run::Prepared {
+                sql: current.sql.to_string(),
+                types: plan.parameter_types.clone(),
+                values: current.parameters.to_vec(),
+                formats: current.formats.clone(),
+                portal: String::new(),
+                max_rows: 0,
+            });
+        }
         let (Statement::Planned(plan), Origin::Portal(name)) = (&current.statement, &current.origin) else {
             return Ok(Run::Text(current.sql.to_string()));
         };

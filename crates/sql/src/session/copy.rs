@@ -337,7 +337,16 @@ impl Session {
                 responder.copy_data(message);
                 responder.buffered_bytes() < RESPONSE_BYTES_MAX
             })
-        })?;
+        });
+        if matches!(rows, Err(Stop::Wait(_))) {
+            // It goes on where it stands: the client has been told that data comes, and may have some.
+            self.copy_out = Some(running);
+            if let Some(current) = &mut self.current {
+                current.streamed = true;
+            }
+            return rows.map(|_| Next::Yield);
+        }
+        let rows = rows?;
         let lsn = self.read_depends_on(partition);
         self.raise_durable(lsn);
         match rows {

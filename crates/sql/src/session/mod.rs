@@ -196,6 +196,11 @@ impl Current {
             Origin::Script | Origin::Replay => None,
         }
     }
+
+    /// Whether it is what EXECUTE of a script runs: its parameters stand in its text as `$n`.
+    fn is_executed(&self) -> bool {
+        self.is_prepared && self.origin == Origin::Script
+    }
 }
 
 /// A statement of the block so far, to be run again.

@@ -236,3 +236,37 @@ fn rows_are_laid_anew_where_the_table_says_something_else() {
         );
     }
 }
+
+#[test]
+fn what_execute_names_runs_where_its_rows_are() {
+    let mut sites = followed();
+    done(0, &mut sites, "CREATE TABLE a (id int PRIMARY KEY, v int)");
+    done(
+        0,
+        &mut sites,
+        "INSERT INTO a SELECT n, 10 * n FROM generate_series(1, 4) n",
+    );
+    for node in 0..2 {
+        done(
+            node,
+            &mut sites,
+            "PREPARE find AS SELECT v FROM a WHERE id = $1; PREPARE set_to (int, int) AS UPDATE a SET v = $2 WHERE id = $1",
+        );
+        for id in 1..=2 {
+            let found = ask_at(node, &mut sites, &format!("EXECUTE find ({id})"));
+            assert_eq!(
+                found,
+                [
+                    "T 1".to_owned(),
+                    format!("D {}", 10 * id),
+                    "C SELECT 1".to_owned(),
+                    "Z I".to_owned()
+                ]
+            );
+            let changed = ask_at(node, &mut sites, &format!("EXECUTE set_to ({id}, {})", 10 * id));
+            assert_eq!(changed, ["C UPDATE 1", "Z I"]);
+        }
+        let none = ask_at(node, &mut sites, "EXECUTE find (77)");
+        assert_eq!(none, ["T 1", "C SELECT 0", "Z I"]);
+    }
+}

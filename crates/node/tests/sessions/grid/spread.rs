@@ -467,7 +467,8 @@ fn all_that_reads_rows_reads_those_of_all_nodes() {
     let mut sites = spread();
     for node in 0..2 {
         let out = ask_at(node, &mut sites, "COPY accounts TO STDOUT");
-        assert!(out.contains(&"C COPY 10".to_owned()), "{out:?}");
+        assert_eq!((out[0].as_str(), out.len()), ("H", 14), "{out:?}");
+        assert_eq!(out[11..], ["c", "C COPY 10", "Z I"]);
         let opened = "BEGIN; DECLARE c CURSOR FOR SELECT id FROM accounts ORDER BY id DESC; FETCH 3 FROM c; FETCH ALL FROM c; COMMIT";
         let fetched = ask_at(node, &mut sites, opened);
         let rows: Vec<&String> = fetched.iter().filter(|told| told.starts_with("D ")).collect();
@@ -527,4 +528,27 @@ fn a_schema_change_and_writers_of_other_nodes_do_not_miss_each_other() {
         ask_at(0, &mut sites, "SELECT count(*) FROM notes WHERE what >= 'one'")[1],
         "D 2"
     );
+}
+
+#[test]
+fn a_long_copy_that_waits_for_other_nodes_gives_each_row_once() {
+    let mut sites = spread();
+    ask_at(0, &mut sites, "DELETE FROM accounts");
+    let filled = "INSERT INTO accounts SELECT n, 100, 'account ' || n FROM generate_series(1, 3000) n";
+    assert_eq!(ask_at(0, &mut sites, filled)[0], "C INSERT 0 3000");
+    for node in 0..2 {
+        sites[node].send("COPY accounts TO STDOUT (FORMAT csv, HEADER)");
+        for _ in 0..10 {
+            work(&mut sites);
+        }
+        let out = sites[node].said();
+        let is_row = |line: &&String| line.starts_with("d ");
+        let ends = out.iter().filter(|line| !is_row(line)).cloned().collect::<Vec<_>>();
+        assert_eq!(ends, ["H", "c", "C COPY 3000", "Z I"]);
+        let mut rows: Vec<&String> = out.iter().filter(is_row).collect();
+        let count = rows.len();
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), count, "a row was given twice");
+    }
 }

@@ -461,6 +461,24 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// Attempts at one piece of a load; whoever loads alone meets a conflict with a schema change that goes on, and not often.
+const LOAD_ATTEMPTS_MAX: u32 = 20;
+
+/// Runs a piece of a load, of which nothing is there if it fails, and again after a retryable error.
+///
+/// # Errors
+/// What the client reported at last.
+pub(crate) fn load_piece<T>(mut piece: impl FnMut() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    let mut left = LOAD_ATTEMPTS_MAX;
+    loop {
+        left -= 1;
+        match piece() {
+            Err(error) if error.is_retryable() && left > 0 => {}
+            ended => return ended,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -491,6 +509,27 @@ mod tests {
         assert_eq!((rows.int(0, 0), rows.text(0, 1)), (Ok(7), Ok("seven")));
         assert_eq!((rows.int_or_null(1, 0), rows.text(1, 1)), (Ok(None), Ok("none")));
         assert!(rows.int(2, 0).is_err() && rows.int(0, 2).is_err() && rows.int(0, 1).is_err());
+    }
+
+    #[test]
+    fn a_piece_of_a_load_is_tried_again_after_a_conflict_only_and_not_for_ever() {
+        let mut tries = 0;
+        let ended = load_piece(|| {
+            tries += 1;
+            match tries {
+                3 => Ok("loaded"),
+                _ => Err(ClientError::overtaken("met another")),
+            }
+        });
+        assert_eq!((ended.ok(), tries), (Some("loaded"), 3));
+        for (sqlstate, expected) in [("40001", LOAD_ATTEMPTS_MAX), ("23505", 1)] {
+            let mut tries = 0;
+            let ended: Result<(), ClientError> = load_piece(|| {
+                tries += 1;
+                Err(ClientError::server(sqlstate, ""))
+            });
+            assert_eq!((ended.is_err(), tries), (true, expected));
+        }
     }
 
     #[test]

@@ -27,8 +27,6 @@ const LOADERS: usize = 2;
 /// How long a node may take to hear of new tables, and how often that is looked at.
 const TABLES_TIME_MAX: Duration = Duration::from_secs(10);
 const TABLES_LOOK: Duration = Duration::from_millis(20);
-/// Attempts to load a part of YCSB.
-const LOAD_ATTEMPTS_MAX: u32 = 20;
 /// Fields of a record, as in the original.
 const YCSB_COLUMNS: usize = 10;
 
@@ -63,6 +61,9 @@ impl Laboratory<'_> {
         let failed = |error: ClientError| BenchError::client("loading TPC-C", error);
         let mut client = grid.connect(0)?;
         create_tables(&mut client, Placement::Spread).map_err(failed)?;
+        for node in 0..grid.nodes() {
+            wait_for_tables(&mut grid.connect(node)?, "order_line").map_err(failed)?;
+        }
         let mut of_nodes: Vec<(usize, Vec<LoadJob>)> = (0..grid.nodes()).map(|node| (node, Vec::new())).collect();
         for job in load_jobs(scale, self.arguments.seed) {
             let node = job.warehouse().map_or(0, |warehouse| grid.node_of_warehouse(warehouse));
@@ -71,7 +72,6 @@ impl Laboratory<'_> {
         load_in_parallel(&of_nodes, 0, LOADERS, false, || {
             Ok(|(node, jobs): &(usize, Vec<LoadJob>), progress: &dyn Fn(u64)| {
                 let mut client = grid.connect(*node)?;
-                wait_for_tables(&mut client, "order_line").map_err(failed)?;
                 let mut loaded = jobs.iter().map(|job| job.run(&mut client, progress).map(drop));
                 loaded.try_for_each(|loaded| loaded.map_err(failed))
             })
@@ -128,14 +128,7 @@ impl Laboratory<'_> {
             wait_for_tables(&mut grid.connect(node)?, "usertable").map_err(failed)?;
         }
         for part in load_parts(shape, self.arguments.seed) {
-            let mut left = LOAD_ATTEMPTS_MAX;
-            // A node that hears of the table in the midst of it refuses, and nothing of the part is there.
-            while let Err(error) = part.run(&mut client, &|_| {}) {
-                left -= 1;
-                if !error.is_retryable() || left == 0 {
-                    return Err(failed(error));
-                }
-            }
+            part.run(&mut client, &|_| {}).map_err(failed)?;
         }
         ycsb_settle(&mut client).map_err(failed)?;
         Ok(shape)

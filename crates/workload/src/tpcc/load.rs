@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::generate::{self, NuRand, NuRandConstants, last_name};
 use super::{DISTRICTS, Scale};
-use crate::client::{Client, ClientError, Decimal};
+use crate::client::{Client, ClientError, Decimal, load_piece};
 use crate::random::Random;
 
 /// COPY data are handed over in pieces of about this many bytes: large enough that a call costs nothing, small enough
@@ -82,17 +82,21 @@ impl LoadJob {
     /// call. Returns the rows loaded.
     ///
     /// # Errors
-    /// What the client reported; nothing of that piece is loaded then.
+    /// What the client reported; nothing of that piece is loaded then. Retryable errors are not reported but after many attempts.
     pub fn run<C: Client>(&self, client: &mut C, progress: &dyn Fn(u64)) -> Result<u64, ClientError> {
         let mut rows = RowWriter::new(*self);
         let mut loaded = 0;
         while !rows.is_at_end() {
-            let mut in_piece = 0;
-            loaded += client.copy_in(self.table.copy(), &mut |chunk| {
-                let written = if in_piece < PIECE_ROWS { rows.fill(chunk) } else { 0 };
-                in_piece += written;
-                progress(written);
-                written > 0
+            let begin = rows.clone();
+            loaded += load_piece(|| {
+                rows = begin.clone();
+                let mut in_piece = 0;
+                client.copy_in(self.table.copy(), &mut |chunk| {
+                    let written = if in_piece < PIECE_ROWS { rows.fill(chunk) } else { 0 };
+                    in_piece += written;
+                    progress(written);
+                    written > 0
+                })
             })?;
         }
         Ok(loaded)
@@ -118,6 +122,7 @@ impl Table {
 }
 
 /// Writes the rows of one job in the text format of COPY, district by district, key by key.
+#[derive(Clone)]
 struct RowWriter {
     job: LoadJob,
     random: Random,

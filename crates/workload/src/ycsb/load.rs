@@ -2,7 +2,7 @@
 
 use super::{Shape, key};
 use crate::Placement;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, load_piece};
 use crate::random::Random;
 
 /// Records of one part; parts may be loaded in parallel.
@@ -78,8 +78,12 @@ impl LoadPart {
     /// Runs the COPY; `progress` is told the rows handed over since its last call. Returns the rows loaded.
     ///
     /// # Errors
-    /// What the client reported; nothing of this part is loaded then.
+    /// What the client reported; nothing of this part is loaded then. Retryable errors are not reported but after many attempts.
     pub fn run<C: Client>(&self, client: &mut C, progress: &dyn Fn(u64)) -> Result<u64, ClientError> {
+        load_piece(|| self.copy(client, progress))
+    }
+
+    fn copy<C: Client>(&self, client: &mut C, progress: &dyn Fn(u64)) -> Result<u64, ClientError> {
         let mut random = Random::derived(self.seed, &[0x7C5B, self.first]);
         let mut next = self.first;
         client.copy_in("COPY usertable FROM STDIN", &mut |chunk| {

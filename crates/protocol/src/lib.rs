@@ -24,6 +24,7 @@ mod escrow;
 mod exact;
 mod gone;
 pub mod grid;
+mod hollow;
 mod item;
 mod laying;
 mod live;

@@ -7,7 +7,7 @@ use crate::item::{Item, apply_changes, same};
 use crate::queue::is_busy;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
-use crate::table::{Items, Slot, Table, byte_bounds, key_bounds};
+use crate::table::{Items, Slot, Table, byte_bounds, is_empty, key_bounds};
 use crate::tail::Tail;
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
@@ -558,17 +558,32 @@ impl Scan<'_> {
         range: &KeyRange,
     ) -> Outcome<ScanEnd> {
         let (mut rest, mut batch_rows) = (range.clone(), STORE_BATCH_ROWS.0);
+        let mut passage = None;
         loop {
             let Some((from, to)) = byte_bounds(&rest) else {
                 return Ok(ScanEnd::Exhausted);
             };
-            let mut batch = source.scan(table, from, to, self.reverse, batch_rows)?;
-            let last = if batch.len() < batch_rows {
+            let mut behind = None;
+            if passage.is_none() && !self.reverse && held.private.is_none() {
+                let (entered, end) = held.hollows.enter(from);
+                (passage, behind) = (Some(entered), end);
+            }
+            let from = behind.as_ref().map_or(from, |key| Bound::Included(key.as_bytes()));
+            let mut batch = match is_empty(from, to) {
+                true => Vec::new(),
+                false => source.scan(table, from, to, self.reverse, batch_rows)?,
+            };
+            let read_rows = batch.len();
+            let last = if read_rows < batch_rows {
                 None
             } else {
                 batch.last().map(|row| row.0.clone())
             };
             batch.retain(|row| !held.deletions.hides(row.0.as_bytes()));
+            if let Some(passage) = &mut passage {
+                let first = batch.first().map(|row| &row.0);
+                held.hollows.pass(passage, batch.len() < read_rows, first);
+            }
             batch_rows = (batch_rows * 2).min(STORE_BATCH_ROWS.1);
             let span = match (&last, self.reverse) {
                 (None, _) => rest.clone(),

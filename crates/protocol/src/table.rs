@@ -5,6 +5,7 @@ pub(crate) use crate::chunks::Slot;
 use crate::chunks::{Chunks, SegmentState};
 use crate::exact::ExactKeys;
 use crate::gone::Deletions;
+use crate::hollow::Hollows;
 use crate::item::{Item, ReadMarks};
 use crate::laying::Laying;
 use crate::live::LiveSnapshots;
@@ -49,6 +50,8 @@ pub(crate) struct Table {
     /// No row above this key is in the store alone; `None` if that is not known. Rows that are added in the order of their keys,
     /// as most are, need not be looked for then.
     stored_up_to: Option<Key>,
+    /// Where the store has nothing that counts.
+    pub(crate) hollows: Hollows,
     /// What rows have in columns that they lack.
     pub(crate) tail: Tail,
     /// Set while only its creator knows it, see `laying`.
@@ -86,6 +89,7 @@ impl Table {
             chunks: Chunks::default(),
             complete,
             stored_up_to: None,
+            hollows: Hollows::default(),
             tail: Tail::default(),
             private: None,
             noted: None,
@@ -105,6 +109,7 @@ impl Table {
 
     /// The table's rows are in `source`: notes the last of them.
     pub(crate) fn note_stored(&mut self, id: TableId, source: &dyn RowSource) {
+        self.hollows.clear();
         // Where the store cannot be read, whoever asks for a row is told so.
         if let Ok(last) = source.scan(id, Bound::Unbounded, Bound::Unbounded, true, 1) {
             self.stored_up_to = last.into_iter().next().map(|row| row.0);
@@ -238,6 +243,7 @@ impl Table {
         let Some(item) = self.remove(key) else { return };
         if item.row.is_some() {
             self.departures += 1;
+            self.hollows.fill(key);
             // Of a complete table nothing was in the store alone: now this row is.
             if self.complete || self.stored_up_to.is_some() {
                 self.stored_up_to = self.stored_up_to.take().max(Some(key.clone()));
@@ -438,13 +444,17 @@ pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {
 /// The bounds of a range as the ordered keys take them; `None` if it is empty (a map refuses such a range).
 pub(crate) fn key_bounds(range: &KeyRange) -> Option<(Bound<&Key>, Bound<&Key>)> {
     let (from, to) = (range.from.as_ref(), range.to.as_ref());
-    let empty = match (from, to) {
+    (!is_empty(from, to)).then_some((from, to))
+}
+
+/// Whether nothing can be between the bounds.
+pub(crate) fn is_empty<K: Ord + ?Sized>(from: Bound<&K>, to: Bound<&K>) -> bool {
+    match (from, to) {
         (Bound::Included(from), Bound::Included(to)) => from > to,
         (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
         | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
         _ => false,
-    };
-    (!empty).then_some((from, to))
+    }
 }
 
 /// The bounds of a range as the store takes them; `None` if it is empty.

@@ -6,14 +6,15 @@ use rubato_protocol::{
     Policies, RowSource, ScanEnd, StoredRow,
 };
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const QUEUE: TableId = TableId(1);
 
-/// The store, which is a map.
+/// The store, which is a map, and counts the rows that scans were given.
 #[derive(Clone, Default)]
-struct Store(Arc<Mutex<BTreeMap<Key, StoredRow>>>);
+struct Store(Arc<Mutex<BTreeMap<Key, StoredRow>>>, Arc<AtomicUsize>);
 
 impl RowSource for Store {
     fn get(&self, _: TableId, key: &[u8]) -> Result<Option<StoredRow>> {
@@ -31,11 +32,13 @@ impl RowSource for Store {
         let rows = self.0.lock().expect("lock");
         let range = rows.range::<[u8], _>((from, to));
         let copy = |(key, row): (&Key, &StoredRow)| (key.clone(), row.clone());
-        Ok(if reverse {
+        let given: Vec<_> = if reverse {
             range.rev().take(limit).map(copy).collect()
         } else {
             range.take(limit).map(copy).collect()
-        })
+        };
+        self.1.fetch_add(given.len(), Ordering::Relaxed);
+        Ok(given)
     }
 }
 
@@ -126,21 +129,39 @@ impl World {
 
     /// What `id` sees.
     fn seen(&mut self, id: TransactionId) -> Vec<i32> {
-        let all = KeyRange {
-            from: Bound::Unbounded,
-            to: Bound::Unbounded,
+        self.seen_between(id, Bound::Unbounded, Bound::Unbounded, usize::MAX)
+    }
+
+    /// The first rows that `id` sees between the bounds.
+    fn seen_between(&mut self, id: TransactionId, from: Bound<i32>, to: Bound<i32>, limit: usize) -> Vec<i32> {
+        let range = KeyRange {
+            from: from.map(key),
+            to: to.map(key),
         };
         let mut seen = Vec::new();
         let mut visit = |_: &[u8], row: rubato_base::RowRef<'_>| {
             seen.push(row.get(0).as_i64().expect("a number") as i32);
-            true
+            seen.len() < limit
         };
         let end = self
             .database
-            .scan(id, QUEUE, &all, false, ColumnSet::ALL, &mut visit)
+            .scan(id, QUEUE, &range, false, ColumnSet::ALL, &mut visit)
             .expect("scans");
-        assert_eq!(end, ScanEnd::Exhausted);
+        assert_eq!(end == ScanEnd::Exhausted, seen.len() < limit);
         seen
+    }
+
+    fn first(&mut self) -> Vec<i32> {
+        let id = self.begin(true);
+        let first = self.seen_between(id, Bound::Included(0), Bound::Unbounded, 1);
+        self.database.rollback(id);
+        first
+    }
+
+    /// All that may leaves memory.
+    fn evict(&mut self) {
+        // Not more than that: what is dirty or busy stays.
+        let _ = (0..100).any(|_| self.database.evict(0) || self.database.nothing_may_leave());
     }
 
     fn seen_now(&mut self) -> Vec<i32> {
@@ -291,7 +312,7 @@ fn a_checkpoint_finds_every_deletion_whenever_rows_come_and_go() {
             expected.len(),
             "seed {seed}: the store has what was deleted"
         );
-        while !world.database.evict(0) && !world.database.nothing_may_leave() {}
+        world.evict();
         assert_eq!(world.seen_now(), expected, "seed {seed}: after eviction");
     }
 }
@@ -301,7 +322,7 @@ fn a_deletion_hides_the_row_that_the_store_still_has() {
     let mut world = World::new();
     (0..20).for_each(|number| world.put(number));
     world.checkpoint(|_| {});
-    while !world.database.evict(0) && !world.database.nothing_may_leave() {}
+    world.evict();
     let left: Vec<i32> = (0..20).filter(|number| number % 3 == 0).collect();
     for number in (0..20).filter(|number| number % 3 != 0) {
         world.take(number);
@@ -322,4 +343,81 @@ fn a_deletion_hides_the_row_that_the_store_still_has() {
     assert_eq!((world.stored(), world.database.dirty_rows()), (7, 0));
     world.put(1);
     assert_eq!(world.seen_now().len(), 8);
+}
+
+#[test]
+fn the_front_of_a_queue_in_the_store_is_found_without_its_dead_rows() {
+    let mut world = World::new();
+    (0..1_000).for_each(|number| world.put(number));
+    world.checkpoint(|_| {});
+    world.evict();
+    let mut given = Vec::new();
+    for number in 0..900 {
+        let before = world.store.1.load(Ordering::Relaxed);
+        assert_eq!(world.first(), [number]);
+        given.push(world.store.1.load(Ordering::Relaxed) - before);
+        world.take(number);
+        world.settle();
+        if number == 400 {
+            world.checkpoint(World::settle);
+        }
+    }
+    let most = given.iter().max().expect("scans");
+    assert!(*most <= 24, "a scan was given {most} rows of the store");
+    // A row comes to the front again, and to the store alone.
+    world.put(17);
+    assert_eq!(world.first(), [17]);
+    world.checkpoint(World::settle);
+    world.evict();
+    assert_eq!(world.first(), [17]);
+    world.take(17);
+    world.settle();
+    assert_eq!(world.first(), [900]);
+}
+
+#[test]
+fn what_scans_have_noted_of_the_store_hides_no_row() {
+    for seed in 1..200u64 {
+        let (mut world, mut state) = (World::new(), seed);
+        let mut expected: Vec<i32> = Vec::new();
+        let mut draw = |most: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % most
+        };
+        for _ in 0..150 {
+            let number = draw(30) as i32;
+            match draw(12) {
+                0 => drop(world.checkpoint(World::settle)),
+                1 | 2 => world.evict(),
+                3..=7 => match expected.binary_search(&number) {
+                    Ok(at) => {
+                        world.take(number);
+                        expected.remove(at);
+                    }
+                    Err(at) => {
+                        world.put(number);
+                        expected.insert(at, number);
+                    }
+                },
+                _ => world.settle(),
+            }
+            let (width, limit) = (draw(30) as i32, 1 + draw(4) as usize);
+            let (from, to) = match draw(3) {
+                0 => (Bound::Included(number), Bound::Excluded(number + width)),
+                1 => (Bound::Excluded(number), Bound::Included(number + width)),
+                _ => (Bound::Included(number), Bound::Unbounded),
+            };
+            let is_within = |found: &&i32| (from, to).contains(*found);
+            let within: Vec<i32> = expected.iter().filter(is_within).take(limit).copied().collect();
+            let id = world.begin(true);
+            assert_eq!(
+                world.seen_between(id, from, to, limit),
+                within,
+                "seed {seed}: {from:?} to {to:?}"
+            );
+            world.database.rollback(id);
+        }
+    }
 }

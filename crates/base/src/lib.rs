@@ -25,6 +25,7 @@ pub mod network;
 mod numeric;
 mod row;
 pub mod text_format;
+pub mod trace;
 mod types;
 mod value;
 

@@ -6,6 +6,7 @@
 mod members;
 mod numbers;
 mod operation;
+mod traced;
 mod work;
 
 use crate::catalogs::CatalogMessage;
@@ -15,7 +16,11 @@ use operation::{put_answer, put_operation, read_answer, read_operation};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
+use traced::{put_traced, read_traced};
 use work::{put_work, read_work};
+
+/// The tag of a traced message.
+const TRACED: u8 = 32;
 
 impl GridMessage {
     /// Appends the message to `out`.
@@ -55,6 +60,10 @@ impl GridMessage {
                 out.push(8);
                 numbers::put_numbers(out, message);
             }
+            GridMessage::Traced(traced) => {
+                out.push(TRACED);
+                put_traced(out, traced);
+            }
         }
     }
 
@@ -73,6 +82,7 @@ impl GridMessage {
                 content: reader.bytes()?.to_vec(),
             }),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
+            TRACED => GridMessage::Traced(Box::new(read_traced(&mut reader)?)),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

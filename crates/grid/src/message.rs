@@ -3,6 +3,7 @@
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::traced::TracedMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
@@ -21,29 +22,16 @@ pub enum GridMessage {
     Catalog(CatalogMessage),
     /// About numbers of sequences.
     Numbers(NumbersMessage),
+    /// Between a coordinator and a participant, about a statement whose way is recorded.
+    Traced(Box<TracedMessage>),
 }
 
 impl GridMessage {
     /// What kind of message it is, for traces and figures.
     pub fn name(&self) -> &'static str {
         match self {
-            GridMessage::Transaction(message) => match &message.body {
-                Body::Request(Request::Operate { .. }) => "message: operate",
-                Body::Request(Request::Prepare { .. }) => "message: prepare",
-                Body::Request(Request::Check { .. }) => "message: check",
-                Body::Request(Request::CommitAlone { .. }) => "message: commit alone",
-                Body::Request(Request::Decide(Some(_))) => "message: decide: commit",
-                Body::Request(Request::Decide(None)) => "message: decide: roll back",
-                Body::Reply(Reply::Answer { .. }) => "message: answer",
-                Body::Reply(Reply::Prepared { .. }) => "message: prepared",
-                Body::Reply(Reply::Holds { .. }) => "message: holds",
-                Body::Reply(Reply::Refused(_)) => "message: refused",
-                Body::Reply(Reply::Committed { .. }) => "message: committed",
-                Body::Reply(Reply::Forgotten) => "message: forgotten",
-                Body::Reply(Reply::Done) => "message: done",
-                Body::Reply(Reply::Inquire) => "message: inquire",
-                Body::Reply(Reply::Waits) => "message: waits",
-            },
+            GridMessage::Transaction(message) => name_of(message),
+            GridMessage::Traced(traced) => name_of(&traced.message),
             GridMessage::Stage(message) => match message {
                 StageMessage::Wanted { .. } => "message: ticks wanted",
                 StageMessage::Handed { .. } => "message: ticks handed",
@@ -56,5 +44,26 @@ impl GridMessage {
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
         }
+    }
+}
+
+/// What kind of message of a transaction it is.
+pub fn name_of(message: &Message) -> &'static str {
+    match &message.body {
+        Body::Request(Request::Operate { .. }) => "message: operate",
+        Body::Request(Request::Prepare { .. }) => "message: prepare",
+        Body::Request(Request::Check { .. }) => "message: check",
+        Body::Request(Request::CommitAlone { .. }) => "message: commit alone",
+        Body::Request(Request::Decide(Some(_))) => "message: decide: commit",
+        Body::Request(Request::Decide(None)) => "message: decide: roll back",
+        Body::Reply(Reply::Answer { .. }) => "message: answer",
+        Body::Reply(Reply::Prepared { .. }) => "message: prepared",
+        Body::Reply(Reply::Holds { .. }) => "message: holds",
+        Body::Reply(Reply::Refused(_)) => "message: refused",
+        Body::Reply(Reply::Committed { .. }) => "message: committed",
+        Body::Reply(Reply::Forgotten) => "message: forgotten",
+        Body::Reply(Reply::Done) => "message: done",
+        Body::Reply(Reply::Inquire) => "message: inquire",
+        Body::Reply(Reply::Waits) => "message: waits",
     }
 }

@@ -1,6 +1,7 @@
 //! Messages as bytes: what is written is read, and bytes that nobody wrote are errors.
 
 use proptest::prelude::*;
+use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
 };
@@ -12,6 +13,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
+use rubato_grid::traced::TracedMessage;
 use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
 use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, Sieve, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
@@ -467,7 +469,8 @@ impl Choices<'_> {
     }
 
     fn message(&mut self) -> GridMessage {
-        match self.of(9) {
+        match self.of(10) {
+            9 => return GridMessage::Traced(Box::new(self.traced())),
             8 => return GridMessage::Numbers(self.numbers_message()),
             2 => return GridMessage::Member(self.member_message()),
             3 => return GridMessage::Catalog(self.catalog_message()),
@@ -475,6 +478,10 @@ impl Choices<'_> {
             1 => return GridMessage::Work(self.work()),
             _ => {}
         }
+        GridMessage::Transaction(self.transaction_message())
+    }
+
+    fn transaction_message(&mut self) -> Message {
         let transaction = GlobalId {
             tick: self.timestamp(),
             coordinator: NodeId(self.small()),
@@ -483,7 +490,22 @@ impl Choices<'_> {
             true => Body::Request(self.request()),
             false => Body::Reply(self.reply()),
         };
-        GridMessage::Transaction(Message { transaction, body })
+        Message { transaction, body }
+    }
+
+    fn traced(&mut self) -> TracedMessage {
+        TracedMessage {
+            context: self.truth().then(|| TraceContext {
+                trace: TraceId(u128::from(self.number()) << 64 | u128::from(self.number())),
+                parent: SpanId(self.number()),
+            }),
+            effort: self.truth().then(|| Effort {
+                queued_us: self.number(),
+                worked_us: self.number(),
+                waited_us: self.number(),
+            }),
+            message: self.transaction_message(),
+        }
     }
 }
 

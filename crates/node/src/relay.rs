@@ -80,6 +80,9 @@ impl NodeStage {
             helpers: &self.shared.copy_helpers,
         };
         let (session, responder) = (&mut work.session, &mut *work.responder);
+        if session.is_recorded() {
+            session.begin_slice(kind, (context.clock_us)());
+        }
         let next = match kind {
             StageKind::Parser => {
                 let next = session.on_parser(&mut work.requests, held, &mut context, responder);
@@ -101,6 +104,9 @@ impl NodeStage {
             StageKind::SocketMonitor => Next::Idle,
         };
         work.session.note_step(next, now_us - EPOCH_2000_US);
+        if work.session.is_recorded() {
+            work.session.end_slice(next, (context.clock_us)());
+        }
         next
     }
 

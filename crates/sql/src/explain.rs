@@ -7,9 +7,11 @@ mod escrow;
 mod json;
 mod show;
 mod stages;
+mod way;
 
 pub use show::show_expr;
 pub use stages::relation_title;
+pub use way::{NodeFigures, SliceFigures, WayFigures};
 
 use crate::plan::Plan;
 
@@ -38,6 +40,8 @@ pub struct Figures {
     pub rows: u64,
     /// The time of the whole statement.
     pub time_us: u64,
+    /// Its way through stages and nodes, if that was recorded.
+    pub way: Option<WayFigures>,
 }
 
 /// One stage's line and what hangs below it.
@@ -77,6 +81,7 @@ fn text_lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
         lines.extend(node.details.iter().map(|(key, value)| format!("  {key}: {value}")));
     }
     if let Some(figures) = figures {
+        lines.extend(figures.way.iter().flat_map(WayFigures::text_lines));
         lines.push(format!("Rows: {}", figures.rows));
         lines.push(format!("Execution Time: {:.3} ms", figures.time_us as f64 / 1000.0));
     }

@@ -9,6 +9,7 @@ use crate::client::{Formats, TransactionStatus};
 use crate::databases::Databases;
 use crate::far::Whereabouts;
 use crate::plan::Plan;
+use rubato_base::trace::{Effort, TraceContext};
 use rubato_base::{DataType, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
 use rubato_protocol::grid::{Answer as FarAnswer, Ending, Operation};
 use rubato_protocol::{CommitLog, FormulaDatabase};
@@ -58,6 +59,11 @@ pub trait GridDesk: Send + Sync {
     /// The session ends, and what other nodes keep for it.
     fn leave(&self, session: SessionId);
 
+    /// This node.
+    fn node(&self) -> Option<NodeId> {
+        None
+    }
+
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;
 
@@ -88,6 +94,17 @@ pub trait GridDesk: Send + Sync {
     /// Rolls it back. Nothing more is told of it. False if what the session has done on this node is to be rolled back by itself.
     fn roll_back(&self, session: SessionId) -> bool;
 
+    /// What the session asks of other nodes from now on is measured ([`FarTold::Called`]), and belongs to this trace if there is one;
+    /// until [`GridDesk::end_trace`].
+    fn trace(&self, session: SessionId, context: Option<TraceContext>) {
+        let _ = (session, context);
+    }
+
+    /// It is not measured any more.
+    fn end_trace(&self, session: SessionId) {
+        let _ = session;
+    }
+
     /// Whether somebody has asked since the last call: whoever drives the node's part in its grid has something to send.
     fn has_news(&self) -> bool;
 }
@@ -99,6 +116,33 @@ pub enum FarTold {
     Answer(NodeId, FarAnswer),
     /// The transaction has ended. Nobody may be told before the log is forced up to here.
     Ended(Ending, Lsn),
+    /// How long a node took for what it was asked, and what for.
+    Called(FarCall),
+}
+
+/// Something that a node was asked, and has answered. Times are in microseconds since 2000-01-01 UTC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FarCall {
+    /// The node.
+    pub node: NodeId,
+    /// What it was asked for.
+    pub what: &'static str,
+    /// Operations.
+    pub operations: u32,
+    /// Rows, or groups of rows, that came.
+    pub rows: u64,
+    /// Messages there and back.
+    pub messages: u32,
+    /// Bytes of what was asked.
+    pub bytes_sent: u64,
+    /// Bytes of what was answered.
+    pub bytes_received: u64,
+    /// When it was asked.
+    pub asked_us: i64,
+    /// When the answer came.
+    pub answered_us: i64,
+    /// What the node said about it, if it did.
+    pub effort: Effort,
 }
 
 /// Where a transaction runs.

@@ -50,6 +50,18 @@ impl FarSessions {
         told
     }
 
+    /// The session of this node that the transaction belongs to.
+    pub(super) fn session_of(&self, global: GlobalId) -> Option<SessionId> {
+        self.by_transaction.get(&global).copied()
+    }
+
+    /// Something that the session hears of with the next thing that it is told.
+    pub(super) fn note(&mut self, session: SessionId, told: FarTold) {
+        if let Some(own) = self.by_session.get_mut(&session) {
+            own.told.push(told);
+        }
+    }
+
     fn tell(&mut self, session: SessionId, told: FarTold) {
         if let Some(own) = self.by_session.get_mut(&session) {
             own.told.push(told);

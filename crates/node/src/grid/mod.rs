@@ -21,6 +21,7 @@ mod numbers;
 mod outbox;
 mod sessions;
 mod state;
+mod traced;
 
 pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
 pub use rubato_grid::GridMessage;
@@ -57,6 +58,7 @@ use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
 use state::GridState;
 use std::sync::Arc;
+use traced::Traces;
 
 /// No worker's index: all are woken.
 const NO_WORKER: usize = usize::MAX;
@@ -189,6 +191,7 @@ impl GridNode {
             sessions: SessionTicks::default(),
             calls: Calls::default(),
             numbers: Numbers::default(),
+            traces: Traces::default(),
             catalogs: Catalogs::default(),
             work: Vec::new(),
             forced: Lsn(0),
@@ -234,7 +237,11 @@ impl GridNode {
 
     /// Takes in a message of another node. One that is malformed, late, repeated or from a stranger is refused and counted.
     pub fn on_message(&self, from: NodeId, message: GridMessage) {
+        let came_us = matches!(message, GridMessage::Traced(_)).then(|| traced::now_us(&self.node.0));
         self.drive(|state, partition| {
+            if let Some(came_us) = came_us {
+                state.traces.came_us = came_us;
+            }
             if from == state.settings.id || !state.settings.nodes.contains(&from) {
                 state.refused += 1;
                 return;

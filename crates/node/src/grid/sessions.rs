@@ -2,6 +2,7 @@
 
 use super::state::GridState;
 use parking_lot::Mutex;
+use rubato_base::trace::TraceContext;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
 use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
@@ -164,6 +165,7 @@ impl GridDesk for GridShared {
     fn leave(&self, session: SessionId) {
         self.news.store(true, Ordering::Release);
         let state = &mut *self.state.lock();
+        state.traces.end(session);
         state.numbers.leave(session);
         state.leave(session);
     }
@@ -203,6 +205,10 @@ impl GridDesk for GridShared {
         *ticket = Some(number);
         self.news.store(true, Ordering::Release);
         Ok(None)
+    }
+
+    fn node(&self) -> Option<NodeId> {
+        Some(self.state.lock().settings.id)
     }
 
     fn members(&self) -> Vec<NodeId> {
@@ -246,6 +252,14 @@ impl GridDesk for GridShared {
     fn roll_back(&self, session: SessionId) -> bool {
         self.news.store(true, Ordering::Release);
         self.state.lock().roll_back_far(session)
+    }
+
+    fn trace(&self, session: SessionId, context: Option<TraceContext>) {
+        self.state.lock().traces.begin(session, context);
+    }
+
+    fn end_trace(&self, session: SessionId) {
+        self.state.lock().traces.end(session);
     }
 
     fn has_news(&self) -> bool {

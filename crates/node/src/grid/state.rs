@@ -7,6 +7,7 @@ use super::far::FarSessions;
 use super::numbers::Numbers;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
+use super::traced::Traces;
 use super::{ClientTold, GridMessage, GridSettings};
 use crate::hosted;
 use crate::node::Shared;
@@ -44,6 +45,7 @@ pub(super) struct GridState {
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
     pub(super) numbers: Numbers,
+    pub(super) traces: Traces,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
@@ -63,6 +65,7 @@ impl GridState {
         }
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
+        self.traces.on_round();
         if let Some(again) = self.asker.on_timer() {
             self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
         }
@@ -99,6 +102,12 @@ impl GridState {
 
     /// Hands a message to whom it concerns.
     pub(super) fn deliver(&mut self, partition: &mut Partition, shared: &Shared, from: NodeId, message: GridMessage) {
+        if let GridMessage::Traced(traced) = message {
+            let global = traced.message.transaction;
+            let message = self.on_traced(shared, from, *traced);
+            self.deliver(partition, shared, from, message);
+            return self.on_request_left(shared, global);
+        }
         if matches!(&message, GridMessage::Transaction(message) if may_change_rows(&message.body)) {
             // As for a session's statement that writes.
             shared.keep_admission(partition);
@@ -150,8 +159,8 @@ impl GridState {
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
-            // Whoever has the channels sees to the members.
-            GridMessage::Member(_) => self.refused += 1,
+            // Whoever has the channels sees to the members. What is traced was opened above.
+            GridMessage::Member(_) | GridMessage::Traced(_) => self.refused += 1,
         }
     }
 
@@ -191,7 +200,7 @@ impl GridState {
     /// Takes what has come up to be sent or told; what is for this node itself is delivered at once, when the log allows it.
     pub(super) fn settle(&mut self, partition: &mut Partition, shared: &Shared) {
         loop {
-            self.gather(partition);
+            self.gather(partition, shared);
             self.end_definitions(partition, shared);
             let own = self.settings.id;
             let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
@@ -217,7 +226,7 @@ impl GridState {
         participant.go_on(database, &mut **log);
     }
 
-    fn gather(&mut self, partition: &mut Partition) {
+    fn gather(&mut self, partition: &mut Partition, shared: &Shared) {
         self.go_on(partition);
         for global in self.coordinator.poll_tick_requests() {
             // If too many want one, the transaction is given up when it has been silent for too long.
@@ -233,7 +242,8 @@ impl GridState {
             durable_at,
         } in outgoing
         {
-            self.send(to, GridMessage::Transaction(message), durable_at);
+            let message = self.traced(shared, to, message);
+            self.send(to, message, durable_at);
         }
         let events = self.coordinator.poll_events();
         let events = self.far.on_events(events);

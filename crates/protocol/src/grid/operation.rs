@@ -1,6 +1,6 @@
 //! What an operation does to the rows.
 
-use super::message::{Answer, Operation, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX};
+use super::message::{Answer, Operation, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, SEVERAL_MAX};
 use super::sieve::Sieve;
 use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
@@ -46,6 +46,16 @@ impl Operation {
             Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula_bytes(formula),
             Operation::Attach { content } => EACH + content.len(),
             _ => EACH,
+        }
+    }
+
+    /// Whether it is one that a participant does: several are not too many, and may be together.
+    pub(super) fn is_wellformed(&self) -> bool {
+        match self {
+            Operation::Several { operations } => {
+                (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
+            }
+            _ => true,
         }
     }
 

@@ -1,8 +1,7 @@
 //! One partition's part in the transactions of the grid.
 
-use super::message::{
-    Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request, SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
-};
+use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request, SEVERAL_ANSWER_BYTES_MAX};
+use super::run::SILENT_ROUNDS_MAX;
 use crate::api::{CommitLog, Outcome, Savepoint, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
@@ -36,6 +35,8 @@ struct Branch {
     waiting: Option<Request>,
     /// It is prepared, and this was said.
     prepared: Option<(Reply, Lsn)>,
+    /// Timers since its coordinator was heard of.
+    silent_rounds: u32,
 }
 
 /// The state machine of one partition: holds the branches, and does what coordinators ask. The partition's rows are the caller's,
@@ -175,8 +176,13 @@ impl Participant {
         self.refuses_writes = why;
     }
 
-    /// Asks again for the outcome of every branch that is open.
+    /// Asks again for the outcome of every branch that is open. One that is not prepared, and whose coordinator has not been heard of
+    /// for [`SILENT_ROUNDS_MAX`] timers, is given up by the next [`Participant::go_on`].
     pub fn on_timer(&mut self) {
+        for (global, branch) in &mut self.branches {
+            let is_silent = branch.prepared.is_none() && self.unreached.contains(&global.coordinator);
+            branch.silent_rounds = if is_silent { branch.silent_rounds + 1 } else { 0 };
+        }
         let open: Vec<GlobalId> = self.branches.keys().copied().collect();
         for global in open {
             self.reply(global, Reply::Inquire, Lsn(0));
@@ -244,7 +250,7 @@ impl Participant {
                 number: 0,
                 read_only,
                 ref operation,
-            } if !known && is_wellformed(operation) && self.may_begin(global) => {
+            } if !known && operation.is_wellformed() && self.may_begin(global) => {
                 let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
@@ -290,7 +296,7 @@ impl Participant {
         let waits = branch.waiting.is_some();
         match request {
             Request::Operate { number, operation, .. }
-                if *number == done && !waits && prepared.is_none() && is_wellformed(operation) =>
+                if *number == done && !waits && prepared.is_none() && operation.is_wellformed() =>
             {
                 true
             }
@@ -352,6 +358,7 @@ impl Participant {
             last: None,
             waiting: None,
             prepared: None,
+            silent_rounds: 0,
         };
         self.branches.insert(global, branch);
     }
@@ -627,6 +634,13 @@ impl Participant {
     /// over. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
     /// this are in [`FormulaDatabase::take_woken`].
     pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
+        let unheard = self.branches.iter();
+        let unheard = unheard.filter(|(_, branch)| branch.silent_rounds > SILENT_ROUNDS_MAX);
+        for global in unheard.map(|(global, _)| *global).collect::<Vec<_>>() {
+            let message = "the node that coordinates the transaction was not heard of for too long";
+            let error = Error::serialization(message, format!("transaction {global}"));
+            self.give_up(database, global, error, log);
+        }
         loop {
             database.roll_back_doomed();
             let doomed = database.take_doomed_branches();
@@ -672,14 +686,5 @@ fn settled<T>(database: &mut FormulaDatabase, transaction: TransactionId, perfor
             .err()
             .unwrap_or(Stop::Fail(error))),
         other => other,
-    }
-}
-
-fn is_wellformed(operation: &Operation) -> bool {
-    match operation {
-        Operation::Several { operations } => {
-            (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
-        }
-        _ => true,
     }
 }

@@ -5,3 +5,4 @@ mod places;
 mod sessions;
 mod several;
 mod site;
+mod timeouts;

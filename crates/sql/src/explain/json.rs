@@ -1,6 +1,6 @@
 //! EXPLAIN (FORMAT JSON).
 
-use super::{Figures, Node};
+use super::{Figures, Node, WayFigures};
 use std::fmt::Write;
 
 /// The document, line by line.
@@ -31,6 +31,7 @@ pub(super) fn lines(nodes: &[Node], figures: Option<&Figures>) -> Vec<String> {
     }
     lines.push(format!("    ]{}", if figures.is_some() { "," } else { "" }));
     if let Some(figures) = figures {
+        lines.extend(figures.way.iter().flat_map(WayFigures::json_lines));
         lines.push(format!("    \"Rows\": {},", figures.rows));
         lines.push(format!(
             "    \"Execution Time\": {:.3}",

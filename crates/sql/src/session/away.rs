@@ -71,6 +71,11 @@ impl Session {
 
     /// What is no plan runs on the node that has everything that there is once.
     fn run_at_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
+        match self.home_of_explained(partition) {
+            Some(Home::Here) => return Course::Here,
+            Some(Home::At(node)) => return Course::Away(self.send_away(node, partition, responder)),
+            _ => {}
+        }
         let is_no_plan = |current: &Current| matches!(current.statement, Statement::Utility(_) | Statement::Elsewhere);
         let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
         let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
@@ -86,6 +91,22 @@ impl Session {
             return Course::Away(self.fail(over_several_nodes(node), partition, responder));
         }
         Course::Away(self.send_away(node, partition, responder))
+    }
+
+    /// Where the statement is at home that EXPLAIN ANALYZE is to run: it runs there, as it would without EXPLAIN.
+    fn home_of_explained(&self, partition: &Partition) -> Option<Home> {
+        let (desk, current) = (partition.grid.as_ref()?, self.current.as_ref()?);
+        let Statement::Utility(utility) = &current.statement else {
+            return None;
+        };
+        match &**utility {
+            Utility::Explain {
+                analyze: true,
+                statement: Statement::Planned(plan),
+                ..
+            } if self.transaction.is_none() => desk.home_of(plan, &current.parameters).ok(),
+            _ => None,
+        }
     }
 
     /// Where the current statement runs, if it begins a transaction. One that has begun here cannot reach what is elsewhere.

@@ -91,6 +91,11 @@ impl Session {
             match told {
                 FarTold::Answer(node, answer) => far.on_answer(node, answer),
                 FarTold::Ended(ending, durable_at) => far.on_end(ending, durable_at),
+                FarTold::Called(call) => {
+                    if let Some(way) = &mut self.way {
+                        way.on_call(&call);
+                    }
+                }
             }
         }
     }

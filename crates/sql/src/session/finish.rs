@@ -41,6 +41,7 @@ impl Session {
         self.retries = 0;
         self.deadline_us = None;
         self.end_pauses(partition);
+        self.end_record(partition);
         if let Some(current) = self.current.take() {
             let tag = current.tag.unwrap_or_default();
             responder.command_complete(&tag);
@@ -185,7 +186,8 @@ pub(super) fn reset(current: &mut Current) {
     current.rows = 0;
     current.tag = None;
     current.failure = None;
-    if let Statement::Planned(plan) = &current.statement {
-        current.cursor = Some(Box::new(Cursor::new(Arc::clone(plan))));
-    }
+    current.cursor = match &current.statement {
+        Statement::Planned(plan) => Some(Box::new(Cursor::new(Arc::clone(plan)))),
+        _ => None,
+    };
 }

@@ -27,6 +27,7 @@ mod discard;
 mod environment;
 mod everywhere;
 mod execute;
+mod explained;
 mod extended;
 mod far;
 mod finish;
@@ -46,6 +47,7 @@ mod settings;
 mod slices;
 mod temporary;
 mod utility;
+mod way;
 
 pub use environment::Identity;
 pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
@@ -248,6 +250,8 @@ pub struct Session {
     to_bind: Option<ToBind>,
     current: Option<Current>,
     slices: slices::Slices,
+    /// The way of the statement under way, if it is recorded.
+    way: Option<Box<way::Way>>,
     copy_in: Option<copy::CopyIn>,
     copy_out: Option<Box<CopyOut>>,
     changing_schema: Option<Box<schema::SchemaChanging>>,
@@ -307,6 +311,7 @@ impl Session {
             in_script: false,
             to_bind: None,
             current: None,
+            way: None,
             copy_in: None,
             copy_out: None,
             changing_schema: None,
@@ -628,6 +633,7 @@ impl Session {
         let ends_block = self.is_committing();
         self.end_pauses(partition);
         self.give_up_call(partition);
+        self.end_record(partition);
         if let Some(current) = self.current.take() {
             if !current.streamed && current.origin != Origin::Script {
                 responder.truncate(current.mark);

@@ -3,21 +3,16 @@
 use super::execute::with_evaluation;
 use super::extended::output_of;
 use super::prepared::Prepared;
-use super::running::Part;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
-use crate::analytics::explained;
 use crate::binder;
 use crate::channels::ChannelAction;
 use crate::client::{OutputColumn, Responder};
-use crate::executor::{Cursor, ExecutionContext, Progress};
-use crate::explain::{Figures, StepFigures};
 use crate::partition::Partition;
-use crate::plan::{Plan, PlanBody};
 use crate::statement::{Discarded, SchemaChange, Statement, TransactionModes, Utility};
-use rubato_base::{DataType, Error, Result, SqlState, TransactionId, Value};
-use rubato_formula::{ListSets, cast_value};
-use rubato_protocol::{Outcome, Stop, WaitReason};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_formula::cast_value;
+use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -451,7 +446,7 @@ impl Session {
     }
 
     /// What EXECUTE names, and its arguments as the types of the parameters.
-    fn execute_arguments(
+    pub(super) fn execute_arguments(
         &mut self,
         name: &str,
         arguments: &[(rubato_formula::Expr, Option<u32>)],
@@ -511,146 +506,6 @@ impl Session {
                 }
             },
         }
-    }
-
-    /// Runs a statement for EXPLAIN ANALYZE.
-    fn run_for_figures(
-        &mut self,
-        plan: &Arc<Plan>,
-        parameters: &[Value],
-        partition: &mut Partition,
-        context: &mut SessionContext<'_>,
-    ) -> Outcome<Figures> {
-        let transaction = self.ensure_transaction(partition, false, context.now_us)?;
-        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
-        if !plan.read_only {
-            self.note_written(&plan.table_versions, partition)?;
-        }
-        let savepoint = self.mark(transaction, partition);
-        let catalog = self.catalog(partition);
-        let mut cursor = Cursor::new(Arc::clone(plan));
-        let started_us = (context.clock_us)();
-        let times_us = (context.now_us, started_us);
-        let part = Part {
-            transaction,
-            catalog: &catalog,
-            parameters,
-            times_us,
-            limits: context.limits,
-            analytics: context.analytics,
-        };
-        let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            cursor.run(execution, usize::MAX, &mut |_| true)
-        });
-        let time_us = ((context.clock_us)() - started_us).max(0) as u64;
-        match outcome {
-            Ok(Progress::Complete(completion)) => {
-                let steps = cursor.step_counters().into_iter().map(|step| StepFigures {
-                    loops: step.loops,
-                    rows_read: step.lookups,
-                    rows: step.rows,
-                    time_us,
-                });
-                Ok(Figures {
-                    steps: steps.collect(),
-                    placed: cursor.placed(),
-                    rows: completion.rows,
-                    time_us,
-                })
-            }
-            Ok(Progress::Suspended) => Err(Stop::Fail(Error::internal("a statement without a row limit paused"))),
-            Err(stop) => {
-                self.undo_to(&savepoint, partition);
-                // It is run from its start when it goes on, and would ask the same again and again.
-                if !plan.read_only && matches!(&stop, Stop::Wait(wait) if wait.reason == WaitReason::Elsewhere) {
-                    let what = "EXPLAIN ANALYZE of a statement that writes rows of other nodes";
-                    return Err(Stop::Fail(Error::unsupported(what)));
-                }
-                Err(stop)
-            }
-        }
-    }
-
-    /// Whether an engine runs a SELECT, why, and with which operators.
-    fn explain_way(
-        &mut self,
-        plan: &Plan,
-        parameters: &[Value],
-        partition: &mut Partition,
-        context: &SessionContext<'_>,
-    ) -> Vec<String> {
-        let PlanBody::Select(select) = &plan.body else {
-            return Vec::new();
-        };
-        let catalog = self.catalog(partition);
-        let part = Part {
-            transaction: TransactionId(0),
-            catalog: &catalog,
-            parameters,
-            times_us: (context.now_us, context.now_us),
-            limits: context.limits,
-            analytics: context.analytics,
-        };
-        // What cannot be known without parameters is not told.
-        self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            let asked = (&*plan.subqueries, [].as_slice());
-            execution.with_known(&ListSets::default(), None, asked, |execution| {
-                explained(select, execution).unwrap_or_default()
-            })
-        })
-    }
-
-    /// EXPLAIN: the plan in words; with ANALYZE the statement runs first, its rows are thrown away, and its effects stay.
-    fn explain(
-        &mut self,
-        (analyze, json): (bool, bool),
-        statement: &Statement,
-        utility: &Arc<Utility>,
-        partition: &mut Partition,
-        context: &mut SessionContext<'_>,
-        responder: &mut dyn Responder,
-    ) -> Outcome<Next> {
-        let mut parameters = Arc::from([]);
-        let executed;
-        let statement = match statement {
-            Statement::Utility(utility) => match &**utility {
-                Utility::Execute { name, arguments } => {
-                    (executed, parameters) = self.execute_arguments(name, arguments, partition, context)?;
-                    &executed.statement
-                }
-                _ => statement,
-            },
-            _ => statement,
-        };
-        let Statement::Planned(plan) = statement else {
-            let error = Error::unsupported("EXPLAIN of a statement that is not planned");
-            return Err(Stop::Fail(error));
-        };
-        if analyze
-            && !plan.read_only
-            && let Some(next) = self.read_portals_ahead(partition, context)?
-        {
-            return Ok(next);
-        }
-        let figures = if analyze {
-            Some(self.run_for_figures(plan, &parameters, partition, context)?)
-        } else {
-            None
-        };
-        let catalog = self.catalog(partition);
-        let path = self.path_in(&catalog);
-        let named = |text: String| path.named(text, &catalog);
-        let mut lines = crate::explain::explain(plan, json, figures.as_ref(), &named);
-        if !json {
-            lines.extend(self.explain_way(plan, &parameters, partition, context));
-        }
-        if json {
-            // One document is one value.
-            lines = vec![lines.join("\n")];
-        }
-        let rows: Vec<Vec<Value>> = lines.iter().map(|line| vec![Value::text(line)]).collect();
-        self.answer_rows(utility, &rows, responder);
-        Ok(self.answered("EXPLAIN".into(), partition, responder))
     }
 }
 

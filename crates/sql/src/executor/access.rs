@@ -13,6 +13,7 @@ use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_ke
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
+use super::semi_join::{Gathering, partners};
 use super::sieving::sieve_of;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
@@ -60,6 +61,8 @@ pub(crate) struct StepState {
     pub(crate) matched: bool,
     /// Whether the earlier steps have no more tuples.
     pub(crate) exhausted: bool,
+    /// What is known of all tuples of the earlier steps.
+    pub(crate) gathering: Gathering,
     /// How rows are locked here.
     pub(crate) lock: Option<StepLock>,
     /// Tuples joined, rows given, and rows or entries looked at, for EXPLAIN ANALYZE.
@@ -257,9 +260,14 @@ pub(crate) fn read_step(
     {
         return Ok(false);
     }
-    // The first tuple may be the only one: hashing pays from the second on.
-    if is_start && state.loops > 0 && matches!(state.hashing, Hashing::Untried | Hashing::Reading(..)) {
-        state.hashing = prepare_hashing(step, std::mem::take(&mut state.hashing), context)?;
+    // The first tuple may be the only one: hashing pays from the second on, unless all tuples go along with what is asked.
+    let pays = state.loops > 0 || state.gathering.is_whole();
+    if is_start && pays && matches!(state.hashing, Hashing::Untried | Hashing::Reading(..)) {
+        let partners = match state.gathering.is_whole() && matches!(state.hashing, Hashing::Untried) {
+            true => partners(step, &state.input, context)?,
+            false => Vec::new(),
+        };
+        prepare_hashing(step, &mut state.hashing, partners, context)?;
         if matches!(state.hashing, Hashing::Reading(..)) {
             return Ok(false);
         }

@@ -20,6 +20,23 @@ impl Batch {
         }
     }
 
+    /// How many slots each tuple has.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// About how many bytes the tuples take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let heap: usize = self.values.iter().map(Value::heap_bytes).sum();
+        heap + size_of_val(&self.values[..])
+    }
+
+    /// Appends all tuples of another of the same width.
+    pub(crate) fn append(&mut self, mut other: Batch) {
+        self.count += other.count;
+        self.values.append(&mut other.values);
+    }
+
     /// How many tuples there are.
     pub(crate) fn len(&self) -> usize {
         self.count

@@ -2,7 +2,8 @@
 //! rows of a query that is joined are kept here too.
 
 use super::access::StepView;
-use super::sieving::sieve_of;
+use super::semi_join::one_of;
+use super::sieving::{over_row, sieve_of, with_terms};
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
@@ -10,9 +11,10 @@ use crate::far::Passage;
 use crate::plan::Step;
 use rubato_base::{Key, KeyWriter, Result, Row, RowRef, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
+use rubato_protocol::grid::Sieve;
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The rows of a relation by the values that a join compares. It narrows the choice only: the join condition is still asked.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct HashedRows {
     rows: Vec<(Key, Row)>,
     places: HashMap<Key, SmallVec<[u32; 2]>, FixedHasher>,
     terms: SmallVec<[Equality; 2]>,
+    /// What rows that have a partner satisfy: terms over the columns of a row.
+    partners: Vec<Expr>,
     held: Held,
 }
 
@@ -57,8 +61,15 @@ impl HashedRows {
             rows: Vec::new(),
             places: HashMap::default(),
             terms,
+            partners: Vec::new(),
             held: Held::default(),
         })
+    }
+
+    /// The same, where rows that do not satisfy these terms are of no use.
+    pub(crate) fn only(mut self, partners: Vec<Expr>) -> HashedRows {
+        self.partners = partners;
+        self
     }
 
     /// The rows of a query, to be added. Without a fitting equality each of them may join with any tuple.
@@ -67,6 +78,7 @@ impl HashedRows {
             rows: Vec::new(),
             places: HashMap::default(),
             terms: equalities(step),
+            partners: Vec::new(),
             held: Held::default(),
         }
     }
@@ -106,6 +118,7 @@ impl HashedRows {
     ) -> Outcome<Reading> {
         let (evaluation, limits, rows_left) = (context.evaluation, context.limits, context.rows_left);
         let sieve = sieve_of(step, table.id, evaluation, &context.database);
+        let sieve = with_terms(sieve, &self.partners);
         let how = Passage {
             reverse: false,
             columns: Some(step.reads),
@@ -181,6 +194,43 @@ impl HashedRows {
     }
 }
 
+/// What the tuples say of the rows that they join with, as terms over the columns of a row. None where values do not tell: floats compare
+/// with rounding, and long lists are not sent.
+pub(crate) fn partner_terms<'t>(
+    step: &Step,
+    tuples: impl Iterator<Item = &'t [Value]> + Clone,
+    evaluation: &EvalContext<'_>,
+) -> Result<Vec<Expr>> {
+    let mut found = Vec::new();
+    for equality in equalities(step) {
+        let Some(Expr::Compare(_, left, right)) = terms_of(step).get(equality.term) else {
+            continue;
+        };
+        let (own, outer) = match equality.own_left {
+            true => (left, right),
+            false => (right, left),
+        };
+        let Some(own) = over_row(step, own, evaluation).filter(Sieve::can_have) else {
+            continue;
+        };
+        let mut values = BTreeMap::new();
+        let mut tells = true;
+        for tuple in tuples.clone() {
+            let value = outer.evaluate(tuple, evaluation)?;
+            let mut writer = KeyWriter::default();
+            match push_value(&mut writer, &value) {
+                Hashable::Yes => drop(values.insert(writer.finish(), value)),
+                Hashable::Never => {}
+                Hashable::No => tells = false,
+            }
+        }
+        if tells {
+            found.extend(one_of(own, values.into_values().collect()));
+        }
+    }
+    Ok(found)
+}
+
 fn terms_of(step: &Step) -> &[Expr] {
     match &step.condition {
         Some(Expr::And(terms)) => terms,
@@ -226,18 +276,26 @@ fn push_sides<T: Tuple + ?Sized>(
             return Ok(Hashable::No);
         };
         let side = if equality.own_left == own { left } else { right };
-        match side.evaluate(tuple, evaluation)? {
-            Value::Null => return Ok(Hashable::Never),
-            Value::Float4(_) | Value::Float8(_) => return Ok(Hashable::No),
-            Value::Numeric(number) => match super::keys::whole_number(&number) {
-                Some(whole) => writer.push(&Value::Int8(whole)),
-                None => writer.push(&Value::Numeric(number)),
-            },
-            value => match value.as_i64() {
-                Some(whole) => writer.push(&Value::Int8(whole)),
-                None => writer.push(&value),
-            },
+        match push_value(writer, &side.evaluate(tuple, evaluation)?) {
+            Hashable::Yes => {}
+            other => return Ok(other),
         }
     }
     Ok(Hashable::Yes)
+}
+
+fn push_value(writer: &mut KeyWriter, value: &Value) -> Hashable {
+    match value {
+        Value::Null => return Hashable::Never,
+        Value::Float4(_) | Value::Float8(_) => return Hashable::No,
+        Value::Numeric(number) => match super::keys::whole_number(number) {
+            Some(whole) => writer.push(&Value::Int8(whole)),
+            None => writer.push(value),
+        },
+        value => match value.as_i64() {
+            Some(whole) => writer.push(&Value::Int8(whole)),
+            None => writer.push(value),
+        },
+    }
+    Hashable::Yes
 }

@@ -4,6 +4,7 @@ use super::ExecutionContext;
 use super::access::{StepState, read_step};
 use super::batch::Batch;
 use super::query::query_batch;
+use super::semi_join::gather;
 use crate::plan::{JoinKind, Step};
 use rubato_protocol::{Outcome, Stop};
 
@@ -24,6 +25,12 @@ pub(crate) fn join_batch(
     };
     if earlier_steps.is_empty() {
         return query_batch(step, state, want, context, output);
+    }
+    match gather((step, earlier_steps), (state, earlier_states), want, context) {
+        Ok(true) => {}
+        Ok(false) => return Ok(()),
+        Err(Stop::Wait(_)) if !output.is_empty() => return Ok(()),
+        Err(stop) => return Err(stop),
     }
     while output.len() < want && !context.is_spent() {
         if state.next_input >= state.input.len() {

@@ -21,6 +21,39 @@ pub(crate) fn sieve_of(step: &Step, table: TableId, evaluation: &EvalContext<'_>
     Sieve::new(sent_terms(terms), true)
 }
 
+/// A sieve that leaves out what does not satisfy these terms either.
+pub(crate) fn with_terms(sieve: Sieve, terms: &[Expr]) -> Sieve {
+    match terms {
+        [] => sieve,
+        terms => Sieve::new([sieve.terms(), terms].concat(), sieve.takes_columns()),
+    }
+}
+
+/// The same for conditions over the columns of a row, as those of a target are.
+pub(crate) fn sieve_of_columns<'e>(
+    conditions: impl Iterator<Item = &'e Expr>,
+    table: TableId,
+    evaluation: &EvalContext<'_>,
+    rows: &Rows<'_>,
+) -> Sieve {
+    if !rows.is_elsewhere(table) {
+        return Sieve::open().clone();
+    }
+    let terms = flatten(conditions.cloned().collect());
+    let terms = terms.iter().map(|term| match is_of_statement(term) {
+        true => Term::OfRow(term.bind_stable(evaluation)),
+        false => Term::Other(term.clone()),
+    });
+    Sieve::new(sent_terms(terms), true)
+}
+
+/// Whether what it reads beside columns is the same for the whole statement.
+fn is_of_statement(expr: &Expr) -> bool {
+    let mut is_own = true;
+    expr.walk(&mut |node| is_own &= !matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
+    is_own
+}
+
 /// The terms that others can look at, as far as none before them that they cannot look at may fail: it would, as if all rows were here.
 pub(crate) fn sent_terms(terms: impl Iterator<Item = Term>) -> Vec<Expr> {
     let mut sent = Vec::new();

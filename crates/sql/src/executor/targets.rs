@@ -9,8 +9,10 @@ use super::lock::{indexed_columns, still_reached};
 use super::ranges::{access_range, access_ranges};
 use super::referential::Effects;
 use super::seen::SeenKeys;
+use super::sieving::sieve_of_columns;
 use super::{BATCH_TUPLES, ExecutionContext, Held, Limits, Turn};
 use crate::catalog::Table;
+use crate::far::Passage;
 use crate::plan::{Access, Relation, Step};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
 use rubato_formula::{EvalContext, Expr};
@@ -142,7 +144,7 @@ impl<'a> Target<'a> {
     /// keys are not read: they are read when they are changed.
     pub(crate) fn find(&self, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let found = self.find_more(run, context);
-        if found.is_err() {
+        if found.is_err() && matches!(run.search, Search::Fresh) {
             // What was visited before a wait counts for nothing: it starts over.
             run.keys.clear();
             run.held.clear();
@@ -170,10 +172,17 @@ impl<'a> Target<'a> {
             }
             let (index, range) = &run.ranges[next];
             let (index, range) = (*index, rest.take().unwrap_or_else(|| range.clone()));
-            rest = match index {
-                Some(index) => self.scan_index(index, range, run, context)?,
-                None => self.scan(&range, run, context)?,
+            let (kept, held) = (run.keys.len(), run.held);
+            let found = match index {
+                Some(index) => self.scan_index(index, &range, run, context),
+                None => self.scan(&range, run, context),
             };
+            if matches!(found, Err(Stop::Wait(_))) && run.seen.is_none() {
+                // It goes on where this piece began.
+                run.keys.truncate(kept);
+                (run.held, run.search) = (held, Search::Range(next, Some(range)));
+            }
+            rest = found?;
             next += usize::from(rest.is_none());
         }
         Ok(Search::Done)
@@ -230,10 +239,15 @@ impl<'a> Target<'a> {
             failure = taken.err();
             failure.is_none() && looked_at < rows_left
         };
-        let transaction = context.transaction;
-        let end = context
-            .database
-            .scan(transaction, self.table.id, range, false, self.columns(), &mut visit)?;
+        let sieve = sieve_of_columns(self.conditions(), self.table.id, evaluation, &context.database);
+        let how = Passage {
+            reverse: false,
+            columns: Some(self.columns()),
+            sieve: &sieve,
+            useful: usize::MAX,
+        };
+        let (database, transaction) = (&mut context.database, context.transaction);
+        let end = database.pass(transaction, (self.table.id, range), how, &mut visit)?;
         context.spend(looked_at as u64 + 1);
         match (failure, end) {
             (Some(error), _) => Err(Stop::Fail(error)),
@@ -242,42 +256,39 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Finds the rows of the next entries of an index; what is left, if anything.
     fn scan_index(
         &self,
         index: usize,
-        range: KeyRange,
+        range: &KeyRange,
         run: &mut ChangeRun,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<KeyRange>> {
         let has_conditions = self.conditions().next().is_some();
-        let mut rest = range;
-        while !context.is_spent() {
-            let (found, end) = read_entries(self.table, index, (&rest, false), BATCH_TUPLES, true, context)?;
-            context.spend(found.len() as u64 + 1);
-            let columns = self.columns();
+        let (found, end) = read_entries(self.table, index, (range, false), BATCH_TUPLES, true, context)?;
+        context.spend(found.len() as u64 + 1);
+        let columns = self.columns();
+        if has_conditions {
+            let database = &mut context.database;
+            found
+                .iter()
+                .for_each(|key| database.want(self.table.id, key.as_bytes(), columns));
+        }
+        for key in found {
             if has_conditions {
                 let database = &mut context.database;
-                found
-                    .iter()
-                    .for_each(|key| database.want(self.table.id, key.as_bytes(), columns));
-            }
-            for key in found {
-                if has_conditions {
-                    let database = &mut context.database;
-                    let row = database.read(context.transaction, self.table.id, key.as_bytes(), columns)?;
-                    let Some(row) = row else { continue };
-                    if !self.accepts(Row::as_ref(&row), context.evaluation)? {
-                        continue;
-                    }
+                let row = database.read(context.transaction, self.table.id, key.as_bytes(), columns)?;
+                let Some(row) = row else { continue };
+                if !self.accepts(Row::as_ref(&row), context.evaluation)? {
+                    continue;
                 }
-                run.add(key, &context.limits)?;
             }
-            match end {
-                ScanEnd::Exhausted => return Ok(None),
-                ScanEnd::Stopped(last) => rest = rest.rest_behind(&last, false),
-            }
+            run.add(key, &context.limits)?;
         }
-        Ok(Some(rest))
+        Ok(match end {
+            ScanEnd::Exhausted => None,
+            ScanEnd::Stopped(last) => Some(range.rest_behind(&last, false)),
+        })
     }
 
     /// Whether a row that a blind formula is for satisfies the conditions, where finding its key has not looked at them. They

@@ -42,6 +42,40 @@ fn rows_that_are_not_wanted_stay_where_they_are() {
     assert!(sent <= 20, "{sent} rows");
 }
 
+/// What is changed is looked for as what is read is.
+#[test]
+fn rows_that_are_not_changed_stay_where_they_are() {
+    let mut world = filled(3000);
+    let (_, [_, sent, bytes]) = asked(&mut world, "update t set g = 10 where v = 17 and note like 'x%'");
+    assert!(sent <= 30, "{sent} rows");
+    assert!(bytes > 100 * sent, "the condition is asked again here");
+    let (_, [_, sent, bytes]) = asked(&mut world, "update t set note = 'y' where v = 17");
+    assert!(sent <= 30 && bytes < 40 * sent, "{bytes} bytes of {sent} rows");
+    let (rows, [_, sent, _]) = asked(
+        &mut world,
+        "select id from t where v = 17 order by id limit 2 for update",
+    );
+    assert_eq!(rows, ["17", "117"]);
+    assert!(sent <= 30, "{sent} rows");
+    let (_, [_, sent, _]) = asked(&mut world, "delete from t where v = 17 and g = 10");
+    assert!(sent <= 30, "{sent} rows");
+    let (rows, _) = asked(&mut world, "select count(*), count(*) filter (where v = 17) from t");
+    assert_eq!(rows, ["2970|0"]);
+    let failed = run(&mut world, "update t set v = 0 where 100 / (id - 7) > 0").unwrap_err();
+    assert_eq!(failed.message(), "division by zero");
+}
+
+/// Whoever waits for the next page does not go through all before it again.
+#[test]
+fn a_change_of_many_rows_goes_on_where_it_waited() {
+    let mut world = filled(30_000);
+    let (_, [operations, sent, _]) = asked(&mut world, "delete from t where v >= 0 and note like '%x'");
+    assert!(sent < 21_000, "{sent} rows");
+    assert!(operations < 45_000, "{operations} operations");
+    let (rows, _) = asked(&mut world, "select count(*) from t");
+    assert_eq!(rows, ["0"]);
+}
+
 /// A condition fails for the row for which it fails where all rows are on one node, and for no other.
 #[test]
 fn errors_in_conditions_are_told_here() {
@@ -105,4 +139,49 @@ fn nodes_aggregate_their_own_rows() {
         "select count(*), sum(v), avg(v), max(v), bool_and(v > 0) from t where id < 0",
     );
     assert_eq!(rows, ["0|NULL|NULL|NULL|NULL"]);
+}
+
+/// A table of few rows, each of which names a `v` and a `note` of the other, which no index leads to.
+fn filled_with_few(rows: u32) -> World {
+    let mut world = filled(3000);
+    run(
+        &mut world,
+        "create table few (id int primary key, wanted bigint, note text)",
+    )
+    .unwrap();
+    let fill = format!("insert into few select n, n % 5, 'x' from generate_series(1, {rows}) n");
+    run(&mut world, &fill).unwrap();
+    run(&mut world, "insert into few values (0, null, null)").unwrap();
+    world
+}
+
+#[test]
+fn the_values_of_one_side_of_a_join_go_along_to_the_other() {
+    let mut world = filled_with_few(10);
+    // Without it, all rows come.
+    let joined = "select few.id, t.id from few join t on t.v = few.wanted order by 1, 2 limit 3";
+    let (rows, [_, sent, bytes]) = asked(&mut world, joined);
+    assert_eq!(rows, ["1|1", "1|101", "1|201"]);
+    assert!(sent <= 150 + 11 && bytes < 40 * sent, "{bytes} bytes of {sent} rows");
+    let outer = "select few.id, count(t.id) from few left join t on t.v = few.wanted and t.g > 3 group by 1 order by 1";
+    let (rows, [_, sent, _]) = asked(&mut world, outer);
+    assert_eq!((rows.len(), &*rows[0], &*rows[1]), (11, "0|0", "1|12"));
+    assert!(sent <= 150 + 11, "{sent} rows");
+    // None has a partner: nobody else is asked.
+    let (rows, [_, sent, _]) = asked(
+        &mut world,
+        "select t.id from few join t on t.v = few.wanted where few.id = 0",
+    );
+    assert_eq!((rows.len(), sent), (0, 0));
+}
+
+#[test]
+fn many_tuples_are_joined_as_they_come() {
+    let mut world = filled_with_few(5000);
+    let joined = "select count(*), sum(t.id) from few join t on t.v = few.wanted where few.id > 4000 and few.id < 4011";
+    let (rows, [_, sent, _]) = asked(&mut world, joined);
+    assert_eq!(rows, ["300|441600"]);
+    assert!(sent <= 161, "{sent} rows");
+    let (rows, _) = asked(&mut world, "select count(*) from few join t on t.v = few.wanted");
+    assert_eq!(rows, ["150000"]);
 }

@@ -6,6 +6,7 @@ use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::hashed::{HashedRows, Reading};
 use crate::plan::{Access, Relation, Step};
+use rubato_formula::Expr;
 use rubato_protocol::{KeyRange, Outcome};
 
 /// Whether the rows are found by hash.
@@ -19,24 +20,44 @@ pub(super) enum Hashing {
     Ready(HashedRows),
 }
 
-/// Reads the rows of a relation that is best found by hash, until the context's rows are spent.
-pub(super) fn prepare_hashing(step: &Step, so_far: Hashing, context: &mut ExecutionContext<'_>) -> Outcome<Hashing> {
+/// Reads the rows of a relation that is best found by hash, until the context's rows are spent. Those that do not satisfy `partners` are of
+/// no use.
+///
+/// Errors: [`rubato_protocol::Stop::Wait`] has kept what was read.
+pub(super) fn prepare_hashing(
+    step: &Step,
+    hashing: &mut Hashing,
+    partners: Vec<Expr>,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
     let (Relation::Table(table), Access::Full { .. }) = (&step.relation, &step.access) else {
-        return Ok(Hashing::Useless);
+        *hashing = Hashing::Useless;
+        return Ok(());
     };
-    let (mut hashed, rest) = match so_far {
+    let (mut hashed, rest) = match std::mem::take(hashing) {
         Hashing::Untried => match HashedRows::new(step) {
-            Some(hashed) => (hashed, KeyRange::WHOLE),
-            None => return Ok(Hashing::Useless),
+            Some(hashed) => (hashed.only(partners), KeyRange::WHOLE),
+            None => {
+                *hashing = Hashing::Useless;
+                return Ok(());
+            }
         },
         Hashing::Reading(hashed, rest) => (hashed, rest),
-        other => return Ok(other),
+        other => {
+            *hashing = other;
+            return Ok(());
+        }
     };
-    Ok(match hashed.read(step, table, &rest, context)? {
-        Reading::Paused(rest) => Hashing::Reading(hashed, rest),
-        Reading::Done => Hashing::Ready(hashed),
-        Reading::DoesNotFit => Hashing::Useless,
-    })
+    *hashing = match hashed.read(step, table, &rest, context) {
+        Ok(Reading::Paused(rest)) => Hashing::Reading(hashed, rest),
+        Ok(Reading::Done) => Hashing::Ready(hashed),
+        Ok(Reading::DoesNotFit) => Hashing::Useless,
+        Err(stop) => {
+            *hashing = Hashing::Reading(hashed, rest);
+            return Err(stop);
+        }
+    };
+    Ok(())
 }
 
 pub(super) fn read_hashed(

@@ -49,6 +49,8 @@ pub struct WorkCall {
     pub in_block: bool,
     /// The text that begins one.
     pub begin: Option<String>,
+    /// The schema of the client's temporary relations, 0 if it is not known to have any.
+    pub temporary: u32,
     /// What is run.
     pub run: WorkRun,
 }
@@ -80,6 +82,24 @@ pub enum WorkRun {
         /// At most so many, 0 for all.
         max_rows: u32,
     },
+    /// Data of the COPY FROM STDIN under way.
+    Data {
+        /// As the client has sent it.
+        data: Vec<u8>,
+        /// Whether it is the last of it.
+        end: WorkDataEnd,
+    },
+}
+
+/// What follows a piece of data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkDataEnd {
+    /// More of it.
+    More,
+    /// Nothing: that was all.
+    Done,
+    /// Nothing: the client has given up, and says why.
+    Failed(String),
 }
 
 /// How a call has ended.
@@ -89,6 +109,33 @@ pub struct WorkEnd {
     pub outcome: WorkOutcome,
     /// Where the transaction stands now.
     pub status: WorkStatus,
+    /// The schema of the client's temporary relations, 0 where they are not.
+    pub temporary: u32,
+    /// The catalog that the transaction sees.
+    pub catalog: WorkCatalog,
+}
+
+impl WorkEnd {
+    /// One that failed, and its transaction with it.
+    pub fn lost(error: Error) -> WorkEnd {
+        WorkEnd {
+            outcome: WorkOutcome::Failed(error),
+            status: WorkStatus::Idle,
+            temporary: 0,
+            catalog: WorkCatalog::AsBefore,
+        }
+    }
+}
+
+/// The catalog that a transaction sees where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkCatalog {
+    /// As it was told with the call before.
+    AsBefore,
+    /// What is committed.
+    Committed,
+    /// One with changes of its own.
+    Own(Vec<u8>),
 }
 
 /// What came of a call.
@@ -100,6 +147,8 @@ pub enum WorkOutcome {
     Suspended,
     /// There was nothing to run.
     Empty,
+    /// It waits for the client's data.
+    AwaitsData,
     /// It failed.
     Failed(Error),
 }

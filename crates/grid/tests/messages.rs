@@ -14,7 +14,9 @@ use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
 use rubato_grid::traced::TracedMessage;
-use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use rubato_grid::work::{
+    WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
+};
 use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, Sieve, StageMessage};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -347,9 +349,17 @@ impl Choices<'_> {
 
     fn run(&mut self) -> WorkRun {
         let (portal, max_rows) = (self.text(), self.small());
-        match self.of(3) {
+        match self.of(4) {
             0 => WorkRun::Text(self.text()),
             1 => WorkRun::More { portal, max_rows },
+            2 => WorkRun::Data {
+                data: self.text().into_bytes(),
+                end: match self.of(3) {
+                    0 => WorkDataEnd::More,
+                    1 => WorkDataEnd::Done,
+                    _ => WorkDataEnd::Failed(self.text()),
+                },
+            },
             _ => WorkRun::Prepared {
                 sql: self.text(),
                 types: (0..self.of(3)).map(|_| DataType::Int8).collect(),
@@ -363,16 +373,23 @@ impl Choices<'_> {
 
     fn end(&mut self) -> WorkEnd {
         WorkEnd {
-            outcome: match self.of(4) {
+            outcome: match self.of(5) {
                 0 => WorkOutcome::Tag(self.text()),
                 1 => WorkOutcome::Suspended,
                 2 => WorkOutcome::Empty,
+                3 => WorkOutcome::AwaitsData,
                 _ => WorkOutcome::Failed(self.error()),
             },
             status: match self.of(3) {
                 0 => WorkStatus::Idle,
                 1 => WorkStatus::Open,
                 _ => WorkStatus::Failed,
+            },
+            temporary: self.small(),
+            catalog: match self.of(3) {
+                0 => WorkCatalog::AsBefore,
+                1 => WorkCatalog::Committed,
+                _ => WorkCatalog::Own(self.text().into_bytes()),
             },
         }
     }
@@ -393,6 +410,7 @@ impl Choices<'_> {
                 settings: self.truth().then(|| self.texts()),
                 in_block: self.truth(),
                 begin: self.truth().then(|| self.text()),
+                temporary: self.small(),
                 run: self.run(),
             })),
         };

@@ -272,6 +272,9 @@ impl StatementWorker for NodeWorker {
         // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.
         let seed = self.now_us as u64 ^ start.session.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut session = Session::new(id, self.index, identity, seed);
+        if partition.grid.as_ref().is_some_and(|desk| desk.keeper().is_some()) {
+            session.has_temporary_elsewhere();
+        }
         // Whoever is in a database is known before somebody may drop it.
         self.insight.add_session(session.facts());
         drop(partition);

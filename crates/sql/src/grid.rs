@@ -4,7 +4,7 @@
 //! transaction whose rows lie on another node runs there (decision 0030): this session becomes its client, and hands on what that
 //! node answers.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, SchemaId};
 use crate::client::{Formats, TransactionStatus};
 use crate::databases::Databases;
 use crate::far::Whereabouts;
@@ -63,6 +63,9 @@ pub trait GridDesk: Send + Sync {
     fn node(&self) -> Option<NodeId> {
         None
     }
+
+    /// Whether the keeper still has what it keeps for the session.
+    fn keeps_session(&self, session: SessionId) -> bool;
 
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;
@@ -173,6 +176,8 @@ pub struct Call {
     pub in_block: bool,
     /// The text that begins the transaction before the statement is run.
     pub begin: Option<String>,
+    /// The schema of the session's temporary relations, as the keeper has called it.
+    pub temporary: Option<SchemaId>,
     /// What is run.
     pub run: Run,
 }
@@ -204,6 +209,24 @@ pub enum Run {
         /// At most so many rows, 0 for all.
         max_rows: u32,
     },
+    /// Data of the COPY FROM STDIN under way.
+    Data {
+        /// As the client has sent it.
+        data: Vec<u8>,
+        /// What follows.
+        end: DataEnd,
+    },
+}
+
+/// What follows a piece of data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataEnd {
+    /// More of it.
+    More,
+    /// Nothing: that was all.
+    Done,
+    /// Nothing: the client has given up, and says why.
+    Failed(String),
 }
 
 /// A piece of what another node answers.
@@ -222,6 +245,22 @@ pub struct Ended {
     pub outcome: std::result::Result<Completed, Error>,
     /// Where the transaction stands there now.
     pub status: TransactionStatus,
+    /// The schema of the session's temporary relations, if they are there.
+    pub temporary: Option<SchemaId>,
+    /// The catalog that the transaction sees there, if that has changed: one of its own, or what is committed.
+    pub catalog: Option<Option<Arc<Catalog>>>,
+}
+
+impl Ended {
+    /// One that was lost, with its transaction.
+    pub fn lost(error: Error) -> Ended {
+        Ended {
+            outcome: Err(error),
+            status: TransactionStatus::Idle,
+            temporary: None,
+            catalog: None,
+        }
+    }
 }
 
 /// How a statement ended that did not fail.
@@ -233,4 +272,6 @@ pub enum Completed {
     Suspended,
     /// It was empty.
     Empty,
+    /// It has not: it is a COPY FROM STDIN, and waits for data.
+    AwaitsData,
 }

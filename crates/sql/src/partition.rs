@@ -279,6 +279,9 @@ pub struct Derived {
     pub to: TableId,
 }
 
+/// 2200H: what is said at the end of a sequence.
+pub const SEQUENCE_ENDED: SqlState = SqlState(*b"2200H");
+
 /// What an attachment has behind its sequences. The catalog of the first database stands at the end; those of others are told among
 /// the databases, of which programs knew nothing that knew only one.
 const HAS_CATALOG: u8 = 1;
@@ -563,7 +566,7 @@ fn exhausted(sequence: &Sequence) -> Error {
         ("minimum", sequence.minimum)
     };
     Error::new(
-        SqlState(*b"2200H"),
+        SEQUENCE_ENDED,
         format!(
             "nextval: reached {end} value of sequence \"{}\" ({limit})",
             sequence.name

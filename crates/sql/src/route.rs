@@ -209,23 +209,42 @@ pub(crate) fn numbers_called(plan: &Plan, parameters: &[Value]) -> Option<Vec<St
         parameters,
         ..EvalContext::constant()
     };
-    let (mut names, mut is_more) = (Vec::new(), false);
-    plan.body.for_each_expression(&mut |expr| {
+    let mut called = Called::default();
+    plan.body
+        .for_each_expression(&mut |expr| called.note(expr, &evaluation));
+    (!called.is_more).then_some(called.names)
+}
+
+/// The same for expressions that have no parameters; what else they need that there is once is found out when they run.
+pub(crate) fn numbers_called_by<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Vec<String> {
+    let mut called = Called::default();
+    expressions.for_each(|expr| called.note(expr, &EvalContext::constant()));
+    called.names
+}
+
+/// What expressions take of sequences, and whether they need something else that there is once.
+#[derive(Default)]
+struct Called {
+    names: Vec<String>,
+    is_more: bool,
+}
+
+impl Called {
+    fn note(&mut self, expr: &Expr, evaluation: &EvalContext<'_>) {
         expr.walk(&mut |node| {
             let Expr::Call { function, arguments } = node else {
                 return;
             };
             let name = match (function.name(), &arguments[..]) {
-                ("nextval", [name]) if name.is_constant() => name.evaluate(&[] as &[Value], &evaluation).ok(),
+                ("nextval", [name]) if name.is_constant() => name.evaluate(&[] as &[Value], evaluation).ok(),
                 _ => None,
             };
             match name {
-                Some(Value::Text(name)) => names.push(name.to_string()),
-                _ => is_more |= is_shared(function) && !OF_SESSION.contains(&function.name()),
+                Some(Value::Text(name)) => self.names.push(name.to_string()),
+                _ => self.is_more |= is_shared(function) && !OF_SESSION.contains(&function.name()),
             }
         });
-    });
-    (!is_more).then_some(names)
+    }
 }
 
 /// Finds the nodes of rows that a statement names by their keys.

@@ -1,7 +1,9 @@
 //! The work of sessions as bytes.
 
 use super::{damaged, put_bool, put_u32, put_u64, read_bool};
-use crate::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use crate::work::{
+    WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
+};
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
 use rubato_base::{Error, Result};
 
@@ -56,6 +58,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     });
     put_bool(out, call.in_block);
     put_option(out, call.begin.as_ref(), |out, begin| put_text(out, begin));
+    put_u32(out, call.temporary);
     match &call.run {
         WorkRun::Text(sql) => {
             out.push(1);
@@ -85,6 +88,18 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
             put_text(out, portal);
             put_u32(out, *max_rows);
         }
+        WorkRun::Data { data, end } => {
+            out.push(4);
+            put_bytes(out, data);
+            match end {
+                WorkDataEnd::More => out.push(1),
+                WorkDataEnd::Done => out.push(2),
+                WorkDataEnd::Failed(why) => {
+                    out.push(3);
+                    put_text(out, why);
+                }
+            }
+        }
     }
 }
 
@@ -97,6 +112,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
         })?,
         in_block: read_bool(reader)?,
         begin: read_option(reader, read_text)?,
+        temporary: reader.u32()?,
         run: match reader.u8()? {
             1 => WorkRun::Text(read_text(reader)?),
             2 => WorkRun::Prepared {
@@ -110,6 +126,15 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
             3 => WorkRun::More {
                 portal: read_text(reader)?,
                 max_rows: reader.u32()?,
+            },
+            4 => WorkRun::Data {
+                data: reader.bytes()?.to_vec(),
+                end: match reader.u8()? {
+                    1 => WorkDataEnd::More,
+                    2 => WorkDataEnd::Done,
+                    3 => WorkDataEnd::Failed(read_text(reader)?),
+                    _ => return Err(damaged("an unknown end of data")),
+                },
             },
             _ => return Err(damaged("an unknown kind of work")),
         },
@@ -133,6 +158,16 @@ fn put_end(out: &mut Vec<u8>, end: &WorkEnd) {
             out.push(4);
             error.encode(out);
         }
+        WorkOutcome::AwaitsData => out.push(5),
+    }
+    put_u32(out, end.temporary);
+    match &end.catalog {
+        WorkCatalog::AsBefore => out.push(1),
+        WorkCatalog::Committed => out.push(2),
+        WorkCatalog::Own(content) => {
+            out.push(3);
+            put_bytes(out, content);
+        }
     }
 }
 
@@ -148,9 +183,22 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
         2 => WorkOutcome::Suspended,
         3 => WorkOutcome::Empty,
         4 => WorkOutcome::Failed(Error::decode(reader)?),
+        5 => WorkOutcome::AwaitsData,
         _ => return Err(damaged("an unknown end of a session's work")),
     };
-    Ok(WorkEnd { outcome, status })
+    let temporary = reader.u32()?;
+    let catalog = match reader.u8()? {
+        1 => WorkCatalog::AsBefore,
+        2 => WorkCatalog::Committed,
+        3 => WorkCatalog::Own(reader.bytes()?.to_vec()),
+        _ => return Err(damaged("an unknown catalog of a transaction")),
+    };
+    Ok(WorkEnd {
+        outcome,
+        status,
+        temporary,
+        catalog,
+    })
 }
 
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {

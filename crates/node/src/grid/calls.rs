@@ -3,9 +3,13 @@
 use super::GridMessage;
 use super::state::GridState;
 use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
-use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use rubato_grid::work::{
+    WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
+};
+use rubato_sql::catalog::SchemaId;
+use rubato_sql::catalog_codec::decode_catalog;
 use rubato_sql::client::{Format, TransactionStatus};
-use rubato_sql::grid::{Answer, Call, Completed, Ended, Run};
+use rubato_sql::grid::{Answer, Call, Completed, DataEnd, Ended, Run};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -44,6 +48,12 @@ impl Calls {
         std::mem::take(&mut self.woken)
     }
 
+    /// Whether a node has a session for this one, and has had it since it was first called.
+    pub(super) fn is_kept_by(&self, session: SessionId, node: NodeId) -> bool {
+        let calling = self.sessions.get(&session);
+        calling.is_some_and(|calling| calling.told.contains_key(&node))
+    }
+
     /// Whether the node can be reached.
     pub(super) fn is_up(&self, node: NodeId) -> bool {
         !self.down.contains(&node)
@@ -74,8 +84,7 @@ impl Calls {
             } else {
                 cannot_be_reached(node)
             };
-            let (outcome, status) = (Err(error), TransactionStatus::Idle);
-            let end = Some(Ended { outcome, status });
+            let end = Some(Ended::lost(error));
             calling.answers.push_back(Answer { told: Vec::new(), end });
             self.woken.push(*session);
         }
@@ -132,6 +141,7 @@ impl GridState {
             settings,
             in_block: call.in_block,
             begin: call.begin,
+            temporary: call.temporary.map_or(0, |schema| schema.0),
             run: run(call.run),
         }));
         self.send_work(session, to, number, content);
@@ -192,10 +202,9 @@ pub(super) fn in_place_of(message: WorkMessage) -> Option<(bool, WorkMessage)> {
     let what = if is_call { "statement" } else { "row" };
     let text = format!("a {what} is too large to be sent to another node of the grid");
     let error = Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, text);
-    let (outcome, status) = (WorkOutcome::Failed(error), WorkStatus::Idle);
     let content = WorkContent::Answer {
         told: Vec::new(),
-        end: Some(WorkEnd { outcome, status }),
+        end: Some(WorkEnd::lost(error)),
     };
     Some((is_call, WorkMessage { content, ..message }))
 }
@@ -224,21 +233,41 @@ fn run(run: Run) -> WorkRun {
             portal,
             max_rows,
         },
+        Run::Data { data, end } => WorkRun::Data {
+            data,
+            end: match end {
+                DataEnd::More => WorkDataEnd::More,
+                DataEnd::Done => WorkDataEnd::Done,
+                DataEnd::Failed(why) => WorkDataEnd::Failed(why),
+            },
+        },
     }
 }
 
 fn ended(end: WorkEnd) -> Ended {
-    Ended {
-        outcome: match end.outcome {
-            WorkOutcome::Tag(tag) => Ok(Completed::Tag(tag)),
-            WorkOutcome::Suspended => Ok(Completed::Suspended),
-            WorkOutcome::Empty => Ok(Completed::Empty),
-            WorkOutcome::Failed(error) => Err(error),
+    let (catalog, damage) = match end.catalog {
+        WorkCatalog::AsBefore => (None, None),
+        WorkCatalog::Committed => (Some(None), None),
+        WorkCatalog::Own(content) => match decode_catalog(&content) {
+            Ok(catalog) => (Some(Some(Arc::new(catalog))), None),
+            Err(error) => (None, Some(error)),
         },
+    };
+    let outcome = match end.outcome {
+        WorkOutcome::Tag(tag) => Ok(Completed::Tag(tag)),
+        WorkOutcome::Suspended => Ok(Completed::Suspended),
+        WorkOutcome::Empty => Ok(Completed::Empty),
+        WorkOutcome::AwaitsData => Ok(Completed::AwaitsData),
+        WorkOutcome::Failed(error) => Err(error),
+    };
+    Ended {
+        outcome: damage.map_or(outcome, Err),
         status: match end.status {
             WorkStatus::Idle => TransactionStatus::Idle,
             WorkStatus::Open => TransactionStatus::InTransaction,
             WorkStatus::Failed => TransactionStatus::Failed,
         },
+        temporary: (end.temporary != 0).then_some(SchemaId(end.temporary)),
+        catalog,
     }
 }

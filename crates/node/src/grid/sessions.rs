@@ -170,6 +170,12 @@ impl GridDesk for GridShared {
         state.leave(session);
     }
 
+    fn keeps_session(&self, session: SessionId) -> bool {
+        let state = self.state.lock();
+        let keeper = state.settings.keeper;
+        keeper.is_some_and(|keeper| state.calls.is_kept_by(session, keeper))
+    }
+
     fn take_numbers(&self, session: SessionId, sequence: u32, count: u32) -> Result<Option<Vec<i64>>> {
         self.news.store(true, Ordering::Release);
         self.state.lock().take_numbers(session, sequence, count)

@@ -11,20 +11,25 @@ mod responder;
 use crate::node::Shared;
 use crate::relay::SessionWork;
 use parking_lot::Mutex;
-use responder::HostedResponder;
+use responder::{Hears, HostedResponder};
 use rubato_base::{Error, Lsn, NodeId, SessionId, SqlState};
-use rubato_grid::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
+use rubato_grid::work::{
+    WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
+};
+use rubato_sql::catalog::{Catalog, SchemaId};
+use rubato_sql::catalog_codec::encode_catalog;
 use rubato_sql::client::{Format, Request, Responder, TransactionStatus};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{SessionStart, Work};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// The connection of work that no connection here has sent.
 pub(crate) const NO_CONNECTION: usize = usize::MAX;
 /// Calls of one session that wait for the one under way: a ROLLBACK that nobody waits for, and what comes after it, a few times over.
 const CALLS_MAX: usize = 8;
 /// Set in the ids of sessions for clients of other nodes: those of this node's own clients are below.
-const HOSTED_SESSIONS: u64 = 1 << 30;
+const HOSTED_SESSIONS: u64 = 1 << 40;
 
 /// What the worker that hosts sessions and the node's part in its grid leave for each other.
 #[derive(Default)]
@@ -63,15 +68,20 @@ struct Hosted {
     /// The call under way.
     number: u64,
     /// What of it is still to be run, and whether the client hears of it.
-    steps: VecDeque<(bool, Vec<Request>)>,
+    steps: VecDeque<Step>,
     /// It waits until the client's node has taken a piece.
     paused: Option<SessionWork>,
     calls: VecDeque<(u64, WorkCall)>,
+    /// The catalog of its transaction's own that the client's node was told.
+    told_catalog: Option<Arc<Catalog>>,
     /// Nobody waits for the call under way.
     is_given_up: bool,
     /// The client is gone.
     is_leaving: bool,
 }
+
+/// What is run of a call in one go, and how much of what comes of it is heard of.
+type Step = (Hears, Vec<Request>);
 
 /// What the worker has to do for its hosted sessions.
 pub(crate) enum Task {
@@ -120,28 +130,35 @@ impl HostedSessions {
         let Some(hosted) = self.hosted.get_mut(&client) else {
             let Some(responder) = shared.settings.hosted_responder else {
                 let error = Error::unsupported("running a transaction for a client of another node");
-                say_end(shared, client, number, failed(error), Lsn(0));
+                say_end(shared, client, number, WorkEnd::lost(error), Lsn(0));
                 return Vec::new();
             };
-            self.last_session += 1;
-            let session_id = SessionId(HOSTED_SESSIONS | self.last_session);
-            let start = Box::new(SessionStart {
-                session: session_id,
-                user: call.user.clone(),
-                database: call.database.clone(),
-                ..SessionStart::default()
-            });
-            let calls = VecDeque::from([(number, call)]);
-            self.hosted.insert(client, Hosted::new(session_id, calls));
-            return vec![Task::Open(client, start, responder())];
+            return self.open(client, VecDeque::from([(number, call)]), responder());
         };
-        if hosted.calls.len() >= CALLS_MAX || hosted.is_leaving {
+        if hosted.calls.len() >= CALLS_MAX {
             let error = Error::new(SqlState::OUT_OF_MEMORY, "too many calls of one session wait");
-            say_end(shared, client, number, failed(error), Lsn(0));
+            say_end(shared, client, number, WorkEnd::lost(error), Lsn(0));
             return Vec::new();
         }
         hosted.calls.push_back((number, call));
         self.next_call(client, shared)
+    }
+
+    /// A session for a client's first calls.
+    fn open(&mut self, client: Client, calls: VecDeque<(u64, WorkCall)>, responder: Box<dyn Responder>) -> Vec<Task> {
+        let Some((_, first)) = calls.front() else {
+            return Vec::new();
+        };
+        self.last_session += 1;
+        let session_id = SessionId(HOSTED_SESSIONS | self.last_session);
+        let start = Box::new(SessionStart {
+            session: session_id,
+            user: first.user.clone(),
+            database: first.database.clone(),
+            ..SessionStart::default()
+        });
+        self.hosted.insert(client, Hosted::new(session_id, calls));
+        vec![Task::Open(client, start, responder)]
     }
 
     /// The session that was asked for.
@@ -156,7 +173,7 @@ impl HostedSessions {
         };
         match opened {
             Ok((mut session, responder)) => {
-                session.serve_another_node();
+                session.serve_another_node(SchemaId::temporary_of_hosted(self.last_session));
                 self.clients.insert(session.id, client);
                 hosted.idle = Some((session, Box::new(HostedResponder::new(responder))));
                 self.next_call(client, shared)
@@ -164,7 +181,7 @@ impl HostedSessions {
             Err(error) => {
                 let calls = self.hosted.remove(&client).map(|hosted| hosted.calls);
                 for (number, _) in calls.into_iter().flatten() {
-                    say_end(shared, client, number, failed(error.clone()), Lsn(0));
+                    say_end(shared, client, number, WorkEnd::lost(error.clone()), Lsn(0));
                 }
                 Vec::new()
             }
@@ -210,7 +227,7 @@ impl HostedSessions {
         let Some(hosted) = self.hosted.get_mut(&client) else {
             return Vec::new();
         };
-        let told = if hosted.is_given_up || hosted.has_silent_step(&mut work) {
+        let told = if hosted.is_given_up || own(&mut work.responder).hears != Hears::All {
             work.responder.take_answer();
             Vec::new()
         } else if work.requests.is_empty() && !hosted.steps.is_empty() {
@@ -230,10 +247,14 @@ impl HostedSessions {
         }
         let outcome = own(&mut work.responder).take_outcome();
         if hosted.is_leaving && outcome.is_none() && hosted.steps.is_empty() {
-            // It was given its Terminate.
+            // It was given its Terminate. Who has come back since then gets another.
             self.clients.remove(&work.session.id);
-            self.hosted.remove(&client);
-            return Vec::new();
+            let calls = self.hosted.remove(&client).map(|hosted| hosted.calls);
+            let responder = shared.settings.hosted_responder.map(|responder| responder());
+            return match (calls, responder) {
+                (Some(calls), Some(responder)) => self.open(client, calls, responder),
+                _ => Vec::new(),
+            };
         }
         let has_failed = matches!(outcome, Some(WorkOutcome::Failed(_)));
         if !has_failed && !hosted.is_leaving && hosted.steps.front().is_some() {
@@ -247,8 +268,16 @@ impl HostedSessions {
                 TransactionStatus::InTransaction => WorkStatus::Open,
                 TransactionStatus::Failed => WorkStatus::Failed,
             };
-            let outcome = outcome.unwrap_or(WorkOutcome::Empty);
-            let end = Some(WorkEnd { outcome, status });
+            let outcome = outcome.unwrap_or(match work.session.awaits_data() {
+                true => WorkOutcome::AwaitsData,
+                false => WorkOutcome::Empty,
+            });
+            let end = Some(WorkEnd {
+                outcome,
+                status,
+                temporary: work.session.temporary_here().map_or(0, |schema| schema.0),
+                catalog: hosted.catalog_of(&work.session),
+            });
             let content = WorkContent::Answer { told, end };
             say(shared, client, hosted.number, content, work.durable_at);
         }
@@ -272,7 +301,8 @@ impl HostedSessions {
             if let Some(settings) = &call.settings {
                 session.take_settings_over(settings);
             }
-            match steps(call, session.status()) {
+            session.know_temporary((call.temporary != 0).then_some(SchemaId(call.temporary)));
+            match steps(call, session.status(), session.awaits_data()) {
                 Ok(steps) => {
                     hosted.steps = steps.into();
                     return hosted.next_step().into_iter().collect();
@@ -293,19 +323,34 @@ impl Hosted {
             steps: VecDeque::new(),
             paused: None,
             calls,
+            told_catalog: None,
             is_given_up: false,
             is_leaving: false,
         }
     }
 
-    fn has_silent_step(&self, work: &mut SessionWork) -> bool {
-        own(&mut work.responder).is_silent
+    /// What the client's node is to know of the catalog that the session's transaction sees.
+    fn catalog_of(&mut self, session: &Session) -> WorkCatalog {
+        let catalog = session.catalog_of_transaction();
+        let is_told = |told: &Arc<Catalog>, own: &Arc<Catalog>| Arc::ptr_eq(told, own);
+        let told = match (&self.told_catalog, &catalog) {
+            (None, None) => WorkCatalog::AsBefore,
+            (Some(_), None) => WorkCatalog::Committed,
+            (Some(told), Some(own)) if is_told(told, own) => WorkCatalog::AsBefore,
+            (_, Some(own)) => {
+                let mut content = Vec::new();
+                encode_catalog(own, &mut content);
+                WorkCatalog::Own(content)
+            }
+        };
+        self.told_catalog = catalog;
+        told
     }
 
     fn next_step(&mut self) -> Option<Task> {
         let (session, mut responder) = self.idle.take()?;
-        let (is_silent, requests) = self.steps.pop_front()?;
-        own(&mut responder).is_silent = is_silent;
+        let (hears, requests) = self.steps.pop_front()?;
+        own(&mut responder).hears = hears;
         Some(Task::Run(Box::new(Work {
             session,
             connection: NO_CONNECTION,
@@ -316,7 +361,7 @@ impl Hosted {
     }
 
     fn leave(&mut self) -> Option<Task> {
-        self.steps = [(true, vec![Request::Terminate])].into();
+        self.steps = [(Hears::Errors, vec![Request::Terminate])].into();
         self.next_step()
     }
 
@@ -329,29 +374,42 @@ impl Hosted {
 }
 
 /// What is run for a call, given where its session stands; or how it ends at once.
-fn steps(call: WorkCall, status: TransactionStatus) -> Result<Vec<(bool, Vec<Request>)>, WorkEnd> {
+fn steps(call: WorkCall, status: TransactionStatus, awaits_data: bool) -> Result<Vec<Step>, WorkEnd> {
     let mut steps = Vec::new();
+    match (&call.run, awaits_data) {
+        (WorkRun::Data { .. }, true) => return Ok(vec![(Hears::All, requests(call.run))]),
+        (WorkRun::Data { .. }, false) => return Err(lost()),
+        // The client has given the COPY up.
+        (_, true) => {
+            let failed = Request::CopyFail("the client has given it up".to_owned());
+            steps.push((Hears::Nothing, vec![failed]));
+        }
+        (_, false) => {}
+    }
     let is_rollback = matches!(&call.run, WorkRun::Text(text) if text == "ROLLBACK");
     match (call.in_block, status) {
-        (true, TransactionStatus::Idle) if is_rollback => {
-            let outcome = WorkOutcome::Tag("ROLLBACK".to_owned());
-            let status = WorkStatus::Idle;
-            return Err(WorkEnd { outcome, status });
+        (true, TransactionStatus::Idle) if is_rollback && !awaits_data => {
+            return Err(WorkEnd {
+                outcome: WorkOutcome::Tag("ROLLBACK".to_owned()),
+                ..WorkEnd::lost(Error::internal("a transaction that is not there"))
+            });
         }
-        (true, TransactionStatus::Idle) => {
-            let detail = "The node that ran it was started again, or could not be reached for a while.";
-            return Err(failed(Error::serialization("the transaction was lost", detail)));
-        }
+        (true, TransactionStatus::Idle) if !is_rollback => return Err(lost()),
         (false, TransactionStatus::InTransaction | TransactionStatus::Failed) => {
-            steps.push((true, query("ROLLBACK".to_owned())));
+            steps.push((Hears::Errors, query("ROLLBACK".to_owned())));
         }
         _ => {}
     }
     if let Some(begin) = call.begin {
-        steps.push((true, query(begin)));
+        steps.push((Hears::Errors, query(begin)));
     }
-    steps.push((false, requests(call.run)));
+    steps.push((Hears::All, requests(call.run)));
     Ok(steps)
+}
+
+fn lost() -> WorkEnd {
+    let detail = "The node that ran it was started again, or could not be reached for a while.";
+    WorkEnd::lost(Error::serialization("the transaction was lost", detail))
 }
 
 fn query(sql: String) -> Vec<Request> {
@@ -388,12 +446,16 @@ fn requests(run: WorkRun) -> Vec<Request> {
             ]
         }
         WorkRun::More { portal, max_rows } => vec![Request::Execute { portal, max_rows }, Request::Sync],
+        WorkRun::Data { data, end } => {
+            let data = (!data.is_empty()).then(|| Request::CopyData(data.into()));
+            let end = match end {
+                WorkDataEnd::More => None,
+                WorkDataEnd::Done => Some(Request::CopyDone),
+                WorkDataEnd::Failed(why) => Some(Request::CopyFail(why)),
+            };
+            data.into_iter().chain(end).collect()
+        }
     }
-}
-
-fn failed(error: Error) -> WorkEnd {
-    let (outcome, status) = (WorkOutcome::Failed(error), WorkStatus::Idle);
-    WorkEnd { outcome, status }
 }
 
 fn say_end(shared: &Shared, client: Client, number: u64, end: WorkEnd, durable_at: Lsn) {

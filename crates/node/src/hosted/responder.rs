@@ -5,13 +5,24 @@ use rubato_base::{DataType, Error, RowRef, Value};
 use rubato_grid::work::WorkOutcome;
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
 
+/// How much of what is run is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hears {
+    /// All: it is what the client asked for.
+    All,
+    /// It is of no concern to the client, unless it fails.
+    Errors,
+    /// It is of no concern to anybody.
+    Nothing,
+}
+
 /// Keeps how a statement ends to itself, and has another responder write what comes before.
 pub(super) struct HostedResponder {
     client: Box<dyn Responder>,
     outcome: Option<WorkOutcome>,
     status: TransactionStatus,
-    /// What is run is of no concern to the client, unless it fails.
-    pub(super) is_silent: bool,
+    /// How much of what is run now is heard of.
+    pub(super) hears: Hears,
 }
 
 impl HostedResponder {
@@ -20,11 +31,11 @@ impl HostedResponder {
             client,
             outcome: None,
             status: TransactionStatus::Idle,
-            is_silent: false,
+            hears: Hears::All,
         }
     }
 
-    /// How what was run has ended; `None` if it was silent and did not fail.
+    /// How what was run has ended; `None` if nobody is to hear of that, or it waits for data.
     pub(super) fn take_outcome(&mut self) -> Option<WorkOutcome> {
         self.outcome.take()
     }
@@ -37,7 +48,7 @@ impl HostedResponder {
     fn end(&mut self, outcome: WorkOutcome) {
         let is_error = matches!(outcome, WorkOutcome::Failed(_));
         let has_failed = matches!(self.outcome, Some(WorkOutcome::Failed(_)));
-        if is_error || (!self.is_silent && !has_failed) {
+        if self.hears != Hears::Nothing && (is_error || (self.hears == Hears::All && !has_failed)) {
             self.outcome = Some(outcome);
         }
     }
@@ -91,7 +102,7 @@ impl Responder for HostedResponder {
     }
 
     fn notice(&mut self, severity: &'static str, notice: &Error) {
-        if !self.is_silent {
+        if self.hears == Hears::All {
             self.client.notice(severity, notice);
         }
     }
@@ -101,7 +112,7 @@ impl Responder for HostedResponder {
     }
 
     fn parameter_status(&mut self, name: &str, value: &str) {
-        if !self.is_silent {
+        if self.hears == Hears::All {
             self.client.parameter_status(name, value);
         }
     }

@@ -11,6 +11,8 @@ pub struct SchemaId(pub u32);
 
 /// Numbers of the sessions' own schemas begin here, far above every id that is handed out one by one.
 const TEMPORARY_BASE: u32 = 0x4000_0000;
+/// Set in the numbers of the own schemas of sessions that work for clients of other nodes.
+const HOSTED: u32 = 0x8000_0000;
 
 impl SchemaId {
     /// No schema: what is named by it is nowhere.
@@ -26,8 +28,16 @@ impl SchemaId {
 
     /// The schema of a session's temporary relations, `pg_temp_N`. It is there while something is in it.
     pub fn temporary(session: u64) -> SchemaId {
-        SchemaId(TEMPORARY_BASE | (session as u32 & (TEMPORARY_BASE - 1)))
+        SchemaId(TEMPORARY_BASE | (session as u32 & !TEMPORARY_BASE))
     }
+
+    /// The same for a session that works for a client of another node, by its number among those.
+    pub fn temporary_of_hosted(session: u64) -> SchemaId {
+        SchemaId::temporary(u64::from(HOSTED) | (session & u64::from(TEMPORARY_BASE - 1)))
+    }
+
+    /// The schema of a session's temporary relations that has none: nothing is ever in it.
+    pub const NO_TEMPORARY: SchemaId = SchemaId(TEMPORARY_BASE);
 
     /// Whether it holds a session's temporary relations.
     pub fn is_temporary(self) -> bool {
@@ -126,7 +136,7 @@ impl Catalog {
     /// The name of a schema.
     pub fn schema_name(&self, id: SchemaId) -> String {
         if id.is_temporary() {
-            return format!("pg_temp_{}", id.0 & (TEMPORARY_BASE - 1));
+            return format!("pg_temp_{}", id.0 & !TEMPORARY_BASE);
         }
         let own = || self.schemas.iter().find(|(_, own)| **own == id);
         let system = id.system_name().map(str::to_owned);

@@ -4,12 +4,13 @@
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
 use super::{Block, Current, Next, Origin, Session};
+use crate::catalog::Catalog;
 use crate::client::{Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::route::numbers_called;
-use crate::statement::{Statement, Utility};
+use crate::statement::{Discarded, Statement, Utility};
 use rubato_base::{Error, NodeId, Result};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -24,6 +25,15 @@ pub(super) struct Away {
     in_block: bool,
     /// An answer is awaited.
     waits: bool,
+    /// The catalog that the transaction sees, if it has changes of its own.
+    pub(super) catalog: Option<Arc<Catalog>>,
+}
+
+impl Away {
+    /// Where.
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
 }
 
 /// What the session does with a statement.
@@ -42,6 +52,8 @@ pub(super) enum Place {
     Nowhere,
     /// On another node.
     At(NodeId),
+    /// On the grid's first node, together with what its block has done so far.
+    Moves(NodeId),
 }
 
 impl Session {
@@ -81,6 +93,13 @@ impl Session {
         let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
             return Course::Here;
         };
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| self.has_its_portal(current))
+        {
+            return Course::Here;
+        }
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
         let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
         let current = self.current.as_ref();
@@ -88,7 +107,7 @@ impl Session {
             return Course::Here;
         }
         if self.transaction.is_some() {
-            return Course::Away(self.fail(over_several_nodes(node), partition, responder));
+            return Course::Away(self.move_to_keeper(begun_elsewhere(node), partition, responder));
         }
         Course::Away(self.send_away(node, partition, responder))
     }
@@ -109,6 +128,27 @@ impl Session {
         }
     }
 
+    /// Whether what begins here would rather be on the grid's first node: temporary relations are there, which are emptied and dropped there
+    /// with the transaction, or the session has needed what there is once.
+    fn is_better_at_keeper(&self, home: Home, alone: bool, partition: &Partition) -> bool {
+        let has_own = || self.has_own_elsewhere(&self.catalog(partition));
+        match alone {
+            true => home == Home::OverSeveral && has_own(),
+            false => self.begins_at_keeper || has_own(),
+        }
+    }
+
+    /// Whether a statement is about a portal of this node: one that has outlasted its transaction.
+    fn has_its_portal(&self, current: &Current) -> bool {
+        let Statement::Utility(utility) = &current.statement else {
+            return false;
+        };
+        match &**utility {
+            Utility::Fetch { name, .. } | Utility::Close(Some(name)) => self.portals.get(name).is_some(),
+            _ => false,
+        }
+    }
+
     /// Where the current statement runs, if it begins a transaction. One that has begun here cannot reach what is elsewhere.
     pub(super) fn place_of(&self, plan: &Plan, partition: &Partition) -> Result<Place> {
         let (Some(desk), Some(current)) = (&partition.grid, &self.current) else {
@@ -119,6 +159,13 @@ impl Session {
             return Ok(Place::Here);
         }
         let home = desk.home_of(plan, &current.parameters)?;
+        if self.transaction.is_none() && self.is_better_at_keeper(home, current.alone, partition) {
+            return Ok(desk.keeper().map_or(Place::Here, Place::At));
+        }
+        // Who has sent a block here knew why; rows of other nodes can be reached.
+        if self.is_hosted && !current.alone && self.transaction.is_none() && matches!(home, Home::At(_)) {
+            return Ok(Place::Here);
+        }
         Ok(match (home, &self.transaction) {
             // What comes next in the block may need what is there once.
             (Home::Anywhere, None) if current.alone => Place::Nowhere,
@@ -134,13 +181,20 @@ impl Session {
             {
                 Place::Here
             }
+            (Home::AtKeeper(node), Some(transaction)) if transaction.far.is_some() => Place::Moves(node),
             (Home::At(node) | Home::AtKeeper(node), Some(_)) => return Err(over_several_nodes(node)),
         })
     }
 
     /// Has another node run the current statement.
     pub(super) fn send_away(&mut self, node: NodeId, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        self.replay = None;
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.origin != Origin::Replay)
+        {
+            self.replay = None;
+        }
         self.describe_executed(responder);
         let run = self.run_of_current();
         match run.and_then(|run| self.call(node, run, partition)) {
@@ -200,16 +254,18 @@ impl Session {
         })
     }
 
-    fn call(&mut self, node: NodeId, run: Run, partition: &Partition) -> Result<Next> {
+    pub(super) fn call(&mut self, node: NodeId, run: Run, partition: &Partition) -> Result<Next> {
         let desk = desk_of(partition)?;
         let in_block = self.away.as_ref().is_some_and(|away| away.in_block);
+        let is_data = matches!(run, Run::Data { .. });
         let alone = self.current.as_ref().is_none_or(|current| current.alone) && self.block == Block::None;
         let call = Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
             settings: self.settings.changed(),
             in_block,
-            begin: (!in_block && !alone).then(|| self.begin_text()),
+            begin: (!in_block && !alone && !is_data).then(|| self.begin_text()),
+            temporary: self.temporary_elsewhere(),
             run,
         };
         desk.call(self.id, node, call)?;
@@ -217,11 +273,12 @@ impl Session {
             node,
             in_block,
             waits: true,
+            catalog: self.away.take().and_then(|away| away.catalog),
         });
         Ok(self.await_answer())
     }
 
-    fn await_answer(&mut self) -> Next {
+    pub(super) fn await_answer(&mut self) -> Next {
         self.deadline_us = self
             .statement_deadline_us()
             .map(|deadline_us| deadline_us + TIMEOUT_GRACE_US);
@@ -250,7 +307,11 @@ impl Session {
         let Some(Answer { told, end }) = partition.grid.as_ref().and_then(|desk| desk.take_answer(self.id)) else {
             return self.await_answer();
         };
-        if !told.is_empty() {
+        let is_replay = self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.origin == Origin::Replay);
+        if !told.is_empty() && !is_replay {
             responder.put_answer(&told);
         }
         let Some(end) = end else {
@@ -262,10 +323,22 @@ impl Session {
         self.end_call(end, partition, responder)
     }
 
-    fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        self.note_status(end.status);
+    pub(super) fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.deadline_us = None;
+        self.hear_of_temporary(&end);
         match end.outcome {
+            Ok(Completed::AwaitsData) => {
+                if let Some(away) = &mut self.away {
+                    away.waits = false;
+                }
+                self.await_data_for_other();
+                return Next::To(StageKind::Parser);
+            }
+            _ => self.note_status(end.status, end.catalog),
+        }
+        match end.outcome {
+            // It was looked at before.
+            Ok(Completed::AwaitsData) => Next::To(StageKind::Parser),
             Err(error) => self.fail(error, partition, responder),
             Ok(Completed::Empty) => {
                 self.current = None;
@@ -281,6 +354,10 @@ impl Session {
                 if end.status == TransactionStatus::InTransaction && self.block == Block::Failed {
                     self.block = Block::Explicit;
                 }
+                if let Some(current) = self.current.as_mut().filter(|own| own.origin == Origin::Replay) {
+                    current.tag = Some(tag);
+                    return self.next_of_replay(partition, responder);
+                }
                 if let Some(current) = self.current.take() {
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
@@ -292,12 +369,22 @@ impl Session {
         }
     }
 
-    fn note_status(&mut self, status: TransactionStatus) {
+    fn note_status(&mut self, status: TransactionStatus, catalog: Option<Option<Arc<Catalog>>>) {
         let is_over = status == TransactionStatus::Idle;
         if is_over {
             self.away = None;
         } else if let Some(away) = &mut self.away {
             (away.in_block, away.waits) = (true, false);
+            if let Some(catalog) = catalog {
+                away.catalog = catalog;
+            }
+        }
+    }
+
+    /// The keeper says where it has made temporary relations for the session.
+    fn hear_of_temporary(&mut self, end: &Ended) {
+        if end.temporary.is_some() {
+            self.know_temporary(end.temporary);
         }
     }
 
@@ -312,6 +399,7 @@ impl Session {
         let Some(end) = end else {
             return Ok(Some(self.await_answer()));
         };
+        self.hear_of_temporary(&end);
         self.away = None;
         self.deadline_us = None;
         match end.outcome? {
@@ -333,6 +421,7 @@ impl Session {
             settings: self.settings.changed(),
             in_block: true,
             begin: None,
+            temporary: self.temporary_elsewhere(),
             run: Run::Text("ROLLBACK".to_owned()),
         };
         // A node that cannot be reached has rolled it back, or will when it knows.
@@ -341,14 +430,15 @@ impl Session {
     }
 
     /// The statement under way failed here, and not where it runs: by a cancel, or since the other node cannot be reached.
-    pub(super) fn give_up_call(&mut self, partition: &Partition) {
+    pub(super) fn give_up_call(&mut self, is_copying: bool, partition: &Partition) {
         let (Some(away), Some(desk)) = (&mut self.away, &partition.grid) else {
             return;
         };
         if std::mem::take(&mut away.waits) {
             desk.give_up(self.id);
         }
-        if !away.in_block && self.block == Block::None {
+        // A COPY that waits for data there is rolled back.
+        if !away.in_block && self.block == Block::None && !is_copying {
             self.away = None;
         }
     }
@@ -360,6 +450,16 @@ fn over_several_nodes(node: NodeId) -> Error {
         node.0
     );
     Error::unsupported("a transaction over the rows of several nodes").with_detail(detail)
+}
+
+/// 40001: the session begins there the next time.
+pub(super) fn begun_elsewhere(node: NodeId) -> Error {
+    let detail = format!(
+        "It has begun on this node, has shown rows, and this statement needs what is on node {}.",
+        node.0
+    );
+    Error::serialization("the transaction has to run on the grid's first node", detail)
+        .with_hint("Run it again: transactions of this session begin there from now on.")
 }
 
 fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
@@ -400,7 +500,7 @@ fn goes_along(statement: &Statement) -> bool {
             | Utility::Prepare { .. }
             | Utility::Execute { .. }
             | Utility::Deallocate(_)
-            | Utility::Discard(_)
+            | Utility::Discard(Discarded::All | Discarded::Plans | Discarded::Sequences)
             | Utility::Unlisten(_)
             | Utility::Checkpoint
     )

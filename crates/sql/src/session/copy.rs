@@ -23,12 +23,18 @@ pub(super) struct CopyIn {
     catalog: Arc<Catalog>,
     /// The statement, which goes on when the data has ended.
     pub(super) current: Current,
+    /// What each row takes of sequences that are on another node.
+    numbers: Vec<(u32, usize)>,
+    /// Data whose rows have yet to get them.
+    unread: Option<Bytes>,
     /// What is left to do when the transaction that it waits for has ended.
     resume: Option<Resume>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Resume {
+    /// To read the data that has come.
+    Read,
     Feed,
     Finish,
     /// To finish as well, now that others have had their turn.
@@ -58,6 +64,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
+        self.taken.forget_ahead();
         if !copy.from {
             return self.copy_out(copy, partition, context, responder);
         }
@@ -65,7 +72,6 @@ impl Session {
             let message = "cannot execute COPY FROM in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
-        self.refuse_hosted("COPY FROM STDIN")?;
         partition.admit_write()?;
         let mut reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us)?;
@@ -84,6 +90,7 @@ impl Session {
         {
             reader.lay_rows(&mut partition.database);
         }
+        let numbers = self.numbers_of_rows(&reader, &catalog, partition);
         let Some(mut current) = self.current.take() else {
             return Ok(Next::To(StageKind::Parser));
         };
@@ -95,6 +102,8 @@ impl Session {
             reader,
             catalog,
             current,
+            numbers,
+            unread: None,
             resume: None,
         });
         self.deadline_us = self.statement_deadline_us();
@@ -109,6 +118,9 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
+        if self.copy_away.is_some() {
+            return self.resume_data_away(&mut lock.lock(), context, responder);
+        }
         let copy = self.copy_in.as_mut()?;
         let resume = copy.resume.take();
         if self.cancelled.is_none()
@@ -128,6 +140,7 @@ impl Session {
             Some(Resume::Finish | Resume::GoOn) if self.cancelled.is_none() => {
                 self.finish_copy(&mut partition, context, responder)
             }
+            Some(Resume::Read) if self.cancelled.is_none() => self.read_copied(&mut partition, context, responder),
             _ => self.place_copied(&mut partition, context, responder),
         }
     }
@@ -143,16 +156,9 @@ impl Session {
         // What still comes in behind an error is passed over.
         let mut copy = self.copy_in.take()?;
         if copy.reader.packs_in_partition() {
-            let mut partition = lock.lock();
-            let Partition {
-                sequences,
-                advisory,
-                insight,
-                ..
-            } = &mut *partition;
-            self.pack(&mut copy, data, (sequences, advisory, &**insight), context);
+            copy.unread = Some(data);
             self.copy_in = Some(copy);
-            return self.place_copied(&mut partition, context, responder);
+            return self.read_copied(&mut lock.lock(), context, responder);
         }
         let outside = (
             &mut SequenceValues::default(),
@@ -162,6 +168,36 @@ impl Session {
         self.pack(&mut copy, data, outside, context);
         self.copy_in = Some(copy);
         self.place_copied(&mut lock.lock(), context, responder)
+    }
+
+    /// Reads the data that has come, whose rows take what belongs to the partition, or to the node that has the sequences.
+    fn read_copied(
+        &mut self,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let mut copy = self.copy_in.take()?;
+        if let Some(data) = copy.unread.take() {
+            let rows = copy.reader.rows_at_most(&data);
+            let fetched = match copy.numbers.is_empty() {
+                true => Ok(()),
+                false => self.have_numbers_for(rows, &copy.numbers, partition),
+            };
+            if let Err(stop) = fetched {
+                copy.unread = Some(data);
+                return self.after_copy_step(copy, Err(stop), Resume::Read, partition, responder);
+            }
+            let Partition {
+                sequences,
+                advisory,
+                insight,
+                ..
+            } = &mut *partition;
+            self.pack(&mut copy, data, (sequences, advisory, &**insight), context);
+        }
+        self.copy_in = Some(copy);
+        self.place_copied(partition, context, responder)
     }
 
     fn pack(&mut self, copy: &mut CopyIn, data: Bytes, outside: Outside<'_>, context: &SessionContext<'_>) {

@@ -40,6 +40,7 @@ impl Session {
         if let Some(desk) = &partition.grid {
             desk.leave(self.id);
         }
+        self.know_temporary(None);
         if has_own {
             self.drop_own(partition)?;
         }

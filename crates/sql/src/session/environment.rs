@@ -49,6 +49,16 @@ pub struct TakenNumbers {
     pub(super) are_new: bool,
     /// Numbers that were fetched for the statement from the node that has the sequences.
     pub(super) ahead: BTreeMap<u32, VecDeque<i64>>,
+    /// Sequences that have ended there, and what is said of them behind the last of these numbers.
+    pub(super) ended: BTreeMap<u32, Error>,
+}
+
+impl TakenNumbers {
+    /// Numbers that a statement has left over are nobody's.
+    pub(super) fn forget_ahead(&mut self) {
+        self.ahead.clear();
+        self.ended.clear();
+    }
 }
 
 /// What a row's part draws, or has drawn before and draws again.
@@ -131,6 +141,9 @@ impl SessionEnvironment<'_> {
         }
         let ahead = |taken: &mut TakenNumbers| taken.ahead.get_mut(&sequence.id)?.pop_front();
         let fetched = ahead(&mut self.taken.borrow_mut());
+        if let (None, Some(error)) = (fetched, self.taken.borrow().ended.get(&sequence.id)) {
+            return Err(error.clone());
+        }
         fetched.map_or_else(|| self.once("a sequence").map(|()| 0), Ok)
     }
 

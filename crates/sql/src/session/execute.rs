@@ -1,6 +1,6 @@
 //! The transaction stage's begin, and the stages that run plans.
 
-use super::away::{Course, Place};
+use super::away::{Course, Place, begun_elsewhere};
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::kept_open::OpenThings;
@@ -173,6 +173,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
+        self.check_temporary(partition);
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);
         self.see_enums(&catalog);
@@ -189,8 +190,10 @@ impl Session {
         current.catalog_version = catalog.version;
         let alone_and_reading = current.alone && plan.read_only;
         let place = self.place_of(plan, partition)?;
-        if let Place::At(node) = place {
-            return Ok(self.send_away(node, partition, responder));
+        match place {
+            Place::At(node) => return Ok(self.send_away(node, partition, responder)),
+            Place::Moves(node) => return Ok(self.move_to_keeper(begun_elsewhere(node), partition, responder)),
+            Place::Here | Place::Nowhere => {}
         }
         let writes = !has_begun && !matches!(plan.body, PlanBody::Select(_));
         if writes {
@@ -466,6 +469,7 @@ impl Session {
     /// Since when what is under way runs: a statement, or the commit at the end of a script or at Sync.
     fn started_us(&self) -> Option<i64> {
         let copied = self.copy_in.as_ref().map(|copy| &copy.current);
+        let copied = copied.or(self.copy_away.as_ref().map(|copy| &copy.current));
         let current = self.after_replay.as_ref().or(self.current.as_ref()).or(copied);
         current.map(|current| current.started_us).or(self.commit_waits_since_us)
     }

@@ -4,6 +4,7 @@ use super::portals::{Portal, Portals, cannot_be_run};
 use super::prepared::{NAMES_MAX, Prepared, prepared_key};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
+use crate::grid::DataEnd;
 use crate::partition::Partition;
 use crate::statement::{Statement, Utility};
 use rubato_base::binary_format::parse_binary;
@@ -41,7 +42,7 @@ impl Session {
         {
             return None;
         }
-        if self.copy_in.is_some() {
+        if self.awaits_data() {
             // While data comes in, clients of the extended protocol have sent their Sync already: it is passed over.
             match &request {
                 Request::Sync | Request::Flush | Request::GoOn => return None,
@@ -104,6 +105,11 @@ impl Session {
                 self.deliver(responder);
                 return None;
             }
+            Request::CopyData(data) if self.copy_away.is_some() => return self.data_away(&data, lock, responder),
+            Request::CopyDone if self.copy_away.is_some() => return self.end_data_away(DataEnd::Done, lock, responder),
+            Request::CopyFail(reason) if self.copy_away.is_some() => {
+                return self.end_data_away(DataEnd::Failed(reason), lock, responder);
+            }
             Request::CopyData(data) => return self.copy_data(data, lock, context, responder),
             Request::CopyDone => return self.copy_done(lock, context, responder),
             Request::CopyFail(reason) => return self.copy_fail(&reason, &mut lock.lock(), responder),
@@ -131,6 +137,7 @@ impl Session {
         self.script.clear();
         self.in_script = false;
         self.copy_in = None;
+        self.copy_away = None;
         self.copy_out = None;
         self.give_up_schema_change(partition);
         self.commit_waits_since_us = None;
@@ -175,11 +182,9 @@ impl Session {
             })
         });
         let types = types.collect::<Result<Vec<_>>>()?;
-        let own_catalog = self
-            .transaction
-            .as_ref()
-            .is_some_and(|transaction| transaction.catalog.is_some());
-        if !own_catalog && let Some(key) = self.plan_key(&prepared_key(&sql, &types)) {
+        if self.own_catalog().is_none()
+            && let Some(key) = self.plan_key(&prepared_key(&sql, &types))
+        {
             let cached = context.plans.lock().get(&key).cloned();
             if let Some(cached) = cached
                 && let Some(path) = self.path_of_cached(&cached, &lock.lock())
@@ -279,7 +284,8 @@ impl Session {
         let prepared = Arc::clone(self.prepared(name)?);
         let fits = |(value, data_type): (&Value, &DataType)| {
             let is_text = data_type.is_text() || matches!(data_type, DataType::Json | DataType::JsonPath);
-            value.is_null() || value.data_type() == *data_type || (value.as_str().is_some() && is_text)
+            let is_number = *data_type == DataType::Oid && matches!(value, Value::Int8(_));
+            value.is_null() || value.data_type() == *data_type || is_number || (value.as_str().is_some() && is_text)
         };
         if values.len() != prepared.types.len() || !values.iter().zip(&prepared.types).all(fits) {
             let message = format!("the statement takes parameters of types {:?}", prepared.types);

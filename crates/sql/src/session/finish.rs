@@ -74,6 +74,7 @@ impl Session {
             statement: current.statement.clone(),
             catalog_version: current.catalog_version,
             sql: Arc::clone(&current.sql),
+            is_prepared: current.is_prepared,
             parameters: Arc::clone(&current.parameters),
             tag: current.tag.clone().unwrap_or_default(),
         });
@@ -120,6 +121,33 @@ impl Session {
         }
     }
 
+    /// The block needs what is on the grid's first node. It runs there from its beginning on, if the client cannot tell.
+    ///
+    /// Errors: `error`, which becomes 40001, if it could: the session's blocks begin there from now on.
+    pub(super) fn move_to_keeper(
+        &mut self,
+        error: Error,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        self.begins_at_keeper = true;
+        let is_unseen = self.block == Block::Explicit && self.replay.is_some() && self.cancelled.is_none();
+        match self.current.take() {
+            Some(mut current) if is_unseen && !current.streamed && current.fetch.is_none() => {
+                responder.truncate(current.mark);
+                (current.rows, current.cursor) = (0, None);
+                self.after_replay = Some(current);
+                self.undo(partition);
+                self.replaying = 0;
+                self.start_replay_statement()
+            }
+            current => {
+                self.current = current;
+                self.fail(error, partition, responder)
+            }
+        }
+    }
+
     fn start_replay_statement(&mut self) -> Next {
         let next = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
         match next {
@@ -128,7 +156,7 @@ impl Session {
                     statement: replayed.statement.clone(),
                     catalog_version: replayed.catalog_version,
                     sql: Arc::clone(&replayed.sql),
-                    is_prepared: false,
+                    is_prepared: replayed.is_prepared,
                     parameters: Arc::clone(&replayed.parameters),
                     cursor: None,
                     origin: Origin::Replay,
@@ -154,7 +182,7 @@ impl Session {
     }
 
     /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
-    fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+    pub(super) fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let told = self
             .replay
             .as_ref()

@@ -21,6 +21,7 @@ mod block;
 mod channels;
 mod constraints;
 mod copy;
+mod copy_away;
 mod cursors;
 mod databases;
 mod discard;
@@ -55,7 +56,7 @@ pub use prepared::RESULT_TYPE_CHANGED;
 pub use settings::Settings;
 
 use crate::analytics::Engine;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, SchemaId};
 use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
 use crate::far::Mark;
@@ -199,9 +200,9 @@ impl Current {
         }
     }
 
-    /// Whether it is what EXECUTE of a script runs: its parameters stand in its text as `$n`.
+    /// Whether it is what EXECUTE of a script runs, or what is run again: its parameters stand in its text as `$n`.
     fn is_executed(&self) -> bool {
-        self.is_prepared && self.origin == Origin::Script
+        self.is_prepared && self.portal().is_none()
     }
 }
 
@@ -210,6 +211,7 @@ struct Replayed {
     statement: Statement,
     catalog_version: u64,
     sql: Arc<str>,
+    is_prepared: bool,
     parameters: Arc<[Value]>,
     tag: String,
 }
@@ -269,6 +271,11 @@ pub struct Session {
     away: Option<away::Away>,
     /// It works for a client of another node: see [`Session::serve_another_node`].
     is_hosted: bool,
+    temporary: temporary::Temporary,
+    /// The data that comes in for a COPY on another node.
+    copy_away: Option<copy_away::CopyAway>,
+    /// Its blocks begin on the grid's first node: one of them has needed what is there once.
+    begins_at_keeper: bool,
     /// Portals that were read in pieces on other nodes.
     portals_away: u64,
     /// The tick that it has asked for.
@@ -325,6 +332,9 @@ impl Session {
             replaying: 0,
             away: None,
             is_hosted: false,
+            temporary: temporary::Temporary::of(id),
+            copy_away: None,
+            begins_at_keeper: false,
             portals_away: 0,
             tick_ticket: None,
             after_replay: None,
@@ -355,10 +365,11 @@ impl Session {
         self.settings.tell_server(settings);
     }
 
-    /// It works for a session on another node, whose client it does not see: what needs that client (its data, its temporary
-    /// relations, what it listens to) is refused.
-    pub fn serve_another_node(&mut self) {
+    /// It works for a session on another node, whose client it does not see: what that client listens to is refused. Temporary
+    /// relations that it makes are in this schema.
+    pub fn serve_another_node(&mut self, schema: SchemaId) {
         self.is_hosted = true;
+        self.temporary.make(schema);
     }
 
     /// 0A000 for what needs the client itself.
@@ -418,7 +429,8 @@ impl Session {
             *deadline_us = deadline_us.saturating_add(by_us);
         }
         let copied = self.copy_in.as_mut().map(|copy| &mut copy.current);
-        for current in self.current.iter_mut().chain(copied) {
+        let copied_away = self.copy_away.as_mut().map(|copy| &mut copy.current);
+        for current in self.current.iter_mut().chain(copied).chain(copied_away) {
             current.started_us = current.started_us.saturating_add(by_us);
         }
         self.shift_pause(by_us);
@@ -431,7 +443,7 @@ impl Session {
 
     /// Whether a COPY FROM STDIN is under way.
     pub fn awaits_data(&self) -> bool {
-        self.copy_in.is_some()
+        self.copy_in.is_some() || self.copy_away.is_some()
     }
 
     /// Whether the client and the session no longer understand each other: it has ended, and its connection is to be closed.
@@ -495,7 +507,7 @@ impl Session {
 
     /// The statement under way is to end with this error when it is next run.
     pub fn cancel(&mut self, error: Error) {
-        if self.is_busy() || self.copy_in.is_some() || self.commit_waits_since_us.is_some() {
+        if self.is_busy() || self.awaits_data() || self.commit_waits_since_us.is_some() {
             self.cancelled = Some(error);
         }
     }
@@ -532,7 +544,7 @@ impl Session {
             if let Some(next) = self.resume_copy(lock, context, responder) {
                 return next;
             }
-            if self.in_script && self.copy_in.is_none() {
+            if self.in_script && !self.awaits_data() {
                 match self.next_of_script(context) {
                     Some(next) => return next,
                     None => match self.end_script(&mut lock.lock(), responder) {
@@ -593,14 +605,19 @@ impl Session {
 
     /// The catalog as this session sees it now.
     fn catalog(&self, partition: &Partition) -> Arc<Catalog> {
-        match self
-            .transaction
-            .as_ref()
-            .and_then(|transaction| transaction.catalog.as_ref())
-        {
-            Some(own) => Arc::clone(own),
-            None => Arc::clone(self.committed(partition)),
-        }
+        let own = self.own_catalog().unwrap_or_else(|| self.committed(partition));
+        Arc::clone(own)
+    }
+
+    /// The catalog with the changes of its transaction, if that has made any, here or elsewhere.
+    fn own_catalog(&self) -> Option<&Arc<Catalog>> {
+        let here = self.transaction.as_ref().and_then(|open| open.catalog.as_ref());
+        here.or_else(|| self.away.as_ref()?.catalog.as_ref())
+    }
+
+    /// The same for whoever it works for.
+    pub fn catalog_of_transaction(&self) -> Option<Arc<Catalog>> {
+        self.own_catalog().cloned()
     }
 
     /// The committed catalog of the session's database.
@@ -632,7 +649,8 @@ impl Session {
         let mut error = error;
         let ends_block = self.is_committing();
         self.end_pauses(partition);
-        self.give_up_call(partition);
+        let is_copying_away = self.copy_away.take().is_some();
+        self.give_up_call(is_copying_away, partition);
         self.end_record(partition);
         if let Some(current) = self.current.take() {
             if !current.streamed && current.origin != Origin::Script {

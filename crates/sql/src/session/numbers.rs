@@ -5,12 +5,13 @@ use super::environment::sequence_of;
 use super::far::FOR_OTHERS;
 use super::{Current, Session};
 use crate::catalog::Catalog;
-use crate::executor::BATCH_TUPLES;
-use crate::partition::Partition;
+use crate::executor::{BATCH_TUPLES, CopyReader};
+use crate::partition::{Partition, SEQUENCE_ENDED};
 use crate::plan::{InsertSource, Plan, PlanBody};
-use crate::route::numbers_called;
+use crate::route::{numbers_called, numbers_called_by};
 use rubato_base::Value;
 use rubato_protocol::{Outcome, Stop};
+use std::collections::VecDeque;
 
 /// Rows whose numbers are fetched together, where it is not known how many rows there will be. A slice may look at a batch more of them
 /// than it should.
@@ -29,14 +30,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// `None` if it takes none, or none that can be fetched.
     fn of(plan: &Plan, parameters: &[Value], named: impl Fn(&str) -> Option<u32>) -> Option<Wanted> {
-        let mut calls: Vec<(u32, usize)> = Vec::new();
-        for name in numbers_called(plan, parameters)? {
-            let sequence = named(&name)?;
-            match calls.iter_mut().find(|(own, _)| *own == sequence) {
-                Some((_, count)) => *count += 1,
-                None => calls.push((sequence, 1)),
-            }
-        }
+        let calls = counted(numbers_called(plan, parameters)?, named)?;
         let is_in_all = match &plan.body {
             PlanBody::Insert(insert) => {
                 matches!(insert.source, InsertSource::Values(_)) && insert.on_conflict.is_none()
@@ -52,7 +46,69 @@ impl Wanted {
     }
 }
 
+/// The sequences of these names, and how often each of them is named. `None` if one is not known.
+fn counted(names: Vec<String>, named: impl Fn(&str) -> Option<u32>) -> Option<Vec<(u32, usize)>> {
+    let mut calls: Vec<(u32, usize)> = Vec::new();
+    for name in names {
+        let sequence = named(&name)?;
+        match calls.iter_mut().find(|(own, _)| *own == sequence) {
+            Some((_, count)) => *count += 1,
+            None => calls.push((sequence, 1)),
+        }
+    }
+    Some(calls)
+}
+
 impl Session {
+    /// The numbers that each row of a COPY takes of sequences that are elsewhere.
+    pub(super) fn numbers_of_rows(
+        &mut self,
+        reader: &CopyReader,
+        catalog: &Catalog,
+        partition: &Partition,
+    ) -> Vec<(u32, usize)> {
+        if !partition.sequences.are_elsewhere {
+            return Vec::new();
+        }
+        let path = self.path_in(catalog);
+        let named = |name: &str| sequence_of(name, catalog, &path).ok().map(|sequence| sequence.id);
+        counted(numbers_called_by(reader.evaluated()), named).unwrap_or_default()
+    }
+
+    /// Fetches what so many rows take that take so many each.
+    ///
+    /// Errors: as [`Session::fetch_numbers`].
+    pub(super) fn have_numbers_for(
+        &mut self,
+        rows: usize,
+        each: &[(u32, usize)],
+        partition: &Partition,
+    ) -> Outcome<()> {
+        for (sequence, count) in each {
+            self.fetch_of(*sequence, rows * count, rows * count, partition)?;
+        }
+        Ok(())
+    }
+
+    /// Sees that there are `low` numbers of a sequence; if there are less, asks for as many as make it `full`.
+    fn fetch_of(&mut self, sequence: u32, low: usize, full: usize, partition: &Partition) -> Outcome<()> {
+        let Some(desk) = &partition.grid else { return Ok(()) };
+        let ahead = self.taken.ahead.entry(sequence).or_default();
+        while ahead.len() < low && !self.taken.ended.contains_key(&sequence) {
+            let missing = u32::try_from(full - ahead.len()).unwrap_or(u32::MAX);
+            match desk.take_numbers(self.id, sequence, missing) {
+                Ok(Some(numbers)) => ahead.extend(numbers),
+                Ok(None) => return Err(Stop::Wait(FOR_OTHERS)),
+                // There may be enough of them all the same.
+                Err(error) if error.code() == SEQUENCE_ENDED => {
+                    self.taken.ended.insert(sequence, error);
+                }
+                Err(error) => return Err(Stop::Fail(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Before a statement begins: fetches what it will take.
     ///
     /// Errors: [`Stop::Wait`] until it is there.
@@ -67,7 +123,7 @@ impl Session {
         if current.numbers.is_none() {
             let named = |name: &str| sequence_of(name, catalog, &path).ok().map(|sequence| sequence.id);
             current.numbers = Some(Wanted::of(plan, &current.parameters, named));
-            self.taken.ahead.clear();
+            self.taken.forget_ahead();
         }
         self.have_numbers(partition)
     }
@@ -80,7 +136,7 @@ impl Session {
             .current
             .as_ref()
             .and_then(|current| current.numbers.clone().flatten());
-        let (Some(wanted), Some(desk)) = (wanted, &partition.grid) else {
+        let Some(wanted) = wanted else {
             return Ok(());
         };
         if wanted.are_fetched {
@@ -88,20 +144,14 @@ impl Session {
         }
         let mut rows_max = usize::MAX;
         for (sequence, count) in wanted.calls {
-            let ahead = self.taken.ahead.entry(sequence).or_default();
             let (low, full) = match wanted.is_in_all {
                 true => (count, count),
                 false => (2 * count * BATCH_TUPLES, count * ROWS_AHEAD),
             };
-            while ahead.len() < low {
-                let missing = u32::try_from(full - ahead.len()).unwrap_or(u32::MAX);
-                match desk.take_numbers(self.id, sequence, missing).map_err(Stop::Fail)? {
-                    Some(numbers) => ahead.extend(numbers),
-                    None => return Err(Stop::Wait(FOR_OTHERS)),
-                }
-            }
-            if !wanted.is_in_all {
-                rows_max = rows_max.min(ahead.len() / count - BATCH_TUPLES);
+            self.fetch_of(sequence, low, full, partition)?;
+            if !wanted.is_in_all && !self.taken.ended.contains_key(&sequence) {
+                let ahead = self.taken.ahead.get(&sequence).map_or(0, VecDeque::len);
+                rows_max = rows_max.min(ahead / count - BATCH_TUPLES);
             }
         }
         self.slices.limit(rows_max);

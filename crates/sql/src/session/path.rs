@@ -9,11 +9,23 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// What the search path came to when it was looked at last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KnownPath {
     catalog_version: Option<u64>,
     path_changes: u64,
+    temporary: SchemaId,
     path: Arc<ResolvedPath>,
+}
+
+impl Default for KnownPath {
+    fn default() -> KnownPath {
+        KnownPath {
+            catalog_version: None,
+            path_changes: 0,
+            temporary: SchemaId::NOWHERE,
+            path: Arc::default(),
+        }
+    }
 }
 
 impl Session {
@@ -22,27 +34,24 @@ impl Session {
         SearchPath {
             schemas: self.settings.search_path(),
             user: Arc::from(self.identity.user.as_str()),
-            temporary: match self.is_hosted {
-                true => SchemaId::NOWHERE,
-                false => self.own_schema(),
-            },
+            temporary: self.own_schema(),
             database: Arc::from(self.identity.database.as_str()),
         }
-    }
-
-    /// The schema of the session's temporary relations.
-    pub(super) fn own_schema(&self) -> SchemaId {
-        SchemaId::temporary(self.id.0)
     }
 
     /// What the search path comes to in a catalog.
     pub(super) fn path_in(&mut self, catalog: &Catalog) -> Arc<ResolvedPath> {
         let changes = self.settings.path_changes();
         let known = &self.known_path;
-        if known.catalog_version != Some(catalog.version) || known.path_changes != changes {
+        let temporary = self.own_schema();
+        if known.catalog_version != Some(catalog.version)
+            || known.path_changes != changes
+            || known.temporary != temporary
+        {
             self.known_path = KnownPath {
                 catalog_version: Some(catalog.version),
                 path_changes: changes,
+                temporary,
                 path: Arc::new(self.set_path().resolve(catalog)),
             };
         }

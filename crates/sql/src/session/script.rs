@@ -57,11 +57,7 @@ impl Session {
     /// Starts the next statement of the script; `None` at its end.
     pub(super) fn next_of_script(&mut self, context: &mut SessionContext<'_>) -> Option<Next> {
         let piece = self.script.pop_front()?;
-        let own_catalog = self
-            .transaction
-            .as_ref()
-            .is_some_and(|transaction| transaction.catalog.is_some());
-        if own_catalog {
+        if self.own_catalog().is_some() {
             self.to_bind = Some(ToBind::Script(piece));
             return Some(Next::To(StageKind::Optimizer));
         }

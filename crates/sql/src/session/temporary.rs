@@ -4,17 +4,89 @@
 
 use super::Session;
 use super::schema::attachment_of;
-use crate::catalog::{OnCommit, RelationName};
+use crate::catalog::{Catalog, OnCommit, RelationName, SchemaId};
+use crate::grid::GridDesk;
 use crate::partition::Partition;
 use crate::schema_change::apply_under;
 use crate::statement::SchemaChange;
-use rubato_base::{Error, Result};
+use rubato_base::{Error, Result, SessionId};
 use rubato_protocol::Stop;
+use std::sync::Arc;
+
+/// Where the session's temporary relations are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Temporary {
+    schema: SchemaId,
+    /// They are on the grid's first node, where a session works for this one: it makes them and drops them.
+    is_elsewhere: bool,
+}
+
+impl Temporary {
+    /// In a schema of the session's own.
+    pub(super) fn of(session: SessionId) -> Temporary {
+        Temporary {
+            schema: SchemaId::temporary(session.0),
+            is_elsewhere: false,
+        }
+    }
+
+    /// In this schema, if they are on this node.
+    pub(super) fn make(&mut self, schema: SchemaId) {
+        if !self.is_elsewhere {
+            self.schema = schema;
+        }
+    }
+}
 
 impl Session {
+    /// The schema of the session's temporary relations.
+    pub(super) fn own_schema(&self) -> SchemaId {
+        self.temporary.schema
+    }
+
+    /// The session's temporary relations are on another node, which has yet to make some.
+    pub fn has_temporary_elsewhere(&mut self) {
+        self.temporary = Temporary {
+            schema: SchemaId::NO_TEMPORARY,
+            is_elsewhere: true,
+        };
+    }
+
+    /// Which schema they are in, where they are on another node; none if there are none.
+    pub fn know_temporary(&mut self, schema: Option<SchemaId>) {
+        if self.temporary.is_elsewhere {
+            self.temporary.schema = schema.unwrap_or(SchemaId::NO_TEMPORARY);
+        }
+    }
+
+    /// The schema of temporary relations that are on this node.
+    pub fn temporary_here(&self) -> Option<SchemaId> {
+        (!self.temporary.is_elsewhere).then_some(self.temporary.schema)
+    }
+
+    /// That of those that are not.
+    pub(super) fn temporary_elsewhere(&self) -> Option<SchemaId> {
+        let is_known = self.temporary.is_elsewhere && self.temporary.schema != SchemaId::NO_TEMPORARY;
+        is_known.then_some(self.temporary.schema)
+    }
+
+    /// What the other node has kept for the session may be gone, as when it was started again.
+    pub(super) fn check_temporary(&mut self, partition: &Partition) {
+        let is_kept = |desk: &Arc<dyn GridDesk>| desk.keeps_session(self.id);
+        if self.temporary_elsewhere().is_some() && !partition.grid.as_ref().is_some_and(is_kept) {
+            self.has_temporary_elsewhere();
+        }
+    }
+
+    /// Whether the session has temporary relations on another node.
+    pub(super) fn has_own_elsewhere(&self, catalog: &Catalog) -> bool {
+        self.temporary_elsewhere()
+            .is_some_and(|schema| !catalog.is_empty_schema(schema))
+    }
+
     /// ON COMMIT: tables that were to be dropped go with the transaction that is about to commit, rows of others too.
     pub(super) fn end_temporary(&mut self, partition: &mut Partition) -> Result<()> {
-        let Some(transaction) = &self.transaction else {
+        let Some(transaction) = self.transaction.as_ref().filter(|_| !self.temporary.is_elsewhere) else {
             return Ok(());
         };
         let catalog = self.catalog(partition);
@@ -56,9 +128,9 @@ impl Session {
         self.change_own(&SchemaChange::DropTemporary { schema }, partition)
     }
 
-    /// Whether the session has temporary relations.
+    /// Whether the session has temporary relations on this node.
     pub(super) fn has_own(&self, partition: &Partition) -> bool {
-        !self.catalog(partition).is_empty_schema(self.own_schema())
+        !self.temporary.is_elsewhere && !self.catalog(partition).is_empty_schema(self.own_schema())
     }
 
     /// A change of the session's own schema within its transaction. No row moves, and nobody is waited for.

@@ -101,10 +101,13 @@ fn a_transaction_does_not_take_the_rows_of_one_node_for_those_of_another() {
     assert_eq!(ask(&mut sites, "INSERT INTO t VALUES (1, 0)"), [refused, "Z E"]);
     assert_eq!(ask(&mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
     ask(&mut sites, "BEGIN; INSERT INTO t VALUES (1, 0)");
-    let refused = "E 0A000 COPY FROM STDIN on another node than the grid's first is not supported";
-    assert_eq!(ask(&mut sites, "COPY t FROM STDIN"), [refused, "Z E"]);
-    assert_eq!(ask(&mut sites, "COMMIT"), ["C ROLLBACK", "Z I"]);
-    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 0");
+    // Data of the client comes where its transaction is.
+    assert_eq!(ask(&mut sites, "COPY t FROM STDIN"), ["G"]);
+    sites[0].request([Request::CopyData("3\t0\n".into()), Request::CopyDone]);
+    work(&mut sites);
+    assert_eq!(sites[0].said(), ["C COPY 1", "Z T"]);
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 2");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sessions on the nodes of a grid.
 
 mod away;
+mod blocks;
 mod catalogs;
 mod definitions;
 mod explained;

@@ -116,10 +116,20 @@ impl Packer {
 
     /// What defaults, checks and the filter draw on: volatile ones on what belongs to the partition (sequences), or they differ from call to call.
     pub(super) fn volatility(&self) -> Volatility {
+        let all = self.evaluated().map(Expr::volatility);
+        all.max().unwrap_or(Volatility::Immutable)
+    }
+
+    /// The defaults, checks and the filter.
+    pub(super) fn evaluated(&self) -> impl Iterator<Item = &Expr> {
         let defaults = self.defaults.iter().map(|default| &default.1);
         let checks = self.table.checks.iter().map(|check| &check.condition);
-        let all = defaults.chain(checks).chain(&self.filter).map(Expr::volatility);
-        all.max().unwrap_or(Volatility::Immutable)
+        defaults.chain(checks).chain(&self.filter)
+    }
+
+    /// How many fields a record has.
+    pub(super) fn fields(&self) -> usize {
+        self.columns.len()
     }
 
     /// Whether the first line names the columns: 22P04 if not.

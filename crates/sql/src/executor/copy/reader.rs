@@ -13,7 +13,7 @@ use crate::executor::{ExecutionContext, Turn};
 use crate::statement::CopyStatement;
 use bytes::Bytes;
 use rubato_base::{Error, Key, Result, TableId};
-use rubato_formula::{EvalContext, Volatility};
+use rubato_formula::{EvalContext, Expr, Volatility};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::Helpers;
 use std::sync::Arc;
@@ -82,6 +82,23 @@ impl CopyReader {
     /// Whether [`CopyReader::pack`] must be called by whoever holds the partition: a default takes numbers from a sequence.
     pub fn packs_in_partition(&self) -> bool {
         self.volatility == Volatility::Volatile
+    }
+
+    /// The defaults, checks and the filter that are evaluated for each row.
+    pub fn evaluated(&self) -> impl Iterator<Item = &Expr> {
+        let reading = match &self.source {
+            Source::Here(reading) => Some(reading.evaluated()),
+            Source::Ahead(_) | Source::Lost => None,
+        };
+        reading.into_iter().flatten()
+    }
+
+    /// More rows than this piece of data can bring to an end, and the one that the end of the data would.
+    pub fn rows_at_most(&self, data: &[u8]) -> usize {
+        match &self.source {
+            Source::Here(reading) => reading.rows_at_most(data),
+            Source::Ahead(_) | Source::Lost => 0,
+        }
     }
 
     /// Rows are to be laid (see `FormulaDatabase::lay_row`) in the table's storage and that of its indexes, if these are empty storage that

@@ -9,7 +9,7 @@ use super::text::TextParser;
 use crate::catalog::Table;
 use crate::statement::{CopyFormat, CopyStatement};
 use rubato_base::{Error, Result, SqlState};
-use rubato_formula::{EvalContext, Volatility};
+use rubato_formula::{EvalContext, Expr, Volatility};
 use std::sync::Arc;
 
 /// The longest record taken.
@@ -87,6 +87,21 @@ impl Reading {
     /// How much the defaults, checks and filter that are evaluated draw on.
     pub(super) fn volatility(&self) -> Volatility {
         self.packer.volatility()
+    }
+
+    /// What is evaluated for each row.
+    pub(super) fn evaluated(&self) -> impl Iterator<Item = &Expr> {
+        self.packer.evaluated()
+    }
+
+    /// See [`super::CopyReader::rows_at_most`].
+    pub(super) fn rows_at_most(&self, data: &[u8]) -> usize {
+        let ends = match &self.parser {
+            Parser::Text(_) | Parser::Csv(_) => data.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count(),
+            // A record has the number of its fields, and the length of each.
+            Parser::Binary(_) => data.len() / (size_of::<i16>() + size_of::<i32>() * self.packer.fields()) + 1,
+        };
+        ends + 1
     }
 
     /// Takes the next piece of data and appends its rows to `packed`.

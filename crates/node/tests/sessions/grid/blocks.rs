@@ -1,0 +1,272 @@
+//! Blocks of clients of the second node: what they need of the first one, and what they have there.
+
+use super::*;
+
+fn fine(told: &[String]) -> bool {
+    told.iter().all(|line| !line.starts_with("E "))
+}
+
+/// A table that both nodes have rows of, and one with serial numbers.
+fn made() -> [Site; 2] {
+    let mut sites = followed();
+    let made = "CREATE TABLE stock (id int PRIMARY KEY, v int);
+                INSERT INTO stock SELECT n, 10 FROM generate_series(1, 10) n;
+                CREATE TABLE orders (id bigserial PRIMARY KEY, what text)";
+    let told = ask_at(0, &mut sites, made);
+    assert!(fine(&told), "{told:?}");
+    sites
+}
+
+fn parse(sql: &str, parameter_types: Vec<u32>) -> Request {
+    Request::Parse {
+        name: String::new(),
+        sql: sql.to_owned(),
+        parameter_types,
+    }
+}
+
+fn bound(values: Vec<Value>) -> [Request; 4] {
+    let unnamed = String::new;
+    [
+        Request::BindValues {
+            portal: unnamed(),
+            statement: unnamed(),
+            values,
+            formats: Default::default(),
+        },
+        Request::DescribePortal(unnamed()),
+        Request::Execute {
+            portal: unnamed(),
+            max_rows: 0,
+        },
+        Request::Sync,
+    ]
+}
+
+fn prepared(sites: &mut [Site; 2], sql: &str, values: Vec<Value>) -> Vec<String> {
+    sites[1].request([parse(sql, Vec::new())].into_iter().chain(bound(values)));
+    work(sites);
+    sites[1].said()
+}
+
+fn copy(sites: &mut [Site; 2], data: &[&str], end: Request) -> Vec<String> {
+    for piece in data {
+        sites[1].request([Request::CopyData(piece.to_string().into())]);
+        work(sites);
+    }
+    sites[1].request([end]);
+    work(sites);
+    sites[1].said()
+}
+
+#[test]
+fn what_a_block_has_made_is_known_to_its_client() {
+    let mut sites = made();
+    ask_at(1, &mut sites, "BEGIN; CREATE TABLE new (id int PRIMARY KEY, what text)");
+    let added = prepared(
+        &mut sites,
+        "INSERT INTO new VALUES ($1, $2)",
+        vec![Value::Int4(1), Value::text("one")],
+    );
+    assert!(added.contains(&"C INSERT 0 1".to_owned()), "{added:?}");
+    ask_at(
+        1,
+        &mut sites,
+        "SAVEPOINT s; ALTER TABLE new ADD COLUMN more int DEFAULT 7",
+    );
+    let found = prepared(&mut sites, "SELECT * FROM new WHERE id = $1", vec![Value::Int4(1)]);
+    assert!(found.contains(&"D 1|one|7".to_owned()), "{found:?}");
+    ask_at(1, &mut sites, "ROLLBACK TO s");
+    let found = prepared(&mut sites, "SELECT * FROM new WHERE id = $1", vec![Value::Int4(1)]);
+    assert!(found.contains(&"D 1|one".to_owned()), "{found:?}");
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    let told = prepared(&mut sites, "SELECT * FROM new WHERE id = $1", vec![Value::Int4(1)]);
+    assert!(told.iter().any(|line| line.starts_with("E 42P01")), "{told:?}");
+}
+
+#[test]
+fn data_comes_into_a_transaction_that_runs_elsewhere() {
+    let mut sites = made();
+    ask_at(1, &mut sites, "BEGIN; CREATE TABLE new (id int PRIMARY KEY, what text)");
+    let told = ask_at(1, &mut sites, "COPY new FROM STDIN");
+    assert_eq!(told, ["G"]);
+    let told = copy(&mut sites, &["1\tone\n2\tt", "wo\n3\tthree\n"], Request::CopyDone);
+    assert_eq!(told, ["C COPY 3", "Z T"]);
+    // What is wrong with it fails the block, and no more.
+    ask_at(1, &mut sites, "SAVEPOINT s; COPY new FROM STDIN");
+    let told = copy(&mut sites, &["4\tfour\n1\tagain\n"], Request::CopyDone);
+    assert!(told[0].starts_with("E 23505") && told[1] == "Z E", "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK TO s; COPY new FROM STDIN");
+    let told = copy(&mut sites, &["4\tfour\n"], Request::CopyFail("enough".into()));
+    assert!(told[0].starts_with("E 57014") && told[1] == "Z E", "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK TO s");
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(
+        ask_at(0, &mut sites, "SELECT count(*), max(what) FROM new")[1],
+        "D 3|two"
+    );
+}
+
+#[test]
+fn a_client_that_gives_its_data_up_leaves_nothing_behind() {
+    let mut sites = made();
+    ask_at(1, &mut sites, "BEGIN; CREATE TABLE new (id int PRIMARY KEY)");
+    ask_at(1, &mut sites, "COPY new FROM STDIN");
+    sites[1].request([Request::CopyData("1\n".into())]);
+    work(&mut sites);
+    sites[1].request([Request::Terminate]);
+    work(&mut sites);
+    let told = ask_at(0, &mut sites, "CREATE TABLE new (id int PRIMARY KEY)");
+    assert_eq!(told, ["C CREATE TABLE", "Z I"]);
+}
+
+#[test]
+fn copied_rows_take_numbers_of_sequences() {
+    let mut sites = made();
+    assert_eq!(ask_at(1, &mut sites, "COPY orders (what) FROM STDIN"), ["G"]);
+    let told = copy(&mut sites, &["one\ntwo\nth", "ree\nfour"], Request::CopyDone);
+    assert_eq!(told, ["C COPY 4", "Z I"]);
+    let all = "SELECT count(*), count(DISTINCT id), min(id) FROM orders";
+    assert_eq!(ask_at(0, &mut sites, all)[1], "D 4|4|1");
+    // As many as there are.
+    let made =
+        "CREATE SEQUENCE short MAXVALUE 2; CREATE TABLE few (id int DEFAULT nextval('short') PRIMARY KEY, what text)";
+    ask_at(0, &mut sites, made);
+    ask_at(1, &mut sites, "COPY few (what) FROM STDIN (FORMAT csv)");
+    let told = copy(&mut sites, &["one\n\"t\nwo\"\n"], Request::CopyDone);
+    assert_eq!(told, ["C COPY 2", "Z I"]);
+    ask_at(1, &mut sites, "COPY few (what) FROM STDIN");
+    let told = copy(&mut sites, &["three\n"], Request::CopyDone);
+    assert!(told[0].starts_with("E 2200H"), "{told:?}");
+}
+
+#[test]
+fn temporary_tables_are_the_clients_own() {
+    let mut sites = made();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE notes (id int); CREATE TEMP TABLE mine (id int)",
+    );
+    let told = ask_at(1, &mut sites, "CREATE TEMP TABLE notes (id int PRIMARY KEY, stock int)");
+    assert_eq!(told, ["C CREATE TABLE", "Z I"]);
+    assert_eq!(
+        ask_at(1, &mut sites, "INSERT INTO notes SELECT id, v FROM stock"),
+        ["C INSERT 0 10", "Z I"]
+    );
+    let found = prepared(
+        &mut sites,
+        "SELECT sum(stock) FROM notes WHERE id > $1",
+        vec![Value::Int4(5)],
+    );
+    assert!(found.contains(&"D 50".to_owned()), "{found:?}");
+    // Others see neither it nor what it hides.
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM notes")[1], "D 0");
+    let told = ask_at(1, &mut sites, "SELECT * FROM mine");
+    assert!(told[0].starts_with("E 42P01"), "{told:?}");
+    // With rows of both nodes it is one transaction.
+    let both = "BEGIN; UPDATE stock SET v = v - 1; UPDATE notes SET stock = 0";
+    for (end, left) in [("ROLLBACK", "D 100|100"), ("COMMIT", "D 90|0")] {
+        assert!(fine(&ask_at(1, &mut sites, both)));
+        ask_at(1, &mut sites, end);
+        let told = ask_at(
+            1,
+            &mut sites,
+            "SELECT (SELECT sum(v) FROM stock), sum(stock) FROM notes",
+        );
+        assert_eq!(told[1], left);
+    }
+    // ON COMMIT holds, whichever rows come first.
+    ask_at(
+        1,
+        &mut sites,
+        "CREATE TEMP TABLE passing (id int) ON COMMIT DELETE ROWS",
+    );
+    ask_at(
+        1,
+        &mut sites,
+        "BEGIN; UPDATE stock SET v = 0 WHERE id = 1; INSERT INTO passing VALUES (1)",
+    );
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM passing")[1], "D 1");
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    ask_at(1, &mut sites, "INSERT INTO passing SELECT id FROM stock");
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM passing")[1], "D 0");
+    // They go with the session, or when it says so.
+    ask_at(1, &mut sites, "DISCARD ALL");
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM notes")[1], "D 0");
+    ask_at(1, &mut sites, "CREATE TEMP TABLE notes (id int)");
+    ask_at(1, &mut sites, "DISCARD TEMP; CREATE TEMP TABLE notes (other int)");
+    assert!(fine(&ask_at(1, &mut sites, "SELECT other FROM notes")));
+    sites[1].request([Request::Terminate]);
+    work(&mut sites);
+    let left = "SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relname <> 'mine'";
+    assert_eq!(ask_at(0, &mut sites, left)[1], "D 0");
+}
+
+#[test]
+fn temporary_tables_end_with_the_node_that_has_them_and_are_nobody_elses_afterwards() {
+    let mut sites = made();
+    ask_at(1, &mut sites, "CREATE TEMP TABLE notes (id int)");
+    sites[0].restart();
+    disconnect(&mut sites);
+    connect(&mut sites);
+    // Another client's gets the place of the one that is lost.
+    let (mut worker, idle) = enter(&sites[1].node);
+    std::mem::swap(&mut sites[1].worker, &mut worker);
+    let first = sites[1].idle.replace(idle);
+    drop((worker, first));
+    ask_at(1, &mut sites, "CREATE TEMP TABLE notes (id int)");
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM notes")[1], "D 0");
+}
+
+#[test]
+fn a_block_that_comes_to_need_the_first_node_moves_there() {
+    let mut sites = made();
+    let row = "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1";
+    assert_eq!(ask_at(1, &mut sites, row), ["C BEGIN", "C UPDATE 1", "Z T"]);
+    let changed = prepared(
+        &mut sites,
+        "UPDATE stock SET v = v - $1 WHERE id <> 1",
+        vec![Value::Int4(1)],
+    );
+    assert!(changed.contains(&"C UPDATE 9".to_owned()), "{changed:?}");
+    assert_eq!(
+        ask_at(1, &mut sites, "CREATE TABLE new AS SELECT sum(v) AS v FROM stock"),
+        ["C SELECT 1", "Z T"]
+    );
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(0, &mut sites, "SELECT v FROM new")[1], "D 90");
+    assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 90");
+}
+
+#[test]
+fn a_block_that_has_shown_rows_begins_there_the_next_time() {
+    let mut sites = made();
+    let block = "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1; SELECT v FROM stock WHERE id = 1";
+    ask_at(1, &mut sites, block);
+    let told = ask_at(1, &mut sites, "CREATE TABLE new (id int)");
+    assert!(told[0].starts_with("E 40001"), "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK");
+    ask_at(1, &mut sites, block);
+    assert!(fine(&ask_at(1, &mut sites, "CREATE TABLE new (id int)")));
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(0, &mut sites, "SELECT v FROM stock WHERE id = 1")[1], "D 9");
+}
+
+#[test]
+fn a_cursor_that_outlasts_its_transaction_is_where_it_was_opened() {
+    let mut sites = made();
+    let opened = "BEGIN; UPDATE stock SET v = 1 WHERE id = 1; DECLARE c CURSOR WITH HOLD FOR SELECT id FROM stock ORDER BY 1; COMMIT";
+    assert!(fine(&ask_at(1, &mut sites, opened)));
+    let told = ask_at(1, &mut sites, "FETCH 2 FROM c");
+    assert_eq!(told[1..], ["D 1", "D 2", "C FETCH 2", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
+    // So is one that is opened by itself.
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "DECLARE c CURSOR WITH HOLD FOR SELECT id FROM stock ORDER BY 1"
+    )));
+    assert_eq!(ask_at(1, &mut sites, "FETCH 1 FROM c")[1], "D 1");
+    assert_eq!(ask_at(1, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
+}

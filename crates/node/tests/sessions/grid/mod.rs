@@ -3,6 +3,7 @@
 mod away;
 mod catalogs;
 mod definitions;
+mod growth;
 mod numbers;
 mod placement;
 mod spread;

@@ -30,6 +30,8 @@ pub struct Members {
     pub version: u64,
     /// By number.
     pub members: BTreeMap<NodeId, Member>,
+    /// The last number that was given, also if that node has gone.
+    pub last: NodeId,
 }
 
 /// What nodes say to each other about members.
@@ -79,6 +81,7 @@ impl Members {
             grid,
             version: 1,
             members: BTreeMap::from([(Members::FIRST, first)]),
+            last: Members::FIRST,
         }
     }
 
@@ -97,15 +100,42 @@ impl Members {
         if self.members.len() >= MEMBERS_MAX {
             return Err(format!("the grid has {MEMBERS_MAX} nodes, more are not taken"));
         }
-        let node = self
-            .members
-            .keys()
-            .last()
-            .map_or(Members::FIRST, |last| NodeId(last.0 + 1));
+        let node = NodeId(self.last.0.saturating_add(1));
+        self.last = node;
         let address = address.to_owned();
         self.members.insert(node, Member { address, applicant });
         self.version += 1;
         Ok(node)
+    }
+
+    /// It is a member no more, and its number is not given again. The list has changed if its version has; the first node stays.
+    pub fn remove(&mut self, node: NodeId) {
+        if node != Members::FIRST && self.members.remove(&node).is_some() {
+            self.version += 1;
+        }
+    }
+
+    /// What is written down and told: the members, and behind them a number without an address if it was given last and that node has gone.
+    pub fn entries(&self) -> impl Iterator<Item = (NodeId, Member)> + '_ {
+        let gone = (!self.members.contains_key(&self.last)).then(|| {
+            let (address, applicant) = (String::new(), [0; 16]);
+            (self.last, Member { address, applicant })
+        });
+        let members = self.members.iter().map(|(node, member)| (*node, member.clone()));
+        members.chain(gone)
+    }
+
+    /// What [`Members::entries`] has said.
+    pub fn of_entries(grid: GridId, version: u64, entries: impl IntoIterator<Item = (NodeId, Member)>) -> Members {
+        let mut members: BTreeMap<NodeId, Member> = entries.into_iter().collect();
+        let last = members.keys().last().copied().unwrap_or(Members::FIRST);
+        members.retain(|_, member| !member.address.is_empty());
+        Members {
+            grid,
+            version,
+            members,
+            last,
+        }
     }
 
     /// A member is reached at another address. The list has changed if its version has.
@@ -151,6 +181,19 @@ mod tests {
         );
         let refused = members.admit([3; 16], "c:1").expect_err("somebody else is there");
         assert_eq!(refused, "node 2 of the grid is reached at c:1 already");
+    }
+
+    #[test]
+    fn the_number_of_who_has_gone_is_not_given_again() {
+        let mut members = grid();
+        assert_eq!(members.admit([1; 16], "b:1"), Ok(NodeId(1)));
+        members.remove(NodeId(1));
+        members.remove(Members::FIRST);
+        assert_eq!((members.version, members.members.len()), (3, 1));
+        let mut read = Members::of_entries(members.grid, members.version, members.entries());
+        assert_eq!(read, members);
+        assert_eq!(read.admit([1; 16], "b:1"), Ok(NodeId(2)), "it comes as another");
+        assert_eq!(read.entries().count(), 2);
     }
 
     #[test]

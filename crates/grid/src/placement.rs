@@ -182,6 +182,24 @@ impl Placement {
         }
     }
 
+    /// So that nodes have the parts of a table in turns, at most [`SHARDS`] of them, and others can have them too: the turns are said as
+    /// often as it takes for `nodes` to share them evenly, if that is not too often.
+    pub fn in_turns(turns: &[NodeId], nodes: usize) -> Placement {
+        let fits = |length: &usize| *length <= usize::from(SHARDS);
+        let multiples = (1..).map(|times| times * turns.len().max(1)).take_while(fits);
+        let even = multiples.clone().find(|length| length % nodes.max(1) == 0);
+        let length = even.or(multiples.last()).unwrap_or(0);
+        Placement {
+            epoch: 1,
+            nodes: turns.iter().copied().cycle().take(length).collect(),
+        }
+    }
+
+    /// The nodes of all shards, in their order.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
     /// Grows by one with every change.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -222,7 +240,7 @@ impl Placement {
         for (number, node) in (0..SHARDS).zip(&self.nodes) {
             held.entry(*node).or_default().push(Shard(number));
         }
-        let shares = fair_shares(nodes, &held);
+        let shares = fair_shares((nodes, self.nodes.len()), &held);
         let mut takers = Takers::of(&shares, &held);
         let mut given: Vec<(Shard, NodeId)> = Vec::new();
         for (node, shards) in &held {
@@ -262,12 +280,12 @@ impl Placement {
 }
 
 /// How many shards each of the nodes is to have; those that have most keep what does not divide.
-fn fair_shares(nodes: &[NodeId], held: &BTreeMap<NodeId, Vec<Shard>>) -> BTreeMap<NodeId, usize> {
+fn fair_shares((nodes, all): (&[NodeId], usize), held: &BTreeMap<NodeId, Vec<Shard>>) -> BTreeMap<NodeId, usize> {
     let mut order: Vec<NodeId> = nodes.to_vec();
     order.sort_unstable();
     order.dedup();
     order.sort_by_key(|node| std::cmp::Reverse(held.get(node).map_or(0, Vec::len)));
-    let (all, count) = (usize::from(SHARDS), order.len());
+    let count = order.len();
     let share = |place: usize| all / count + usize::from(place < all % count);
     order
         .iter()
@@ -420,6 +438,25 @@ mod tests {
             let placement = carried_out(&alone, &alone.moves_to(&nodes(count)));
             assert!(unevenness(&placement, count as usize) <= 1, "{count} nodes");
         }
+    }
+
+    #[test]
+    fn turns_are_as_short_as_they_may_be_and_change_as_little_as_they_can() {
+        let mut turns = nodes(1);
+        for count in (2..=7).chain([6, 5, 3, 12]) {
+            let before = Placement::in_turns(&turns, count as usize);
+            let moves = before.moves_to(&nodes(count));
+            let after = carried_out(&before, &moves);
+            let shares: Vec<usize> = after.shares().into_values().collect();
+            assert!(shares.iter().all(|share| *share == shares[0]), "{count}: {shares:?}");
+            let (most, all) = (before.shares().len().max(count as usize), before.nodes().len());
+            let difference = before.shares().len().abs_diff(count as usize);
+            assert_eq!(moves.len(), all * difference / most, "{count}");
+            turns = after.nodes().to_vec();
+            assert!(turns.len() <= 420);
+        }
+        let many = Placement::in_turns(&nodes(7), 1000);
+        assert_eq!(many.nodes().len(), 1022, "whole rounds that fit");
     }
 
     #[test]

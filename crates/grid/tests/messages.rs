@@ -430,11 +430,9 @@ impl Choices<'_> {
             let (applicant, address) = (choices.sixteen(), choices.text());
             (NodeId(choices.small()), Member { address, applicant })
         };
-        Members {
-            grid: GridId(self.sixteen()),
-            version: self.number(),
-            members: (0..self.of(4)).map(|_| member(self)).collect(),
-        }
+        let (grid, version) = (GridId(self.sixteen()), self.number());
+        let entries: Vec<_> = (0..self.of(4)).map(|_| member(self)).collect();
+        Members::of_entries(grid, version, entries)
     }
 
     fn member_message(&mut self) -> MemberMessage {

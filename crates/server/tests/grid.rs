@@ -300,3 +300,109 @@ fn transfers_between_nodes_keep_the_sum_while_one_of_them_is_killed() {
         assert_eq!(written[0], "done UPDATE 30");
     }
 }
+
+impl Grid {
+    /// A command of the program about the grid; what it says.
+    fn manage(&self, node: &Node, words: &[&str]) -> (bool, String) {
+        let url = format!("postgres://rubato@{}/rubato", node.address);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rubato"));
+        let output = command.arg("grid").args(words).args(["--url", &url]).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+#[test]
+fn a_grid_grows_and_shrinks_beneath_transfers() {
+    const ACCOUNTS: i32 = 600;
+    let grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..2).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    let table = "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL, name text UNIQUE)";
+    assert_eq!(ask(&nodes[1], table), ["done CREATE TABLE", "ready I"]);
+    let filled = format!("INSERT INTO accounts SELECT n, 100, 'name ' || n FROM generate_series(1, {ACCOUNTS}) n");
+    assert_eq!(ask(&nodes[1], &filled), ["done INSERT 0 600", "ready I"]);
+    assert_eq!(
+        ask(&nodes[0], "CREATE DATABASE other"),
+        ["done CREATE DATABASE", "ready I"]
+    );
+    let is_over = AtomicBool::new(false);
+    let (first, is_over) = (nodes[0].address, &is_over);
+    let (done, commands) = std::thread::scope(|scope| {
+        let terminal = |number: usize| {
+            move || {
+                let (mut done, mut wire) = (0, Wire::connect(first));
+                for round in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return done;
+                    }
+                    let from = 1 + (7 * number as i32 + 13 * round) % ACCOUNTS;
+                    let to = 1 + (from + 10) % ACCOUNTS;
+                    let transfer = format!(
+                        "BEGIN; UPDATE accounts SET v = v - 1 WHERE id = {from};
+                         UPDATE accounts SET v = v + 1 WHERE name = 'name {to}'; COMMIT"
+                    );
+                    let answers = wire.query(&transfer);
+                    done += u32::from(answers.iter().any(|answer| answer == "done COMMIT"));
+                    let is_wrong = |answer: &&String| answer.starts_with("ERROR") && *answer != "ERROR 40001";
+                    assert_eq!(answers.iter().find(is_wrong), None, "{answers:?}");
+                    if answers.last().is_some_and(|last| last != "ready I") {
+                        wire.query("ROLLBACK");
+                    }
+                }
+                done
+            }
+        };
+        let terminals: Vec<_> = (0..2).map(|number| scope.spawn(terminal(number))).collect();
+        nodes.push(grid.start(2));
+        wait_for_all(&nodes);
+        let mut commands = Vec::new();
+        commands.push(grid.manage(&nodes[1], &["remove", "2", "--nothing"]));
+        commands.push(grid.manage(&nodes[1], &["rebalance", "--rows-per-second", "2000"]));
+        commands.push((true, rows(&nodes[2], "SELECT nodes, state FROM rubato.moves").join(" ")));
+        commands.push(grid.manage(&nodes[0], &["remove", "1"]));
+        commands.push(grid.manage(&nodes[0], &["drain", "1", "--rows-per-second", "0"]));
+        commands.push(grid.manage(&nodes[0], &["remove", "1"]));
+        is_over.store(true, Ordering::Relaxed);
+        let done = terminals
+            .into_iter()
+            .map(|terminal| terminal.join().unwrap())
+            .sum::<u32>();
+        (done, commands)
+    });
+    let said: Vec<(bool, &str)> = commands
+        .iter()
+        .map(|(succeeded, said)| (*succeeded, said.as_str()))
+        .collect();
+    assert!(!said[0].0 && said[0].1.contains("--nothing"), "{said:?}");
+    assert!(
+        said[1].0 && said[1].1.contains("rubato: public.accounts lies on the nodes 0,1,2"),
+        "{said:?}"
+    );
+    assert_eq!(said[2].1, "row 0,1,2,rests");
+    assert!(
+        !said[3].0 && said[3].1.contains("may have rows of table") && said[3].1.contains("drain 1"),
+        "{said:?}"
+    );
+    assert!(
+        said[4].0 && said[4].1.contains("all tables lie on the nodes 0,2"),
+        "{said:?}"
+    );
+    assert!(said[5].0 && said[5].1.contains("none of the grid any more"), "{said:?}");
+    assert!(done > 20, "{done} transfers");
+    eventually("the node knows that it was removed", || {
+        grid.log_has(1, "was removed from its grid")
+    });
+    nodes.remove(1);
+    let refused = grid.refused(1, "secret", &["--join", &format!("127.0.0.1:{}", grid.ports[0])]);
+    assert!(refused.contains("node 1 was removed from its grid"), "{refused}");
+    wait_for_all(&nodes);
+    for node in &nodes {
+        assert_eq!(
+            rows(node, "SELECT sum(v), count(*) FROM accounts"),
+            ["row 60000,600"],
+            "after {done} transfers"
+        );
+        assert_eq!(ask(node, "UPDATE accounts SET v = v * 2 / 2")[0], "done UPDATE 600");
+    }
+}

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Ways as u8;
+const VERSION: u8 = Format::Moving as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,8 @@ enum Format {
     Spread = 9,
     /// Tables are spread, unless something else was asked for, in one of several ways.
     Ways = 10,
+    /// Parts of a table may lie on nodes in other turns than one each, and be on their way there.
+    Moving = 11,
 }
 
 /// Appends a whole catalog.
@@ -74,6 +76,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         8 => Format::Exempt,
         9 => Format::Spread,
         10 => Format::Ways,
+        11 => Format::Moving,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -254,6 +257,8 @@ mod tests {
                 bounds: vec![Value::Int4(5), Value::Int4(9)],
             },
             nodes: vec![NodeId(0), NodeId(3)],
+            turns: vec![NodeId(3), NodeId(0), NodeId(3)],
+            former: vec![NodeId(0), NodeId(2)],
         });
         own.materialised = Some(Arc::new(Materialised {
             query: catalog.views.values().next().unwrap().query.clone(),

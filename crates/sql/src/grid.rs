@@ -70,6 +70,12 @@ pub trait GridDesk: Send + Sync {
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;
 
+    /// The turns in which these nodes come to have the parts of a table: as few parts as can be go from those that have them now.
+    fn turns(&self, now: &[NodeId], nodes: &[NodeId]) -> Vec<NodeId>;
+
+    /// The node is no member any more, which whoever keeps the list writes down and tells the others.
+    fn remove_node(&self, node: NodeId);
+
     /// The last tick that was handed out, where the timestamp stage is on this node.
     fn last_tick(&self) -> Option<Timestamp>;
 

@@ -6,8 +6,9 @@
 use crate::client::TransactionStatus;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::IndexProgress;
+use crate::moves::Moves;
 use crate::session::Identity;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rubato_base::SessionId;
 use rubato_stages::StageMetrics;
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub struct Insight {
     counters: OnceLock<NodeCounters>,
     databases: Mutex<Arc<Databases>>,
     nodes: Mutex<Arc<[NodeFacts]>>,
+    moves: Mutex<Moves>,
 }
 
 /// A node of the grid, as another one sees it.
@@ -117,6 +119,11 @@ impl Insight {
 
     pub(crate) fn nodes(&self) -> Arc<[NodeFacts]> {
         Arc::clone(&self.nodes.lock())
+    }
+
+    /// How far tables are whose rows move.
+    pub(crate) fn moves(&self) -> MutexGuard<'_, Moves> {
+        self.moves.lock()
     }
 
     pub(crate) fn stages(&self) -> Vec<Arc<StageMetrics>> {

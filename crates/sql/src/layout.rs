@@ -1,8 +1,8 @@
 //! Where the rows of all tables lie, storage by storage, as one node sees it.
 
-use crate::catalog::{Catalog, SpreadWay, Table};
+use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::databases::Databases;
-use crate::far::Whereabouts;
+use crate::far::{Moving, Whereabouts};
 use crate::row_numbers::node_of_number;
 use rubato_base::{DataType, Key, KeyReader, NodeId, TableId, Value, prefix_successor};
 use rubato_protocol::KeyRange;
@@ -16,9 +16,45 @@ pub type ShardOf = fn(&Value) -> u16;
 /// How the rows of one storage lie on nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Lying {
+    now: Turns,
+    /// Where rows may still be that are on their way.
+    former: Option<Turns>,
+    by: By,
+}
+
+/// The nodes of parts.
+#[derive(Clone, Debug)]
+struct Turns {
     /// At least one, in ascending order.
     nodes: Vec<NodeId>,
-    by: By,
+    /// The nodes have the parts in these turns.
+    turns: Vec<NodeId>,
+}
+
+impl Turns {
+    fn of(turns: &[NodeId]) -> Turns {
+        let mut nodes = turns.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let turns = turns.to_vec();
+        Turns { nodes, turns }
+    }
+
+    fn node_of(&self, part: Part) -> NodeId {
+        match part {
+            Part::Numbered(part) => self.turns[part % self.turns.len()],
+            // What a node made lies there as long as it may.
+            Part::MadeBy(node) if self.nodes.contains(&node) => node,
+            Part::MadeBy(_) => self.nodes[0],
+        }
+    }
+}
+
+/// What a value says of where its row lies.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Numbered(usize),
+    MadeBy(NodeId),
 }
 
 /// What of a key says where its row is.
@@ -65,8 +101,15 @@ impl Lying {
                     .collect(),
             },
         };
-        let nodes = spread.nodes.clone();
-        Some(Lying { nodes, by })
+        Some(Lying::new(spread, by))
+    }
+
+    fn new(spread: &Spread, by: By) -> Lying {
+        Lying {
+            now: Turns::of(spread.turns()),
+            former: spread.is_moving().then(|| Turns::of(&spread.former)),
+            by,
+        }
     }
 
     /// How the entries of an index lie whose first column has this number.
@@ -86,32 +129,50 @@ impl Lying {
                 parts: crate::catalog::PARTS_MAX,
             },
         };
-        let nodes = spread.nodes.clone();
-        Some(Lying { nodes, by })
+        Some(Lying::new(spread, by))
     }
 
-    /// The node of rows with this value in the column that they lie by; `None` if none is.
-    pub(crate) fn node_of(&self, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
-        let part = match &self.by {
-            By::Hash { parts, .. } => usize::from(shard_of(value) % *parts),
+    fn part_of(&self, value: &Value, shard_of: ShardOf) -> Option<Part> {
+        Some(match &self.by {
+            By::Hash { parts, .. } => Part::Numbered(usize::from(shard_of(value) % *parts)),
             By::Range { bounds, .. } => {
                 let value = Key::of(std::slice::from_ref(value));
-                bounds.partition_point(|bound| *bound <= value)
+                Part::Numbered(bounds.partition_point(|bound| *bound <= value))
             }
             By::Number => {
                 let Value::Int8(number) = value else { return None };
-                let made_by = node_of_number(*number as u64);
-                return Some(
-                    *self
-                        .nodes
-                        .iter()
-                        .find(|node| **node == made_by)
-                        .unwrap_or(&self.nodes[0]),
-                );
+                Part::MadeBy(node_of_number(*number as u64))
             }
             By::Nothing => return None,
-        };
-        Some(self.nodes[part % self.nodes.len()])
+        })
+    }
+
+    /// The node that rows with this value come to be on, in the column that they lie by; `None` if none is.
+    fn node_of(&self, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
+        self.part_of(value, shard_of).map(|part| self.now.node_of(part))
+    }
+
+    /// Where such rows were, and where they come to be.
+    fn way_of(&self, value: &Value, shard_of: ShardOf) -> Option<(NodeId, NodeId)> {
+        let part = self.part_of(value, shard_of)?;
+        let now = self.now.node_of(part);
+        let before = self.former.as_ref().map_or(now, |former| former.node_of(part));
+        Some((before, now))
+    }
+
+    /// The node that has all rows with this value; `None` if it is none, or one of two.
+    pub(crate) fn only_node_of(&self, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
+        let (before, now) = self.way_of(value, shard_of)?;
+        (before == now).then_some(now)
+    }
+
+    /// All nodes that may have rows, in ascending order.
+    fn nodes(&self) -> Vec<NodeId> {
+        let former = self.former.iter().flat_map(|former| &former.nodes);
+        let mut nodes: Vec<NodeId> = self.now.nodes.iter().chain(former).copied().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
     }
 
     /// The columns of a key in front of the one that its row lies by, and that one.
@@ -193,7 +254,7 @@ impl Layout {
         });
         for (storage, lying) in rows.into_iter().chain(entries) {
             if let By::Nothing = lying.by {
-                let nodes = lying.nodes.iter().map(|node| self.other(*node)).collect();
+                let nodes = lying.now.nodes.iter().map(|node| self.other(*node)).collect();
                 self.copied.insert(storage, nodes);
             }
             self.laid.insert(storage, lying);
@@ -206,8 +267,9 @@ impl Layout {
 
     /// The node whose copy of the rows is read here.
     fn copy_read(&self, lying: &Lying) -> Option<NodeId> {
-        let is_here = lying.nodes.contains(&self.own);
-        if is_here { None } else { self.other(lying.nodes[0]) }
+        let nodes = &lying.now.nodes;
+        let is_here = nodes.contains(&self.own);
+        if is_here { None } else { self.other(nodes[0]) }
     }
 }
 
@@ -215,7 +277,7 @@ impl Whereabouts for Layout {
     fn is_elsewhere(&self, storage: TableId) -> bool {
         match self.laid.get(&storage) {
             Some(lying) if matches!(lying.by, By::Nothing) => self.copy_read(lying).is_some(),
-            Some(lying) => lying.nodes != [self.own],
+            Some(lying) => lying.nodes() != [self.own],
             None => self.own != self.keeper,
         }
     }
@@ -230,7 +292,26 @@ impl Whereabouts for Layout {
         // A key that cannot be read is on the first of them: whoever looks for it looks there.
         let value = lying.value_in(key);
         let node = value.and_then(|(value, _)| lying.node_of(&value, self.shard_of));
-        self.other(node.unwrap_or(lying.nodes[0]))
+        self.other(node.unwrap_or(lying.now.nodes[0]))
+    }
+
+    fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
+        let lying = self.laid.get(&storage).filter(|lying| lying.former.is_some())?;
+        let way = lying
+            .value_in(key)
+            .and_then(|(value, _)| lying.way_of(&value, self.shard_of));
+        let before = lying.former.as_ref().map(|former| former.nodes[0]);
+        let (from, to) = way.or(before.map(|before| (before, lying.now.nodes[0])))?;
+        (from != to).then(|| Moving {
+            from: self.other(from),
+            to: self.other(to),
+        })
+    }
+
+    fn former_holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
+        let former = self.laid.get(&storage).and_then(|lying| lying.former.as_ref());
+        let nodes = former.iter().flat_map(|former| &former.nodes);
+        nodes.map(|node| self.other(*node)).collect()
     }
 
     fn nodes_of(&self, storage: TableId, range: &KeyRange) -> Vec<Option<NodeId>> {
@@ -241,9 +322,10 @@ impl Whereabouts for Layout {
             return vec![self.copy_read(lying)];
         }
         let value = lying.only_value(range);
-        match value.and_then(|value| lying.node_of(&value, self.shard_of)) {
-            Some(node) => vec![self.other(node)],
-            None => lying.nodes.iter().map(|node| self.other(*node)).collect(),
+        match value.and_then(|value| lying.way_of(&value, self.shard_of)) {
+            Some((before, now)) if before == now => vec![self.other(now)],
+            Some((before, now)) => vec![self.other(before), self.other(now)],
+            None => lying.nodes().into_iter().map(|node| self.other(node)).collect(),
         }
     }
 

@@ -31,6 +31,7 @@ pub mod far;
 pub mod grid;
 pub mod insight;
 pub mod layout;
+mod moves;
 pub mod outcomes;
 pub mod parser;
 pub mod partition;

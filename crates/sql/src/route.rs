@@ -328,7 +328,7 @@ impl Places<'_> {
             return None;
         }
         let value = KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()?;
-        Lying::of_rows(table)?.node_of(&value, self.shard_of).map(Spot::At)
+        Lying::of_rows(table)?.only_node_of(&value, self.shard_of).map(Spot::At)
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) use sequences::{number_sequences, sequence_read};
 
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};
+use crate::executor::MoveWork;
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, TableId};
 
@@ -118,6 +119,13 @@ pub enum StorageWork {
         name: RelationName,
         /// RESTART.
         restart: Option<i64>,
+    },
+    /// A step of a table's way to other nodes.
+    Move {
+        /// The table.
+        table: RelationName,
+        /// What is done.
+        work: MoveWork,
     },
     /// The sequence is gone.
     DropSequence {

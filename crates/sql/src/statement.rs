@@ -146,6 +146,8 @@ pub enum Utility {
     Database(DatabaseCommand),
     /// CHECKPOINT.
     Checkpoint,
+    /// ALTER GRID REMOVE NODE.
+    RemoveNode(rubato_base::NodeId),
     /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
     Maintenance {
         /// The command tag.
@@ -519,6 +521,17 @@ pub enum SchemaChange {
 pub enum AlterAction {
     /// SET (spread ...): the rows are laid anew on the nodes that the grid has now; `None`: on the first of them.
     Lay(Option<crate::catalog::Spread>),
+    /// SET (spread_nodes ...): a step on the way of the rows to these nodes, as long as they are on others.
+    Step {
+        /// In ascending order.
+        nodes: Vec<rubato_base::NodeId>,
+        /// Rows that it moves at most.
+        rows_max: usize,
+    },
+    /// What a step does: rows are to lie like this, or are on their way there.
+    Place(crate::catalog::Spread),
+    /// What a step does with rows.
+    Move(crate::executor::MoveWork),
     /// ADD PRIMARY KEY (columns): the rows are laid out anew by the key.
     AddPrimaryKey {
         /// Constraint name.

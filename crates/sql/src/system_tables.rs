@@ -191,6 +191,7 @@ impl SystemTable {
             databases: insight.databases(),
             stages: insight.stages(),
             nodes: insight.nodes(),
+            insight,
             counters: insight.counters(),
             now_us,
         };
@@ -214,6 +215,7 @@ struct Live<'a> {
     databases: Arc<Databases>,
     stages: Vec<Arc<StageMetrics>>,
     nodes: Arc<[NodeFacts]>,
+    insight: &'a Insight,
     counters: Vec<(&'static str, i64)>,
     /// In microseconds since 2000-01-01 UTC.
     now_us: i64,

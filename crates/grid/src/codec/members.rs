@@ -56,8 +56,8 @@ pub(super) fn read_member_message(reader: &mut ByteReader<'_>) -> Result<MemberM
 fn put_members(out: &mut Vec<u8>, members: &Members) {
     out.extend_from_slice(&members.grid.0);
     put_u64(out, members.version);
-    put_length(out, members.members.len());
-    for (node, member) in &members.members {
+    put_length(out, members.entries().count());
+    for (node, member) in members.entries() {
         put_u32(out, node.0);
         out.extend_from_slice(&member.applicant);
         put_text(out, &member.address);
@@ -68,17 +68,17 @@ fn read_members(reader: &mut ByteReader<'_>) -> Result<Members> {
     let grid = GridId(read_sixteen(reader)?);
     let version = reader.u64()?;
     let count = reader.length()?;
-    if count > MEMBERS_MAX {
+    if count > MEMBERS_MAX + 1 {
         return Err(damaged("a list of too many members"));
     }
-    let mut members = BTreeMap::new();
+    let mut entries = BTreeMap::new();
     for _ in 0..count {
         let node = NodeId(reader.u32()?);
         let applicant = read_sixteen(reader)?;
         let address = read_text(reader)?;
-        members.insert(node, Member { address, applicant });
+        entries.insert(node, Member { address, applicant });
     }
-    Ok(Members { grid, version, members })
+    Ok(Members::of_entries(grid, version, entries))
 }
 
 fn read_sixteen(reader: &mut ByteReader<'_>) -> Result<[u8; 16]> {

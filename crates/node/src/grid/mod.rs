@@ -57,6 +57,7 @@ use rubato_stages::worker::WakeHandle;
 use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
 use state::GridState;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use traced::Traces;
 
@@ -196,6 +197,7 @@ impl GridNode {
             work: Vec::new(),
             forced: Lsn(0),
             last_round_us: None,
+            removed: BTreeSet::new(),
             refused: 0,
         }));
         partition.grid = Some(Arc::clone(&shared) as _);
@@ -304,8 +306,14 @@ impl GridNode {
                 let gone = state.settings.nodes.iter().filter(is_gone);
                 gone.for_each(|node| stage.remove_node(*node));
             }
+            state.removed.retain(|node| nodes.contains(node));
             state.settings.nodes = nodes;
         });
+    }
+
+    /// The nodes that are to be members no more, until they are none by [`GridNode::set_members`].
+    pub fn removed(&self) -> Vec<NodeId> {
+        self.shared.state.lock().removed.iter().copied().collect()
     }
 
     /// Which of its starts this is. Nobody may hear of it before the log is forced ([`GridNode::force`]).

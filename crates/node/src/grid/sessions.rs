@@ -4,6 +4,7 @@ use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::trace::TraceContext;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
+use rubato_grid::placement::Placement;
 use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
@@ -218,9 +219,27 @@ impl GridDesk for GridShared {
     }
 
     fn members(&self) -> Vec<NodeId> {
-        let mut nodes = self.state.lock().settings.nodes.clone();
+        let state = self.state.lock();
+        let is_there = |node: &&NodeId| !state.removed.contains(node);
+        let mut nodes: Vec<NodeId> = state.settings.nodes.iter().filter(is_there).copied().collect();
         nodes.sort_unstable();
         nodes
+    }
+
+    fn turns(&self, now: &[NodeId], nodes: &[NodeId]) -> Vec<NodeId> {
+        let placement = Placement::in_turns(now, nodes.len());
+        let mut turns = placement.nodes().to_vec();
+        for one in placement.moves_to(nodes) {
+            if let Some(turn) = turns.get_mut(usize::from(one.shard.number())) {
+                *turn = one.to;
+            }
+        }
+        turns
+    }
+
+    fn remove_node(&self, node: NodeId) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().removed.insert(node);
     }
 
     fn last_tick(&self) -> Option<Timestamp> {

@@ -21,6 +21,7 @@ use rubato_protocol::grid::{
 use rubato_sql::databases::Databases;
 use rubato_sql::partition::Partition;
 use rubato_sql::route::Layout;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The parts of a node of the grid that are not its rows. Whoever works with it has the partition first.
@@ -52,6 +53,8 @@ pub(super) struct GridState {
     /// How far the log is forced, as the owner says.
     pub(super) forced: Lsn,
     pub(super) last_round_us: Option<i64>,
+    /// Nodes that are to be members no more.
+    pub(super) removed: BTreeSet<NodeId>,
     /// Messages refused before they reached anybody.
     pub(super) refused: u64,
 }

@@ -30,6 +30,8 @@ const READS_MAX: usize = 16;
 const TIMER: Duration = Duration::from_millis(50);
 /// How long last words may take when the node stops.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long a node that is no member any more may hear of that.
+const LEAVING_US: u64 = 500_000;
 /// How often the node is told how it stands with the others.
 const STATUS_EVERY_US: u64 = 500_000;
 
@@ -50,6 +52,8 @@ pub(super) struct Carrier {
     scratch: Box<[u8]>,
     started: Instant,
     status_us: u64,
+    /// Nodes that were members, and until when they may hear that they are not.
+    leaving: BTreeMap<NodeId, u64>,
 }
 
 impl Carrier {
@@ -77,6 +81,7 @@ impl Carrier {
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             started: Instant::now(),
             status_us: 0,
+            leaving: BTreeMap::new(),
         };
         carrier.set_members();
         Ok(carrier)
@@ -144,6 +149,7 @@ impl Carrier {
             }
         }
         self.send();
+        self.remove_members();
         self.act();
         if now_us >= self.status_us {
             self.status_us = now_us + STATUS_EVERY_US;
@@ -369,15 +375,43 @@ impl Carrier {
             return Ok(());
         }
         write_members(&self.place, &changed)?;
-        self.place.members = changed;
+        let before = std::mem::replace(&mut self.place.members, changed);
+        if !self.place.members.members.contains_key(&self.place.node) {
+            let why = "this node was removed from its grid";
+            tracing::error!("{why}: it serves nobody any more, and its folder is not used again");
+            self.links.stop(why);
+            return Ok(());
+        }
         self.set_members();
         if self.place.node == Members::FIRST {
             let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
-            for node in self.place.members.members.keys() {
+            // Those that have gone are to hear it, too.
+            for node in before.members.keys() {
                 self.links.send(*node, &list);
             }
         }
+        let until_us = self.now_us() + LEAVING_US;
+        let is_gone = |node: &&NodeId| !self.place.members.members.contains_key(node);
+        let gone: Vec<NodeId> = before.members.keys().filter(is_gone).copied().collect();
+        self.leaving.extend(gone.into_iter().map(|node| (node, until_us)));
         Ok(())
+    }
+
+    /// The first node: takes those out of the list that are to be members no more. All: closes the channels to those that were.
+    fn remove_members(&mut self) {
+        let removed = self.node.removed();
+        if !removed.is_empty() && self.place.node == Members::FIRST {
+            let mut changed = self.place.members.clone();
+            removed.iter().for_each(|node| changed.remove(*node));
+            match self.change_members(changed) {
+                Ok(()) => tracing::info!(?removed, "removed from the grid"),
+                Err(why) => tracing::error!(why, "the list of nodes could not be written down"),
+            }
+        }
+        let now_us = self.now_us();
+        for (node, _) in self.leaving.extract_if(.., |_, until_us| *until_us <= now_us) {
+            self.links.remove_peer(node);
+        }
     }
 
     fn set_members(&mut self) {

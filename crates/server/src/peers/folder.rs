@@ -167,9 +167,15 @@ fn read(folder: &Path) -> Result<Option<Known>, String> {
         Err(wrong) if wrong.kind() == ErrorKind::NotFound => return Ok(None),
         Err(wrong) => return Err(format!("cannot read {}: {wrong}", path.display())),
     };
-    parse(&text)
-        .map(Some)
-        .map_err(|why| format!("{} is damaged: {why}", path.display()))
+    let known = parse(&text).map_err(|why| format!("{} is damaged: {why}", path.display()))?;
+    match &known.1 {
+        Some((node, members)) if !members.members.contains_key(node) => Err(format!(
+            "node {} was removed from its grid, and the folder {} is not used any more: another folder can join as another node",
+            node.0,
+            folder.display()
+        )),
+        _ => Ok(Some(known)),
+    }
 }
 
 fn parse(text: &str) -> Result<Known, String> {
@@ -183,14 +189,12 @@ fn parse(text: &str) -> Result<Known, String> {
         let address = member.address;
         Ok((NodeId(member.node), Member { address, applicant }))
     };
-    let members = Members {
-        grid: GridId(sixteen(grid)?),
-        version,
-        members: file.members.into_iter().map(member).collect::<Result<_, String>>()?,
-    };
-    if !members.members.contains_key(&NodeId(node)) {
-        return Err(format!("node {node} is not among the members"));
-    }
+    let entries = file
+        .members
+        .into_iter()
+        .map(member)
+        .collect::<Result<Vec<_>, String>>()?;
+    let members = Members::of_entries(GridId(sixteen(grid)?), version, entries);
     Ok((applicant, Some((NodeId(node), members))))
 }
 
@@ -203,7 +207,7 @@ pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), Stri
         hexadecimal(&place.applicant),
         members.version
     );
-    for (node, member) in &members.members {
+    for (node, member) in members.entries() {
         // A string literal of TOML is one of Rust's for what an address may have in it.
         let _ = write!(
             text,

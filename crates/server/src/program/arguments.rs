@@ -20,6 +20,8 @@ Examples:
   rubato start --data one --grid-listen 127.0.0.1:7001 --grid-secret-file secret
   rubato start --data two --listen 127.0.0.1:5434 --grid-listen 127.0.0.1:7002 --grid-secret-file secret --join 127.0.0.1:7001
   rubato grid status                        the nodes of a grid, as the one that is asked sees them
+  rubato grid rebalance                     rows go to nodes that have joined, while clients work
+  rubato grid drain 2                       node 2 gives its rows to the others; then: rubato grid remove 2
 
 Every flag of `start` can also be set by an environment variable (RUBATO_DATA, RUBATO_LISTEN ...) or in a TOML file
 (--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.
@@ -47,7 +49,7 @@ pub(super) enum Command {
     /// Measure this or any other PostgreSQL-compatible server
     #[command(subcommand)]
     Bench(rubato_bench::BenchCommand),
-    /// Look at a grid of nodes
+    /// Look at a grid of nodes, let it grow and shrink
     #[command(subcommand)]
     Grid(GridCommand),
     /// Verify a data folder that no server has open
@@ -64,13 +66,48 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum GridCommand {
-    /// The nodes, and how the node that is asked stands with them
+    /// The nodes, how the node that is asked stands with them, and on which of them tables lie
     Status {
-        /// The node to ask, as for `rubato sql`
-        #[arg(long, env = "RUBATO_URL", default_value = DEFAULT_URL)]
-        url: String,
+        #[command(flatten)]
+        server: GridServer,
+    },
+    /// Let all nodes have their part of the rows of all tables. Clients go on meanwhile; given again it goes on where it was
+    Rebalance {
+        #[command(flatten)]
+        server: GridServer,
+        /// Rows and index entries moved a second, at most; 0 for no limit
+        #[arg(long, value_name = "N", default_value_t = ROWS_PER_SECOND)]
+        rows_per_second: u64,
+    },
+    /// Move all rows of a node to the others. New tables may come to lie on it until it is removed
+    Drain {
+        /// Its number, as `rubato grid status` shows it
+        node: u32,
+        #[command(flatten)]
+        server: GridServer,
+        /// Rows and index entries moved a second, at most; 0 for no limit
+        #[arg(long, value_name = "N", default_value_t = ROWS_PER_SECOND)]
+        rows_per_second: u64,
+    },
+    /// Take a node out of the grid that has no rows any more and no clients; its folder is not used again
+    Remove {
+        /// Its number, as `rubato grid status` shows it
+        node: u32,
+        #[command(flatten)]
+        server: GridServer,
     },
 }
+
+/// The node that is asked.
+#[derive(Debug, Args)]
+pub(super) struct GridServer {
+    /// A node to ask, as for `rubato sql`
+    #[arg(long, env = "RUBATO_URL", default_value = DEFAULT_URL)]
+    pub(super) url: String,
+}
+
+/// Rows that move a second, if nothing is said: a fraction of what a node writes.
+const ROWS_PER_SECOND: u64 = 5_000;
 
 /// The server on this machine.
 const DEFAULT_URL: &str = "postgres://rubato@127.0.0.1:5433/rubato";

@@ -3,6 +3,7 @@
 mod arguments;
 mod engine;
 mod environment;
+mod grid;
 mod password;
 mod shell;
 mod start;
@@ -34,6 +35,10 @@ const INTERRUPTED: u8 = 130;
 const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, round_trip_us, waiting_bytes, messages_sent, \
      messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
+/// What else it asks: where the tables of its database lie, as far as they move or are not where others are.
+const GRID_TABLES: &str = "SELECT nodes, former_nodes, state, count(*) AS tables, sum(rows_moved) AS rows_moved FROM rubato.moves \
+     GROUP BY nodes, former_nodes, state ORDER BY nodes, former_nodes";
+
 /// How often a running demonstration, or experiment, looks for Ctrl-C.
 const DEMO_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -54,7 +59,7 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
         Some(Command::Start(start_arguments)) => start::<E>(*start_arguments),
         Some(Command::Demo(demo_arguments)) => demo::<E>(&demo_arguments),
         Some(Command::Sql(sql)) => shell::run(&sql.url, &sql.commands),
-        Some(Command::Grid(GridCommand::Status { url })) => shell::run(&url, &[GRID_STATUS.to_owned()]),
+        Some(Command::Grid(command)) => on_grid(&command),
         Some(Command::Bench(BenchCommand::Paper(paper))) => experiments(paper),
         Some(Command::Bench(bench)) => {
             rubato_bench::execute(&bench, &mut std::io::stdout()).map_err(|wrong| wrong.to_string())?;
@@ -65,6 +70,22 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Password { user }) => password::print_line(&user),
+    }
+}
+
+fn on_grid(command: &GridCommand) -> Result<ExitCode, String> {
+    match command {
+        GridCommand::Status { server } => shell::run(&server.url, &[GRID_STATUS, GRID_TABLES].map(str::to_owned)),
+        GridCommand::Rebalance {
+            server,
+            rows_per_second,
+        } => grid::rearrange(&server.url, grid::Wanted::Everywhere, *rows_per_second),
+        GridCommand::Drain {
+            node,
+            server,
+            rows_per_second,
+        } => grid::rearrange(&server.url, grid::Wanted::Without(*node), *rows_per_second),
+        GridCommand::Remove { node, server } => grid::remove(&server.url, *node),
     }
 }
 

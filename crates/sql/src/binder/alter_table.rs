@@ -1,7 +1,7 @@
 //! ALTER TABLE whose actions are not all of the library's grammar, and what ALTER VIEW says of a view itself.
 
 use super::dml::find_column;
-use super::table_options::spread_of;
+use super::table_options::{spread_of, step_of};
 use super::{Context, no_relation};
 use crate::catalog::{RelationName, SchemaId, Spread, Table};
 use crate::parser::syntax::{Source, parse_statement};
@@ -125,7 +125,9 @@ impl Context<'_> {
             AlterPiece::Nothing => {}
             // What is not about the grid is about PostgreSQL's files.
             AlterPiece::SetOptions(given) => {
-                if let Some(spread) = spread_of(given, table)? {
+                if let Some((nodes, rows_max)) = step_of(given)? {
+                    actions.push(AlterAction::Step { nodes, rows_max });
+                } else if let Some(spread) = spread_of(given, table)? {
                     table.spread.clone_from(&spread);
                     actions.push(AlterAction::Lay(spread));
                 }

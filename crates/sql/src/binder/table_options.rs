@@ -2,10 +2,12 @@
 
 use super::dml::find_column;
 use crate::catalog::{OnCommit, PARTS_MAX, RelationName, Spread, SpreadWay, Table};
+use crate::moves::{STEP_ROWS, STEP_ROWS_MAX};
 use crate::parser::syntax::fold;
 use rubato_base::text_format::{TextContext, parse_text};
-use rubato_base::{Error, Key, Result, SqlState, Value};
+use rubato_base::{Error, Key, NodeId, Result, SqlState, Value};
 use sqlparser::ast;
+use std::collections::BTreeSet;
 
 pub(super) fn refuse_parts(statement: &ast::CreateTable) -> Result<()> {
     let refused = [
@@ -48,7 +50,14 @@ fn options(statement: &ast::CreateTable) -> Vec<(String, Option<String>)> {
 /// How the rows of a new table lie on the nodes of a grid: on all, by the first column of the primary key, unless the options say
 /// something else. Its columns and keys are known.
 pub(super) fn spread(statement: &ast::CreateTable, table: &Table) -> Result<Option<Spread>> {
-    let said = spread_of(&options(statement), table)?;
+    let options = options(statement);
+    if step_of(&options)?.is_some() {
+        let message = "\"spread_nodes\" is for the rows of a table that is there";
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint(
+            "A new table lies on all nodes of the grid; ALTER TABLE ... SET (spread_nodes = ...) moves it.",
+        ));
+    }
+    let said = spread_of(&options, table)?;
     match (said, table.schema.is_temporary()) {
         (Some(Some(_)), true) => Err(Error::unsupported("a temporary table that is spread over nodes")),
         (_, true) => Ok(None),
@@ -87,8 +96,39 @@ pub(super) fn spread_of(options: &[(String, Option<String>)], table: &Table) -> 
             );
         }
     };
-    let nodes = Vec::new();
-    Ok(Some(Some(Spread { way, nodes })))
+    Ok(Some(Some(Spread::of_way(way))))
+}
+
+/// `spread_nodes`, the nodes that a table is to lie on, in ascending order, and `spread_rows`, how many rows one step moves there.
+///
+/// Errors: 22023 for values that are none.
+pub(super) fn step_of(options: &[(String, Option<String>)]) -> Result<Option<(Vec<NodeId>, usize)>> {
+    let invalid = |message: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let find = |name: &str| options.iter().find(|(own, _)| own == name);
+    let (nodes, rows) = (find("spread_nodes"), find("spread_rows"));
+    let Some((_, nodes)) = nodes else {
+        let alone = "\"spread_rows\" is said with \"spread_nodes\"";
+        return rows.map_or(Ok(None), |_| Err(invalid(alone.to_owned())));
+    };
+    if options.len() > 1 + usize::from(rows.is_some()) {
+        return Err(invalid(
+            "\"spread_nodes\" is said alone, or with \"spread_rows\"".to_owned(),
+        ));
+    }
+    let said = nodes.as_deref().unwrap_or_default();
+    let numbers = said.split(',').map(|number| number.trim().parse().map(NodeId));
+    let nodes = numbers.collect::<std::result::Result<BTreeSet<NodeId>, _>>();
+    let nodes = nodes.map_err(|_| {
+        invalid(format!("invalid value for option \"spread_nodes\": {said}"))
+            .with_hint("It is a list of numbers of nodes, as '0,2'.")
+    })?;
+    let rows = rows.map_or(Ok(STEP_ROWS), |(_, rows)| rows.as_deref().unwrap_or_default().parse());
+    match rows {
+        Ok(rows @ 1..=STEP_ROWS_MAX) => Ok(Some((nodes.into_iter().collect(), rows))),
+        _ => Err(invalid(format!(
+            "\"spread_rows\" is a number from 1 to {STEP_ROWS_MAX}"
+        ))),
+    }
 }
 
 fn way_of(by: Option<&str>, parts: Option<&str>, bounds: Option<&str>, table: &Table) -> Result<SpreadWay> {

@@ -18,6 +18,10 @@ pub struct Spread {
     pub way: SpreadWay,
     /// In ascending order. None for a table that was made while there was one node: all is on that, which is the first of the grid.
     pub nodes: Vec<NodeId>,
+    /// The nodes of the parts, which have them in these turns; none: one part each.
+    pub turns: Vec<NodeId>,
+    /// The turns of before, while rows move from there: each row is where it was or where it comes to be. None: nothing moves.
+    pub former: Vec<NodeId>,
 }
 
 /// Which of its nodes has which rows of a table.
@@ -61,9 +65,45 @@ impl SpreadWay {
 }
 
 impl Spread {
+    /// On nodes that are known when the table is made.
+    pub fn of_way(way: SpreadWay) -> Spread {
+        Spread {
+            way,
+            ..Spread::default()
+        }
+    }
+
     /// Whether rows are on other nodes than the first: the table has been laid on several.
     pub fn is_laid(&self) -> bool {
         !self.nodes.is_empty()
+    }
+
+    /// The nodes of the parts, in turns.
+    pub fn turns(&self) -> &[NodeId] {
+        if self.turns.is_empty() {
+            &self.nodes
+        } else {
+            &self.turns
+        }
+    }
+
+    /// Whether its rows are on their way to other nodes.
+    pub fn is_moving(&self) -> bool {
+        !self.former.is_empty()
+    }
+
+    /// All nodes that may have rows of it, in ascending order.
+    pub fn holders(&self) -> Vec<NodeId> {
+        let turns = [self.nodes.as_slice(), &self.former].concat();
+        Spread::holders_of(&turns)
+    }
+
+    /// The nodes that have turns, in ascending order.
+    pub fn holders_of(turns: &[NodeId]) -> Vec<NodeId> {
+        let mut nodes = turns.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
     }
 
     /// The options of CREATE TABLE that ask for it, beyond what is the default.

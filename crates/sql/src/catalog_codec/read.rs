@@ -384,7 +384,28 @@ fn spread(reader: &mut ByteReader<'_>, format: Format) -> Result<Spread> {
         true => way(reader)?,
         false => SpreadWay::default(),
     };
-    Ok(Spread { way, nodes })
+    let mut spread = Spread {
+        nodes,
+        ..Spread::of_way(way)
+    };
+    if format >= Format::Moving {
+        (spread.turns, spread.former) = (turns(reader)?, turns(reader)?);
+        if spread.turns.iter().any(|node| !spread.nodes.contains(node)) {
+            return Err(damaged("a part of a table lies on none of its nodes"));
+        }
+    }
+    Ok(spread)
+}
+
+fn turns(reader: &mut ByteReader<'_>) -> Result<Vec<NodeId>> {
+    let turns = list(reader, |reader| {
+        let number = u32::try_from(reader.length()?);
+        number.map(NodeId).map_err(|_| damaged("no number of a node"))
+    })?;
+    match turns.len() <= usize::from(PARTS_MAX) {
+        true => Ok(turns),
+        false => Err(damaged("the parts of a table are too many")),
+    }
 }
 
 fn way(reader: &mut ByteReader<'_>) -> Result<SpreadWay> {

@@ -163,6 +163,9 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
             out.extend_from_slice(&node.0.to_le_bytes())
         });
         way(out, &spread.way);
+        for turns in [&spread.turns, &spread.former] {
+            list(out, turns.iter(), |out, node| put_length(out, node.0 as usize));
+        }
     });
 }
 

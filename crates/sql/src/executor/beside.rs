@@ -74,7 +74,8 @@ pub fn read_beside_writers(works: &[StorageWork], catalog: &Catalog) -> Option<V
             StorageWork::SetMissing { .. }
             | StorageWork::Rewrite { .. }
             | StorageWork::VerifyUnique { .. }
-            | StorageWork::FillColumn { .. } => return None,
+            | StorageWork::FillColumn { .. }
+            | StorageWork::Move { .. } => return None,
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
             | StorageWork::StartSequence { .. }

@@ -45,7 +45,7 @@ pub(crate) fn partial_nodes(plan: &SelectPlan, context: &ExecutionContext<'_>) -
     let table = only_table(plan)?;
     let count = match &table.spread {
         // Also where no transaction knows of other nodes yet.
-        Some(spread) => spread.nodes.len(),
+        Some(spread) => spread.holders().len(),
         None => context.database.nodes_of(table.id, &KeyRange::WHOLE).len(),
     };
     (count > 1 && shape_of(plan, context).is_some()).then_some(count)

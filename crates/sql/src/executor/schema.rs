@@ -9,10 +9,12 @@ use super::constraints::{shown_key, unique_constraint};
 use super::deferred::is_shared;
 use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values};
 use super::missing::Missing;
+use super::moving::MoveRun;
 use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Catalog, Check, Index, RelationName, Table};
+use crate::moves::Searched;
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
@@ -32,6 +34,7 @@ pub struct SchemaRun {
     /// What rows lack.
     missing: Missing,
     derived: Vec<Derived>,
+    moving: MoveRun,
 }
 
 /// What is known of works from one row to the next.
@@ -65,6 +68,7 @@ impl SchemaRun {
             working: Working::default(),
             missing: Missing::default(),
             derived: Vec::new(),
+            moving: MoveRun::default(),
         }
     }
 
@@ -81,6 +85,10 @@ impl SchemaRun {
                 let table = table_of(table, context)?;
                 let storage = storage_of_rows(&table, later);
                 self.missing.set((&table, storage), (*column, default), context)?;
+            } else if let StorageWork::Move { table, work } = work {
+                if !self.moving.run((table, work), context)? {
+                    return Ok(false);
+                }
             } else if !is_in_vain
                 && let Some(task) = Task::of(work, later, context)?
                 && !task.holds_anyway(&self.missing, context)?
@@ -120,9 +128,9 @@ impl SchemaRun {
         self.missing.completed(catalog, &self.works)
     }
 
-    /// What was laid out of what.
-    pub fn into_derived(self) -> Vec<Derived> {
-        self.derived
+    /// What was laid out of what; and what was found that is to move to other nodes, if that was looked for.
+    pub fn into_parts(self) -> (Vec<Derived>, Option<Searched>) {
+        (self.derived, self.moving.into_searched())
     }
 }
 
@@ -179,7 +187,8 @@ impl Task {
             | StorageWork::SetMissing { .. }
             | StorageWork::StartSequence { .. }
             | StorageWork::AlterSequence { .. }
-            | StorageWork::DropSequence { .. } => return Ok(None),
+            | StorageWork::DropSequence { .. }
+            | StorageWork::Move { .. } => return Ok(None),
             StorageWork::FillIndex { table, index } => (table, Doing::FillIndex(*index)),
             StorageWork::Rewrite { table, .. } => (table, Doing::Rewrite),
             StorageWork::VerifyNotNull { table, column } => (table, Doing::VerifyNotNull(*column)),
@@ -334,7 +343,7 @@ pub fn derived_row(
     Ok(None)
 }
 
-fn table_of(name: &RelationName, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
+pub(super) fn table_of(name: &RelationName, context: &ExecutionContext<'_>) -> Result<Arc<Table>> {
     let table = context.catalog.tables.get(name).cloned();
     table.ok_or_else(|| Error::internal(format!("the table \"{name}\" is not in the new catalog")))
 }

@@ -24,7 +24,7 @@ impl Rows<'_> {
         let mut given = None;
         let mut wait = None;
         for node in nodes {
-            let answer = match self.change_copy(transaction, *node, place, operation) {
+            let answer = match self.change_on(transaction, *node, place, operation) {
                 // The others are asked meanwhile.
                 Err(Stop::Wait(own)) if given.is_some() => {
                     wait.get_or_insert(own);
@@ -51,7 +51,8 @@ impl Rows<'_> {
         }
     }
 
-    fn change_copy(
+    /// Changes a row on one node; `None` is this one.
+    pub(super) fn change_on(
         &mut self,
         transaction: TransactionId,
         node: Option<NodeId>,

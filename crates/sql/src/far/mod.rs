@@ -11,6 +11,7 @@ mod ahead;
 mod conversation;
 mod copies;
 mod definitions;
+mod moving;
 mod seen;
 mod walk;
 
@@ -44,6 +45,18 @@ pub trait Whereabouts: Send + Sync {
         &[]
     }
 
+    /// Where a row with this key was and where it comes to be, if it may be on either; [`Whereabouts::node_of`] says the second.
+    fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
+        let _ = (storage, key);
+        None
+    }
+
+    /// The nodes from which rows of the storage move; `None` is this one.
+    fn former_holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
+        let _ = storage;
+        Vec::new()
+    }
+
     /// The nodes with rows of the storage, each once; `None` is this one.
     fn holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
         match self.copies(storage) {
@@ -56,6 +69,15 @@ pub trait Whereabouts: Send + Sync {
     fn is_on_others(&self, storage: TableId) -> bool {
         !self.copies(storage).is_empty() || self.is_elsewhere(storage)
     }
+}
+
+/// Where a row is that is on its way to another node: on the first of them, or, if it is not there, on the second. `None` is this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// Where it was.
+    pub from: Option<NodeId>,
+    /// Where it comes to be.
+    pub to: Option<NodeId>,
 }
 
 /// A point in a transaction to go back to.
@@ -172,6 +194,11 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
     ) -> Outcome<Option<Cow<'_, Row>>> {
         self.touch(table, Some(key), false);
+        if let Some(moving) = self.moving(table, key) {
+            let key = Key::from_bytes(key);
+            let answer = self.ask_moving(transaction, moving, &Operation::Read { table, key, columns })?;
+            return row_of(answer).map(|row| row.map(Cow::Owned));
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.read(transaction, table, key, columns);
         };
@@ -183,6 +210,11 @@ impl<'a> Rows<'a> {
     /// What is read soon as [`Rows::read`] does: it is asked for together with what is asked for now, if another node has it and it was
     /// not asked for before. Changes nothing within the part of a statement that belongs to one row.
     pub(crate) fn want(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
+        if let Some(moving) = self.moving(table, key) {
+            let key = Key::from_bytes(key);
+            self.want_moving(moving, &Operation::Read { table, key, columns });
+            return;
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return;
         };
@@ -195,6 +227,11 @@ impl<'a> Rows<'a> {
     /// As [`FormulaDatabase::peek`].
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
         self.touch(table, Some(key), false);
+        if let Some(moving) = self.moving(table, key) {
+            let key = Key::from_bytes(key);
+            let answer = self.ask_moving(transaction, moving, &Operation::Peek { table, key });
+            return answer.and_then(ordered);
+        }
         let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.peek(transaction, table, key);
         };
@@ -212,26 +249,36 @@ impl<'a> Rows<'a> {
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
         self.touch(table, Some(key), false);
+        let lock = |key: &[u8]| {
+            let key = Key::from_bytes(key);
+            match on_busy {
+                OnBusy::Queue => Operation::Lock { table, key, columns },
+                OnBusy::Tell => Operation::TryLock { table, key, columns },
+            }
+        };
+        if let Some(moving) = self.moving(table, key) {
+            return self.ask_moving(transaction, moving, &lock(key)).and_then(ordered);
+        }
         let Some((far, node)) = self.queue_of(table, key) else {
             return self.here.read_for_update(transaction, table, key, columns, on_busy);
         };
-        let key = Key::from_bytes(key);
-        let operation = match on_busy {
-            OnBusy::Queue => Operation::Lock { table, key, columns },
-            OnBusy::Tell => Operation::TryLock { table, key, columns },
-        };
-        far.ask(node, operation).and_then(ordered)
+        far.ask(node, lock(key)).and_then(ordered)
     }
 
     /// As [`FormulaDatabase::insert`].
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
         self.touch(table, Some(key.as_bytes()), true);
-        let answer = match self.copies(table) {
-            Some(nodes) => {
+        let moving = self.moving(table, key.as_bytes());
+        let answer = match (self.copies(table), moving) {
+            (_, Some(moving)) => {
+                let place = (table, &key.clone());
+                self.change_moving(transaction, moving, place, &Operation::Insert { table, key, row })?
+            }
+            (Some(nodes), _) => {
                 let place = (table, &key.clone());
                 self.change_copies(transaction, &nodes, place, &Operation::Insert { table, key, row })?
             }
-            None => match self.far_of(table, key.as_bytes()) {
+            (None, None) => match self.far_of(table, key.as_bytes()) {
                 None => return self.here.insert(transaction, table, key, row),
                 Some((far, node)) => far.change(node, (table, &key.clone()), Operation::Insert { table, key, row })?,
             },
@@ -252,8 +299,9 @@ impl<'a> Rows<'a> {
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
         self.touch(table, Some(key), true);
-        // What is pending is not the same on all nodes: each could come to say something else of what its bounds allow.
-        if self.copies(table).is_some() {
+        // What is pending is not the same on all nodes: each could come to say something else of what its bounds allow. And of a row that
+        // moves it has to be known where it is.
+        if self.copies(table).is_some() || self.moving(table, key).is_some() {
             return Ok(BlindUpdate::MustBeOrdered);
         }
         let Some((far, node)) = self.far_of(table, key) else {
@@ -286,6 +334,17 @@ impl<'a> Rows<'a> {
             let changed = self.change_copies(transaction, &nodes, (table, &key), &operation);
             return changed.and_then(row_of).map(drop);
         }
+        if let Some(moving) = self.moving(table, key) {
+            let key = Key::from_bytes(key);
+            let operation = Operation::Update {
+                table,
+                key: key.clone(),
+                columns: ColumnSet::EMPTY,
+                formula,
+            };
+            let changed = self.change_moving(transaction, moving, (table, &key), &operation);
+            return changed.and_then(row_of).map(drop);
+        }
         let Some((far, node)) = self.far_of(table, key) else {
             return self.here.update(transaction, table, key, formula);
         };
@@ -309,6 +368,15 @@ impl<'a> Rows<'a> {
                 key: key.clone(),
             };
             let deleted = self.change_copies(transaction, &nodes, (table, &key), &operation);
+            return deleted.and_then(row_of).map(drop);
+        }
+        if let Some(moving) = self.moving(table, key) {
+            let key = Key::from_bytes(key);
+            let operation = Operation::Delete {
+                table,
+                key: key.clone(),
+            };
+            let deleted = self.change_moving(transaction, moving, (table, &key), &operation);
             return deleted.and_then(row_of).map(drop);
         }
         let Some((far, node)) = self.far_of(table, key) else {

@@ -72,6 +72,18 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
 ) -> Outcome<ScanEnd> {
     let nodes = far.whereabouts().nodes_of(table, range);
+    walk_on(nodes, (here, far), transaction, (table, range), how, visit)
+}
+
+/// The same over the rows of these nodes; `None` among them is this one.
+pub(super) fn walk_on(
+    nodes: Vec<Option<NodeId>>,
+    (here, far): (&mut FormulaDatabase, &mut FarRows),
+    transaction: TransactionId,
+    (table, range): (TableId, &KeyRange),
+    how: Passage<'_>,
+    visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
+) -> Outcome<ScanEnd> {
     if nodes == [None] {
         return scan_here(here, transaction, (table, range), how, visit);
     }

@@ -8,6 +8,7 @@ mod cursors;
 mod databases;
 mod domain;
 mod enums;
+mod nodes;
 mod schemas;
 mod sequence;
 
@@ -112,6 +113,9 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         return schemas::drop_schema(Cursor::new(source)?);
     }
     if first.is(source.text, "alter") {
+        if let Some(syntax) = nodes::remove_node(source)? {
+            return Ok(Some(syntax));
+        }
         if let Some(syntax) = schemas::alter(Cursor::new(source)?)? {
             return Ok(Some(syntax));
         }

@@ -35,6 +35,16 @@ impl Change {
                 let key = own.primary_key.clone();
                 self.lay_out(table, key)
             }
+            AlterAction::Place(spread) => {
+                self.table_mut(table)?.spread = Some(spread.clone());
+                Ok(())
+            }
+            AlterAction::Move(work) => {
+                let (table, work) = (table.clone(), work.clone());
+                self.work.push(StorageWork::Move { table, work });
+                Ok(())
+            }
+            AlterAction::Step { .. } => Err(Error::internal("a step to other nodes that is not resolved")),
             AlterAction::AddPrimaryKey {
                 name,
                 columns,
@@ -625,7 +635,8 @@ impl Change {
                 | StorageWork::VerifyForeignKey { table, .. }
                 | StorageWork::VerifyUnique { table, .. }
                 | StorageWork::SetMissing { table, .. }
-                | StorageWork::FillColumn { table, .. } => {
+                | StorageWork::FillColumn { table, .. }
+                | StorageWork::Move { table, .. } => {
                     if table == old {
                         table.clone_from(new);
                     }

@@ -265,7 +265,9 @@ impl Change {
     fn finish(mut self, tag: &'static str) -> Result<Applied> {
         self.verify_converted_rows();
         self.set_missing_first();
-        let changed = !self.work.is_empty() || !self.touched.is_empty() || self.changed;
+        // Where rows that move are just now is in no catalog.
+        let changes = |work: &StorageWork| !matches!(work, StorageWork::Move { .. });
+        let changed = self.work.iter().any(changes) || !self.touched.is_empty() || self.changed;
         self.tell_cascaded();
         self.catalog.drop_comments();
         for name in std::mem::take(&mut self.touched) {

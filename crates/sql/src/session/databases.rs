@@ -207,7 +207,7 @@ impl Session {
         };
         let tag = copied.tag.to_owned();
         if let Some(transaction) = &mut self.transaction {
-            transaction.derived.extend(copied.run.into_derived());
+            transaction.derived.extend(copied.run.into_parts().0);
         }
         Ok(self.answered(tag, partition, responder))
     }

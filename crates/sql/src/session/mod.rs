@@ -33,6 +33,7 @@ mod extended;
 mod far;
 mod finish;
 mod kept_open;
+mod moves;
 mod numbers;
 mod path;
 mod pause;

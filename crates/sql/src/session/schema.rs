@@ -61,11 +61,13 @@ impl Session {
             return Ok(Next::Yield);
         };
         let after = changing.run.completed(&changing.after);
+        let (derived, searched) = changing.run.into_parts();
+        self.note_searched(change, searched, &after, partition);
         if changing.is_change
             && let Some(transaction) = &mut self.transaction
         {
             transaction.catalog = Some(after);
-            transaction.derived.extend(changing.run.into_derived());
+            transaction.derived.extend(derived);
         }
         for notice in &changing.notices {
             responder.notice("NOTICE", notice);
@@ -179,6 +181,8 @@ impl Session {
         // Ids that other transactions have taken meanwhile are never given again.
         before.next_id = before.next_id.max(partition.next_storage_id).max(1);
         let before_version = before.version;
+        let stepped = self.resolved_step(change, &before, partition)?;
+        let change = stepped.as_ref().unwrap_or(change);
         let mut applied = apply_under(&self.path_in(&before), &before, change)?;
         if let Some(desk) = &partition.grid {
             spread_tables(&before, &mut applied.catalog, &desk.members());
@@ -526,11 +530,14 @@ fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) {
     if members.len() < 2 {
         return;
     }
+    let turns = super::moves::turns_of_others(before, members).unwrap_or_default();
     for table in after.tables.values_mut() {
         let is_unlaid = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
         if is_unlaid && !before.table_names.contains_key(&table.id) {
             let own = Arc::make_mut(table);
-            own.spread.iter_mut().for_each(|spread| spread.nodes = members.to_vec());
+            if let Some(spread) = &mut own.spread {
+                (spread.nodes, spread.turns) = (members.to_vec(), turns.clone());
+            }
         }
     }
 }

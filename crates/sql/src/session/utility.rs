@@ -127,6 +127,7 @@ impl Session {
                 return self.change_schema(&create.change, Some(create), partition, context, responder);
             }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
+            Utility::RemoveNode(node) => self.remove_node(*node, partition)?,
             Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
                 self.refuse_hosted("LISTEN")?;

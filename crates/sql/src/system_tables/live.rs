@@ -4,13 +4,14 @@
 
 use super::registry::column;
 use super::{Content, Live, OWNER, SystemTable, databases, oid, text};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::insight::NodeFacts;
 use DataType::{Bool, Float8, Int4, Int8, Name, Text};
 use rubato_base::text_format::{TextContext, write_text};
-use rubato_base::{ColumnType, DataType, KeyReader, SessionId, TableId, Value};
+use rubato_base::{ColumnType, DataType, KeyReader, NodeId, SessionId, TableId, Value};
 use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
 use rubato_stages::StageKind;
+use std::sync::Arc;
 
 /// What makes the rows of a view.
 type Rows = fn(&Live<'_>) -> Vec<Vec<Value>>;
@@ -124,6 +125,20 @@ static VIEWS: &[OwnView] = &[
             ("bytes_received", Int8),
         ],
         nodes,
+    ),
+    view(
+        "rubato.moves",
+        15_106,
+        &[
+            ("schema", Text),
+            ("relation", Text),
+            ("way", Text),
+            ("nodes", Text),
+            ("former_nodes", Text),
+            ("state", Text),
+            ("rows_moved", Int8),
+        ],
+        moves,
     ),
 ];
 
@@ -354,6 +369,39 @@ fn nodes(live: &Live<'_>) -> Vec<Vec<Value>> {
         ]
     };
     live.nodes.iter().map(row).collect()
+}
+
+/// The tables that are laid on nodes: on which, and how far their rows are that move.
+fn moves(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let moves = live.insight.moves();
+    let row = |table: &Arc<Table>| {
+        let spread = table.spread.as_ref()?;
+        let (state, rows_moved) = match spread.is_moving() {
+            true => moves.told(table.id),
+            false => ("rests", 0),
+        };
+        let former = spread.is_moving().then(|| Spread::holders_of(&spread.former));
+        Some(vec![
+            text(&live.catalog.schema_name(table.schema)),
+            text(&table.name),
+            text(match spread.way {
+                SpreadWay::Hash { .. } => "hash",
+                SpreadWay::Range { .. } => "range",
+                SpreadWay::Everywhere => "everywhere",
+            }),
+            text(&list_of(&spread.nodes)),
+            former.map_or(Value::Null, |former| text(&list_of(&former))),
+            text(state),
+            count(rows_moved),
+        ])
+    };
+    live.catalog.tables.values().filter_map(row).collect()
+}
+
+/// As `spread_nodes` has them.
+fn list_of(nodes: &[NodeId]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+    numbers.join(",")
 }
 
 fn statistics(live: &Live<'_>) -> Vec<Vec<Value>> {

@@ -5,6 +5,7 @@ mod blocks;
 mod catalogs;
 mod definitions;
 mod explained;
+mod growth;
 mod numbers;
 mod placement;
 mod spread;

@@ -98,7 +98,15 @@ fn lost(why: impl Into<String>) -> ClientError {
 
 impl ShellClient {
     pub(super) fn connect(url: &str) -> Result<ShellClient, ClientError> {
-        let target = Target::parse(url).map_err(|wrong| lost(wrong.to_string()))?;
+        ShellClient::connect_to(url, None)
+    }
+
+    /// With another database than that of the URL.
+    pub(super) fn connect_to(url: &str, database: Option<&str>) -> Result<ShellClient, ClientError> {
+        let mut target = Target::parse(url).map_err(|wrong| lost(wrong.to_string()))?;
+        if let Some(database) = database {
+            database.clone_into(&mut target.database);
+        }
         transport::open(&target, |stream| ShellClient::over(stream, &target))
     }
 

@@ -1,7 +1,10 @@
 //! `rubato sql`: a small shell over the wire.
 
 mod client;
+mod connection;
 mod text;
+
+pub(super) use connection::{Asked, Connection};
 
 use client::{ClientError, Column, Output, ServerMessage, ShellClient};
 use rustyline::DefaultEditor;

@@ -1,0 +1,442 @@
+//! Nodes that come to a grid and go from it, while its rows move.
+
+use super::*;
+use crate::world::pass;
+use rubato_protocol::KeyRange;
+
+/// Nodes of one grid, by number; what is said to one that is not there is lost.
+struct Sites {
+    sites: Vec<Option<Site>>,
+}
+
+impl Sites {
+    fn of(count: u32) -> Sites {
+        let mut sites = Sites { sites: Vec::new() };
+        for _ in 0..count {
+            sites.join();
+        }
+        sites
+    }
+
+    fn at(&mut self, node: usize) -> &mut Site {
+        self.sites[node].as_mut().expect("the node is there")
+    }
+
+    fn there(&self) -> Vec<usize> {
+        let numbers = 0..self.sites.len();
+        numbers.filter(|number| self.sites[*number].is_some()).collect()
+    }
+
+    /// One more node.
+    fn join(&mut self) {
+        let id = self.sites.len() as u32;
+        let site = Site::kept_by(Some(NodeId(0)), id, id + 1, Some(Arc::new(ByRows)));
+        self.sites.push(Some(site));
+        self.agree();
+    }
+
+    /// All know who is there, and speak with each other.
+    fn agree(&mut self) {
+        let nodes: Vec<NodeId> = self.there().into_iter().map(|node| NodeId(node as u32)).collect();
+        for node in self.there() {
+            self.at(node).node.set_members(nodes.clone());
+            for other in self.there().into_iter().filter(|other| *other != node) {
+                self.at(node).node.on_node_up(NodeId(other as u32));
+            }
+        }
+        self.rest();
+    }
+
+    /// A node ends without a word and begins again.
+    fn restart(&mut self, victim: usize) {
+        self.at(victim).restart();
+        let others: Vec<usize> = self.there().into_iter().filter(|other| *other != victim).collect();
+        for other in others {
+            self.at(other).node.on_node_down(NodeId(victim as u32));
+        }
+        self.agree();
+    }
+
+    /// Hands over so many messages at most; says how many of them were not there.
+    fn talk(&mut self, mut left: usize) -> usize {
+        for _ in 0..40 {
+            let mut said = 0;
+            for from in self.there() {
+                self.at(from).node.on_wake();
+                self.at(from).turn();
+                self.at(from).settle();
+                for (to, message) in self.at(from).node.poll_outgoing() {
+                    if left == 0 {
+                        return 0;
+                    }
+                    left -= 1;
+                    said += 1;
+                    if let Some(Some(site)) = self.sites.get_mut(to.0 as usize) {
+                        site.node.on_message(NodeId(from as u32), message);
+                    }
+                }
+            }
+            if said == 0 {
+                return left;
+            }
+        }
+        left
+    }
+
+    /// Time passes until nothing is under way.
+    fn rest(&mut self) {
+        for _ in 0..400 {
+            pass(60_000);
+            for node in self.there() {
+                self.at(node).node.on_timer(clock_us());
+            }
+            self.talk(usize::MAX);
+            let is_at_rest = |node: usize| {
+                let figures = self.sites[node].as_ref().map(|site| site.node.figures());
+                figures.is_some_and(|own| {
+                    own.has_catalogs && own.is_born && own.open_branches + own.open_transactions == 0
+                })
+            };
+            if self.there().into_iter().all(is_at_rest) {
+                return;
+            }
+        }
+        panic!("something stays under way");
+    }
+
+    fn ask(&mut self, node: usize, sql: &str) -> Vec<String> {
+        self.at(node).send(sql);
+        for _ in 0..200 {
+            self.talk(usize::MAX);
+            if self.at(node).idle.is_some() {
+                break;
+            }
+            pass(60_000);
+            for node in self.there() {
+                self.at(node).node.on_timer(clock_us());
+            }
+        }
+        self.at(node).said()
+    }
+
+    /// The only row.
+    fn row(&mut self, node: usize, sql: &str) -> String {
+        let told = self.ask(node, sql);
+        told.iter()
+            .find(|told| told.starts_with("D "))
+            .unwrap_or_else(|| panic!("{sql}: {told:?}"))
+            .clone()
+    }
+
+    /// How many rows of a table a node has.
+    fn rows_on(&mut self, node: usize, table: &str) -> usize {
+        let (table, _) = self.at(node).node.storage_of(table).expect("the table");
+        let ticket = self.at(node).node.begin(true).expect("a ticket");
+        self.talk(usize::MAX);
+        let _ = self.at(node).told();
+        let operation = Operation::Scan {
+            table,
+            range: KeyRange::WHOLE,
+            columns: ColumnSet::EXISTENCE,
+        };
+        assert!(self.at(node).node.operate(ticket, NodeId(node as u32), operation));
+        let told = self.at(node).told();
+        let [ClientTold::Answer(_, Answer::Rows(rows))] = &told[..] else {
+            panic!("{told:?}");
+        };
+        let count = rows.len();
+        self.at(node).node.roll_back(ticket);
+        count
+    }
+
+    fn rows(&mut self, table: &str) -> Vec<usize> {
+        self.there().into_iter().map(|node| self.rows_on(node, table)).collect()
+    }
+
+    fn state(&mut self, table: &str) -> String {
+        self.row(
+            0,
+            &format!("SELECT nodes, state FROM rubato.moves WHERE relation = '{table}'"),
+        )
+    }
+
+    /// One step of a table's way, and what is done between two steps.
+    fn step(&mut self, asked: usize, table: &str, nodes: &str, between: &mut dyn FnMut(&mut Sites)) {
+        let step = format!("ALTER TABLE {table} SET (spread_nodes = '{nodes}', spread_rows = 7)");
+        let told = self.ask(asked, &step);
+        assert!(told[0] == "C ALTER TABLE" || told[0].starts_with("E 40001"), "{told:?}");
+        pass(60_000);
+        for node in self.there() {
+            self.at(node).node.on_timer(clock_us());
+        }
+        between(self);
+    }
+
+    /// Steps until all rows are there.
+    fn move_to(&mut self, table: &str, nodes: &str, between: &mut dyn FnMut(&mut Sites)) {
+        for _ in 0..300 {
+            if self.state(table) == format!("D {nodes}|rests") {
+                return;
+            }
+            self.step(1, table, nodes, between);
+        }
+        panic!("{}", self.state(table));
+    }
+}
+
+const MADE: &str =
+    "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0), name text UNIQUE, kind int);
+                    CREATE INDEX ON accounts (kind);
+                    INSERT INTO accounts SELECT n, 100, 'account ' || n, n % 5 FROM generate_series(1, 60) n";
+
+fn made() -> Sites {
+    let mut sites = Sites::of(2);
+    let told = sites.ask(1, MADE);
+    assert!(told.contains(&"C INSERT 0 60".to_owned()), "{told:?}");
+    sites
+}
+
+/// Everything that can be asked of the table is as if it lay on one node.
+fn is_whole(sites: &mut Sites, rows: usize) {
+    for node in sites.there() {
+        let all = format!("D {rows}|{}", rows * 100);
+        assert_eq!(sites.row(node, "SELECT count(*), sum(v) FROM accounts"), all);
+        assert_eq!(
+            sites.row(node, "SELECT count(*) FROM (SELECT id FROM accounts ORDER BY id) s"),
+            format!("D {rows}")
+        );
+        for id in [1, 2, 3, 13, 24] {
+            assert_eq!(
+                sites.row(node, &format!("SELECT v >= 0, name FROM accounts WHERE id = {id}")),
+                format!("D t|account {id}")
+            );
+            let named = format!("SET enable_seqscan = off; SELECT id FROM accounts WHERE name = 'account {id}'");
+            assert_eq!(sites.row(node, &named), format!("D {id}"));
+        }
+        let kinds = "SET enable_seqscan = off; SELECT count(*) FROM accounts WHERE kind = 3 AND id <= 60";
+        assert_eq!(sites.row(node, kinds), "D 12");
+        for taken in [
+            "(7, 1, 'other')",
+            "(8, 1, 'other')",
+            "(9, 1, 'other')",
+            "(1000, 1, 'account 5')",
+            "(1001, 1, 'account 6')",
+        ] {
+            let told = sites.ask(node, &format!("INSERT INTO accounts VALUES {taken}"));
+            assert!(told[0].starts_with("E 23505"), "{taken}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_third_node_takes_over_rows_beneath_transfers() {
+    let mut sites = made();
+    assert_eq!(sites.rows("accounts"), [30, 30]);
+    sites.join();
+    assert_eq!(sites.state("accounts"), "D 0,1|rests");
+    let mut turn = 0;
+    let mut rows = 60;
+    let mut transfer = |sites: &mut Sites| {
+        turn += 1;
+        let (node, from, to) = (turn % 3, 1 + turn * 7 % 60, 1 + turn * 11 % 60);
+        let block = format!(
+            "BEGIN; UPDATE accounts SET v = v - 1 WHERE id = {from}; UPDATE accounts SET v = v + 1 WHERE id = {to};
+             INSERT INTO accounts VALUES ({0}, 50, 'new {0}', 1), ({1}, 50, 'new {1}', 2);
+             UPDATE accounts SET v = v + 50, name = 'named ' || id WHERE id IN ({0}, {1}); DELETE FROM accounts WHERE id = {1}; COMMIT",
+            1000 + turn * 2,
+            1001 + turn * 2,
+        );
+        let told = sites.ask(node, &block);
+        assert!(told.contains(&"C COMMIT".to_owned()), "{turn}: {told:?}");
+        rows += 1;
+        assert_eq!(
+            sites.row((node + 1) % 3, "SELECT count(*), sum(v) FROM accounts"),
+            format!("D {rows}|{}", rows * 100)
+        );
+    };
+    sites.move_to("accounts", "0,1,2", &mut transfer);
+    let lie = sites.rows("accounts");
+    assert!(lie.iter().all(|count| *count >= 15), "{lie:?}");
+    assert_eq!(lie.iter().sum::<usize>(), rows);
+    is_whole(&mut sites, rows);
+}
+
+#[test]
+fn a_node_that_is_drained_has_no_rows_any_more() {
+    let mut sites = made();
+    sites.join();
+    sites.move_to("accounts", "0,1,2", &mut |_| {});
+    assert_eq!(
+        sites.rows("accounts"),
+        [20, 20, 20],
+        "a third of each of the two has moved"
+    );
+    is_whole(&mut sites, 60);
+    let mut steps = 0;
+    sites.move_to("accounts", "0,2", &mut |sites| {
+        steps += 1;
+        if steps % 4 == 0 {
+            is_whole(sites, 60);
+        }
+    });
+    assert_eq!(sites.rows("accounts"), [30, 0, 30]);
+    is_whole(&mut sites, 60);
+    // And back to one node.
+    sites.move_to("accounts", "0", &mut |_| {});
+    assert_eq!(sites.rows("accounts"), [60, 0, 0]);
+    is_whole(&mut sites, 60);
+}
+
+/// A grid that grows, one of whose nodes is killed when so many messages have come: every row is there once, and the move goes on. False if
+/// it was over before.
+fn kill_one(victim: usize, messages: usize, is_forced: bool) -> bool {
+    let mut sites = Sites::of(2);
+    sites.ask(0, "CREATE TABLE few (id int PRIMARY KEY, v int NOT NULL UNIQUE)");
+    sites.ask(0, "INSERT INTO few SELECT n, n * 10 FROM generate_series(1, 12) n");
+    sites.join();
+    let mut left = messages;
+    for _ in 0..40 {
+        sites
+            .at(0)
+            .send("ALTER TABLE few SET (spread_nodes = '0,1,2', spread_rows = 3)");
+        left = sites.talk(left);
+        if left == 0 || sites.at(0).idle.is_none() {
+            break;
+        }
+        pass(60_000);
+        for node in sites.there() {
+            sites.at(node).node.on_timer(clock_us());
+        }
+    }
+    if is_forced {
+        sites.at(victim).node.force().expect("forced");
+    }
+    sites.restart(victim);
+    let context = format!("node {victim} killed after {messages} messages, forced {is_forced}");
+    for node in 0..3 {
+        let all = sites.row(node, "SELECT count(*), sum(v), count(DISTINCT id) FROM few");
+        assert_eq!(all, "D 12|780|12", "{context}");
+        let told = sites.ask(
+            node,
+            &format!("UPDATE few SET v = v + 1 - 1 WHERE id IN (3, {}, 11)", 4 + node),
+        );
+        assert_eq!(told[0], "C UPDATE 3", "{context}");
+        let told = sites.ask(node, "INSERT INTO few VALUES (5, 1)");
+        assert!(told[0].starts_with("E 23505"), "{context}: {told:?}");
+        let told = sites.ask(node, "INSERT INTO few VALUES (50, 110)");
+        assert!(told[0].starts_with("E 23505"), "{context}: {told:?}");
+    }
+    sites.move_to("few", "0,1,2", &mut |_| {});
+    assert_eq!(sites.rows("few"), [4, 4, 4], "{context}");
+    assert_eq!(
+        sites.row(2, "SELECT count(*), sum(v) FROM few"),
+        "D 12|780",
+        "{context}"
+    );
+    left == 0
+}
+
+#[test]
+fn a_node_that_is_killed_in_the_midst_of_a_move_leaves_every_row_once() {
+    for victim in 0..3 {
+        for is_forced in [false, true] {
+            let goes_on = |messages: &usize| kill_one(victim, *messages, is_forced);
+            let steps = (victim..).step_by(5).take_while(goes_on).count();
+            assert!(steps > 10, "{steps}");
+        }
+    }
+}
+
+#[test]
+fn a_node_without_rows_is_removed_and_new_tables_do_not_come_to_lie_on_it() {
+    let mut sites = made();
+    sites.join();
+    sites.move_to("accounts", "0,1,2", &mut |_| {});
+    let fails = |sites: &mut Sites, sql: &str, code: &str| {
+        let told = sites.ask(2, sql);
+        assert!(
+            told.iter().any(|told| told.starts_with(&format!("E {code}"))),
+            "{sql}: {told:?}"
+        );
+        sites.ask(2, "ROLLBACK");
+    };
+    fails(&mut sites, "ALTER GRID REMOVE NODE 1", "2BP01");
+    fails(&mut sites, "ALTER GRID REMOVE NODE 0", "55000");
+    fails(&mut sites, "ALTER GRID REMOVE NODE 7", "42704");
+    fails(&mut sites, "ALTER GRID REMOVE NODE one", "42601");
+    fails(&mut sites, "BEGIN; ALTER GRID REMOVE NODE 1", "25001");
+    fails(
+        &mut sites,
+        "BEGIN; ALTER TABLE accounts SET (spread_nodes = '0')",
+        "25001",
+    );
+    for wrong in [
+        "spread_nodes = '0,9'",
+        "spread_nodes = 'x'",
+        "spread_nodes = ''",
+        "spread_rows = 5",
+    ] {
+        fails(&mut sites, &format!("ALTER TABLE accounts SET ({wrong})"), "22023");
+    }
+    sites.ask(0, "CREATE TABLE whole (id int PRIMARY KEY) WITH (spread = false)");
+    fails(&mut sites, "ALTER TABLE whole SET (spread_nodes = '0,1')", "55000");
+    // Tables of which each node has all rows, and those without a key, go too.
+    sites.ask(
+        0,
+        "CREATE TABLE items (id int PRIMARY KEY) WITH (spread = everywhere); INSERT INTO items VALUES (1), (2)",
+    );
+    sites.ask(1, "CREATE TABLE notes (note text); INSERT INTO notes VALUES ('at 1')");
+    sites.ask(2, "INSERT INTO notes VALUES ('at 2')");
+    for table in ["accounts", "items", "notes"] {
+        sites.move_to(table, "0,2", &mut |_| {});
+        assert_eq!(sites.rows(table)[1], 0, "{table}");
+    }
+    assert_eq!(
+        sites.row(1, "SELECT (SELECT count(*) FROM items), count(*) FROM notes"),
+        "D 2|2"
+    );
+    let removed = sites.ask(2, "ALTER GRID REMOVE NODE 1");
+    assert_eq!(removed[0], "C ALTER GRID", "{removed:?}");
+    assert_eq!(sites.at(0).node.removed(), [NodeId(1)]);
+    sites.ask(
+        0,
+        "CREATE TABLE later (id int PRIMARY KEY); INSERT INTO later VALUES (1), (2), (3)",
+    );
+    assert_eq!(sites.state("later"), "D 0,2|rests");
+    // Whoever keeps the list has written that down, and told it.
+    let mut gone = sites.sites[1].take().expect("the node");
+    for node in [0, 2] {
+        sites.at(node).node.on_node_down(NodeId(1));
+    }
+    sites.agree();
+    assert_eq!(sites.at(0).node.removed(), []);
+    is_whole(&mut sites, 60);
+    // It is waited for no more: versions go, and tables change.
+    let before = sites.at(0).node.figures().oldest_live;
+    for _ in 0..10 {
+        sites.ask(
+            2,
+            "UPDATE accounts SET v = v + 1 WHERE id = 1; UPDATE accounts SET v = v - 1 WHERE id = 1",
+        );
+        sites.rest();
+    }
+    let after = sites.at(0).node.figures().oldest_live;
+    assert!(after > before, "{before:?} {after:?}");
+    let altered = sites.ask(2, "ALTER TABLE accounts ADD COLUMN w int DEFAULT 1");
+    assert_eq!(altered[0], "C ALTER TABLE", "{altered:?}");
+    // What it says is heard by nobody.
+    gone.settle();
+    let refused = sites.at(0).node.figures().refused;
+    for (to, message) in gone.node.poll_outgoing() {
+        if to == NodeId(0) {
+            sites.at(0).node.on_message(NodeId(1), message);
+        }
+    }
+    gone.node.on_timer(clock_us() + 1_000_000);
+    for (to, message) in gone.node.poll_outgoing() {
+        if to == NodeId(0) {
+            sites.at(0).node.on_message(NodeId(1), message);
+        }
+    }
+    assert!(sites.at(0).node.figures().refused > refused);
+}

@@ -1,0 +1,217 @@
+//! `rubato grid rebalance`, `drain` and `remove`: rows go to other nodes in small steps, each a statement of its own.
+//!
+//! Nothing is kept here: a command that was cut off is given again, and goes on where the tables are.
+
+use super::shell::{Asked, Connection};
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Rows that one step moves at most.
+const STEP_ROWS_MAX: u64 = 1_000;
+/// Steps a second at the least, so that a slow move moves all the time.
+const STEPS_A_SECOND: u64 = 4;
+/// Steps that fail one after the other before it is given up: conflicts with those who write, a node that is away for a moment.
+const FAILURES_MAX: u32 = 100;
+/// How long it pauses after a step that could do nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it says how far a table is.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+/// How long a removal may take to be known.
+const REMOVAL: Duration = Duration::from_secs(10);
+
+/// Where the rows are to be.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted {
+    /// On all nodes.
+    Everywhere,
+    /// On all but this one.
+    Without(u32),
+}
+
+/// Moves rows until they lie on the nodes that they are wanted on, so many a second at most; 0: as many as can be.
+pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result<ExitCode, String> {
+    let mut connection = Connection::open(url, None)?;
+    let mut nodes = nodes(&mut connection)?;
+    if let Wanted::Without(node) = wanted {
+        if nodes.first() == Some(&node) {
+            return Err(format!(
+                "node {node} is the first of the grid, and has what there is once: it cannot be drained"
+            ));
+        }
+        if !nodes.remove(&node) {
+            return Err(format!("node {node} is none of the grid"));
+        }
+    }
+    let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    let mut mover = Mover {
+        nodes: nodes.join(","),
+        rows_a_second,
+        rows: 0,
+        began: Instant::now(),
+    };
+    let databases = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname";
+    for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
+        let mut connection = Connection::open(url, Some(database.text(0)))?;
+        let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
+        for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
+            mover.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
+        }
+    }
+    println!(
+        "all tables lie on the nodes {}, {} rows and index entries moved",
+        mover.nodes, mover.rows
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes a node out of the grid.
+pub(super) fn remove(url: &str, node: u32) -> Result<ExitCode, String> {
+    let mut connection = Connection::open(url, None)?;
+    let removed = connection.rows(&format!("ALTER GRID REMOVE NODE {node}"));
+    removed.map_err(|wrong| wrong.to_string())?;
+    let until = Instant::now() + REMOVAL;
+    while nodes(&mut connection)?.contains(&node) {
+        if Instant::now() > until {
+            return Err(format!(
+                "node {node} is still told to be one of the grid: `rubato grid status` shows it"
+            ));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    println!("node {node} is none of the grid any more; its folder is not used again");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The members of the grid.
+fn nodes(connection: &mut Connection) -> Result<BTreeSet<u32>, String> {
+    let found = connection.rows("SELECT node FROM rubato.nodes ORDER BY node");
+    let found = found.map_err(|wrong| wrong.to_string())?;
+    let nodes: BTreeSet<u32> = found.iter().filter_map(|row| row.text(0).parse().ok()).collect();
+    match nodes.is_empty() {
+        true => Err("the server is a node alone, not one of a grid".to_owned()),
+        false => Ok(nodes),
+    }
+}
+
+struct Mover {
+    /// As the statement has them.
+    nodes: String,
+    rows_a_second: u64,
+    /// Of all tables.
+    rows: u64,
+    began: Instant,
+}
+
+impl Mover {
+    fn move_table(&mut self, connection: &mut Connection, table: (&str, &str, &str)) -> Result<(), String> {
+        let (database, schema, name) = table;
+        let step = format!(
+            "ALTER TABLE {}.{} SET (spread_nodes = '{}', spread_rows = {})",
+            quoted(schema),
+            quoted(name),
+            self.nodes,
+            self.step_rows()
+        );
+        let state = format!(
+            "SELECT nodes, state, rows_moved FROM rubato.moves WHERE schema = {} AND relation = {}",
+            literal(schema),
+            literal(name)
+        );
+        let (mut failures, mut moved, mut told, mut is_touched) = (0, 0, Instant::now(), false);
+        loop {
+            let rows = connection.rows(&state).map_err(|wrong| wrong.to_string())?;
+            // Somebody has dropped it.
+            let Some(row) = rows.first() else { return Ok(()) };
+            let now = row.text(2).parse().unwrap_or(moved).max(moved);
+            self.rows += now - moved;
+            if row.text(1) == "rests" && row.text(0) == self.nodes {
+                if is_touched {
+                    println!("{database}: {schema}.{name} lies on the nodes {}", self.nodes);
+                }
+                return Ok(());
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                println!(
+                    "{database}: {schema}.{name} {}, {now} rows and index entries moved",
+                    row.text(1)
+                );
+            }
+            let is_still = now == moved && is_touched && row.text(1).starts_with("waits");
+            moved = now;
+            if is_still {
+                std::thread::sleep(PAUSE);
+            }
+            self.keep_pace();
+            is_touched = true;
+            match connection.rows(&step) {
+                Ok(_) => failures = 0,
+                Err(wrong) if wrong.passes() && failures < FAILURES_MAX => {
+                    failures += 1;
+                    std::thread::sleep(PAUSE);
+                }
+                Err(wrong) => {
+                    return Err(format!(
+                        "{database}: {schema}.{name}: {wrong}\nthe same command goes on when that is mended"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn step_rows(&self) -> u64 {
+        match self.rows_a_second {
+            0 => STEP_ROWS_MAX,
+            rows => (rows / STEPS_A_SECOND).clamp(1, STEP_ROWS_MAX),
+        }
+    }
+
+    /// Waits until no more rows have moved than may have.
+    fn keep_pace(&self) {
+        if self.rows_a_second == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(self.rows as f64 / self.rows_a_second as f64);
+        std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+    }
+}
+
+impl Asked {
+    /// Whether it may be different if it is tried again.
+    fn passes(&self) -> bool {
+        // Conflicts, deadlocks, a table that somebody else has to himself, a node that cannot be reached.
+        ["40001", "40P01", "55P03", "55006", "57P03"].contains(&self.code())
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_as_they_are() {
+        assert_eq!(quoted("a\"b C"), "\"a\"\"b C\"");
+        assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    #[test]
+    fn a_slow_move_has_small_steps() {
+        let mover = |rows_a_second| Mover {
+            nodes: String::new(),
+            rows_a_second,
+            rows: 0,
+            began: Instant::now(),
+        };
+        let steps = [0, 1, 100, 1_000_000].map(|rows| mover(rows).step_rows());
+        assert_eq!(steps, [STEP_ROWS_MAX, 1, 25, STEP_ROWS_MAX]);
+    }
+}

@@ -1,0 +1,24 @@
+//! What is said of the nodes of a grid.
+
+use super::Syntax;
+use crate::parser::cursor::Cursor;
+use crate::parser::syntax::Source;
+use crate::statement::Utility;
+use rubato_base::{NodeId, Result};
+
+/// ALTER GRID REMOVE NODE.
+pub(super) fn remove_node(source: Source<'_>) -> Result<Option<Syntax>> {
+    let mut cursor = Cursor::new(source)?;
+    if !cursor.accept_all(&["alter", "grid"]) {
+        return Ok(None);
+    }
+    cursor.expect("remove")?;
+    cursor.expect("node")?;
+    let number = cursor.peek().map(|token| token.text(source.text).parse());
+    let Some(Ok(number)) = number else {
+        return Err(cursor.error());
+    };
+    cursor.advance();
+    cursor.expect_end()?;
+    Ok(Some(Syntax::Done(Box::new(Utility::RemoveNode(NodeId(number))))))
+}

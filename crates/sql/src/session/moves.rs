@@ -1,0 +1,193 @@
+//! Steps on the way of a table's rows to other nodes (decision 0036): what is to be done next is said here, as a schema change.
+
+use super::{Block, Session};
+use crate::catalog::{Catalog, RelationName, Spread, SpreadWay, Table};
+use crate::executor::MoveWork;
+use crate::grid::GridDesk;
+use crate::moves::{Due, Searched};
+use crate::partition::Partition;
+use crate::statement::{AlterAction, SchemaChange};
+use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
+use std::sync::Arc;
+
+impl Session {
+    /// The schema change with what its step is now, if it is one.
+    ///
+    /// Errors: 25001 within a block; 55000 for a table that cannot move; 22023 for nodes that are none.
+    pub(super) fn resolved_step(
+        &self,
+        change: &SchemaChange,
+        before: &Catalog,
+        partition: &Partition,
+    ) -> Result<Option<SchemaChange>> {
+        let Some((name, nodes, rows_max)) = step_in(change) else {
+            return Ok(None);
+        };
+        let Some(table) = before.tables.get(name) else {
+            return Ok(None);
+        };
+        if self.block != Block::None {
+            let message = "ALTER TABLE ... SET (spread_nodes = ...) cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let step = self.step((table, before), (nodes, rows_max), partition)?;
+        let SchemaChange::AlterTable {
+            table, if_exists, kind, ..
+        } = change
+        else {
+            return Ok(None);
+        };
+        Ok(Some(SchemaChange::AlterTable {
+            table: table.clone(),
+            if_exists: *if_exists,
+            actions: step.into_iter().collect(),
+            kind: *kind,
+        }))
+    }
+
+    fn step(
+        &self,
+        (table, catalog): (&Table, &Catalog),
+        (nodes, rows_max): (&[NodeId], usize),
+        partition: &Partition,
+    ) -> Result<Option<AlterAction>> {
+        let wrong = |message: String| Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+        let Some(desk) = &partition.grid else {
+            return Err(wrong(
+                "this node is alone: there is no other one that rows could lie on".to_owned(),
+            ));
+        };
+        let Some(spread) = &table.spread else {
+            let message = format!("table \"{}\" lies on the first node of the grid", table.name);
+            return Err(wrong(message).with_hint("ALTER TABLE ... SET (spread = true) lays it on all nodes."));
+        };
+        let members = desk.members();
+        if let Some(none) = nodes.iter().find(|node| !members.contains(node)) {
+            let message = format!("node {} is none of the grid", none.0);
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        if spread.is_moving() {
+            return Ok(self.step_of_moving(table, spread, rows_max, partition));
+        }
+        partition.insight.moves().forget(table.id);
+        if spread.nodes == nodes {
+            return Ok(None);
+        }
+        Ok(Some(match spread.way {
+            SpreadWay::Everywhere => AlterAction::Lay(Some(Spread {
+                nodes: nodes.to_vec(),
+                ..Spread::of_way(SpreadWay::Everywhere)
+            })),
+            _ => AlterAction::Place(begun((spread, catalog), nodes, &**desk)),
+        }))
+    }
+
+    fn step_of_moving(
+        &self,
+        table: &Table,
+        spread: &Spread,
+        rows_max: usize,
+        partition: &Partition,
+    ) -> Option<AlterAction> {
+        let begun = self.begun(partition)?;
+        let database = &partition.database;
+        let open = [database.oldest_snapshot(), database.oldest_begun()];
+        let oldest = open.into_iter().flatten().min()?;
+        match partition.insight.moves().due(table.id, begun, oldest) {
+            Due::Nothing => None,
+            Due::Search(from) => Some(AlterAction::Move(MoveWork::Search { from, rows_max })),
+            Due::Move(keys) => Some(AlterAction::Move(MoveWork::Move(keys))),
+            Due::End => Some(AlterAction::Place(Spread {
+                former: Vec::new(),
+                ..spread.clone()
+            })),
+        }
+    }
+
+    fn begun(&self, partition: &Partition) -> Option<Timestamp> {
+        let transaction = self.transaction.as_ref()?;
+        partition.database.begun(transaction.id).map(|(begun, _)| begun)
+    }
+
+    /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.
+    ///
+    /// Errors: 42704 for a node that is none; 55000 for the first; 2BP01 as long as it has rows; 55006 while a definition is changed.
+    pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Result<String> {
+        const TAG: &str = "ALTER GRID";
+        if self.block != Block::None {
+            let message = "ALTER GRID REMOVE NODE cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let members = partition.grid.as_ref().map(|desk| (desk, desk.members()));
+        let Some((desk, members)) = members.filter(|(_, members)| members.contains(&node)) else {
+            let message = format!("node {} is none of the grid", node.0);
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        if members.first() == Some(&node) {
+            let message = "the first node of a grid cannot be removed: it has what there is once";
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        if !partition.schema_changes.is_empty() {
+            let message = "a definition is being changed, which may come to need the node";
+            return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint("Try again when it has ended."));
+        }
+        for database in partition.databases.iter() {
+            let has_rows = |table: &&Arc<Table>| table.spread.iter().any(|spread| spread.holders().contains(&node));
+            if let Some(table) = database.catalog.tables.values().find(has_rows) {
+                let message = format!("node {} may have rows of table \"{}\"", node.0, table.key());
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .with_detail(format!("The table is in database \"{}\".", database.facts.name))
+                    .with_hint(format!("`rubato grid drain {}` moves all rows to other nodes.", node.0)));
+            }
+        }
+        desk.remove_node(node);
+        Ok(TAG.to_owned())
+    }
+
+    /// A step has looked for rows that are to move.
+    pub(super) fn note_searched(
+        &self,
+        change: &SchemaChange,
+        searched: Option<Searched>,
+        catalog: &Catalog,
+        partition: &Partition,
+    ) {
+        let table = step_in(change).and_then(|(name, ..)| catalog.tables.get(name));
+        if let (Some(table), Some(searched), Some(begun)) = (table, searched, self.begun(partition)) {
+            partition.insight.moves().on_searched(table.id, begun, searched);
+        }
+    }
+}
+
+/// The table, the nodes and the number of rows, if the change is a step.
+fn step_in(change: &SchemaChange) -> Option<(&RelationName, &[NodeId], usize)> {
+    match change {
+        SchemaChange::AlterTable { table, actions, .. } => match &actions[..] {
+            [AlterAction::Step { nodes, rows_max }] => Some((table, nodes, *rows_max)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How rows lie that are about to move to these nodes.
+fn begun((spread, catalog): (&Spread, &Catalog), nodes: &[NodeId], desk: &dyn GridDesk) -> Spread {
+    let former = match spread.is_laid() {
+        true => spread.turns().to_vec(),
+        // All is on the first node.
+        false => desk.members().into_iter().take(1).collect(),
+    };
+    Spread {
+        way: spread.way.clone(),
+        nodes: nodes.to_vec(),
+        turns: turns_of_others(catalog, nodes).unwrap_or_else(|| desk.turns(&former, nodes)),
+        former,
+    }
+}
+
+/// The turns of another table on these nodes: what begins with equal values is to lie together.
+pub(super) fn turns_of_others(catalog: &Catalog, nodes: &[NodeId]) -> Option<Vec<NodeId>> {
+    let spreads = catalog.tables.values().filter_map(|table| table.laid());
+    let by_parts = |spread: &&Spread| spread.way != SpreadWay::Everywhere && spread.nodes == nodes;
+    spreads.into_iter().find(by_parts).map(|spread| spread.turns().to_vec())
+}

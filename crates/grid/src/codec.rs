@@ -3,6 +3,7 @@
 //! Every variant is named here, so that one that is added does not compile before it has its bytes. What is read is checked for form
 //! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
 
+mod agreement;
 mod members;
 mod numbers;
 mod operation;
@@ -11,6 +12,7 @@ mod work;
 
 use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
+use agreement::{put_agreement_message, read_agreement_message};
 use members::{put_member_message, read_member_message};
 use operation::{put_answer, put_operation, read_answer, read_operation};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
@@ -41,6 +43,10 @@ impl GridMessage {
             GridMessage::Member(message) => {
                 out.push(4);
                 put_member_message(out, message);
+            }
+            GridMessage::Agreement(message) => {
+                out.push(9);
+                put_agreement_message(out, message);
             }
             GridMessage::Catalog(CatalogMessage::Have(version)) => {
                 out.push(5);
@@ -83,6 +89,7 @@ impl GridMessage {
             }),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
             TRACED => GridMessage::Traced(Box::new(read_traced(&mut reader)?)),
+            9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {
@@ -93,7 +100,7 @@ impl GridMessage {
 }
 
 /// XX001: bytes that no node wrote, or one that knows more messages.
-fn damaged(what: &str) -> Error {
+pub(crate) fn damaged(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("damaged data: {what}"))
 }
 
@@ -298,12 +305,14 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             number,
             count,
             above,
+            term,
         } => {
             out.push(1);
             put_u64(out, *life);
             put_u64(out, *number);
             out.extend_from_slice(&count.to_le_bytes());
             put_timestamp(out, *above);
+            put_u64(out, *term);
         }
         StageMessage::Handed {
             stage_life,
@@ -311,6 +320,7 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             number,
             first,
             count,
+            catalogs,
         } => {
             out.push(2);
             put_u64(out, *stage_life);
@@ -318,6 +328,7 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             put_u64(out, *number);
             put_timestamp(out, *first);
             out.extend_from_slice(&count.to_le_bytes());
+            put_u64(out, *catalogs);
         }
         StageMessage::LiveHere {
             life,
@@ -359,6 +370,7 @@ fn read_stage_message(reader: &mut ByteReader<'_>) -> Result<StageMessage> {
             number: reader.u64()?,
             count: read_u16(reader)?,
             above: read_timestamp(reader)?,
+            term: reader.u64()?,
         },
         2 => StageMessage::Handed {
             stage_life: reader.u64()?,
@@ -366,6 +378,7 @@ fn read_stage_message(reader: &mut ByteReader<'_>) -> Result<StageMessage> {
             number: reader.u64()?,
             first: read_timestamp(reader)?,
             count: read_u16(reader)?,
+            catalogs: reader.u64()?,
         },
         3 => StageMessage::LiveHere {
             life: reader.u64()?,

@@ -1,5 +1,6 @@
 //! What nodes of a grid send to each other.
 
+use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
@@ -24,6 +25,8 @@ pub enum GridMessage {
     Numbers(NumbersMessage),
     /// Between a coordinator and a participant, about a statement whose way is recorded.
     Traced(Box<TracedMessage>),
+    /// About what all agree on.
+    Agreement(AgreementMessage),
 }
 
 impl GridMessage {
@@ -43,6 +46,7 @@ impl GridMessage {
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
+            GridMessage::Agreement(message) => message.name(),
         }
     }
 }

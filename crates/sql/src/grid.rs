@@ -76,8 +76,12 @@ pub trait GridDesk: Send + Sync {
     /// The node is no member any more, which whoever keeps the list writes down and tells the others.
     fn remove_node(&self, node: NodeId);
 
-    /// The last tick that was handed out, where the timestamp stage is on this node.
+    /// The last tick at which somebody may have begun with the catalogs as they are, on the node that changes them; [`Timestamp::MAX`]
+    /// if that is known later only.
     fn last_tick(&self) -> Option<Timestamp>;
+
+    /// The catalogs of this node are others from now on. Called with the partition held.
+    fn catalogs_change(&self) {}
 
     /// Where rows are that are not here, if there are any: by the committed catalogs, and by those that a transaction has made.
     fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>>;

@@ -119,6 +119,11 @@ impl Grid {
     fn restart(&mut self, at: usize) {
         self.disks[at].power_comes_back(PowerLoss::DropAll, 0);
         self.nodes[at] = open(&self.disks[at], at, self.disks.len());
+        let own = NodeId(at as u32);
+        for other in self.nodes.iter().filter(|node| node.id() != own) {
+            other.on_node_down(own);
+            other.on_node_up(own);
+        }
     }
 
     fn begin(&mut self, at: usize) -> u64 {

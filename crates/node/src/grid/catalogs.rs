@@ -23,6 +23,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Operations that wait for catalogs, at most: the others come again by themselves.
 const DEFERRED_MAX: usize = 256;
 
+/// Rounds of the clock in which answers wait for other nodes to have what they tell of: a node that takes longer finds it when it
+/// begins a transaction, but may not know the names in a text before.
+const PATIENCE_ROUNDS: u32 = 20;
+
 /// Changes in one life of the keeper are counted below this bit, its lives above.
 const LIFE_SHIFT: u32 = 32;
 
@@ -35,8 +39,10 @@ pub(super) struct Catalogs {
     is_telling: bool,
     /// Whether the leader is to be told now.
     wish_is_due: bool,
-    /// Answers wait while something is not agreed on.
+    /// Answers wait while something is not agreed on, or not known to the nodes that are heard of.
     held: Arc<AtomicBool>,
+    known: BTreeMap<NodeId, u64>,
+    held_rounds: u32,
     /// Another node's: the version that it has, until when others may have begun without it, and the version that there is at least.
     version: u64,
     last_tick: Timestamp,
@@ -65,6 +71,8 @@ impl Catalogs {
             is_telling: false,
             wish_is_due: false,
             held,
+            known: BTreeMap::new(),
+            held_rounds: 0,
             version: 0,
             last_tick: Timestamp::ZERO,
             wanted: 0,
@@ -159,6 +167,7 @@ impl GridState {
         catalogs.told_lsn = appended;
         catalogs.changes += 1;
         (catalogs.is_telling, catalogs.wish_is_due) = (true, true);
+        catalogs.held_rounds = 0;
         if self.settings.nodes.len() > 1 {
             catalogs.held.store(true, Ordering::Release);
             self.renew_ticks();
@@ -190,9 +199,20 @@ impl GridState {
                     self.tell_all_to(node, partition);
                 }
             }
+        }
+        let is_held = self.catalogs.held.load(Ordering::Acquire);
+        if is_held && (self.is_known_everywhere(version) || self.catalogs.held_rounds > PATIENCE_ROUNDS) {
+            shared.release_answers();
             self.ask_for_ticks_again();
         }
-        shared.release_answers();
+    }
+
+    /// Whether the nodes that are heard of have said that they have the version.
+    fn is_known_everywhere(&self, version: u64) -> bool {
+        let own = self.settings.id;
+        let others = self.settings.nodes.iter().filter(|node| **node != own);
+        let mut reached = others.filter(|node| self.calls.is_up(**node));
+        reached.all(|node| self.catalogs.known.get(node).is_some_and(|known| *known >= version))
     }
 
     fn agreed_catalogs(&self) -> Option<(u64, Timestamp)> {
@@ -262,6 +282,7 @@ impl GridState {
     /// What is deferred for longer than a round comes again.
     pub(super) fn on_round_of_catalogs(&mut self) {
         self.catalogs.has_asked = false;
+        self.catalogs.held_rounds = self.catalogs.held_rounds.saturating_add(1);
         self.catalogs.deferred.clear();
         self.look_for_catalogs();
     }
@@ -285,6 +306,7 @@ impl GridState {
     ) {
         match message {
             CatalogMessage::Have(version) if self.settings.keeper.is_some() => {
+                self.catalogs.known.insert(from, version);
                 if version < self.own_version() {
                     self.tell_all_to(from, partition);
                 }
@@ -297,6 +319,7 @@ impl GridState {
                 // A log that cannot take them is tried again: see `GridState::on_round`.
                 if self.take_over(partition, shared, last_tick, &content).is_ok() {
                     (self.catalogs.version, self.catalogs.last_tick) = (version, last_tick);
+                    self.say_of_catalogs(from, CatalogMessage::Have(version));
                     self.go_on_with_catalogs(partition, shared);
                 }
             }

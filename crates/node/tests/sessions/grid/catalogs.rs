@@ -127,6 +127,13 @@ fn an_operation_of_who_knows_newer_catalogs_waits_until_they_are_there() {
     sites[0].send("CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = true)");
     let mut held = work_without_catalogs(&mut sites);
     assert_eq!(sites[0].said(), ["C CREATE TABLE", "Z I"]);
+    let answered = |sites: &[Site; 2]| sites[0].worker.forced_lsn();
+    assert_eq!(answered(&sites), Lsn(0), "others are to know the table first");
+    for round in 0..40 {
+        sites[0].node.on_timer(clock_us() + round * 1_000_000);
+    }
+    held.extend(work_without_catalogs(&mut sites));
+    assert!(answered(&sites) > Lsn(0), "but not for ever");
     // Not to be run again by the server: the client has seen rows.
     sites[0].send("BEGIN; SELECT 1; INSERT INTO t SELECT n, n FROM generate_series(1, 100) n");
     held.extend(work_without_catalogs(&mut sites));

@@ -193,6 +193,7 @@ fn a_grid_of_one_node_asks_nobody_and_forces_nothing_but_its_commits() {
         site.node.on_timer(clock_us() + round * 1_000_000);
         let told = site.tell(&format!("INSERT INTO t VALUES ({round}, 0)"));
         assert_eq!(told, ["C INSERT 0 1", "Z I"], "within the call");
+        site.settle();
         assert_eq!(site.tell("SELECT v FROM t WHERE id = 0")[1], "D 0");
         assert!(site.node.poll_outgoing().is_empty());
     }

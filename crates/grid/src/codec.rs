@@ -6,6 +6,7 @@
 mod members;
 mod numbers;
 mod operation;
+mod telling;
 mod work;
 
 use crate::catalogs::CatalogMessage;
@@ -55,6 +56,10 @@ impl GridMessage {
                 out.push(8);
                 numbers::put_numbers(out, message);
             }
+            GridMessage::Tell(message) => {
+                out.push(12);
+                telling::put_telling(out, message);
+            }
         }
     }
 
@@ -73,6 +78,7 @@ impl GridMessage {
                 content: reader.bytes()?.to_vec(),
             }),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
+            12 => GridMessage::Tell(telling::read_telling(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

@@ -3,6 +3,7 @@
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::telling::TellMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
@@ -21,6 +22,8 @@ pub enum GridMessage {
     Catalog(CatalogMessage),
     /// About numbers of sequences.
     Numbers(NumbersMessage),
+    /// About what is told on channels.
+    Tell(TellMessage),
 }
 
 impl GridMessage {
@@ -55,6 +58,7 @@ impl GridMessage {
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
+            GridMessage::Tell(message) => message.name(),
         }
     }
 }

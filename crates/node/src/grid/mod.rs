@@ -21,6 +21,7 @@ mod numbers;
 mod outbox;
 mod sessions;
 mod state;
+mod telling;
 
 pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
 pub use rubato_grid::GridMessage;
@@ -57,6 +58,7 @@ use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
 use state::GridState;
 use std::sync::Arc;
+use telling::Tellings;
 
 /// No worker's index: all are woken.
 const NO_WORKER: usize = usize::MAX;
@@ -189,6 +191,7 @@ impl GridNode {
             sessions: SessionTicks::default(),
             calls: Calls::default(),
             numbers: Numbers::default(),
+            tellings: Tellings::default(),
             catalogs: Catalogs::default(),
             work: Vec::new(),
             forced: Lsn(0),
@@ -280,6 +283,7 @@ impl GridNode {
     pub fn on_node_up(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_up(node);
+            state.tell_again(node);
             state.on_reach(node, true);
             if state.settings.keeper == Some(node) {
                 state.ask_for_catalogs();

@@ -7,6 +7,7 @@ use super::far::FarSessions;
 use super::numbers::Numbers;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
+use super::telling::Tellings;
 use super::{ClientTold, GridMessage, GridSettings};
 use crate::hosted;
 use crate::node::Shared;
@@ -44,6 +45,7 @@ pub(super) struct GridState {
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
     pub(super) numbers: Numbers,
+    pub(super) tellings: Tellings,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
@@ -63,6 +65,7 @@ impl GridState {
         }
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
+        self.tell_late();
         if let Some(again) = self.asker.on_timer() {
             self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
         }
@@ -150,6 +153,7 @@ impl GridState {
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
+            GridMessage::Tell(message) => self.on_telling(partition, from, message),
             // Whoever has the channels sees to the members.
             GridMessage::Member(_) => self.refused += 1,
         }

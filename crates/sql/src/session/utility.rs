@@ -134,7 +134,6 @@ impl Session {
             Utility::Checkpoint => return self.checkpoint(partition, responder),
             Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
-                self.refuse_hosted("LISTEN")?;
                 self.channels.add(ChannelAction::Listen(channel.as_str().into()));
                 "LISTEN".into()
             }

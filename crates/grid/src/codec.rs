@@ -7,6 +7,7 @@ mod agreement;
 mod members;
 mod numbers;
 mod operation;
+mod telling;
 mod traced;
 mod work;
 
@@ -70,6 +71,10 @@ impl GridMessage {
                 out.push(TRACED);
                 put_traced(out, traced);
             }
+            GridMessage::Tell(message) => {
+                out.push(12);
+                telling::put_telling(out, message);
+            }
         }
     }
 
@@ -90,6 +95,7 @@ impl GridMessage {
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
             TRACED => GridMessage::Traced(Box::new(read_traced(&mut reader)?)),
             9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),
+            12 => GridMessage::Tell(telling::read_telling(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

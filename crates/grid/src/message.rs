@@ -4,6 +4,7 @@ use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::telling::TellMessage;
 use crate::traced::TracedMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
@@ -27,6 +28,8 @@ pub enum GridMessage {
     Traced(Box<TracedMessage>),
     /// About what all agree on.
     Agreement(AgreementMessage),
+    /// About what is told on channels.
+    Tell(TellMessage),
 }
 
 impl GridMessage {
@@ -47,6 +50,7 @@ impl GridMessage {
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
             GridMessage::Agreement(message) => message.name(),
+            GridMessage::Tell(message) => message.name(),
         }
     }
 }

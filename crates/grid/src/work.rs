@@ -43,6 +43,8 @@ pub struct WorkCall {
     pub user: String,
     /// The database.
     pub database: String,
+    /// The number by which the client is known.
+    pub backend_id: i32,
     /// Settings that are not as they begin, if they have changed since the last call.
     pub settings: Option<Vec<(String, String)>>,
     /// Whether the transaction is there already.

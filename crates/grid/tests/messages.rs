@@ -14,6 +14,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
+use rubato_grid::telling::{TellMessage, Telling};
 use rubato_grid::traced::TracedMessage;
 use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
@@ -410,6 +411,7 @@ impl Choices<'_> {
             _ => WorkContent::Call(Box::new(WorkCall {
                 user: self.text(),
                 database: self.text(),
+                backend_id: self.small() as i32,
                 settings: self.truth().then(|| self.texts()),
                 in_block: self.truth(),
                 begin: self.truth().then(|| self.text()),
@@ -529,9 +531,27 @@ impl Choices<'_> {
         }
     }
 
+    fn tell_message(&mut self) -> TellMessage {
+        let (life, number) = (self.number(), self.number());
+        match self.truth() {
+            true => TellMessage::Taken { life, number },
+            false => TellMessage::Told {
+                life,
+                number,
+                oldest: self.number(),
+                telling: Telling {
+                    database: self.small(),
+                    backend_id: self.small() as i32,
+                    told: self.texts(),
+                },
+            },
+        }
+    }
+
     fn message(&mut self) -> GridMessage {
         match self.of(10) {
             9 => return GridMessage::Traced(Box::new(self.traced())),
+            5 => return GridMessage::Tell(self.tell_message()),
             8 => return GridMessage::Numbers(self.numbers_message()),
             4 => return GridMessage::Agreement(self.agreement_message()),
             2 => return GridMessage::Member(self.member_message()),

@@ -5,6 +5,7 @@
 
 use crate::databases::DatabaseId;
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
+use rubato_stages::worker::{Signal, Signals};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +30,9 @@ pub struct Notification {
     /// It may be told once the log is forced up to here.
     pub durable_at: Lsn,
 }
+
+/// A channel, and what is told on it.
+pub type Told = (Arc<str>, Arc<str>);
 
 /// What waits for a session.
 #[derive(Debug, Default)]
@@ -77,6 +81,7 @@ pub struct Channels {
 struct Listener {
     backend_id: i32,
     inbox: Arc<Inbox>,
+    signals: Option<Arc<dyn Signals>>,
 }
 
 /// What a transaction does to channels when it commits.
@@ -119,6 +124,8 @@ pub(crate) struct Teller<'a> {
     pub database: DatabaseId,
     /// Where he is told something himself.
     pub inbox: &'a Arc<Inbox>,
+    /// What wakes him for that.
+    pub signals: Option<&'a Arc<dyn Signals>>,
 }
 
 impl Channels {
@@ -144,15 +151,16 @@ impl Channels {
         listeners.into_iter().flat_map(BTreeMap::values)
     }
 
-    /// A transaction has committed: the sessions, as clients know them, that have something to take now.
-    pub(crate) fn commit(&mut self, teller: Teller<'_>, actions: Vec<ChannelAction>, durable_at: Lsn) -> Vec<i32> {
-        let mut told: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+    /// A transaction has committed: what it tells, which those who listen here have in their inboxes.
+    pub(crate) fn commit(&mut self, teller: Teller<'_>, actions: Vec<ChannelAction>, durable_at: Lsn) -> Vec<Told> {
+        let mut told: Vec<Told> = Vec::new();
         for action in actions {
             match action {
                 ChannelAction::Listen(channel) => {
                     let listener = Listener {
                         backend_id: teller.backend_id,
                         inbox: Arc::clone(teller.inbox),
+                        signals: teller.signals.cloned(),
                     };
                     self.listeners
                         .entry((teller.database, channel))
@@ -168,21 +176,31 @@ impl Channels {
                 }
             }
         }
-        let mut wake = Vec::new();
+        self.tell((teller.database, teller.backend_id), &told, durable_at);
+        told
+    }
+
+    /// Puts what somebody, as clients know him, tells into the inboxes of those who listen here, and wakes the others among them.
+    pub fn tell(&self, (database, backend_id): (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+        let mut woken = Vec::new();
         for (channel, payload) in told {
-            for listener in self.listeners_of(teller.database, &channel) {
+            for listener in self.listeners_of(database, channel) {
                 listener.inbox.push(Notification {
-                    channel: Arc::clone(&channel),
-                    payload: Arc::clone(&payload),
-                    backend_id: teller.backend_id,
+                    channel: Arc::clone(channel),
+                    payload: Arc::clone(payload),
+                    backend_id,
                     durable_at,
                 });
-                if !wake.contains(&listener.backend_id) {
-                    wake.push(listener.backend_id);
+                let own = listener.backend_id;
+                if own == backend_id || woken.contains(&own) {
+                    continue;
+                }
+                woken.push(own);
+                if let Some(signals) = &listener.signals {
+                    signals.signal(own, Signal::Deliver);
                 }
             }
         }
-        wake
     }
 
     /// The session listens no longer, to one channel or to any.
@@ -216,6 +234,7 @@ mod tests {
             backend_id: number as i32 + 10,
             database: DatabaseId::RUBATO,
             inbox: &inboxes[number],
+            signals: None,
         };
         let notify = |channel: &str, payload: &str| ChannelAction::notify(channel, payload).unwrap();
         let listen = |channel: &str| ChannelAction::Listen(channel.into());
@@ -232,7 +251,7 @@ mod tests {
             notify("c", "x"),
             notify("a", ""),
         ];
-        assert_eq!(channels.commit(teller(1), actions, Lsn(2)), [10, 11]);
+        assert_eq!(channels.commit(teller(1), actions, Lsn(2)).len(), 3);
         let expected = [
             ("a".to_owned(), "1".to_owned(), 11),
             ("a".to_owned(), String::new(), 11),
@@ -240,16 +259,23 @@ mod tests {
         assert_eq!(told(&inboxes[0]), expected);
         assert_eq!(told(&inboxes[1]), expected);
         channels.commit(teller(0), vec![ChannelAction::Unlisten(Some("a".into()))], Lsn(3));
-        assert_eq!(channels.commit(teller(0), vec![notify("a", "2")], Lsn(3)), [11]);
+        channels.commit(teller(0), vec![notify("a", "2")], Lsn(3));
+        assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [0, 1]);
         channels.unlisten(SessionId(1), None);
-        assert!(channels.commit(teller(0), vec![notify("a", "3")], Lsn(3)).is_empty());
-        assert_eq!(channels.commit(teller(1), vec![notify("b", "4")], Lsn(3)), [10]);
+        channels.commit(teller(0), vec![notify("a", "3")], Lsn(3));
+        assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [0, 0]);
+        channels.commit(teller(1), vec![notify("b", "4")], Lsn(3));
+        assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [1, 0]);
         // The channel of another database is another one.
         let elsewhere = Teller {
             database: DatabaseId(20_000),
             ..teller(1)
         };
-        assert!(channels.commit(elsewhere, vec![notify("b", "5")], Lsn(4)).is_empty());
+        channels.commit(elsewhere, vec![notify("b", "5")], Lsn(4));
+        assert_eq!(told(&inboxes[0]), []);
+        // What is told on another node comes into the same inbox.
+        channels.tell((DatabaseId::RUBATO, 77), &[("b".into(), "6".into())], Lsn(0));
+        assert_eq!(told(&inboxes[0]), [("b".to_owned(), "6".to_owned(), 77)]);
     }
 
     #[test]
@@ -261,6 +287,7 @@ mod tests {
             backend_id: 1,
             database: DatabaseId::RUBATO,
             inbox: &inbox,
+            signals: None,
         };
         channels.commit(teller, vec![ChannelAction::Listen("a".into())], Lsn(1));
         let payload = "x".repeat(PAYLOAD_BYTES_MAX);

@@ -5,8 +5,9 @@
 //! node answers.
 
 use crate::catalog::{Catalog, SchemaId};
+use crate::channels::Told;
 use crate::client::{Formats, TransactionStatus};
-use crate::databases::Databases;
+use crate::databases::{DatabaseId, Databases};
 use crate::far::Whereabouts;
 use crate::plan::Plan;
 use rubato_base::trace::{Effort, TraceContext};
@@ -63,6 +64,9 @@ pub trait GridDesk: Send + Sync {
     fn node(&self) -> Option<NodeId> {
         None
     }
+
+    /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far.
+    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn);
 
     /// Whether the keeper still has what it keeps for the session.
     fn keeps_session(&self, session: SessionId) -> bool;
@@ -180,6 +184,8 @@ pub struct Call {
     pub user: String,
     /// The database.
     pub database: String,
+    /// The number by which the client is known.
+    pub backend_id: i32,
     /// The session's settings that are not as they begin.
     pub settings: Arc<[(String, String)]>,
     /// Whether the session's transaction is there already. If it is not, and `begin` is not given, the statement is one of its own.

@@ -14,10 +14,11 @@ use rubato_formula::{EvalContext, Expr, Function, Volatility};
 pub use crate::layout::Layout;
 
 /// Functions that change with every call and need nothing that is shared.
-const NEED_NOTHING: [&str; 8] = [
+const NEED_NOTHING: [&str; 9] = [
     "clock_timestamp",
     "gen_random_uuid",
     "pg_cancel_backend",
+    "pg_notify",
     "pg_sleep",
     "pg_terminate_backend",
     "random",

@@ -138,6 +138,7 @@ impl GridState {
         let content = WorkContent::Call(Box::new(WorkCall {
             user: call.user,
             database: call.database,
+            backend_id: call.backend_id,
             settings,
             in_block: call.in_block,
             begin: call.begin,

@@ -22,6 +22,7 @@ mod numbers;
 mod outbox;
 mod sessions;
 mod state;
+mod telling;
 mod traced;
 
 pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
@@ -62,6 +63,7 @@ use state::GridState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use telling::Tellings;
 use traced::Traces;
 
 /// No worker's index: all are woken.
@@ -201,6 +203,7 @@ impl GridNode {
                 sessions: SessionTicks::default(),
                 calls: Calls::default(),
                 numbers: Numbers::default(),
+                tellings: Tellings::default(),
                 traces: Traces::default(),
                 catalogs: Catalogs::new(Arc::clone(&node.0.answers_held)),
                 work: Vec::new(),
@@ -301,6 +304,7 @@ impl GridNode {
     pub fn on_node_up(&self, node: NodeId) {
         self.drive(|state, _| {
             state.calls.on_up(node);
+            state.tell_again(node);
             state.on_reach(node, true);
             state.agreement.agreement.on_up(node);
             state.ask_for_catalogs(node);

@@ -3,12 +3,13 @@
 use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::trace::TraceContext;
-use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
+use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
 use rubato_grid::placement::Placement;
 use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
-use rubato_sql::databases::Databases;
+use rubato_sql::channels::Told;
+use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::far::Whereabouts;
 use rubato_sql::grid::{Answer, Call, FarTold, GridDesk, Home};
 use rubato_sql::plan::Plan;
@@ -208,6 +209,11 @@ impl GridDesk for GridShared {
         state.traces.end(session);
         state.numbers.leave(session);
         state.leave(session);
+    }
+
+    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().tell(who, told, durable_at);
     }
 
     fn keeps_session(&self, session: SessionId) -> bool {

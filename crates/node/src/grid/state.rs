@@ -8,6 +8,7 @@ use super::far::FarSessions;
 use super::numbers::Numbers;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
+use super::telling::Tellings;
 use super::traced::Traces;
 use super::{ClientTold, GridMessage, GridSettings};
 use crate::hosted;
@@ -48,6 +49,7 @@ pub(super) struct GridState {
     pub(super) calls: Calls,
     pub(super) numbers: Numbers,
     pub(super) traces: Traces,
+    pub(super) tellings: Tellings,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
@@ -70,6 +72,7 @@ impl GridState {
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
         self.traces.on_round();
+        self.tell_late();
         if let Some(again) = self.asker.on_timer() {
             self.send_to_stage(again);
         }
@@ -158,6 +161,7 @@ impl GridState {
             GridMessage::Agreement(message) => self.agreement.agreement.on_message(from, message),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
+            GridMessage::Tell(message) => self.on_telling(partition, from, message),
             // Whoever has the channels sees to the members. What is traced was opened above.
             GridMessage::Member(_) | GridMessage::Traced(_) => self.refused += 1,
         }

@@ -262,6 +262,7 @@ impl Session {
         let call = Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
+            backend_id: self.identity.backend_id,
             settings: self.settings.changed(),
             in_block,
             begin: (!in_block && !alone && !is_data).then(|| self.begin_text()),
@@ -359,6 +360,7 @@ impl Session {
                     return self.next_of_replay(partition, responder);
                 }
                 if let Some(current) = self.current.take() {
+                    self.follow_savepoint(&current.statement);
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
                         self.end_portal(name, &tag);
@@ -418,6 +420,7 @@ impl Session {
         let call = Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
+            backend_id: self.identity.backend_id,
             settings: self.settings.changed(),
             in_block: true,
             begin: None,
@@ -501,7 +504,9 @@ fn goes_along(statement: &Statement) -> bool {
             | Utility::Execute { .. }
             | Utility::Deallocate(_)
             | Utility::Discard(Discarded::All | Discarded::Plans | Discarded::Sequences)
+            | Utility::Listen(_)
             | Utility::Unlisten(_)
+            | Utility::Notify { .. }
             | Utility::Checkpoint
     )
 }

@@ -366,21 +366,15 @@ impl Session {
         self.settings.tell_server(settings);
     }
 
-    /// It works for a session on another node, whose client it does not see: what that client listens to is refused. Temporary
-    /// relations that it makes are in this schema.
+    /// It works for a session on another node, whose client it does not see. Temporary relations that it makes are in this schema.
     pub fn serve_another_node(&mut self, schema: SchemaId) {
         self.is_hosted = true;
         self.temporary.make(schema);
     }
 
-    /// 0A000 for what needs the client itself.
-    fn refuse_hosted(&self, what: &str) -> Result<()> {
-        match self.is_hosted {
-            true => Err(Error::unsupported(format!(
-                "{what} on another node than the grid's first"
-            ))),
-            false => Ok(()),
-        }
+    /// What the client of the other node is known by, to whom this session tells something.
+    pub fn is_known_as(&mut self, backend_id: i32) {
+        self.identity.backend_id = backend_id;
     }
 
     /// The settings of a session on another node, for which this one works.

@@ -130,7 +130,6 @@ impl Session {
             Utility::RemoveNode(node) => self.remove_node(*node, partition)?,
             Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
-                self.refuse_hosted("LISTEN")?;
                 self.channels.add(ChannelAction::Listen(channel.as_str().into()));
                 "LISTEN".into()
             }

@@ -270,3 +270,54 @@ fn a_cursor_that_outlasts_its_transaction_is_where_it_was_opened() {
     assert_eq!(ask_at(1, &mut sites, "FETCH 1 FROM c")[1], "D 1");
     assert_eq!(ask_at(1, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
 }
+
+/// What is told the client of the second node between two transactions.
+fn heard(sites: &mut [Site; 2], node: usize) -> Vec<String> {
+    work(sites);
+    sites[node].request([Request::Deliver]);
+    work(sites);
+    sites[node].said()
+}
+
+#[test]
+fn listeners_of_all_nodes_hear_what_is_told_when_it_commits() {
+    let mut sites = made();
+    for node in 0..2 {
+        assert_eq!(ask_at(node, &mut sites, "LISTEN news"), ["C LISTEN", "Z I"]);
+    }
+    for teller in 0..2 {
+        let told = ask_at(teller, &mut sites, "NOTIFY news, 'one'");
+        assert!(told.iter().any(|line| line.starts_with("A ")), "{told:?}");
+        let other = heard(&mut sites, 1 - teller);
+        assert_eq!(other.len(), 1, "{other:?}");
+        assert!(other[0].ends_with(" news one"), "{other:?}");
+        // By a function, in a block that has begun on rows of the node, and not before that has committed.
+        let block = "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1; SELECT pg_notify('news', 'two')";
+        assert!(fine(&ask_at(teller, &mut sites, block)));
+        assert_eq!(heard(&mut sites, 1 - teller), [""; 0]);
+        ask_at(teller, &mut sites, "COMMIT");
+        assert_eq!(heard(&mut sites, 1 - teller).len(), 1);
+    }
+    // Nor what is taken back.
+    let block = "BEGIN; CREATE TABLE new (id int); NOTIFY news, 'kept'; SAVEPOINT s; NOTIFY news, 'lost'; ROLLBACK TO s; COMMIT";
+    assert!(fine(&ask_at(1, &mut sites, block)));
+    assert_eq!(heard(&mut sites, 0).len(), 1);
+    ask_at(1, &mut sites, "BEGIN; NOTIFY news; ROLLBACK");
+    ask_at(0, &mut sites, "UNLISTEN news");
+    ask_at(1, &mut sites, "NOTIFY news");
+    assert_eq!(heard(&mut sites, 0), [""; 0]);
+}
+
+#[test]
+fn what_is_told_while_a_node_is_away_is_heard_once_when_it_is_back() {
+    let mut sites = made();
+    ask_at(1, &mut sites, "LISTEN news");
+    disconnect(&mut sites);
+    ask_at(0, &mut sites, "NOTIFY news, 'one'; NOTIFY news, 'two'");
+    assert_eq!(heard(&mut sites, 1), [""; 0]);
+    connect(&mut sites);
+    assert_eq!(heard(&mut sites, 1).len(), 2);
+    disconnect(&mut sites);
+    connect(&mut sites);
+    assert_eq!(heard(&mut sites, 1), [""; 0]);
+}

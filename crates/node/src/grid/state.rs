@@ -7,7 +7,7 @@ use super::far::FarSessions;
 use super::numbers::Numbers;
 use super::outbox::Held;
 use super::sessions::SessionTicks;
-use super::{ClientTold, GridMessage, GridSettings};
+use super::{ClientTold, GridMessage, GridSettings, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Timestamp};
@@ -127,9 +127,11 @@ impl GridState {
                 {
                     self.refused += 1;
                 }
-                (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
+                (Body::Request(_) | Body::Passed(_), Some(participant)) => {
+                    participant.on_message(database, from, message, &mut **log)
+                }
                 // It comes again, when the participant is born.
-                (Body::Request(_), None) => self.refused += 1,
+                (Body::Request(_) | Body::Passed(_), None) => self.refused += 1,
             },
             GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
                 match &mut self.stage {
@@ -169,6 +171,7 @@ impl GridState {
                     match what {
                         TickFor::Birth => {
                             let mut participant = Participant::new(self.settings.id, database, tick);
+                            participant.route_by(node_of_key);
                             self.calls.down().for_each(|node| participant.on_reach(node, false));
                             self.participant = Some(participant);
                         }

@@ -15,7 +15,7 @@ use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
 use agreement::{put_agreement_message, read_agreement_message};
 use members::{put_member_message, read_member_message};
-use operation::{put_answer, put_operation, read_answer, read_operation};
+use operation::{PASSED, put_answer, put_operation, put_passed, read_answer, read_operation, read_passed};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
@@ -149,6 +149,7 @@ fn put_message(out: &mut Vec<u8>, message: &Message) {
     match &message.body {
         Body::Request(request) => put_request(out, request),
         Body::Reply(reply) => put_reply(out, reply),
+        Body::Passed(passed) => put_passed(out, passed),
     }
 }
 
@@ -159,6 +160,7 @@ fn read_message(reader: &mut ByteReader<'_>) -> Result<Message> {
     };
     let body = match reader.u8()? {
         tag @ REQUESTS..REPLIES => Body::Request(read_request(tag, reader)?),
+        tag @ PASSED.. => Body::Passed(read_passed(tag, reader)?),
         tag => Body::Reply(read_reply(tag, reader)?),
     };
     Ok(Message { transaction, body })

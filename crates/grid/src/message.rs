@@ -7,12 +7,12 @@ use crate::numbers::NumbersMessage;
 use crate::telling::TellMessage;
 use crate::traced::TracedMessage;
 use crate::work::WorkMessage;
-use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
+use rubato_protocol::grid::{Body, Message, Passed, Reply, Request, StageMessage};
 
 /// A message from one node to another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GridMessage {
-    /// Between a coordinator and a participant.
+    /// Between a coordinator and a participant, or two participants.
     Transaction(Message),
     /// Between a node and the timestamp stage.
     Stage(StageMessage),
@@ -73,5 +73,7 @@ pub fn name_of(message: &Message) -> &'static str {
         Body::Reply(Reply::Done) => "message: done",
         Body::Reply(Reply::Inquire) => "message: inquire",
         Body::Reply(Reply::Waits) => "message: waits",
+        Body::Passed(Passed::Piece { .. }) => "message: passed on",
+        Body::Passed(Passed::Wanted { .. }) => "message: piece wanted",
     }
 }

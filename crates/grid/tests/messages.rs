@@ -19,7 +19,9 @@ use rubato_grid::traced::TracedMessage;
 use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
-use rubato_protocol::grid::{Answer, Body, Message, Notes, Operation, Reply, Request, Sieve, StageMessage};
+use rubato_protocol::grid::{
+    Answer, Body, Message, Notes, Operation, Passed, RelayJoin, RelayStep, Reply, Request, Sieve, StageMessage,
+};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
 
@@ -154,7 +156,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(17) {
+        match self.of(18) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -214,6 +216,9 @@ impl Choices<'_> {
                 aggregate: self.aggregate(),
                 rows_max: self.small(),
             },
+            16 => Operation::Relay {
+                join: self.relay_join(),
+            },
             _ => Operation::Undo { kept: self.small() },
         }
     }
@@ -236,12 +241,61 @@ impl Choices<'_> {
         }
     }
 
+    fn relay_join(&mut self) -> RelayJoin {
+        let range = KeyRange {
+            from: self.bound(),
+            to: self.bound(),
+        };
+        RelayJoin {
+            round: self.small(),
+            nodes: (0..self.of(4)).map(|_| NodeId(self.small())).collect(),
+            range: self.truth().then_some(range),
+            rows_max: self.small(),
+            width: usize::from(self.of(9)),
+            steps: (0..self.of(4)).map(|_| self.relay_step()).collect(),
+        }
+    }
+
+    fn relay_step(&mut self) -> RelayStep {
+        let sieve = self.sieve();
+        RelayStep {
+            table: TableId(self.small()),
+            places: self.text().into_bytes(),
+            key: sieve
+                .terms()
+                .iter()
+                .map(|term| (term.clone(), DataType::Int8))
+                .collect(),
+            reads: ColumnSet(u64::from(self.small())),
+            columns: (0..self.of(4)).map(usize::from).collect(),
+            first_slot: usize::from(self.of(9)),
+            conditions: sieve.terms().to_vec(),
+        }
+    }
+
+    fn passed(&mut self) -> Passed {
+        let (round, step) = (self.small(), self.small());
+        match self.of(3) {
+            0 => Passed::Wanted { round, step },
+            1 => Passed::Piece {
+                round,
+                step,
+                tuples: None,
+            },
+            _ => Passed::Piece {
+                round,
+                step,
+                tuples: Some((0..self.of(5)).map(|_| self.row()).collect()),
+            },
+        }
+    }
+
     fn tables(&mut self) -> Vec<TableId> {
         (0..self.of(5)).map(|_| TableId(self.small())).collect()
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(14) {
+        match self.of(15) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -260,6 +314,11 @@ impl Choices<'_> {
             12 => Answer::Groups {
                 groups: (0..self.of(5)).map(|_| self.row()).collect(),
                 reached: self.truth().then(|| self.key()),
+            },
+            13 => Answer::Joined {
+                tuples: (0..self.of(5)).map(|_| self.row()).collect(),
+                reached: self.truth().then(|| self.key()),
+                is_too_much: self.truth(),
             },
             _ => Answer::Failed(self.error()),
         }
@@ -568,9 +627,10 @@ impl Choices<'_> {
             tick: self.timestamp(),
             coordinator: NodeId(self.small()),
         };
-        let body = match self.truth() {
-            true => Body::Request(self.request()),
-            false => Body::Reply(self.reply()),
+        let body = match self.of(5) {
+            0 | 1 => Body::Request(self.request()),
+            2 | 3 => Body::Reply(self.reply()),
+            _ => Body::Passed(self.passed()),
         };
         Message { transaction, body }
     }
@@ -649,7 +709,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 41, "{names:?}");
+    assert_eq!(names.len(), 43, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

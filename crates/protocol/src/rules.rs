@@ -145,6 +145,8 @@ rules! {
         "A branch can be taken back to what it was after one of its operations; that is an operation too, and what it has undone stays undone."
     P10 "P-10" false "grid/coordinator.rs"
         "A session's transaction can become a branch while it runs: the coordinator asks what it did there before it prepares."
+    P11 "P-11" false "grid/relay.rs"
+        "What a branch is passed on by others it takes when it has one piece of each; what it makes of that is an answer like any other."
     D1 "D-1" true "grid/participant.rs"
         "A commit is acknowledged when its record is durable."
     D2 "D-2" true "read.rs"

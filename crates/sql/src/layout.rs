@@ -1,5 +1,9 @@
 //! Where the rows of all tables lie, storage by storage, as one node sees it.
 
+mod places;
+
+pub use places::{NodeOfKey, node_of_key};
+
 use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::databases::Databases;
 use crate::far::{Moving, Whereabouts};
@@ -327,6 +331,14 @@ impl Whereabouts for Layout {
             Some((before, now)) => vec![self.other(before), self.other(now)],
             None => lying.nodes().into_iter().map(|node| self.other(node)).collect(),
         }
+    }
+
+    fn own_node(&self) -> Option<NodeId> {
+        Some(self.own)
+    }
+
+    fn places(&self, storage: TableId) -> Option<Vec<u8>> {
+        self.laid.get(&storage)?.encode()
     }
 
     fn copies(&self, storage: TableId) -> &[Option<NodeId>] {

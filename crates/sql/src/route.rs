@@ -11,7 +11,7 @@ use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, Sel
 use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
 use rubato_formula::{EvalContext, Expr, Function, Volatility};
 
-pub use crate::layout::Layout;
+pub use crate::layout::{Layout, NodeOfKey, node_of_key};
 
 /// Functions that change with every call and need nothing that is shared.
 const NEED_NOTHING: [&str; 9] = [

@@ -1,10 +1,10 @@
 //! What is asked of the rows of a node, and what it answers.
 
-use super::{damaged, put_u32};
+use super::{damaged, put_bool, put_u32, read_bool};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
 use rubato_formula::{Formula, PartialAggregate, RowBounds};
-use rubato_protocol::grid::{Answer, Operation, SEVERAL_MAX, Sieve};
+use rubato_protocol::grid::{Answer, Operation, Passed, RelayJoin, SEVERAL_MAX, Sieve};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
 
@@ -155,6 +155,15 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_length(out, operations.len());
             operations.iter().for_each(|operation| put_operation(out, operation));
         }
+        Operation::Relay { join } => {
+            out.push(19);
+            let whole = KeyRange::WHOLE;
+            let range = join.range.as_ref();
+            put_bool(out, range.is_some());
+            put_bound(out, &range.unwrap_or(&whole).from);
+            put_bound(out, &range.unwrap_or(&whole).to);
+            join.encode(out);
+        }
         Operation::Settle => out.push(8),
         Operation::Undo { kept } => {
             out.push(9);
@@ -222,6 +231,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
         10 => return read_page_operation(reader),
         13..=16 => return read_definition(tag, reader),
         18 => return read_aggregate_operation(reader),
+        19 => return read_relay_operation(reader),
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
@@ -323,6 +333,54 @@ fn read_page_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     })
 }
 
+fn read_relay_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    let has_range = read_bool(reader)?;
+    let range = KeyRange {
+        from: read_bound(reader)?,
+        to: read_bound(reader)?,
+    };
+    let join = RelayJoin::decode(reader, has_range.then_some(range))?;
+    Ok(Operation::Relay { join })
+}
+
+/// Tags of what participants say to each other, beside those of requests and replies.
+pub(super) const PASSED: u8 = 128;
+
+pub(super) fn put_passed(out: &mut Vec<u8>, passed: &Passed) {
+    let (tag, round, step) = match passed {
+        Passed::Piece { round, step, tuples } => (PASSED + u8::from(tuples.is_none()), round, step),
+        Passed::Wanted { round, step } => (PASSED + 2, round, step),
+    };
+    out.push(tag);
+    put_u32(out, *round);
+    put_u32(out, *step);
+    if let Passed::Piece {
+        tuples: Some(tuples), ..
+    } = passed
+    {
+        put_length(out, tuples.len());
+        tuples.iter().for_each(|tuple| put_row(out, tuple));
+    }
+}
+
+pub(super) fn read_passed(tag: u8, reader: &mut ByteReader<'_>) -> Result<Passed> {
+    let (round, step) = (reader.u32()?, reader.u32()?);
+    Ok(match tag.wrapping_sub(PASSED) {
+        0 => Passed::Piece {
+            round,
+            step,
+            tuples: Some(read_groups(reader)?),
+        },
+        1 => Passed::Piece {
+            round,
+            step,
+            tuples: None,
+        },
+        2 => Passed::Wanted { round, step },
+        _ => return Err(damaged("an unknown message between participants")),
+    })
+}
+
 fn read_aggregate_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     Ok(Operation::Aggregate {
         table: TableId(reader.u32()?),
@@ -387,6 +445,17 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
             groups.iter().for_each(|group| put_row(out, group));
             reached.iter().for_each(|key| put_key(out, key));
         }
+        Answer::Joined {
+            tuples,
+            reached,
+            is_too_much,
+        } => {
+            out.push(if reached.is_none() { 17 } else { 16 });
+            put_bool(out, *is_too_much);
+            put_length(out, tuples.len());
+            tuples.iter().for_each(|tuple| put_row(out, tuple));
+            reached.iter().for_each(|key| put_key(out, key));
+        }
         Answer::Busy => out.push(10),
         Answer::Blind(update) => {
             out.push(4);
@@ -440,6 +509,11 @@ fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
         tag @ (14 | 15) => Answer::Groups {
             groups: read_groups(reader)?,
             reached: (tag == 14).then(|| read_key(reader)).transpose()?,
+        },
+        tag @ (16 | 17) => Answer::Joined {
+            is_too_much: read_bool(reader)?,
+            tuples: read_groups(reader)?,
+            reached: (tag == 16).then(|| read_key(reader)).transpose()?,
         },
         10 => Answer::Busy,
         4 => Answer::Blind(match reader.u8()? {

@@ -113,6 +113,11 @@ fn shard_of(value: &Value) -> u16 {
     Spread::default().shard_of(value).map_or(0, Shard::number)
 }
 
+/// Where the rows lie of which another node says this.
+fn node_of_key(places: &[u8]) -> Option<rubato_sql::route::NodeOfKey> {
+    rubato_sql::route::node_of_key(places, shard_of)
+}
+
 impl GridSettings {
     /// Node `id` of the nodes 0 to `count - 1`, of which the first has begun the grid.
     pub fn of(id: u32, count: u32) -> GridSettings {

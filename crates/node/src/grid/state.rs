@@ -10,7 +10,7 @@ use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
-use super::{ClientTold, GridMessage, GridSettings};
+use super::{ClientTold, GridMessage, GridSettings, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Timestamp};
@@ -138,9 +138,11 @@ impl GridState {
                 {
                     self.defer(from, message);
                 }
-                (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
+                (Body::Request(_) | Body::Passed(_), Some(participant)) => {
+                    participant.on_message(database, from, message, &mut **log)
+                }
                 // It comes again, when the participant is born.
-                (Body::Request(_), None) => self.refused += 1,
+                (Body::Request(_) | Body::Passed(_), None) => self.refused += 1,
             },
             GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
                 self.on_stage_message(from, message);
@@ -181,6 +183,7 @@ impl GridState {
                     match what {
                         TickFor::Birth => {
                             let mut participant = Participant::new(self.settings.id, database, tick);
+                            participant.route_by(node_of_key);
                             self.calls.down().for_each(|node| participant.on_reach(node, false));
                             self.participant = Some(participant);
                         }

@@ -87,6 +87,8 @@ impl GridState {
         match &message.body {
             Body::Request(_) => self.traces.on_request(message.transaction, now_us(shared)),
             Body::Reply(reply) => self.on_traced_reply(shared, from, (&message, reply), effort),
+            // What goes from participant to participant is not measured.
+            Body::Passed(_) => {}
         }
         GridMessage::Transaction(message)
     }

@@ -215,7 +215,8 @@ impl Coordinator {
         let Some(run) = run.filter(|run| run.phase == Phase::Running && run.place_of(node).is_none()) else {
             return false;
         };
-        run.member_or_new(node).notes.behind = true;
+        let member = run.member_or_new(node);
+        (member.is_adopted, member.notes.behind) = (true, true);
         true
     }
 
@@ -322,6 +323,8 @@ impl Coordinator {
                 );
                 (member.asked, member.notes) = (None, notes);
                 if !settled {
+                    // Rule P-10: what the session does behind this is asked for before the commit.
+                    member.notes.behind |= member.is_adopted;
                     self.tell(global, Told::Answer(from, answer), Lsn(0));
                     return;
                 }

@@ -1,5 +1,6 @@
 //! What coordinators and participants say to each other.
 
+use super::relay::{Passed, RelayJoin};
 use super::sieve::Sieve;
 use crate::api::{BlindUpdate, KeyRange};
 use crate::sketch::Sketch;
@@ -22,6 +23,8 @@ pub enum Body {
     Request(Request),
     /// From a participant to the coordinator.
     Reply(Reply),
+    /// From a participant to another one of the transaction.
+    Passed(Passed),
 }
 
 /// What a coordinator asks.
@@ -240,6 +243,11 @@ pub enum Operation {
         /// The operations, each of which [`Operation::may_be_one_of_several`].
         operations: Vec<Operation>,
     },
+    /// This node's part of a join that goes from node to node: [`Answer::Joined`].
+    Relay {
+        /// The join.
+        join: RelayJoin,
+    },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
     /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`]. What they did to definitions stays until
@@ -293,6 +301,15 @@ pub enum Answer {
         /// The last key that was looked at; `None`: there are no more in the range.
         reached: Option<Key>,
     },
+    /// Joined tuples.
+    Joined {
+        /// The tuples.
+        tuples: Vec<Row>,
+        /// The last key of this node's part of the first table that was looked at; `None`: there are no more.
+        reached: Option<Key>,
+        /// Nothing counts of what all nodes have answered: it would have been too much, or another node has failed.
+        is_too_much: bool,
+    },
     /// Somebody else is about to write the row.
     Busy,
     /// What became of a blind formula.
@@ -323,6 +340,10 @@ impl Message {
             Body::Reply(reply) => {
                 sketch.number(2);
                 reply.sketch(sketch);
+            }
+            Body::Passed(passed) => {
+                sketch.number(3);
+                passed.sketch(sketch);
             }
         }
     }
@@ -398,6 +419,15 @@ impl Answer {
                 sketch.number(11);
                 sketch.number(answers.len() as u64);
                 answers.iter().for_each(|answer| answer.sketch(sketch));
+            }
+            Answer::Joined {
+                tuples,
+                reached,
+                is_too_much,
+            } => {
+                sketch.number(14 + u64::from(reached.is_none()) + 2 * u64::from(*is_too_much));
+                tuples.iter().for_each(|tuple| sketch.row(Some(tuple)));
+                reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
             }
             Answer::Groups { groups, reached } => {
                 sketch.number(12 + u64::from(reached.is_none()));

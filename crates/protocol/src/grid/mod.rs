@@ -28,6 +28,7 @@ mod coordinator;
 mod message;
 mod operation;
 mod participant;
+mod relay;
 mod run;
 mod sieve;
 mod stage;
@@ -40,6 +41,9 @@ pub use message::{
     SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
 };
 pub use participant::Participant;
+pub use relay::{
+    Passed, Pieces, RELAY_BYTES_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep, RelayWork, RouteOf,
+};
 pub use run::SILENT_ROUNDS_MAX;
 pub use sieve::Sieve;
 pub use stage::{StageMessage, TICKS_MAX, TimestampStage};

@@ -4,7 +4,7 @@ use super::message::{Answer, Operation, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, SEVE
 use super::sieve::Sieve;
 use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{ColumnSet, Error, Key, Row, RowRef, TableId, TransactionId};
+use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, TableId, TransactionId};
 use rubato_formula::{EvalContext, Formula, ListSets, PartialAggregate, PartialGroups};
 
 impl Operation {
@@ -25,7 +25,19 @@ impl Operation {
             Operation::Lengthen { table, .. } => Some(*table),
             Operation::Close { tables } => tables.first().copied(),
             Operation::Several { operations } => operations.first()?.table(),
+            Operation::Relay { join } => Some(join.steps.first()?.table),
             Operation::Settle | Operation::Undo { .. } | Operation::Create { .. } | Operation::Attach { .. } => None,
+        }
+    }
+
+    /// Whether a participant of this node can do it at all.
+    pub(super) fn is_wellformed(&self, own: NodeId) -> bool {
+        match self {
+            Operation::Relay { join } => join.is_wellformed(own),
+            Operation::Several { operations } => {
+                (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
+            }
+            _ => true,
         }
     }
 
@@ -45,17 +57,12 @@ impl Operation {
             Operation::Insert { key, row, .. } => EACH + key.as_bytes().len() + row.as_bytes().len(),
             Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula_bytes(formula),
             Operation::Attach { content } => EACH + content.len(),
-            _ => EACH,
-        }
-    }
-
-    /// Whether it is one that a participant does: several are not too many, and may be together.
-    pub(super) fn is_wellformed(&self) -> bool {
-        match self {
-            Operation::Several { operations } => {
-                (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
+            Operation::Relay { join } => {
+                let mut bytes = Vec::new();
+                join.encode(&mut bytes);
+                EACH + bytes.len()
             }
-            _ => true,
+            _ => EACH,
         }
     }
 
@@ -74,6 +81,7 @@ impl Operation {
             | Operation::Insert { .. }
             | Operation::Delete { .. } => true,
             Operation::Several { .. }
+            | Operation::Relay { .. }
             | Operation::Settle
             | Operation::Undo { .. }
             | Operation::Close { .. }
@@ -221,8 +229,8 @@ impl Operation {
                 database.attach(transaction, content.clone())?;
                 Answer::Done
             }
-            Operation::Several { .. } | Operation::Undo { .. } => {
-                let message = "a transaction that is no branch does not count its operations";
+            Operation::Several { .. } | Operation::Undo { .. } | Operation::Relay { .. } => {
+                let message = "only a branch counts its operations and hears other nodes";
                 return Err(Stop::Fail(Error::internal(message)));
             }
         })
@@ -241,7 +249,9 @@ impl Answer {
                     .sum()
             }
             Answer::Several(answers) => answers.iter().map(Answer::bytes).sum(),
-            Answer::Groups { groups, .. } => groups.iter().map(|group| EACH + group.as_bytes().len()).sum(),
+            Answer::Groups { groups: rows, .. } | Answer::Joined { tuples: rows, .. } => {
+                rows.iter().map(|row| EACH + row.as_bytes().len()).sum()
+            }
             _ => EACH,
         }
     }

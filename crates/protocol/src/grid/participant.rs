@@ -1,11 +1,15 @@
 //! One partition's part in the transactions of the grid.
 
+mod relaying;
+
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request, SEVERAL_ANSWER_BYTES_MAX};
+use super::relay::{RelayWork, RouteOf};
 use super::run::SILENT_ROUNDS_MAX;
 use crate::api::{CommitLog, Outcome, Savepoint, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
+use relaying::Early;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +37,8 @@ struct Branch {
     last: Option<Reply>,
     /// What waits.
     waiting: Option<Request>,
+    /// Its part of the relay join that was asked for last.
+    relaying: Option<Box<RelayWork>>,
     /// It is prepared, and this was said.
     prepared: Option<(Reply, Lsn)>,
     /// Timers since its coordinator was heard of.
@@ -57,6 +63,8 @@ pub struct Participant {
     unreached: BTreeSet<NodeId>,
     /// Why no operation may change anything, if none may.
     refuses_writes: Option<Error>,
+    route_of: Option<RouteOf>,
+    early: Early,
     refused: u64,
     outgoing: Vec<Outgoing>,
 }
@@ -86,6 +94,8 @@ impl Participant {
             by_transaction: BTreeMap::new(),
             unreached: BTreeSet::new(),
             refuses_writes: None,
+            route_of: None,
+            early: Early::default(),
             refused: 0,
             outgoing: Vec::new(),
         };
@@ -131,9 +141,16 @@ impl Participant {
         log: &mut dyn CommitLog,
     ) {
         let global = message.transaction;
-        let Body::Request(request) = message.body else {
-            self.refused += 1;
-            return;
+        let request = match message.body {
+            Body::Request(request) => request,
+            Body::Passed(passed) => {
+                self.on_passed(database, (from, global), passed, log);
+                return self.go_on(database, log);
+            }
+            Body::Reply(_) => {
+                self.refused += 1;
+                return;
+            }
         };
         if from != global.coordinator || !global.tick.is_tick() {
             self.refused += 1;
@@ -194,6 +211,7 @@ impl Participant {
     pub fn on_live_transactions(&mut self, database: &mut FormulaDatabase, live: &[Timestamp], open_from: Timestamp) {
         self.ended
             .retain(|global, _| global.tick >= open_from || live.contains(&global.tick));
+        self.early.forget_all_but(live, open_from);
         self.birth = self
             .birth
             .max(live.first().copied().unwrap_or(open_from).min(open_from));
@@ -213,6 +231,7 @@ impl Participant {
             branch.last.iter().for_each(|reply| reply.sketch(sketch));
             sketch.number(u64::from(branch.waiting.is_some()));
             branch.waiting.iter().for_each(|request| request.sketch(sketch));
+            sketch.number(u64::from(branch.relaying.is_some()));
             sketch.number(u64::from(branch.prepared.is_some()));
             if let Some((reply, lsn)) = &branch.prepared {
                 reply.sketch(sketch);
@@ -250,7 +269,7 @@ impl Participant {
                 number: 0,
                 read_only,
                 ref operation,
-            } if !known && operation.is_wellformed() && self.may_begin(global) => {
+            } if !known && operation.is_wellformed(self.node) && self.may_begin(global) => {
                 let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
@@ -287,6 +306,7 @@ impl Participant {
             {
                 self.reply(global, Reply::Waits, Lsn(0));
             }
+            self.want_missing(global);
             return false;
         }
         if !is_kept(Rule::P8) {
@@ -296,7 +316,7 @@ impl Participant {
         let waits = branch.waiting.is_some();
         match request {
             Request::Operate { number, operation, .. }
-                if *number == done && !waits && prepared.is_none() && operation.is_wellformed() =>
+                if *number == done && !waits && prepared.is_none() && operation.is_wellformed(self.node) =>
             {
                 true
             }
@@ -357,6 +377,7 @@ impl Participant {
             so_far: Vec::new(),
             last: None,
             waiting: None,
+            relaying: None,
             prepared: None,
             silent_rounds: 0,
         };
@@ -408,6 +429,9 @@ impl Participant {
                 let several = (*number, &operations[..]);
                 let outcome = self.perform_several(database, global, several, &mut savepoint);
                 return self.on_several(database, global, request, (outcome, savepoint), log);
+            }
+            if let Operation::Relay { .. } = operation {
+                return self.relay(database, global, (request, savepoint), log);
             }
         }
         let performed = self.perform(database, global, transaction, &request, log);
@@ -624,6 +648,7 @@ impl Participant {
     }
 
     fn end(&mut self, global: GlobalId, ended: Ended) {
+        self.early.forget(global);
         if let Some(branch) = self.branches.remove(&global) {
             self.by_transaction.remove(&branch.transaction);
         }

@@ -14,6 +14,8 @@ pub(super) struct Member {
     /// Operations sent.
     pub(super) sent: u32,
     pub(super) notes: Notes,
+    /// Its branch was a session's, which goes on with it: what was noted is not all.
+    pub(super) is_adopted: bool,
     pub(super) check_above: bool,
     pub(super) floor: Option<Timestamp>,
     /// What was asked last and is not answered.
@@ -28,6 +30,7 @@ impl Member {
             node,
             sent: 0,
             notes: Notes::default(),
+            is_adopted: false,
             check_above: true,
             floor: None,
             asked: None,

@@ -2,6 +2,7 @@
 
 mod messages;
 mod places;
+mod relay;
 mod sessions;
 mod several;
 mod site;

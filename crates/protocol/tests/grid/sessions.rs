@@ -38,7 +38,7 @@ impl Site {
         let bodies = self.0.poll_outgoing().into_iter().map(|outgoing| outgoing.message.body);
         let reply = |body| match body {
             Body::Reply(reply) => reply,
-            Body::Request(request) => panic!("a participant asked for {request:?}"),
+            other => panic!("a participant said {other:?}"),
         };
         bodies.map(reply).collect()
     }

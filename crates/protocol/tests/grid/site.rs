@@ -134,7 +134,7 @@ impl Site {
         let outgoing = self.0.poll_outgoing();
         let body = |outgoing: Outgoing| match outgoing.message.body {
             Body::Reply(reply) => reply,
-            Body::Request(request) => panic!("a participant asked for {request:?}"),
+            other => panic!("a participant said {other:?}"),
         };
         outgoing.into_iter().map(body).collect()
     }

@@ -33,7 +33,7 @@ fn wait(site: &mut Site, rounds: u32) -> Vec<Reply> {
     }
     let body = |body| match body {
         Body::Reply(reply) => reply,
-        Body::Request(request) => panic!("{request:?}"),
+        other => panic!("{other:?}"),
     };
     said.into_iter().map(|outgoing| body(outgoing.message.body)).collect()
 }

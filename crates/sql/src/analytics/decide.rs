@@ -5,6 +5,7 @@ use super::sizes::table_rows;
 use super::{Engine, Run, Setting};
 use crate::executor::ExecutionContext;
 use crate::executor::combining::partial_nodes;
+use crate::executor::relaying::relay_nodes;
 use crate::plan::{Access, QueryPlan, Relation, SelectPlan, Step};
 use crate::planner::select_calls;
 use rubato_base::{Error, Result, SqlState};
@@ -96,6 +97,8 @@ pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> 
 /// What EXPLAIN says: the way, and the operators where it is the engine's. Nothing where there is no engine.
 pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Vec<String>> {
     let partial = partial_nodes(plan, context).map(|nodes| format!("Partial aggregate on {nodes} nodes"));
+    let relayed = relay_nodes(plan, context).map(|nodes| format!("Relay join over {nodes} nodes"));
+    let partial = partial.or(relayed);
     let Some(engine) = context.analytics else {
         return Ok(partial.into_iter().collect());
     };
@@ -128,6 +131,9 @@ fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
     }
     if partial_nodes(plan, context).is_some() {
         return Choice::Relay("nodes aggregate their own rows");
+    }
+    if relay_nodes(plan, context).is_some() {
+        return Choice::Relay("rows go from node to node");
     }
     let chosen = match has_windows(plan) {
         true => Choice::Engine("it has windows"),

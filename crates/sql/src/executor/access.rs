@@ -13,7 +13,7 @@ use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_ke
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
-use super::semi_join::{Gathering, partners};
+use super::semi_join::Gathering;
 use super::sieving::sieve_of;
 use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
@@ -260,17 +260,8 @@ pub(crate) fn read_step(
     {
         return Ok(false);
     }
-    // The first tuple may be the only one: hashing pays from the second on, unless all tuples go along with what is asked.
-    let pays = state.loops > 0 || state.gathering.is_whole();
-    if is_start && pays && matches!(state.hashing, Hashing::Untried | Hashing::Reading(..)) {
-        let partners = match state.gathering.is_whole() && matches!(state.hashing, Hashing::Untried) {
-            true => partners(step, &state.input, context)?,
-            false => Vec::new(),
-        };
-        prepare_hashing(step, &mut state.hashing, partners, context)?;
-        if matches!(state.hashing, Hashing::Reading(..)) {
-            return Ok(false);
-        }
+    if is_start && !prepare_hashing(step, state, context)? {
+        return Ok(false);
     }
     if is_start {
         look_ahead(step, state, context);

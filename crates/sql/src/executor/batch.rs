@@ -82,6 +82,12 @@ impl Batch {
         &self.values[self.values.len() - self.width..]
     }
 
+    /// The same, to change it.
+    pub(crate) fn last_mut(&mut self) -> &mut [Value] {
+        let start = self.values.len() - self.width;
+        &mut self.values[start..]
+    }
+
     /// Takes back all tuples but the first `count`.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.values.truncate(count * self.width);

@@ -52,6 +52,7 @@ pub(crate) mod ranges;
 mod recursive;
 mod referential;
 mod referring;
+pub(crate) mod relaying;
 mod rows;
 mod schema;
 mod seen;
@@ -76,7 +77,6 @@ pub use recursive::Working;
 pub(crate) use schema::storage_of_rows;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
-pub use semi_join::{SEMI_JOIN_BYTES_MAX, SEMI_JOIN_TUPLES_MAX};
 
 use crate::analytics::Engine;
 use crate::catalog::Catalog;

@@ -7,6 +7,7 @@ use super::combining::Combining;
 use super::join::join_batch;
 use super::lock::lock_tuple;
 use super::point::{is_single_point, run_point};
+use super::relaying::Relaying;
 use super::sorting::{Merge, Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
 use crate::analytics::{Run, choose};
@@ -24,6 +25,8 @@ pub(crate) type Sink<'a> = dyn FnMut(&[Value]) -> bool + 'a;
 pub(crate) struct SelectRun {
     phase: Phase,
     states: Vec<StepState>,
+    /// Its tables are joined from node to node.
+    relaying: Option<Box<Relaying>>,
     batch: Batch,
     next: usize,
     without_relation_done: bool,
@@ -235,6 +238,7 @@ impl SelectRun {
         let width = prepare_states(plan, &mut self.states);
         self.batch = Batch::new(width);
         self.seen = plan.distinct.then(Seen::default);
+        self.relaying = Relaying::of(plan, context)?.map(Box::new);
         let combining = Combining::of(plan, context)?.map(Box::new);
         self.phase = if let (Some(combining), Some(aggregate)) = (combining, &plan.aggregate) {
             Phase::Combining(combining, Box::new(Aggregation::new(aggregate)))
@@ -268,7 +272,11 @@ impl SelectRun {
             return Ok(());
         }
         let want = want.clamp(1, BATCH_TUPLES);
-        match join_batch(&plan.steps, &mut self.states, want, context, &mut self.batch) {
+        let joined = match &mut self.relaying {
+            Some(relaying) => relaying.pull(want, context, &mut self.batch),
+            None => join_batch(&plan.steps, &mut self.states, want, context, &mut self.batch),
+        };
+        match joined {
             // Without rows, what has been read is kept, and the wait told at the end. Rows that are locked begin again.
             Err(Stop::Wait(wait)) if plan.lock.is_none() => {
                 self.wait = Some(wait);

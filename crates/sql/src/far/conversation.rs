@@ -116,6 +116,8 @@ pub struct FarRows {
     given: FarMark,
     pub(super) seen: Seen,
     definitions: Definitions,
+    /// Rounds of relay joins so far.
+    rounds: u32,
     /// How the transaction has ended, and where the log has that.
     end: Option<(Ending, Lsn)>,
 }
@@ -138,6 +140,7 @@ impl FarRows {
             given: FarMark::default(),
             seen: Seen::default(),
             definitions: Definitions::default(),
+            rounds: 0,
             end: None,
         }
     }
@@ -159,6 +162,11 @@ impl FarRows {
             Some((Ending::RolledBack(error), _)) => Err(stop_of(error.clone())),
             Some(_) => Err(Error::internal("a transaction over several nodes goes on after its end").into()),
         }
+    }
+
+    pub(super) fn next_round(&mut self) -> u32 {
+        self.rounds += 1;
+        self.rounds
     }
 
     /// Where rows are.

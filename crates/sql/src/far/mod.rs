@@ -12,6 +12,7 @@ mod conversation;
 mod copies;
 mod definitions;
 mod moving;
+mod relay;
 mod seen;
 mod walk;
 
@@ -55,6 +56,17 @@ pub trait Whereabouts: Send + Sync {
     fn former_holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
         let _ = storage;
         Vec::new()
+    }
+
+    /// This node, where rows can go from node to node.
+    fn own_node(&self) -> Option<NodeId> {
+        None
+    }
+
+    /// How the rows of a storage lie, in the bytes that other nodes know; nothing where none of them can tell.
+    fn places(&self, storage: TableId) -> Option<Vec<u8>> {
+        let _ = storage;
+        None
     }
 
     /// The nodes with rows of the storage, each once; `None` is this one.

@@ -296,6 +296,11 @@ fn way_of(node: NodeId, operation: &Operation) -> Option<Place> {
 
 /// What groups are made of, and how, as a key.
 fn groups_of(operation: &Operation) -> Option<(TableId, Key)> {
+    if let Operation::Relay { join } = operation {
+        // The round says it all; no group's key is as short.
+        let key = Key::from_bytes(&join.round.to_le_bytes());
+        return Some((operation.table()?, key));
+    }
     let Operation::Aggregate {
         table,
         range,
@@ -327,6 +332,7 @@ fn bytes_of(answer: &Answer) -> usize {
     let row_bytes = |row: &Row| row.as_bytes().len() + EACH;
     match answer {
         Answer::Row(Some(row)) => EACH + row_bytes(row),
+        Answer::Joined { tuples, .. } => EACH + tuples.iter().map(row_bytes).sum::<usize>(),
         Answer::Groups { groups, .. } => EACH + groups.iter().map(row_bytes).sum::<usize>(),
         Answer::Rows(rows) | Answer::Page { rows, .. } => {
             let bytes = rows

@@ -1,7 +1,7 @@
 //! What is asked of other nodes, and what they send: rows that are wanted, and of these what is read.
 
 use crate::elsewhere::Elsewhere;
-use crate::scripts::run;
+use crate::scripts::{run, run_within};
 use crate::world::World;
 
 /// A table over three nodes with so many rows, of 120 bytes or more each.
@@ -184,4 +184,103 @@ fn many_tuples_are_joined_as_they_come() {
     assert!(sent <= 161, "{sent} rows");
     let (rows, _) = asked(&mut world, "select count(*) from few join t on t.v = few.wanted");
     assert_eq!(rows, ["150000"]);
+}
+
+/// Two tables of so many rows, each of which names one of the other, all over three nodes.
+fn filled_with_pairs(rows: u32) -> World {
+    let mut world = World::with_engine(crate::engine());
+    world.elsewhere = Some(Elsewhere::new());
+    let made = [
+        "create table part (id int primary key, v int, note text)".to_owned(),
+        "create table item (id int primary key, part_id bigint, n int, note text)".to_owned(),
+        "create table kind (id int primary key, name text)".to_owned(),
+        format!("insert into part select n, n % 100, repeat('p', 100) from generate_series(1, {rows}) n"),
+        format!(
+            "insert into item select n, {rows} + 1 - n, n % 10, repeat('i', 100) from generate_series(1, {rows}) n"
+        ),
+        "insert into kind select n, 'kind ' || n from generate_series(0, 99) n".to_owned(),
+    ];
+    made.iter().for_each(|sql| drop(run(&mut world, sql).unwrap()));
+    world
+}
+
+#[test]
+fn joined_rows_go_from_node_to_node() {
+    let mut world = filled_with_pairs(3000);
+    let passed = |world: &World| world.elsewhere.as_ref().expect("other nodes").passed;
+    let joined = "select item.id, part.id from item join part on part.id = item.part_id where part.v = 17 order by part.v, item.id limit 3";
+    let before = passed(&world);
+    let (rows, [operations, sent, bytes]) = asked(&mut world, joined);
+    assert_eq!(rows, ["84|2917", "184|2817", "284|2717"]);
+    // Only what comes out comes here, and notes are not among that.
+    assert!(sent <= 30 && bytes < 40 * sent, "{bytes} bytes of {sent} rows");
+    assert_eq!(operations, 2);
+    let after = passed(&world);
+    assert!(
+        (1500..=3000).contains(&(after[0] - before[0])),
+        "{} passed on",
+        after[0] - before[0]
+    );
+    let three = "select count(*), min(kind.name), sum(item.n) from item join part on part.id = item.part_id
+        join kind on kind.id = part.v where item.n = 3 and kind.name like '%7'";
+    let (rows, [operations, sent, _]) = asked(&mut world, three);
+    assert_eq!((&rows[..], operations), (&["0|NULL|NULL".to_owned()][..], 2));
+    assert_eq!(sent, 0);
+    let (rows, _) = asked(&mut world, &three.replace("item.n = 3", "item.n = 4"));
+    assert_eq!(rows, ["300|kind 17|1200"]);
+}
+
+/// What the transaction has changed itself is joined, and what fails is told.
+#[test]
+fn a_relay_join_sees_what_the_transaction_has_changed() {
+    let mut world = filled_with_pairs(300);
+    let transaction = world.begin();
+    let mut within = |sql: &str| run_within(&mut world, transaction, sql);
+    within("update part set note = 'changed' where id between 100 and 109").unwrap();
+    within("delete from part where id between 105 and 300").unwrap();
+    within("insert into item values (1001, 101, 0, 'new'), (1002, 3000, 0, 'of none')").unwrap();
+    let joined = "select count(*), count(*) filter (where part.note = 'changed')
+        from item join part on part.id = item.part_id";
+    assert_eq!(within(joined).unwrap(), ["105|6"]);
+    let failed = within("select count(*) from item join part on part.id = item.part_id and 10 / (part.id - 7) < 100");
+    assert_eq!(failed.unwrap_err().message(), "division by zero");
+    // What was asked of others has been answered by all.
+    assert_eq!(within(joined).unwrap(), ["105|6"]);
+    world.roll_back(transaction);
+}
+
+/// Rows that are too much for one message come in smaller rounds.
+#[test]
+fn a_relay_join_that_is_too_much_goes_in_smaller_rounds() {
+    let mut world = filled_with_pairs(200);
+    run(&mut world, "update part set note = repeat('long', 50000)").unwrap();
+    let joined = "select count(*), sum(length(part.note)) from item join part on part.id = item.part_id";
+    let (rows, [operations, ..]) = asked(&mut world, joined);
+    assert_eq!(rows, ["200|40000000"]);
+    assert!(operations > 4, "{operations} operations");
+}
+
+/// What crosses the links of the node that was asked: messages, and about how many bytes, there and back.
+#[test]
+fn a_relay_join_spares_the_links_of_the_node_that_is_asked() {
+    let joined = "select count(*), sum(part.v) from item join part on part.id = item.part_id where part.v = 17";
+    let costs = [true, false].map(|relays| {
+        let mut world = filled_with_pairs(10_000);
+        let elsewhere = world.elsewhere.as_mut().expect("other nodes");
+        elsewhere.see(relays);
+        let counted = |world: &World| {
+            let elsewhere = world.elsewhere.as_ref().expect("other nodes");
+            [elsewhere.messages, elsewhere.links[0], elsewhere.links[1]]
+        };
+        let before = counted(&world);
+        assert_eq!(run(&mut world, joined).unwrap().0, ["100|1700"]);
+        let after = counted(&world);
+        let cost: [u64; 3] = std::array::from_fn(|place| after[place] - before[place]);
+        println!("relays: {relays}, questions, bytes asked and bytes answered: {cost:?}");
+        cost
+    });
+    let [[questions, ..], [pulled, ..]] = costs;
+    assert!(questions * 5 < pulled, "{costs:?}");
+    let bytes = costs.map(|[_, asked, answered]| asked + answered);
+    assert!(bytes[0] * 2 < bytes[1], "{costs:?}");
 }

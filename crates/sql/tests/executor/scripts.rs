@@ -4,8 +4,8 @@ use crate::elsewhere::Elsewhere;
 use crate::undecided::{Lot, Undecided};
 use crate::world::{World, error_of};
 use rubato_base::text_format::TextContext;
-use rubato_base::{Result, SqlState, Value};
-use rubato_protocol::Stop;
+use rubato_base::{Result, SqlState, TransactionId, Value};
+use rubato_protocol::{Outcome, Stop};
 use rubato_sql::binder::{DefaultSettings, SearchPath, bind};
 use rubato_sql::executor::{Cursor, ExecutionContext, Progress, SchemaRun};
 use rubato_sql::plan::{Plan, PlanBody};
@@ -200,8 +200,22 @@ fn run_plan(world: &mut World, plan: &Arc<Plan>) -> Result<(Vec<String>, String)
     outcome
 }
 
-fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) -> Result<(Vec<String>, String)> {
-    let transaction = world.begin();
+/// What a statement gives in a transaction that goes on.
+#[allow(dead_code)]
+pub fn run_within(world: &mut World, transaction: TransactionId, sql: &str) -> Result<Vec<String>> {
+    let Statement::Planned(plan) = bind(sql, &[], &[], &world.catalog, &DefaultSettings)? else {
+        panic!("a statement with a plan");
+    };
+    let (rows, outcome) = run_to_end(world, transaction, &plan, &mut Undecided::default());
+    outcome.map(|_| rows).map_err(error_of)
+}
+
+fn run_to_end(
+    world: &mut World,
+    transaction: TransactionId,
+    plan: &Arc<Plan>,
+    undecided: &mut Undecided,
+) -> (Vec<String>, Outcome<Progress>) {
     let mut cursor = Cursor::new(Arc::clone(plan));
     let mut rows = Vec::new();
     let text = world.text();
@@ -233,6 +247,12 @@ fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) ->
             break outcome;
         }
     };
+    (rows, outcome)
+}
+
+fn run_beside(world: &mut World, plan: &Arc<Plan>, undecided: &mut Undecided) -> Result<(Vec<String>, String)> {
+    let transaction = world.begin();
+    let (rows, outcome) = run_to_end(world, transaction, plan, undecided);
     match outcome {
         Ok(Progress::Complete(completion)) => {
             undecided.end(world);

@@ -172,7 +172,7 @@ impl World {
 
     pub fn commit(&mut self, transaction: TransactionId) -> Outcome<()> {
         if let Some(elsewhere) = &mut self.elsewhere {
-            elsewhere.end(|database, branch| {
+            elsewhere.end(&mut self.database, |database, branch| {
                 database
                     .commit(branch, None, &mut NoLog(0))
                     .expect("nobody is in the way");
@@ -183,14 +183,19 @@ impl World {
 
     pub fn roll_back(&mut self, transaction: TransactionId) {
         if let Some(elsewhere) = &mut self.elsewhere {
-            elsewhere.end(|database, branch| database.rollback(branch));
+            elsewhere.end(&mut self.database, |database, branch| database.rollback(branch));
         }
         self.database.rollback(transaction);
     }
 
     /// What waits for other nodes goes on when they have answered.
     pub fn hear(&mut self, wait: &Wait) -> bool {
-        wait.reason == WaitReason::Elsewhere && self.elsewhere.as_mut().is_some_and(Elsewhere::answer)
+        wait.reason == WaitReason::Elsewhere && {
+            let Some(elsewhere) = &mut self.elsewhere else {
+                return false;
+            };
+            elsewhere.answer(&mut self.database)
+        }
     }
 
     /// Does something to the rows of all nodes.
@@ -231,6 +236,9 @@ impl World {
             environment: &surroundings,
             ..EvalContext::constant()
         };
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.own = Some(transaction);
+        }
         let mut elsewhere = self.elsewhere.as_mut().map(|elsewhere| &mut elsewhere.rows);
         if let Some(rows) = &mut elsewhere {
             rows.go_on(self.limits.bytes_max);

@@ -551,3 +551,52 @@ fn a_long_copy_that_waits_for_other_nodes_gives_each_row_once() {
         assert_eq!(rows.len(), count, "a row was given twice");
     }
 }
+
+/// Rows go from one node to the other, and what the session does behind that is committed with it.
+#[test]
+fn joined_rows_go_from_one_node_to_the_other() {
+    let mut sites = spread();
+    let made = "CREATE TABLE owners (id int PRIMARY KEY, account bigint, age int) WITH (spread = true)";
+    assert_eq!(ask_at(0, &mut sites, made)[0], "C CREATE TABLE");
+    // Those with even numbers name accounts with odd ones, and the other way round.
+    let filled = "INSERT INTO owners SELECT n, 11 - n, 20 + n FROM generate_series(0, 9) n";
+    assert_eq!(ask_at(0, &mut sites, filled)[0], "C INSERT 0 10");
+    let joined =
+        "SELECT o.id, a.name FROM owners o JOIN accounts a ON a.id = o.account WHERE o.age > 26 ORDER BY o.age";
+    for node in 0..2 {
+        let plan = ask_at(node, &mut sites, &format!("EXPLAIN {joined}")).join("\n");
+        assert!(plan.contains("Relay join over 2 nodes"), "{plan}");
+        let rows = ask_at(node, &mut sites, joined);
+        assert_eq!(
+            rows[1..4],
+            ["D 7|account 4", "D 8|account 3", "D 9|account 2"],
+            "{rows:?}"
+        );
+    }
+    let together = format!(
+        "BEGIN; UPDATE accounts SET name = 'mine' WHERE id = 3; {joined}; UPDATE accounts SET v = 7 WHERE id IN (2, 3); COMMIT"
+    );
+    for node in 0..2 {
+        let told = ask_at(node, &mut sites, &together);
+        assert!(
+            told.contains(&"D 8|mine".to_owned()) && told.contains(&"C COMMIT".to_owned()),
+            "{told:?}"
+        );
+        let kept = "SELECT id, name, v FROM accounts WHERE id < 4 ORDER BY id";
+        let rows = ask_at(1 - node, &mut sites, kept);
+        assert_eq!(
+            rows[1..4],
+            ["D 1|account 1|100", "D 2|account 2|7", "D 3|mine|7"],
+            "{rows:?}"
+        );
+        let back = "UPDATE accounts SET v = 100, name = 'account ' || id WHERE v = 7";
+        assert_eq!(ask_at(node, &mut sites, back)[0], "C UPDATE 2");
+    }
+    let failed = ask_at(
+        1,
+        &mut sites,
+        "SELECT o.id FROM owners o JOIN accounts a ON a.id = o.account AND 1 / (a.id - 5) < 9",
+    );
+    assert!(failed[0].starts_with("E 22012"), "{failed:?}");
+    assert_eq!(ask_at(1, &mut sites, joined)[1], "D 7|account 4");
+}

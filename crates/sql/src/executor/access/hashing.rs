@@ -1,10 +1,11 @@
 //! Relations that are found by hash, because no key leads to them.
 
 use super::queries::offer_from;
-use super::{Position, Reader, read_table};
+use super::{Position, Reader, StepState, read_table};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::hashed::{HashedRows, Reading};
+use crate::executor::semi_join::partners;
 use crate::plan::{Access, Relation, Step};
 use rubato_formula::Expr;
 use rubato_protocol::{KeyRange, Outcome};
@@ -20,11 +21,26 @@ pub(super) enum Hashing {
     Ready(HashedRows),
 }
 
-/// Reads the rows of a relation that is best found by hash, until the context's rows are spent. Those that do not satisfy `partners` are of
-/// no use.
+/// Reads the rows of a relation that is best found by hash, as far as the context's rows allow for: whether the step goes on.
 ///
 /// Errors: [`rubato_protocol::Stop::Wait`] has kept what was read.
-pub(super) fn prepare_hashing(
+pub(super) fn prepare_hashing(step: &Step, state: &mut StepState, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+    // The first tuple may be the only one: hashing pays from the second on, unless all tuples go along with what is asked.
+    let is_whole = state.gathering.is_whole();
+    let is_known = matches!(state.hashing, Hashing::Useless | Hashing::Ready(_));
+    if is_known || (state.loops == 0 && !is_whole) {
+        return Ok(true);
+    }
+    let partners = match (&state.hashing, is_whole) {
+        (Hashing::Untried, true) => partners(step, &state.input, context)?,
+        _ => Vec::new(),
+    };
+    read_to_hash(step, &mut state.hashing, partners, context)?;
+    Ok(!matches!(state.hashing, Hashing::Reading(..)))
+}
+
+/// Rows that do not satisfy `partners` are of no use.
+fn read_to_hash(
     step: &Step,
     hashing: &mut Hashing,
     partners: Vec<Expr>,

@@ -1,0 +1,394 @@
+//! Joins that go from node to node, over a network that loses, doubles and delays messages.
+
+use crate::site::*;
+use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Lsn, NodeId, Row, TableId, Timestamp, Value};
+use rubato_formula::{Change as ColumnFormula, Expr, Formula};
+use rubato_protocol::grid::{
+    Answer, Body, Coordinator, Ending, Message, Notes, Operation, Outgoing, Participant, Passed, RelayJoin, RelayStep,
+    Reply, Request, SILENT_ROUNDS_MAX, TickSource, Told,
+};
+use rubato_protocol::{Change, FormulaDatabase, KeyRange, Policies};
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+/// Columns: id, and the id of a part.
+const ITEM: TableId = TableId(1);
+/// Columns: id, v.
+const PART: TableId = TableId(2);
+const NODES: u32 = 3;
+const ITEMS: i32 = 30;
+
+/// Items and parts of one id lie on different nodes.
+fn node_of(table: TableId, id: i32) -> NodeId {
+    NodeId((id as u32 / table.0) % NODES)
+}
+
+type NodeOfKey = Box<dyn Fn(&[u8]) -> Option<NodeId>>;
+
+fn route_of(places: &[u8]) -> Option<NodeOfKey> {
+    let table = TableId(u32::from(*places.first()?));
+    Some(Box::new(move |bytes| {
+        let id = (-ITEMS..=ITEMS).find(|id| key(*id).as_bytes() == bytes)?;
+        Some(node_of(table, id))
+    }))
+}
+
+fn join(round: u32) -> RelayJoin {
+    let step = |table: TableId, first_slot: usize| RelayStep {
+        table,
+        places: Vec::new(),
+        key: Vec::new(),
+        reads: ColumnSet::ALL,
+        columns: vec![0, 1],
+        first_slot,
+        conditions: Vec::new(),
+    };
+    RelayJoin {
+        round,
+        nodes: (0..NODES).map(NodeId).collect(),
+        range: Some(KeyRange::WHOLE),
+        rows_max: 100,
+        width: 4,
+        steps: vec![
+            step(ITEM, 0),
+            RelayStep {
+                places: vec![PART.0 as u8],
+                key: vec![(Expr::Column(1), DataType::Int4)],
+                ..step(PART, 2)
+            },
+        ],
+    }
+}
+
+/// Nodes with all that they are made of, and what is under way between them.
+struct Grid {
+    sites: Vec<(Participant, CountingLog, FormulaDatabase)>,
+    coordinator: Coordinator,
+    ticks: TickSource,
+    under_way: VecDeque<(NodeId, Outgoing)>,
+    chance: u64,
+    told: Vec<Told>,
+}
+
+impl Grid {
+    fn new(seed: u64) -> Grid {
+        let sites = (0..NODES).map(|node| {
+            let mut database = FormulaDatabase::new(Box::new(NoRows), Policies::default(), Timestamp::ZERO);
+            for table in [ITEM, PART] {
+                database.create_table(table);
+                for id in (0..ITEMS).filter(|id| node_of(table, *id) == NodeId(node)) {
+                    let other = if table == ITEM { ITEMS - 1 - id } else { id * 10 };
+                    let row = Row::from_values(&[Value::Int4(id), Value::Int4(other)]);
+                    let change = Change::Insert(row);
+                    database.replay(Timestamp(1), table, &key(id), change).expect("a row");
+                }
+            }
+            let mut participant = Participant::new(NodeId(node), &mut database, tick(2));
+            participant.route_by(route_of);
+            (participant, CountingLog::default(), database)
+        });
+        let mut ticks = TickSource::default();
+        ticks.on_bound_durable(ticks.next_bound());
+        // Those before the participants were born.
+        for _ in 0..4 {
+            ticks.next_tick().expect("a tick");
+        }
+        Grid {
+            sites: sites.collect(),
+            coordinator: Coordinator::new(HOME),
+            ticks,
+            under_way: VecDeque::new(),
+            chance: seed,
+            told: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self) -> GlobalId {
+        let tick = self.ticks.next_tick().expect("a tick");
+        self.coordinator.begin(tick, false)
+    }
+
+    fn of(&mut self, count: u64) -> u64 {
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) % count
+    }
+
+    /// Takes up what is to be sent, of which some is lost and some comes twice.
+    fn gather(&mut self) {
+        let mut sent: Vec<(NodeId, Outgoing)> = Vec::new();
+        sent.extend(self.coordinator.poll_outgoing().into_iter().map(|out| (HOME, out)));
+        for (node, (participant, ..)) in self.sites.iter_mut().enumerate() {
+            let outgoing = participant.poll_outgoing().into_iter();
+            sent.extend(outgoing.map(|out| (NodeId(node as u32), out)));
+        }
+        for message in sent {
+            let copies = if self.chance == 0 {
+                1
+            } else {
+                [0, 1, 1, 1, 2][self.of(5) as usize]
+            };
+            (0..copies).for_each(|_| self.under_way.push_back(message.clone()));
+        }
+        self.told
+            .extend(self.coordinator.poll_events().into_iter().map(|event| event.told));
+    }
+
+    /// Delivers one of the messages that are under way; false if there is none.
+    fn deliver(&mut self) -> bool {
+        self.gather();
+        if self.under_way.is_empty() {
+            return false;
+        }
+        let count = self.under_way.len() as u64;
+        let at = if self.chance == 0 { 0 } else { self.of(count) as usize };
+        let (from, out) = self.under_way.remove(at).expect("a message");
+        if out.to == HOME {
+            let mut log = CountingLog::default();
+            self.coordinator
+                .on_message(from, out.message, &mut self.ticks, &mut log);
+        } else {
+            let (participant, log, database) = &mut self.sites[out.to.0 as usize];
+            participant.on_message(database, from, out.message, log);
+        }
+        self.gather();
+        true
+    }
+
+    /// Until so much is told, however often that takes a timer.
+    fn hear(&mut self, count: usize) -> Vec<Told> {
+        for _ in 0..60 {
+            while self.told.len() < count && self.deliver() {}
+            if self.told.len() >= count {
+                return std::mem::take(&mut self.told);
+            }
+            self.coordinator.on_timer();
+        }
+        panic!("nothing more is told: {:?}", self.told);
+    }
+
+    fn relay(&mut self, global: GlobalId, join: &RelayJoin) -> Vec<Answer> {
+        for node in 0..NODES {
+            let operation = Operation::Relay { join: join.clone() };
+            assert!(self.coordinator.operate(global, NodeId(node), operation));
+        }
+        let told = self.hear(NODES as usize).into_iter();
+        let answer = |told| match told {
+            Told::Answer(_, answer) => answer,
+            other => panic!("{other:?}"),
+        };
+        told.map(answer).collect()
+    }
+
+    fn commit(&mut self, global: GlobalId) -> Ending {
+        let mut log = CountingLog::default();
+        self.coordinator.commit(global, &mut self.ticks, &mut log);
+        match self.hear(1).remove(0) {
+            Told::Ended(ending) => ending,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Tuples in order of the items.
+fn tuples(answers: &[Answer]) -> Vec<Vec<i64>> {
+    let mut all = Vec::new();
+    for answer in answers {
+        let Answer::Joined {
+            tuples,
+            is_too_much: false,
+            ..
+        } = answer
+        else {
+            panic!("{answer:?}");
+        };
+        let values = |tuple: &Row| (0..4).map(|slot| tuple.get(slot).as_i64().expect("a number")).collect();
+        all.extend(tuples.iter().map(values));
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn lost_doubled_and_late_pieces_change_nothing() {
+    let expected: Vec<Vec<i64>> = (0..i64::from(ITEMS))
+        .map(|id| vec![id, 29 - id, 29 - id, (29 - id) * 10])
+        .collect();
+    for seed in 0..300 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        for round in 1..3 {
+            let answers = grid.relay(global, &join(round));
+            assert_eq!(tuples(&answers), expected, "seed {seed}, round {round}");
+        }
+        assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
+    }
+}
+
+#[test]
+fn of_pieces_few_are_needed() {
+    let mut grid = Grid::new(0);
+    let global = grid.begin();
+    for node in 0..NODES {
+        let operation = Operation::Relay { join: join(1) };
+        assert!(grid.coordinator.operate(global, NodeId(node), operation));
+    }
+    let mut passed = 0;
+    while grid.deliver() {
+        let is_piece = |out: &Outgoing| matches!(out.message.body, Body::Passed(_));
+        passed = passed.max(grid.under_way.iter().filter(|(_, out)| is_piece(out)).count());
+    }
+    assert_eq!(grid.told.len(), NODES as usize);
+    assert!(passed <= (NODES * (NODES - 1)) as usize, "{passed} pieces");
+}
+
+fn set(table: TableId, id: i32) -> Operation {
+    let plain = ColumnType::plain(DataType::Int4);
+    Operation::Update {
+        table,
+        key: key(id),
+        columns: ColumnSet::ALL,
+        formula: Formula::new([ColumnFormula::set(1, plain, Value::Int4(77))]).expect("a formula"),
+    }
+}
+
+/// Another transaction changes a row that was joined, or not, and one that the first then reads to write: what it has read must hold there.
+#[test]
+fn whoever_changes_what_was_joined_is_noticed() {
+    let commits = |changed: Option<(TableId, i32)>| {
+        let mut grid = Grid::new(0);
+        let global = grid.begin();
+        // Nobody comes to part 0, which the last item names.
+        let most = KeyRange {
+            from: Bound::Unbounded,
+            to: Bound::Excluded(key(ITEMS - 1)),
+        };
+        let range = Some(most);
+        let answers = grid.relay(global, &RelayJoin { range, ..join(1) });
+        assert_eq!(tuples(&answers).len(), ITEMS as usize - 1);
+        let writer = grid.begin();
+        for (table, id) in changed.into_iter().chain([(PART, 0)]) {
+            assert!(grid.coordinator.operate(writer, node_of(table, id), set(table, id)));
+            assert!(matches!(grid.hear(1)[0], Told::Answer(..)));
+        }
+        assert!(matches!(grid.commit(writer), Ending::Committed(_)));
+        assert!(grid.coordinator.operate(global, node_of(PART, 0), set(PART, 0)));
+        match grid.hear(1).remove(0) {
+            Told::Ended(Ending::RolledBack(_)) => false,
+            _ => matches!(grid.commit(global), Ending::Committed(_)),
+        }
+    };
+    assert!(commits(None));
+    for id in [1, 5, 12, 28] {
+        assert!(!commits(Some((PART, id))), "part {id}");
+        assert!(!commits(Some((ITEM, id))), "item {id}");
+    }
+}
+
+#[test]
+fn what_fails_on_one_node_is_told_and_the_others_do_not_wait() {
+    for seed in 0..50 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        let mut failing = join(1);
+        failing.steps[1].key = vec![(Expr::Literal(Value::text("no number")), DataType::Uuid)];
+        let answers = grid.relay(global, &failing);
+        assert!(
+            answers.iter().any(|answer| matches!(answer, Answer::Failed(_))),
+            "{answers:?}"
+        );
+        let others = |answer: &Answer| matches!(answer, Answer::Failed(_) | Answer::Joined { is_too_much: true, .. });
+        assert!(answers.iter().all(others), "{answers:?}");
+        // The transaction can go on.
+        assert_eq!(tuples(&grid.relay(global, &join(2))).len(), ITEMS as usize);
+    }
+}
+
+/// One that does not pass anything on is not waited for longer than one that does not answer.
+#[test]
+fn a_node_that_is_silent_ends_the_transaction() {
+    let mut grid = Grid::new(0);
+    let global = grid.begin();
+    for node in 0..NODES {
+        let operation = Operation::Relay { join: join(1) };
+        assert!(grid.coordinator.operate(global, NodeId(node), operation));
+    }
+    for _ in 0..SILENT_ROUNDS_MAX + 2 {
+        let mut rest = true;
+        while rest {
+            grid.gather();
+            // What goes from the first node to the others is lost.
+            grid.under_way
+                .retain(|(from, out)| *from != NodeId(0) || out.to == HOME);
+            rest = grid.deliver();
+        }
+        grid.coordinator.on_timer();
+    }
+    grid.gather();
+    let ended = |told: &Told| matches!(told, Told::Ended(Ending::RolledBack(_)));
+    assert!(grid.told.iter().any(ended), "{:?}", grid.told);
+}
+
+#[test]
+fn strangers_pieces_and_pieces_of_other_rounds_are_not_taken() {
+    let mut grid = Grid::new(0);
+    let global = grid.begin();
+    let stray = |round, step, id: i32| Message {
+        transaction: global,
+        body: Body::Passed(Passed::Piece {
+            round,
+            step,
+            tuples: Some(vec![Row::from_values(&[Value::Int4(id), Value::Int4(0)])]),
+        }),
+    };
+    let say = |grid: &mut Grid, from, message| {
+        let (participant, log, database) = &mut grid.sites[0];
+        participant.on_message(database, NodeId(from), message, log);
+    };
+    // One that takes no part, one for a step that there is not, one of a round before, and a question for what there is not.
+    say(&mut grid, 7, stray(1, 1, 900));
+    say(&mut grid, 1, stray(1, 9, 901));
+    say(&mut grid, 1, stray(0, 1, 902));
+    let wanted = Passed::Wanted { round: 4, step: 1 };
+    let body = Body::Passed(wanted);
+    say(
+        &mut grid,
+        1,
+        Message {
+            transaction: global,
+            body,
+        },
+    );
+    let answers = grid.relay(global, &join(1));
+    assert_eq!(tuples(&answers).len(), ITEMS as usize);
+    say(&mut grid, 2, stray(1, 1, 903));
+    let answers = grid.relay(global, &join(2));
+    assert_eq!(tuples(&answers).len(), ITEMS as usize);
+}
+
+/// Rule P-10: the session may have changed something behind what its node was asked for.
+#[test]
+fn what_a_session_did_is_asked_for_also_when_its_branch_was_asked_before() {
+    let (mut coordinator, mut ticks, mut log) = (Coordinator::new(HOME), TickSource::default(), CountingLog::default());
+    let global = coordinator.begin(tick(10), false);
+    assert!(coordinator.adopt(global, HERE));
+    for (number, node) in [(0, HERE), (0, NodeId(2))] {
+        assert!(coordinator.operate(global, node, read(1)));
+        let notes = Notes::default();
+        let answer = Answer::Row(None);
+        let answered = reply(global, Reply::Answer { number, answer, notes });
+        coordinator.on_message(node, answered, &mut ticks, &mut log);
+    }
+    coordinator.poll_outgoing();
+    coordinator.commit(global, &mut ticks, &mut log);
+    let asked = coordinator.poll_outgoing();
+    let settles = |out: &Outgoing| {
+        let Body::Request(Request::Operate { operation, .. }) = &out.message.body else {
+            return false;
+        };
+        out.to == HERE && *operation == Operation::Settle && out.durable_at == Lsn(0)
+    };
+    assert!(asked.iter().any(settles), "{asked:?}");
+}

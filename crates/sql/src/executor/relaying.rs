@@ -1,0 +1,290 @@
+//! Joins that go from node to node: the rows of the first table go from where they are straight on to their partners, which a key leads to, and
+//! only what comes out at the end comes here. See `rubato_protocol::grid::RelayJoin` and decision 0037.
+
+use super::ExecutionContext;
+use super::batch::Batch;
+use super::keys::key_value;
+use super::ranges::{access_range, access_ranges};
+use super::sieving::is_sent;
+use crate::catalog::{Spread, SpreadWay, Table};
+use crate::plan::{Access, JoinKind, Relation, SelectPlan, Step};
+use crate::planner::flatten;
+use rubato_base::{DataType, Error, NodeId, Row, TableId};
+use rubato_formula::{EvalContext, Expr, OUTER_BASE};
+use rubato_protocol::grid::{Answer, Operation, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep};
+use rubato_protocol::{KeyRange, Outcome, Stop};
+use std::collections::VecDeque;
+
+/// By how much fewer rows are asked for where what all nodes would have sent was too much.
+const SMALLER: u32 = 8;
+
+/// A relay join under way.
+#[derive(Debug)]
+pub(crate) struct Relaying {
+    steps: Vec<RelayStep>,
+    width: usize,
+    sources: Vec<Source>,
+    rows_max: u32,
+    /// The round that was asked for.
+    round: Option<u32>,
+    /// What has come and was not given.
+    tuples: VecDeque<Row>,
+}
+
+/// What one node has still to read of the first table.
+#[derive(Debug)]
+struct Source {
+    node: NodeId,
+    rest: VecDeque<KeyRange>,
+}
+
+/// Whether a plan's tables are joined from node to node, by its shape and how they lie: over how many nodes.
+pub(crate) fn relay_nodes(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<usize> {
+    let tables = tables_of(plan)?;
+    let nodes = match tables[0].laid() {
+        // Also where no transaction knows of other nodes yet.
+        Some(first) => {
+            let is_same = |table: &&Table| {
+                let is_on = |laid: &Spread| laid.nodes == first.nodes && laid.way != SpreadWay::Everywhere;
+                table.laid().is_some_and(is_on)
+            };
+            tables.iter().all(is_same).then_some(first.nodes.len())?
+        }
+        None => context.database.relay_nodes(tables.iter().map(|table| table.id))?.len(),
+    };
+    (nodes > 1 && steps_of(plan, &|_| Some(Vec::new()), context.evaluation).is_some()).then_some(nodes)
+}
+
+/// The tables of a plan that may be joined so, all of them.
+fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
+    let gives_few = plan.limit.is_some() && plan.order_by.is_empty() && plan.aggregate.is_none();
+    let by_order = plan.input_limit.is_some() || plan.order_is_served;
+    if plan.lock.is_some() || by_order || gives_few || !(2..=RELAY_STEPS_MAX).contains(&plan.steps.len()) {
+        return None;
+    }
+    let reaches = |(place, step): (usize, &Step)| match &step.access {
+        Access::Point(_) => place > 0,
+        Access::Full { .. } => place == 0,
+        Access::Range(access) => place == 0 && access.index.is_none(),
+        Access::Ranges(access) => place == 0 && access.index.is_none(),
+        _ => false,
+    };
+    let is_plain = |step: &Step| step.join == JoinKind::Inner && step.filter_after.is_none();
+    let is_fit = plan.steps.iter().enumerate().all(reaches) && plan.steps.iter().all(is_plain);
+    is_fit
+        .then(|| plan.steps.iter().map(table_of).collect::<Option<Vec<_>>>())
+        .flatten()
+}
+
+fn table_of(step: &Step) -> Option<&Table> {
+    match &step.relation {
+        Relation::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// What nodes do with each table, if they can do all of it.
+fn steps_of(
+    plan: &SelectPlan,
+    places: &dyn Fn(TableId) -> Option<Vec<u8>>,
+    evaluation: &EvalContext<'_>,
+) -> Option<Vec<RelayStep>> {
+    let mut steps = Vec::new();
+    for step in &plan.steps {
+        let table = table_of(step)?;
+        let terms = flatten(step.condition.iter().cloned().collect());
+        let conditions: Option<Vec<Expr>> = terms.iter().map(|term| sent(term, evaluation)).collect();
+        let (key, places) = match &step.access {
+            Access::Point(expressions) => (key_of(plan, table, expressions, evaluation)?, places(table.id)?),
+            _ => (Vec::new(), Vec::new()),
+        };
+        steps.push(RelayStep {
+            table: table.id,
+            places,
+            key,
+            reads: step.reads,
+            columns: step.columns.clone(),
+            first_slot: step.first_slot,
+            conditions: conditions?,
+        });
+    }
+    Some(steps)
+}
+
+/// An expression over tuples as other nodes can evaluate it.
+fn sent(expr: &Expr, evaluation: &EvalContext<'_>) -> Option<Expr> {
+    let mut is_own = true;
+    expr.walk(&mut |node| is_own &= !matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
+    is_own.then(|| expr.bind_stable(evaluation)).filter(is_sent)
+}
+
+/// The key of a partner, where its columns have values of the types of what they are compared with.
+fn key_of(
+    plan: &SelectPlan,
+    table: &Table,
+    expressions: &[Expr],
+    evaluation: &EvalContext<'_>,
+) -> Option<Vec<(Expr, DataType)>> {
+    if expressions.len() != table.primary_key.len() {
+        return None;
+    }
+    let part = |(expr, column): (&Expr, &usize)| {
+        let column_type = table.key_type(*column);
+        let own = as_value(column_type.data_type);
+        match sent(expr, evaluation)? {
+            Expr::Literal(value) => {
+                let value = key_value(column_type, &value).filter(|value| value.data_type() == own)?;
+                Some((Expr::Literal(value.into_owned()), own))
+            }
+            other => {
+                let slots = |slot| slot_type(plan, slot).unwrap_or(DataType::Unknown);
+                let given = as_value(other.data_type(&slots, &|_| DataType::Unknown));
+                is_alike(given, own).then_some((other, own))
+            }
+        }
+    };
+    expressions.iter().zip(&table.primary_key).map(part).collect()
+}
+
+fn slot_type(plan: &SelectPlan, slot: usize) -> Option<DataType> {
+    plan.steps.iter().find_map(|step| {
+        let column = step.columns.get(slot.checked_sub(step.first_slot)?)?;
+        Some(table_of(step)?.columns.get(*column)?.column_type.data_type)
+    })
+}
+
+/// The type that values of a type say they have.
+fn as_value(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Varchar => DataType::Text,
+        other => other,
+    }
+}
+
+/// Whether a value of one type is the value of a key of the other as it is, or is a whole number of another size.
+fn is_alike(value: DataType, key: DataType) -> bool {
+    let is_whole = |data_type| matches!(data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
+    let is_plain = matches!(
+        key,
+        DataType::Text | DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::TimestampTz | DataType::Bool
+    );
+    (is_whole(value) && is_whole(key)) || (is_plain && value == key)
+}
+
+impl Relaying {
+    /// In front of the first row; `None` where tables are joined here.
+    pub(crate) fn of(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<Option<Relaying>> {
+        let Some(tables) = tables_of(plan) else { return Ok(None) };
+        let (Some(step), Some(table)) = (plan.steps.first(), tables.first()) else {
+            return Ok(None);
+        };
+        let Some(nodes) = context.database.relay_nodes(tables.iter().map(|table| table.id)) else {
+            return Ok(None);
+        };
+        let places = |storage| context.database.places(storage);
+        let Some(steps) = steps_of(plan, &places, context.evaluation) else {
+            return Ok(None);
+        };
+        let ranges = match &step.access {
+            Access::Range(access) => Vec::from_iter(access_range(table, access, &(), context.evaluation)?),
+            Access::Ranges(access) => access_ranges(table, access, &(), context)?,
+            _ => vec![KeyRange::WHOLE],
+        };
+        let mut sources: Vec<Source> = nodes
+            .into_iter()
+            .map(|node| Source {
+                node,
+                rest: VecDeque::new(),
+            })
+            .collect();
+        for range in ranges {
+            let holders = context.database.relay_holders(table.id, &range);
+            let having = sources.iter_mut().filter(|source| holders.contains(&source.node));
+            having.for_each(|source| source.rest.push_back(range.clone()));
+        }
+        let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
+        Ok(Some(Relaying {
+            steps,
+            width: width.unwrap_or(0),
+            sources,
+            rows_max: RELAY_ROWS_MAX,
+            round: None,
+            tuples: VecDeque::new(),
+        }))
+    }
+
+    /// Appends joined tuples until `output` holds `want`, there are no more, or the context's rows are spent.
+    ///
+    /// On [`Stop::Wait`] `output` is as it was; call again.
+    pub(crate) fn pull(&mut self, want: usize, context: &mut ExecutionContext<'_>, output: &mut Batch) -> Outcome<()> {
+        while output.len() < want && !context.is_spent() {
+            if let Some(row) = self.tuples.pop_front() {
+                context.spend(1);
+                output.push_nulls();
+                let tuple = output.last_mut();
+                for (slot, value) in tuple.iter_mut().enumerate().take(self.width) {
+                    *value = row.get(slot);
+                }
+                continue;
+            }
+            if self.sources.iter().all(|source| source.rest.is_empty()) {
+                break;
+            }
+            match self.go_round(context) {
+                Err(Stop::Wait(_)) if !output.is_empty() => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Has all nodes go on, each with its next rows. All are asked at once.
+    fn go_round(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let round = *self.round.get_or_insert_with(|| context.database.next_round());
+        let nodes: Vec<NodeId> = self.sources.iter().map(|source| source.node).collect();
+        let (mut wait, mut answers, mut is_complete) = (None, Vec::with_capacity(nodes.len()), true);
+        for source in &self.sources {
+            let join = RelayJoin {
+                round,
+                nodes: nodes.clone(),
+                range: source.rest.front().cloned(),
+                rows_max: self.rows_max,
+                width: self.width,
+                steps: self.steps.clone(),
+            };
+            match context.database.ask(source.node, Operation::Relay { join }) {
+                Ok(Answer::Joined {
+                    tuples,
+                    reached,
+                    is_too_much,
+                }) => {
+                    is_complete &= !is_too_much;
+                    answers.push((tuples, reached));
+                }
+                Ok(_) => return Err(Error::internal("another node answered with no tuples").into()),
+                Err(Stop::Wait(own)) => wait = Some(own),
+                Err(stop) => return Err(stop),
+            }
+        }
+        if let Some(wait) = wait {
+            return Err(Stop::Wait(wait));
+        }
+        self.round = None;
+        if !is_complete {
+            if self.rows_max == 1 {
+                return Err(Error::internal("a node has failed in a relay join and has not said how").into());
+            }
+            self.rows_max = (self.rows_max / SMALLER).max(1);
+            return Ok(());
+        }
+        for (source, (tuples, reached)) in self.sources.iter_mut().zip(answers) {
+            self.tuples.extend(tuples);
+            if let (Some(range), Some(reached)) = (source.rest.pop_front(), reached) {
+                source.rest.push_front(range.rest_behind(&reached, false));
+            }
+        }
+        // As much as has come was looked at, at least.
+        context.spend(self.sources.len() as u64);
+        Ok(())
+    }
+}

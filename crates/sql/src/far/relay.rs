@@ -1,0 +1,46 @@
+//! What a join that goes from node to node has to know of where rows are.
+
+use super::Rows;
+use rubato_base::{NodeId, TableId};
+use rubato_protocol::KeyRange;
+
+/// The nodes of a relay join, this one among them, in ascending order.
+pub(crate) type RelayNodes = Vec<NodeId>;
+
+impl Rows<'_> {
+    /// The nodes that have rows of these storages, if all of these lie on the same ones and on more than one, and a join may go from
+    /// node to node now: what belongs to one row of a statement reads rows.
+    pub(crate) fn relay_nodes(&self, storages: impl Iterator<Item = TableId>) -> Option<RelayNodes> {
+        let far = self.far.as_ref().filter(|far| !far.is_within_row())?;
+        let own = far.whereabouts().own_node()?;
+        let mut all: Option<RelayNodes> = None;
+        for storage in storages {
+            let nodes = far.whereabouts().nodes_of(storage, &KeyRange::WHOLE);
+            let mut nodes: RelayNodes = nodes.into_iter().map(|node| node.unwrap_or(own)).collect();
+            nodes.sort_unstable();
+            if all.as_ref().is_some_and(|all| *all != nodes) {
+                return None;
+            }
+            all = Some(nodes);
+        }
+        all.filter(|all| all.len() > 1)
+    }
+
+    /// The nodes of a relay join that may have rows with keys of the range.
+    pub(crate) fn relay_holders(&self, storage: TableId, range: &KeyRange) -> RelayNodes {
+        let Some(far) = &self.far else { return Vec::new() };
+        let own = far.whereabouts().own_node();
+        let nodes = far.whereabouts().nodes_of(storage, range).into_iter();
+        nodes.filter_map(|node| node.or(own)).collect()
+    }
+
+    /// How the rows of a storage lie, for other nodes.
+    pub(crate) fn places(&self, storage: TableId) -> Option<Vec<u8>> {
+        self.far.as_ref()?.whereabouts().places(storage)
+    }
+
+    /// The number of the next round of a relay join in the transaction.
+    pub(crate) fn next_round(&mut self) -> u32 {
+        self.far.as_deref_mut().map_or(0, |far| far.next_round())
+    }
+}

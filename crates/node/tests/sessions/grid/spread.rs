@@ -597,6 +597,7 @@ fn joined_rows_go_from_one_node_to_the_other() {
         &mut sites,
         "SELECT o.id FROM owners o JOIN accounts a ON a.id = o.account AND 1 / (a.id - 5) < 9",
     );
-    assert!(failed[0].starts_with("E 22012"), "{failed:?}");
+    let is_told = |line: &String| line.starts_with("E 22012");
+    assert!(failed.iter().any(is_told), "{failed:?}");
     assert_eq!(ask_at(1, &mut sites, joined)[1], "D 7|account 4");
 }

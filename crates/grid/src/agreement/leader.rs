@@ -5,13 +5,24 @@ use rubato_base::{NodeId, Timestamp};
 use std::collections::BTreeMap;
 
 /// What a leader knows of another node.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Follower {
     /// The last round that it has answered.
     round: u64,
     has: Proposed,
     /// Rounds of the clock since it was heard.
     silent_rounds: u32,
+}
+
+/// One that has not been heard yet.
+impl Default for Follower {
+    fn default() -> Follower {
+        Follower {
+            round: 0,
+            has: Proposed::default(),
+            silent_rounds: PATIENCE_ROUNDS,
+        }
+    }
 }
 
 /// What a leader knows in its term.

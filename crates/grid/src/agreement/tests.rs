@@ -206,6 +206,17 @@ fn nodes_get_a_vote_when_they_are_heard_and_one_of_three_may_go() {
 }
 
 #[test]
+fn a_node_that_was_never_heard_gets_no_vote() {
+    let mut world = World::new(2, 1);
+    for _ in 0..100 {
+        world.force(0);
+        world.nodes[0].on_round(&ids(2));
+        world.under_way.clear();
+    }
+    assert!(world.nodes[0].leads().is_some() && world.nodes[0].is_alone());
+}
+
+#[test]
 fn a_leader_that_is_gone_is_replaced_soon() {
     let mut world = World::new(3, 1);
     (0..40).for_each(|_| world.round(&[0, 1, 2]));

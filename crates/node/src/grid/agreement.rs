@@ -112,7 +112,10 @@ impl GridState {
     /// Writes down what has changed. A log that cannot take it is tried again, and nothing is said until then.
     fn keep_records(&mut self, partition: &mut Partition) {
         let own = &mut self.agreement;
-        while let Some((_, number)) = own.written.pop_front_if(|(at, _)| *at <= self.forced) {
+        while let Some((at, number)) = own.written.front().copied()
+            && at <= self.forced
+        {
+            own.written.pop_front();
             own.agreement.on_durable(number);
         }
         if let Some((number, record)) = own.agreement.record()

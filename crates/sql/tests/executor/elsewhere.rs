@@ -4,14 +4,35 @@ use crate::world::NoStore;
 use rubato_base::{NodeId, SessionId, TableId, Timestamp, TransactionId};
 use rubato_protocol::grid::{Answer, Operation};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange, Policies, Savepoint, Stop};
-use rubato_sql::far::{FarRows, Whereabouts};
+use rubato_sql::far::{FarRows, Moving, Whereabouts};
 use std::sync::Arc;
 
 /// Nodes beside this one.
 const OTHERS: u32 = 2;
 
 /// Rows lie anywhere, whatever their keys begin with.
-struct Scattered;
+struct Scattered {
+    /// They are on their way to anywhere else.
+    move_on: bool,
+    /// Those that are made are there already.
+    takes_new: bool,
+}
+
+impl Scattered {
+    fn spot(&self, storage: TableId, key: &[u8], seed: u64) -> Option<NodeId> {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = key.iter().fold(seed ^ u64::from(storage.0), step);
+        match (hash >> 32) % u64::from(OTHERS + 1) {
+            0 => None,
+            node => Some(NodeId(node as u32)),
+        }
+    }
+}
+
+/// After so many transactions that begin while rows move, new ones are made where they come to be.
+const TAKES_NEW_AFTER: u32 = 5;
+const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+const SEED_OF_MOVES: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Whereabouts for Scattered {
     fn is_elsewhere(&self, _: TableId) -> bool {
@@ -19,12 +40,14 @@ impl Whereabouts for Scattered {
     }
 
     fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        let hash = key.iter().fold(0xcbf2_9ce4_8422_2325 ^ u64::from(storage.0), step);
-        match (hash >> 32) % u64::from(OTHERS + 1) {
-            0 => None,
-            node => Some(NodeId(node as u32)),
-        }
+        self.spot(storage, key, if self.move_on { SEED_OF_MOVES } else { SEED })
+    }
+
+    fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
+        let from = self.spot(storage, key, SEED);
+        let to = self.node_of(storage, key);
+        let takes_new = self.takes_new;
+        (from != to).then_some(Moving { from, to, takes_new })
     }
 
     fn nodes_of(&self, _: TableId, _: &KeyRange) -> Vec<Option<NodeId>> {
@@ -100,6 +123,9 @@ pub struct Elsewhere {
     others: Vec<Other>,
     /// The transaction's.
     pub rows: FarRows,
+    /// How many transactions have ended, and after how many rows begin to move.
+    ended: u32,
+    move_after: u32,
     /// What was asked, and in how many messages.
     pub operations: u64,
     pub messages: u64,
@@ -109,9 +135,19 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     pub fn new() -> Elsewhere {
+        Elsewhere::moving_after(u32::MAX)
+    }
+
+    /// Rows lie still for so many transactions, and are on their way then.
+    pub fn moving_after(move_after: u32) -> Elsewhere {
         Elsewhere {
             others: (0..OTHERS).map(|_| Other::new()).collect(),
-            rows: FarRows::new(Arc::new(Scattered)),
+            rows: FarRows::new(Arc::new(Scattered {
+                move_on: false,
+                takes_new: false,
+            })),
+            ended: 0,
+            move_after,
             operations: 0,
             messages: 0,
             sent: [0; 2],
@@ -163,6 +199,10 @@ impl Elsewhere {
                 end(&mut other.database, transaction);
             }
         }
-        self.rows = FarRows::new(Arc::new(Scattered));
+        self.ended += 1;
+        self.rows = FarRows::new(Arc::new(Scattered {
+            move_on: self.ended >= self.move_after,
+            takes_new: self.ended >= self.move_after.saturating_add(TAKES_NEW_AFTER),
+        }));
     }
 }

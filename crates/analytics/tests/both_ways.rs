@@ -56,6 +56,7 @@ fn windows() {
         scripts::run_script(script, rows_left, scripts::Beside::Nothing);
         scripts::run_script(script, rows_left, scripts::Beside::Branches(undecided::Lot::new(3)));
         scripts::run_script(script, rows_left, scripts::Beside::Nodes);
+        scripts::run_script(script, rows_left, scripts::Beside::Moving { move_after: 5 });
     }
 }
 

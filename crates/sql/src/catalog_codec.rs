@@ -259,6 +259,7 @@ mod tests {
             nodes: vec![NodeId(0), NodeId(3)],
             turns: vec![NodeId(3), NodeId(0), NodeId(3)],
             former: vec![NodeId(0), NodeId(2)],
+            takes_new: true,
         });
         own.materialised = Some(Arc::new(Materialised {
             query: catalog.views.values().next().unwrap().query.clone(),

@@ -23,6 +23,8 @@ pub(crate) struct Lying {
     now: Turns,
     /// Where rows may still be that are on their way.
     former: Option<Turns>,
+    /// Whether new rows are not made there.
+    takes_new: bool,
     by: By,
 }
 
@@ -112,6 +114,7 @@ impl Lying {
         Lying {
             now: Turns::of(spread.turns()),
             former: spread.is_moving().then(|| Turns::of(&spread.former)),
+            takes_new: spread.takes_new,
             by,
         }
     }
@@ -309,6 +312,7 @@ impl Whereabouts for Layout {
         (from != to).then(|| Moving {
             from: self.other(from),
             to: self.other(to),
+            takes_new: lying.takes_new,
         })
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Moves(BTreeMap<TableId, Moving>);
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Moving {
+    /// Whether it was known by then that new rows are made where they come to be.
+    takes_new: bool,
     phase: Phase,
     /// Where the next search begins.
     place: MovePlace,
@@ -43,6 +45,8 @@ enum Phase {
 pub(crate) enum Due {
     /// Transactions have to end first.
     Nothing,
+    /// All know where rows are looked for: new ones may be made where they come to be.
+    Open,
     Search(MovePlace),
     Move(Vec<(TableId, Key)>),
     /// All rows are where they come to be.
@@ -60,15 +64,21 @@ pub struct Searched {
 
 impl Moves {
     /// What is due of a table. `begun` is when the transaction began that asks, and `oldest` the oldest one of the grid that is open.
-    pub(crate) fn due(&mut self, table: TableId, begun: Timestamp, oldest: Timestamp) -> Due {
-        let moving = self.0.entry(table).or_insert_with(|| Moving {
+    pub(crate) fn due(&mut self, (table, takes_new): (TableId, bool), begun: Timestamp, oldest: Timestamp) -> Due {
+        let fresh = || Moving {
+            takes_new,
             phase: Phase::Begins(begun),
             place: MovePlace::default(),
             found: Vec::new(),
             asked: Vec::new(),
             rows_moved: 0,
-        });
+        };
+        let moving = self.0.entry(table).or_insert_with(fresh);
+        if moving.takes_new != takes_new {
+            *moving = fresh();
+        }
         match moving.phase {
+            Phase::Begins(since) if oldest > since && !takes_new => Due::Open,
             Phase::Begins(since) if oldest > since => {
                 moving.phase = Phase::Searches;
                 Due::Search(moving.place.clone())
@@ -102,6 +112,11 @@ impl Moves {
         moving.found = searched.found;
     }
 
+    /// Tables that are not there any more are forgotten.
+    pub(crate) fn keep(&mut self, is_there: impl Fn(TableId) -> bool) {
+        self.0.retain(|table, _| is_there(*table));
+    }
+
     /// The table rests.
     pub(crate) fn forget(&mut self, table: TableId) {
         self.0.remove(&table);
@@ -113,9 +128,9 @@ impl Moves {
             None => ("is to move", 0),
             Some(moving) => {
                 let state = match moving.phase {
-                    Phase::Begins(_) => "waits for open transactions to begin",
+                    Phase::Begins(_) => "waits to begin",
                     Phase::Searches | Phase::Moves => "moves",
-                    Phase::Ends(_) => "waits for open transactions to end",
+                    Phase::Ends(_) => "waits to end",
                 };
                 (state, moving.rows_moved)
             }
@@ -134,26 +149,34 @@ mod tests {
     #[test]
     fn nothing_moves_before_those_have_ended_who_may_not_know_of_it() {
         let (mut moves, table) = (Moves::default(), TableId(7));
-        assert_eq!(moves.due(table, at(5), at(2)), Due::Nothing);
-        assert_eq!(moves.due(table, at(9), at(5)), Due::Nothing, "one of that very tick");
+        assert_eq!(moves.due((table, false), at(1), at(1)), Due::Nothing);
+        assert_eq!(moves.due((table, false), at(3), at(2)), Due::Open);
+        assert_eq!(moves.due((table, false), at(4), at(2)), Due::Open, "it was rolled back");
+        assert_eq!(
+            moves.due((table, true), at(5), at(2)),
+            Due::Nothing,
+            "whoever makes new rows as before"
+        );
+        let new = (table, true);
+        assert_eq!(moves.due(new, at(9), at(5)), Due::Nothing, "one of that very tick");
         let place = MovePlace::default();
-        assert_eq!(moves.due(table, at(9), at(6)), Due::Search(place.clone()));
+        assert_eq!(moves.due(new, at(9), at(6)), Due::Search(place.clone()));
         let found = vec![(table, Key::of(&[rubato_base::Value::Int4(1)]))];
         let searched = |found: &[(TableId, Key)], place| Searched {
             found: found.to_vec(),
             place,
         };
         moves.on_searched(table, at(9), searched(&found, Some(place.clone())));
-        assert_eq!(moves.due(table, at(10), at(6)), Due::Move(found.clone()));
+        assert_eq!(moves.due(new, at(10), at(6)), Due::Move(found.clone()));
         // It was rolled back: it is found again, and has not moved.
-        assert_eq!(moves.due(table, at(11), at(6)), Due::Search(place.clone()));
+        assert_eq!(moves.due(new, at(11), at(6)), Due::Search(place.clone()));
         moves.on_searched(table, at(11), searched(&found, Some(place.clone())));
         assert_eq!(moves.told(table), ("moves", 0));
-        assert_eq!(moves.due(table, at(12), at(6)), Due::Move(found));
-        assert_eq!(moves.due(table, at(13), at(6)), Due::Search(place));
+        assert_eq!(moves.due(new, at(12), at(6)), Due::Move(found));
+        assert_eq!(moves.due(new, at(13), at(6)), Due::Search(place));
         moves.on_searched(table, at(13), searched(&[], None));
         assert_eq!(moves.told(table).1, 1);
-        assert_eq!(moves.due(table, at(14), at(13)), Due::Nothing);
-        assert_eq!(moves.due(table, at(15), at(14)), Due::End);
+        assert_eq!(moves.due(new, at(14), at(13)), Due::Nothing);
+        assert_eq!(moves.due(new, at(15), at(14)), Due::End);
     }
 }

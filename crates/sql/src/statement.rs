@@ -277,7 +277,7 @@ pub enum SchemaChange {
     /// sequences that its serial and identity columns own.
     CreateTable {
         /// The table.
-        table: Table,
+        table: Box<Table>,
         /// Sequences to create with it.
         sequences: Vec<crate::catalog::Sequence>,
         /// Comments on its columns, which are counted from 1.

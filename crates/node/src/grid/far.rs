@@ -170,7 +170,10 @@ impl GridState {
             self.far.begin((session, transaction), GlobalId::default());
             self.end_far(
                 session,
-                Error::internal("a transaction that has ended asks other nodes"),
+                Error::serialization(
+                    "the transaction was given up for another one",
+                    "what it asks other nodes",
+                ),
             );
             return None;
         };

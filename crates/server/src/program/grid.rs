@@ -50,7 +50,8 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
         rows: 0,
         began: Instant::now(),
     };
-    let databases = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname";
+    let databases = "SELECT datname FROM pg_database WHERE datallowconn \
+                     ORDER BY datname <> current_database(), datname";
     for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
         let mut connection = Connection::open(url, Some(database.text(0)))?;
         let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";

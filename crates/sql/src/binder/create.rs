@@ -53,7 +53,7 @@ impl Context<'_> {
             table.spread = spread(statement, &table)?;
         }
         Ok(SchemaChange::CreateTable {
-            table,
+            table: Box::new(table),
             sequences,
             comments,
             if_not_exists: statement.if_not_exists,

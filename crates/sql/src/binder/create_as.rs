@@ -71,7 +71,7 @@ impl Context<'_> {
         let plan = self.plan(select);
         let source = self.finished(PlanBody::Select(plan), output)?;
         let change = SchemaChange::CreateTable {
-            table,
+            table: Box::new(table),
             sequences: Vec::new(),
             comments: Vec::new(),
             if_not_exists,

@@ -27,7 +27,7 @@ impl Context<'_> {
         }
         Ok(CreateTableAs {
             change: SchemaChange::CreateTable {
-                table,
+                table: Box::new(table),
                 sequences: Vec::new(),
                 comments: Vec::new(),
                 if_not_exists: syntax.if_not_exists,

@@ -22,6 +22,8 @@ pub struct Spread {
     pub turns: Vec<NodeId>,
     /// The turns of before, while rows move from there: each row is where it was or where it comes to be. None: nothing moves.
     pub former: Vec<NodeId>,
+    /// Whether new rows are made where they come to be, while others move. Not before all know that they have to be looked for there.
+    pub takes_new: bool,
 }
 
 /// Which of its nodes has which rows of a table.

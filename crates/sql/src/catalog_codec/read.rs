@@ -390,6 +390,7 @@ fn spread(reader: &mut ByteReader<'_>, format: Format) -> Result<Spread> {
     };
     if format >= Format::Moving {
         (spread.turns, spread.former) = (turns(reader)?, turns(reader)?);
+        spread.takes_new = flag(reader)?;
         if spread.turns.iter().any(|node| !spread.nodes.contains(node)) {
             return Err(damaged("a part of a table lies on none of its nodes"));
         }

@@ -166,6 +166,7 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
         for turns in [&spread.turns, &spread.former] {
             list(out, turns.iter(), |out, node| put_length(out, node.0 as usize));
         }
+        out.push(u8::from(spread.takes_new));
     });
 }
 

@@ -156,7 +156,7 @@ impl FarRows {
     }
 
     /// Errors: with why it has ended.
-    fn check(&self) -> Outcome<()> {
+    pub(super) fn check(&self) -> Outcome<()> {
         match &self.end {
             None => Ok(()),
             Some((Ending::RolledBack(error), _)) => Err(stop_of(error.clone())),

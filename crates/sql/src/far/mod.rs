@@ -90,6 +90,8 @@ pub struct Moving {
     pub from: Option<NodeId>,
     /// Where it comes to be.
     pub to: Option<NodeId>,
+    /// Whether it is made on the second, if it is a new one.
+    pub takes_new: bool,
 }
 
 /// A point in a transaction to go back to.

@@ -47,7 +47,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Changes a row that is on its way, where it is. A new one is made where such rows come to be.
+    /// Changes a row that is on its way, where it is. A new one is made if it is on neither node.
     pub(super) fn change_moving(
         &mut self,
         transaction: TransactionId,
@@ -60,11 +60,19 @@ impl Rows<'_> {
             key: place.1.clone(),
             columns: ColumnSet::EXISTENCE,
         };
-        let found = self.ask_on(transaction, moving.from, &lock)?;
-        match (found, operation) {
-            (Answer::Row(None), _) => self.change_on(transaction, moving.to, place, operation),
-            (found, Operation::Insert { .. }) => Ok(found),
-            _ => self.change_on(transaction, moving.from, place, operation),
+        let is_new = matches!(operation, Operation::Insert { .. });
+        let at_first = self.ask_on(transaction, moving.from, &lock)?;
+        if is_new && at_first != Answer::Row(None) {
+            return Ok(at_first);
+        }
+        if !is_new || moving.takes_new {
+            let is_moved = at_first == Answer::Row(None);
+            let node = if is_moved { moving.to } else { moving.from };
+            return self.change_on(transaction, node, place, operation);
+        }
+        match self.ask_on(transaction, moving.to, &lock)? {
+            Answer::Row(None) => self.change_on(transaction, moving.from, place, operation),
+            found => Ok(found),
         }
     }
 

@@ -87,6 +87,8 @@ pub(super) fn walk_on(
     if nodes == [None] {
         return scan_here(here, transaction, (table, range), how, visit);
     }
+    // Nobody answers any more if it has.
+    far.check()?;
     let reverse = how.reverse;
     let sources = nodes.into_iter().map(|node| Source {
         node,

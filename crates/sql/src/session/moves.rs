@@ -69,7 +69,14 @@ impl Session {
         if spread.is_moving() {
             return Ok(self.step_of_moving(table, spread, rows_max, partition));
         }
-        partition.insight.moves().forget(table.id);
+        let mut moves = partition.insight.moves();
+        moves.forget(table.id);
+        let databases = &partition.databases;
+        moves.keep(|moving| {
+            let mut catalogs = databases.iter().map(|database| &database.catalog);
+            catalogs.any(|catalog| catalog.table_names.contains_key(&moving))
+        });
+        drop(moves);
         if spread.nodes == nodes {
             return Ok(None);
         }
@@ -93,12 +100,21 @@ impl Session {
         let database = &partition.database;
         let open = [database.oldest_snapshot(), database.oldest_begun()];
         let oldest = open.into_iter().flatten().min()?;
-        match partition.insight.moves().due(table.id, begun, oldest) {
+        match partition
+            .insight
+            .moves()
+            .due((table.id, spread.takes_new), begun, oldest)
+        {
             Due::Nothing => None,
+            Due::Open => Some(AlterAction::Place(Spread {
+                takes_new: true,
+                ..spread.clone()
+            })),
             Due::Search(from) => Some(AlterAction::Move(MoveWork::Search { from, rows_max })),
             Due::Move(keys) => Some(AlterAction::Move(MoveWork::Move(keys))),
             Due::End => Some(AlterAction::Place(Spread {
                 former: Vec::new(),
+                takes_new: false,
                 ..spread.clone()
             })),
         }
@@ -182,6 +198,7 @@ fn begun((spread, catalog): (&Spread, &Catalog), nodes: &[NodeId], desk: &dyn Gr
         nodes: nodes.to_vec(),
         turns: turns_of_others(catalog, nodes).unwrap_or_else(|| desk.turns(&former, nodes)),
         former,
+        takes_new: false,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::world::NoStore;
 use rubato_base::{NodeId, Row, SessionId, TableId, Timestamp, TransactionId};
 use rubato_protocol::grid::{Answer, Operation, RelayJoin, RelayWork};
 use rubato_protocol::{BeginOptions, FormulaDatabase, KeyRange, Policies, Savepoint, Stop};
-use rubato_sql::far::{FarRows, Whereabouts};
+use rubato_sql::far::{FarRows, Moving, Whereabouts};
 use std::sync::Arc;
 
 /// Nodes beside this one.
@@ -17,6 +17,22 @@ const OWN: NodeId = NodeId(0);
 struct Scattered {
     /// Rows may go from node to node.
     relays: bool,
+    /// They are on their way to anywhere else.
+    move_on: bool,
+    /// Those that are made are there already.
+    takes_new: bool,
+}
+
+/// After so many transactions that begin while rows move, new ones are made where they come to be.
+const TAKES_NEW_AFTER: u32 = 5;
+const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+const SEED_OF_MOVES: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Scattered {
+    fn spot(storage: TableId, key: &[u8], seed: u64) -> Option<NodeId> {
+        let node = scattered(storage.0, key, seed);
+        (node != OWN).then_some(node)
+    }
 }
 
 impl Whereabouts for Scattered {
@@ -25,8 +41,7 @@ impl Whereabouts for Scattered {
     }
 
     fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
-        let node = scattered(storage.0, key);
-        (node != OWN).then_some(node)
+        Scattered::spot(storage, key, if self.move_on { SEED_OF_MOVES } else { SEED })
     }
 
     fn own_node(&self) -> Option<NodeId> {
@@ -34,7 +49,14 @@ impl Whereabouts for Scattered {
     }
 
     fn places(&self, storage: TableId) -> Option<Vec<u8>> {
-        Some(storage.0.to_le_bytes().to_vec())
+        (!self.move_on).then(|| storage.0.to_le_bytes().to_vec())
+    }
+
+    fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
+        let from = Scattered::spot(storage, key, SEED);
+        let to = self.node_of(storage, key);
+        let takes_new = self.takes_new;
+        (from != to).then_some(Moving { from, to, takes_new })
     }
 
     fn nodes_of(&self, _: TableId, _: &KeyRange) -> Vec<Option<NodeId>> {
@@ -43,9 +65,9 @@ impl Whereabouts for Scattered {
     }
 }
 
-fn scattered(storage: u32, key: &[u8]) -> NodeId {
+fn scattered(storage: u32, key: &[u8], seed: u64) -> NodeId {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325 ^ u64::from(storage), step);
+    let hash = key.iter().fold(seed ^ u64::from(storage), step);
     NodeId(((hash >> 32) % u64::from(OTHERS + 1)) as u32)
 }
 
@@ -53,7 +75,7 @@ type NodeOfKey = Box<dyn Fn(&[u8]) -> Option<NodeId>>;
 
 fn route_of(places: &[u8]) -> Option<NodeOfKey> {
     let storage = u32::from_le_bytes(places.try_into().ok()?);
-    Some(Box::new(move |key| Some(scattered(storage, key))))
+    Some(Box::new(move |key| Some(scattered(storage, key, SEED))))
 }
 
 /// Another node, and its branch of the transaction under way.
@@ -134,6 +156,9 @@ pub struct Elsewhere {
     others: Vec<Other>,
     /// The transaction's.
     pub rows: FarRows,
+    /// How many transactions have ended, and after how many rows begin to move.
+    ended: u32,
+    move_after: u32,
     /// What was asked, and in how many messages.
     pub operations: u64,
     pub messages: u64,
@@ -156,10 +181,21 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     pub fn new() -> Elsewhere {
+        Elsewhere::moving_after(u32::MAX)
+    }
+
+    /// Rows lie still for so many transactions, and are on their way then.
+    pub fn moving_after(move_after: u32) -> Elsewhere {
         Elsewhere {
             others: (0..OTHERS).map(|_| Other::new()).collect(),
             relays_rows: true,
-            rows: FarRows::new(Arc::new(Scattered { relays: true })),
+            rows: FarRows::new(Arc::new(Scattered {
+                relays: true,
+                move_on: false,
+                takes_new: false,
+            })),
+            ended: 0,
+            move_after,
             operations: 0,
             messages: 0,
             links: [0; 2],
@@ -174,7 +210,11 @@ impl Elsewhere {
     /// Whether rows may go from node to node from now on.
     pub fn see(&mut self, relays: bool) {
         self.relays_rows = relays;
-        self.rows = FarRows::new(Arc::new(Scattered { relays }));
+        self.rows = FarRows::new(Arc::new(Scattered {
+            relays,
+            move_on: self.ended >= self.move_after,
+            takes_new: self.ended >= self.move_after.saturating_add(TAKES_NEW_AFTER),
+        }));
     }
 
     /// Does something with each node's rows.
@@ -311,6 +351,7 @@ impl Elsewhere {
                 end(&mut other.database, transaction);
             }
         }
+        self.ended += 1;
         self.see(self.relays_rows);
     }
 }

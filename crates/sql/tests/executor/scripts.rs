@@ -32,6 +32,10 @@ macro_rules! scripts {
                 // Other nodes hear of a new column when it is committed: it cannot be worked with before.
                 if stringify!($name) != "alter" {
                     run_script(script, rows_left, Beside::Nodes);
+                    // There they may be on their way to others: some are where they were, and some where they come to be.
+                    for move_after in [5, 20] {
+                        run_script(script, rows_left, Beside::Moving { move_after });
+                    }
                 }
             }
         })*
@@ -110,6 +114,10 @@ pub enum Beside {
     Branches(Lot),
     /// Other nodes that have most of the rows.
     Nodes,
+    /// The same, and after so many statements rows are on their way to others.
+    Moving {
+        move_after: u32,
+    },
 }
 
 /// Runs every block and compares the whole transcript with the script. A query looks at `rows_left` rows at a time.
@@ -120,6 +128,7 @@ pub fn run_script(script: &str, rows_left: usize, beside: Beside) {
         Beside::Nothing => {}
         Beside::Branches(lot) => world.undecided = Some(lot),
         Beside::Nodes => world.elsewhere = Some(Elsewhere::new()),
+        Beside::Moving { move_after } => world.elsewhere = Some(Elsewhere::moving_after(move_after)),
     }
     let mut differences = String::new();
     for block in script.trim_end().split("\n\n") {

@@ -106,17 +106,23 @@ impl Sites {
 
     fn ask(&mut self, node: usize, sql: &str) -> Vec<String> {
         self.at(node).send(sql);
-        for _ in 0..200 {
+        self.come_to_an_end(node, sql);
+        self.at(node).said()
+    }
+
+    /// What the client of a node has asked is answered.
+    fn come_to_an_end(&mut self, node: usize, context: &str) {
+        for _ in 0..400 {
             self.talk(usize::MAX);
             if self.at(node).idle.is_some() {
-                break;
+                return;
             }
             pass(60_000);
             for node in self.there() {
                 self.at(node).node.on_timer(clock_us());
             }
         }
-        self.at(node).said()
+        panic!("node {node} does not answer: {context}");
     }
 
     /// The only row.
@@ -313,6 +319,8 @@ fn kill_one(victim: usize, messages: usize, is_forced: bool) -> bool {
     }
     sites.restart(victim);
     let context = format!("node {victim} killed after {messages} messages, forced {is_forced}");
+    sites.come_to_an_end(0, &context);
+    let _ = sites.at(0).said();
     for node in 0..3 {
         let all = sites.row(node, "SELECT count(*), sum(v), count(DISTINCT id) FROM few");
         assert_eq!(all, "D 12|780|12", "{context}");

@@ -6,6 +6,7 @@
 mod members;
 mod numbers;
 mod operation;
+mod sessions;
 mod telling;
 mod work;
 
@@ -56,6 +57,10 @@ impl GridMessage {
                 out.push(8);
                 numbers::put_numbers(out, message);
             }
+            GridMessage::Sessions(message) => {
+                out.push(13);
+                sessions::put_sessions(out, message);
+            }
             GridMessage::Tell(message) => {
                 out.push(12);
                 telling::put_telling(out, message);
@@ -78,6 +83,7 @@ impl GridMessage {
                 content: reader.bytes()?.to_vec(),
             }),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
+            13 => GridMessage::Sessions(sessions::read_sessions(&mut reader)?),
             12 => GridMessage::Tell(telling::read_telling(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };

@@ -3,6 +3,7 @@
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::sessions::SessionsMessage;
 use crate::telling::TellMessage;
 use crate::work::WorkMessage;
 use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
@@ -22,6 +23,8 @@ pub enum GridMessage {
     Catalog(CatalogMessage),
     /// About numbers of sequences.
     Numbers(NumbersMessage),
+    /// About the sessions of nodes.
+    Sessions(SessionsMessage),
     /// About what is told on channels.
     Tell(TellMessage),
 }
@@ -58,6 +61,7 @@ impl GridMessage {
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
+            GridMessage::Sessions(message) => message.name(),
             GridMessage::Tell(message) => message.name(),
         }
     }

@@ -12,6 +12,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
+use rubato_grid::sessions::SessionsMessage;
 use rubato_grid::telling::{TellMessage, Telling};
 use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
@@ -486,6 +487,22 @@ impl Choices<'_> {
         }
     }
 
+    fn sessions_message(&mut self) -> SessionsMessage {
+        let (session, number) = (self.number(), self.number());
+        match self.of(3) {
+            0 => SessionsMessage::Wanted { session, number },
+            1 => SessionsMessage::Given {
+                session,
+                number,
+                rows: (0..self.of(3)).map(|_| self.values(3)).collect(),
+            },
+            _ => SessionsMessage::Signal {
+                backend_id: self.small() as i32,
+                terminates: self.truth(),
+            },
+        }
+    }
+
     fn tell_message(&mut self) -> TellMessage {
         let (life, number) = (self.number(), self.number());
         match self.truth() {
@@ -504,7 +521,8 @@ impl Choices<'_> {
     }
 
     fn message(&mut self) -> GridMessage {
-        match self.of(10) {
+        match self.of(11) {
+            10 => return GridMessage::Sessions(self.sessions_message()),
             9 => return GridMessage::Tell(self.tell_message()),
             8 => return GridMessage::Numbers(self.numbers_message()),
             2 => return GridMessage::Member(self.member_message()),

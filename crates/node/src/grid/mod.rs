@@ -13,6 +13,7 @@
 //!
 //! Start with [`GridNode`].
 
+mod activity;
 mod calls;
 mod catalogs;
 mod clients;
@@ -31,6 +32,7 @@ use crate::hosted::Heard;
 use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
+use activity::Activity;
 use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
@@ -191,6 +193,7 @@ impl GridNode {
             sessions: SessionTicks::default(),
             calls: Calls::default(),
             numbers: Numbers::default(),
+            activity: Activity::default(),
             tellings: Tellings::default(),
             catalogs: Catalogs::default(),
             work: Vec::new(),
@@ -214,13 +217,17 @@ impl GridNode {
         state.tell_catalogs(&partition, Lsn(node.forcer.appended_lsn().0));
         let given = work(&mut state, &mut partition);
         for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
+            // No answer overtakes a catalog that it tells of.
+            let durable_at = durable_at.max(state.catalogs.told_lsn());
             state.outgoing.push_anyway(durable_at, (to, GridMessage::Work(message)));
         }
+        state.say_signals(&partition);
         state.settle(&mut partition, node);
         let mut woken = state.sessions.take_woken();
         woken.extend(state.calls.take_woken());
         woken.extend(state.far.take_woken());
         woken.extend(state.numbers.take_woken());
+        woken.extend(state.activity.take_woken());
         node.host(state.work.drain(..));
         drop(state);
         node.wake_sessions(woken, NO_WORKER);
@@ -322,6 +329,7 @@ impl GridNode {
             state.calls.on_down(node);
             state.on_reach(node, false);
             state.on_far_node_down(node);
+            state.activity.give_up(node);
             if state.settings.stage == node {
                 state.sessions.give_up();
             }

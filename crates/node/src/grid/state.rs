@@ -1,5 +1,6 @@
 //! What a node of the grid knows beside its partition, and what it does when it hears something.
 
+use super::activity::Activity;
 use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
@@ -45,6 +46,7 @@ pub(super) struct GridState {
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
     pub(super) numbers: Numbers,
+    pub(super) activity: Activity,
     pub(super) tellings: Tellings,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
@@ -66,6 +68,7 @@ impl GridState {
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
         self.tell_late();
+        self.activity.on_round();
         if let Some(again) = self.asker.on_timer() {
             self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
         }
@@ -153,6 +156,7 @@ impl GridState {
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
+            GridMessage::Sessions(message) => self.on_sessions(partition, from, message),
             GridMessage::Tell(message) => self.on_telling(partition, from, message),
             // Whoever has the channels sees to the members.
             GridMessage::Member(_) => self.refused += 1,

@@ -7,6 +7,7 @@ mod agreement;
 mod members;
 mod numbers;
 mod operation;
+mod sessions;
 mod telling;
 mod traced;
 mod work;
@@ -71,6 +72,10 @@ impl GridMessage {
                 out.push(TRACED);
                 put_traced(out, traced);
             }
+            GridMessage::Sessions(message) => {
+                out.push(13);
+                sessions::put_sessions(out, message);
+            }
             GridMessage::Tell(message) => {
                 out.push(12);
                 telling::put_telling(out, message);
@@ -95,6 +100,7 @@ impl GridMessage {
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
             TRACED => GridMessage::Traced(Box::new(read_traced(&mut reader)?)),
             9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),
+            13 => GridMessage::Sessions(sessions::read_sessions(&mut reader)?),
             12 => GridMessage::Tell(telling::read_telling(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };

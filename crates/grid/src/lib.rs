@@ -17,6 +17,7 @@ pub mod members;
 mod message;
 pub mod numbers;
 pub mod placement;
+pub mod sessions;
 pub mod telling;
 pub mod traced;
 pub mod work;

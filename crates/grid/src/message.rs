@@ -4,6 +4,7 @@ use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::sessions::SessionsMessage;
 use crate::telling::TellMessage;
 use crate::traced::TracedMessage;
 use crate::work::WorkMessage;
@@ -28,6 +29,8 @@ pub enum GridMessage {
     Traced(Box<TracedMessage>),
     /// About what all agree on.
     Agreement(AgreementMessage),
+    /// About the sessions of nodes.
+    Sessions(SessionsMessage),
     /// About what is told on channels.
     Tell(TellMessage),
 }
@@ -50,6 +53,7 @@ impl GridMessage {
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
             GridMessage::Agreement(message) => message.name(),
+            GridMessage::Sessions(message) => message.name(),
             GridMessage::Tell(message) => message.name(),
         }
     }

@@ -14,6 +14,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
+use rubato_grid::sessions::SessionsMessage;
 use rubato_grid::telling::{TellMessage, Telling};
 use rubato_grid::traced::TracedMessage;
 use rubato_grid::work::{
@@ -590,6 +591,22 @@ impl Choices<'_> {
         }
     }
 
+    fn sessions_message(&mut self) -> SessionsMessage {
+        let (session, number) = (self.number(), self.number());
+        match self.of(3) {
+            0 => SessionsMessage::Wanted { session, number },
+            1 => SessionsMessage::Given {
+                session,
+                number,
+                rows: (0..self.of(3)).map(|_| self.values(3)).collect(),
+            },
+            _ => SessionsMessage::Signal {
+                backend_id: self.small() as i32,
+                terminates: self.truth(),
+            },
+        }
+    }
+
     fn tell_message(&mut self) -> TellMessage {
         let (life, number) = (self.number(), self.number());
         match self.truth() {
@@ -608,7 +625,8 @@ impl Choices<'_> {
     }
 
     fn message(&mut self) -> GridMessage {
-        match self.of(10) {
+        match self.of(11) {
+            10 => return GridMessage::Sessions(self.sessions_message()),
             9 => return GridMessage::Traced(Box::new(self.traced())),
             5 => return GridMessage::Tell(self.tell_message()),
             8 => return GridMessage::Numbers(self.numbers_message()),
@@ -709,7 +727,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 43, "{names:?}");
+    assert_eq!(names.len(), 46, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

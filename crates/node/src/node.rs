@@ -179,7 +179,7 @@ impl Shared {
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
         partition.database.roll_back_doomed();
         let asks = partition.grid.as_ref().is_some_and(|desk| desk.has_news());
-        if asks || partition.database.has_news_of_branches() {
+        if asks || partition.insight.has_signals() || partition.database.has_news_of_branches() {
             self.wake_grid();
         }
         let woken = partition.database.take_woken();

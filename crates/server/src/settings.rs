@@ -11,6 +11,8 @@ pub struct ServerSettings {
     pub listen: Vec<SocketAddr>,
     /// Threads that own connections and run statements, at least one.
     pub workers: usize,
+    /// The number behind which sessions are counted: in a grid those of each node have numbers of their own.
+    pub sessions_behind: u64,
     /// Connections at a time; the next one is told 53300.
     pub connections_max: usize,
     /// The longest message accepted.
@@ -42,6 +44,7 @@ impl Default for ServerSettings {
         ServerSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 5433))],
             workers: 1,
+            sessions_behind: 0,
             connections_max: 10_000,
             message_bytes_max: MESSAGE_BYTES_MAX,
             login_timeout: Duration::from_secs(60),

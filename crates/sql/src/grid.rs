@@ -65,6 +65,10 @@ pub trait GridDesk: Send + Sync {
         None
     }
 
+    /// The sessions of all other nodes that can be reached, as `pg_stat_activity` shows them. `None`: they are asked for, the session is
+    /// woken when they have come, and asks again.
+    fn take_sessions(&self, session: SessionId) -> Option<Vec<Vec<Value>>>;
+
     /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far.
     fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn);
 

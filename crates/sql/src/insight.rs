@@ -9,11 +9,15 @@ use crate::executor::IndexProgress;
 use crate::moves::Moves;
 use crate::session::Identity;
 use parking_lot::{Mutex, MutexGuard};
-use rubato_base::SessionId;
+use rubato_base::{SessionId, Value};
 use rubato_stages::StageMetrics;
+use rubato_stages::worker::Signal;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
+
+/// In a grid, the numbers by which clients know sessions have their node above so many bits.
+pub const BACKEND_BITS: u32 = 21;
 
 /// Sessions that have ended are forgotten when there are so many more entries than there were sessions at the last look.
 const SWEEP_SLACK: usize = 64;
@@ -33,6 +37,21 @@ pub struct Insight {
     databases: Mutex<Arc<Databases>>,
     nodes: Mutex<Arc<[NodeFacts]>>,
     moves: Mutex<Moves>,
+    /// Sessions of other nodes, as they were when somebody asked last.
+    elsewhere: Mutex<Arc<[Vec<Value>]>>,
+    /// What sessions of other nodes are to do.
+    signals: Mutex<Vec<Signalled>>,
+}
+
+/// A session that is to give up its statement, or to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signalled {
+    /// Its node.
+    pub node: u32,
+    /// Which one, as clients know it.
+    pub backend_id: i32,
+    /// Whether it is to end.
+    pub terminates: bool,
 }
 
 /// A node of the grid, as another one sees it.
@@ -103,7 +122,7 @@ impl Insight {
     /// The sessions in a database, but for one.
     pub(crate) fn sessions_in(&self, database: DatabaseId, but: SessionId) -> Vec<Arc<SessionFacts>> {
         let mut sessions: Vec<Arc<SessionFacts>> = self.sessions().into_values().collect();
-        sessions.retain(|facts| facts.identity.database_id == database && facts.id != but);
+        sessions.retain(|facts| facts.identity.database_id == database && facts.id != but && !facts.is_hosted());
         sessions
     }
 
@@ -114,6 +133,54 @@ impl Insight {
 
     pub(crate) fn set_databases(&self, databases: Arc<Databases>) {
         *self.databases.lock() = databases;
+    }
+
+    /// The sessions of other nodes.
+    pub(crate) fn set_elsewhere(&self, rows: Vec<Vec<Value>>) {
+        *self.elsewhere.lock() = rows.into();
+    }
+
+    pub(crate) fn elsewhere(&self) -> Arc<[Vec<Value>]> {
+        Arc::clone(&self.elsewhere.lock())
+    }
+
+    /// Has a session of this node give up its statement, or end. False if there is none.
+    pub fn signal_here(&self, backend_id: i32, terminates: bool) -> bool {
+        let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
+        let mut sessions = self.sessions().into_values();
+        let found = sessions.find(|facts| facts.identity.backend_id == backend_id && facts.identity.signals.is_some());
+        let signals = found.and_then(|facts| facts.identity.signals.clone());
+        signals.is_some_and(|signals| signals.signal(backend_id, signal))
+    }
+
+    /// The same for a session of any node: of another one that can be reached it is not known whether it is there.
+    pub(crate) fn signal(&self, backend_id: i32, terminates: bool) -> bool {
+        if self.signal_here(backend_id, terminates) {
+            return true;
+        }
+        let node = backend_id as u32 >> BACKEND_BITS;
+        let is_reached = self
+            .nodes()
+            .iter()
+            .any(|facts| facts.node == node && facts.state == "up");
+        if is_reached {
+            self.signals.lock().push(Signalled {
+                node,
+                backend_id,
+                terminates,
+            });
+        }
+        is_reached
+    }
+
+    /// What is to be said to other nodes.
+    pub fn take_signals(&self) -> Vec<Signalled> {
+        std::mem::take(&mut self.signals.lock())
+    }
+
+    /// Whether something is.
+    pub fn has_signals(&self) -> bool {
+        !self.signals.lock().is_empty()
     }
 
     /// How it stands with the nodes of the grid.
@@ -158,6 +225,8 @@ pub struct SessionFacts {
     waiting_since_us: AtomicI64,
     query: Mutex<Option<Arc<str>>>,
     building: Mutex<Option<IndexProgress>>,
+    /// It works for a session of another node, which is shown in its place.
+    is_hosted: AtomicBool,
 }
 
 /// The same at one moment.
@@ -188,7 +257,16 @@ impl SessionFacts {
             waiting_since_us: AtomicI64::new(0),
             query: Mutex::default(),
             building: Mutex::default(),
+            is_hosted: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn serves_another(&self) {
+        self.is_hosted.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_hosted(&self) -> bool {
+        self.is_hosted.load(Relaxed)
     }
 
     pub(crate) fn set_application(&self, name: &str) {

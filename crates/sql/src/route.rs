@@ -26,6 +26,9 @@ const NEED_NOTHING: [&str; 9] = [
     "timeofday",
 ];
 
+/// The system's table that shows the sessions of all nodes.
+const SESSIONS: &str = "pg_catalog.pg_stat_activity";
+
 /// Functions that tell what the session has taken of sequences.
 const OF_SESSION: [&str; 2] = ["currval", "lastval"];
 
@@ -130,8 +133,17 @@ fn needs_keeper(plan: &Plan) -> bool {
 }
 
 fn shows_system_anywhere(plan: &Plan) -> bool {
+    shows_anywhere(plan, |name| !is_of_each(name))
+}
+
+/// Whether it shows the sessions that there are.
+pub(crate) fn shows_sessions(plan: &Plan) -> bool {
+    shows_anywhere(plan, |name| name == SESSIONS)
+}
+
+fn shows_anywhere(plan: &Plan, is: fn(&str) -> bool) -> bool {
     let mut is_needed = false;
-    let mut look = |select: &SelectPlan| is_needed |= shows_system(select);
+    let mut look = |select: &SelectPlan| is_needed |= shows(select, is);
     for_each_select(&plan.body, &mut look);
     for subquery in &plan.subqueries.queries {
         subquery.plan.for_each_select(&mut look);
@@ -154,16 +166,16 @@ fn for_each_select<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a SelectPlan)
     }
 }
 
-fn shows_system(select: &SelectPlan) -> bool {
-    let shows = |query: &QueryPlan| {
+fn shows(select: &SelectPlan, is: fn(&str) -> bool) -> bool {
+    let within = |query: &QueryPlan| {
         let mut found = false;
-        query.for_each_select(&mut |select| found |= shows_system(select));
+        query.for_each_select(&mut |select| found |= shows(select, is));
         found
     };
     select.steps.iter().any(|step| match &step.relation {
-        Relation::System(name) => !is_of_each(name),
-        Relation::Query(query) => shows(query),
-        Relation::Lateral { query, .. } => shows(query),
+        Relation::System(name) => is(name),
+        Relation::Query(query) => within(query),
+        Relation::Lateral { query, .. } => within(query),
         _ => false,
     })
 }

@@ -193,10 +193,27 @@ impl SystemTable {
             nodes: insight.nodes(),
             insight,
             counters: insight.counters(),
+            elsewhere: insight.elsewhere(),
             now_us,
         };
         Ok(Some(rows(&live)))
     }
+}
+
+/// The sessions of this node, as `pg_stat_activity` shows them.
+pub fn sessions_here(database: &FormulaDatabase, insight: &Insight) -> Vec<Vec<Value>> {
+    let live = Live {
+        catalog: &Catalog::default(),
+        database,
+        sessions: insight.sessions(),
+        databases: insight.databases(),
+        stages: Vec::new(),
+        nodes: Arc::default(),
+        counters: Vec::new(),
+        elsewhere: Arc::default(),
+        now_us: 0,
+    };
+    live::sessions_here(&live)
 }
 
 /// The sequence with this number.
@@ -217,6 +234,8 @@ struct Live<'a> {
     nodes: Arc<[NodeFacts]>,
     insight: &'a Insight,
     counters: Vec<(&'static str, i64)>,
+    /// Sessions of other nodes.
+    elsewhere: Arc<[Vec<Value>]>,
     /// In microseconds since 2000-01-01 UTC.
     now_us: i64,
 }

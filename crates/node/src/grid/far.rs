@@ -168,13 +168,8 @@ impl GridState {
     ) -> Option<GlobalId> {
         let Some((tick, read_only)) = database.begun(transaction) else {
             self.far.begin((session, transaction), GlobalId::default());
-            self.end_far(
-                session,
-                Error::serialization(
-                    "the transaction was given up for another one",
-                    "what it asks other nodes",
-                ),
-            );
+            // It was given up while its session did nothing.
+            self.end_far(session, given_up(GlobalId::default()));
             return None;
         };
         let global = self.coordinator.begin(tick, read_only);
@@ -185,8 +180,7 @@ impl GridState {
             return None;
         };
         if !participant.adopt(database, global, transaction) || !self.coordinator.adopt(global, own) {
-            let message = "the transaction was given up for another one";
-            self.end_far(session, Error::serialization(message, format!("transaction {global}")));
+            self.end_far(session, given_up(global));
             return None;
         }
         if let Some(own) = self.far.by_session.get_mut(&session) {
@@ -237,6 +231,16 @@ impl GridState {
             }
         }
     }
+}
+
+/// 40001.
+fn given_up(global: GlobalId) -> Error {
+    let message = "the transaction was given up for another one";
+    let detail = match global == GlobalId::default() {
+        true => "It was in the way of an older transaction of the grid.".to_owned(),
+        false => format!("transaction {global}"),
+    };
+    Error::serialization(message, detail)
 }
 
 fn unreachable(node: NodeId) -> Error {

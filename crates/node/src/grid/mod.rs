@@ -13,6 +13,7 @@
 //!
 //! Start with [`GridNode`].
 
+mod activity;
 mod agreement;
 mod calls;
 mod catalogs;
@@ -33,6 +34,7 @@ use crate::hosted::Heard;
 use crate::node::{Node, NodeFigures, NodeSettings, Shared};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
+use activity::Activity;
 use agreement::{Agreeing, agreement_of};
 use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
@@ -208,6 +210,7 @@ impl GridNode {
                 sessions: SessionTicks::default(),
                 calls: Calls::default(),
                 numbers: Numbers::default(),
+                activity: Activity::default(),
                 tellings: Tellings::default(),
                 traces: Traces::default(),
                 catalogs: Catalogs::new(Arc::clone(&node.0.answers_held)),
@@ -233,6 +236,7 @@ impl GridNode {
         state.forced = state.forced.max(node.forced_lsn());
         state.tell_catalogs(&partition, Lsn(node.forcer.appended_lsn().0));
         let given = work(&mut state, &mut partition);
+        state.say_signals(&partition);
         state.settle(&mut partition, node);
         if !node.answers_held.load(Ordering::Acquire) {
             for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
@@ -243,6 +247,7 @@ impl GridNode {
         woken.extend(state.calls.take_woken());
         woken.extend(state.far.take_woken());
         woken.extend(state.numbers.take_woken());
+        woken.extend(state.activity.take_woken());
         node.host(state.work.drain(..));
         drop(state);
         node.wake_sessions(woken, NO_WORKER);
@@ -354,6 +359,7 @@ impl GridNode {
             state.calls.on_down(node);
             state.on_reach(node, false);
             state.on_far_node_down(node);
+            state.activity.give_up(node);
             state.agreement.agreement.on_down(node);
             if !state.has_majority() {
                 state.sessions.give_up();

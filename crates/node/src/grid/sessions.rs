@@ -208,7 +208,13 @@ impl GridDesk for GridShared {
         let state = &mut *self.state.lock();
         state.traces.end(session);
         state.numbers.leave(session);
+        state.activity.leave(session);
         state.leave(session);
+    }
+
+    fn take_sessions(&self, session: SessionId) -> Option<Vec<Vec<Value>>> {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().take_sessions(session)
     }
 
     fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) {

@@ -1,5 +1,6 @@
 //! What a node of the grid knows beside its partition, and what it does when it hears something.
 
+use super::activity::Activity;
 use super::agreement::Agreeing;
 use super::calls::Calls;
 use super::catalogs::Catalogs;
@@ -49,6 +50,7 @@ pub(super) struct GridState {
     pub(super) calls: Calls,
     pub(super) numbers: Numbers,
     pub(super) traces: Traces,
+    pub(super) activity: Activity,
     pub(super) tellings: Tellings,
     pub(super) catalogs: Catalogs,
     /// What was heard about the work for clients of other nodes.
@@ -73,6 +75,7 @@ impl GridState {
         self.sessions.on_round();
         self.traces.on_round();
         self.tell_late();
+        self.activity.on_round();
         if let Some(again) = self.asker.on_timer() {
             self.send_to_stage(again);
         }
@@ -163,6 +166,7 @@ impl GridState {
             GridMessage::Agreement(message) => self.agreement.agreement.on_message(from, message),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
+            GridMessage::Sessions(message) => self.on_sessions(partition, from, message),
             GridMessage::Tell(message) => self.on_telling(partition, from, message),
             // Whoever has the channels sees to the members. What is traced was opened above.
             GridMessage::Member(_) | GridMessage::Traced(_) => self.refused += 1,

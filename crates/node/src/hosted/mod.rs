@@ -199,6 +199,8 @@ impl HostedSessions {
         let Some(hosted) = self.hosted.get_mut(&client) else {
             return Vec::new();
         };
+        // Whatever was said of a catalog may not have been heard.
+        hosted.told_catalog = None;
         if hosted.number != number || hosted.idle.is_some() {
             // It waits for its turn: it is run all the same (a ROLLBACK, whose end nobody waits for), and its answer dropped there.
             return Vec::new();

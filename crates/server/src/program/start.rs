@@ -13,6 +13,7 @@ use crate::settings::ServerSettings;
 use crate::tls::read_tls_files;
 use rubato_grid::members::Members;
 use rubato_node::grid::{ByRows, GridSettings};
+use rubato_sql::insight::BACKEND_BITS;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,11 +45,14 @@ impl<E: Engine> Running<E> {
     /// Opens and serves.
     pub(super) fn begin(arguments: &StartArguments) -> Result<Running<E>, String> {
         let started = Instant::now();
-        let server_settings = server_settings(arguments)?;
+        let mut server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
         let mut engine_settings = engine_settings(arguments, server_settings.workers);
         let place = take_place(&engine_settings.data, grid_wishes(arguments)?)?;
         engine_settings.grid = place.as_ref().map(grid_settings);
+        if let Some(place) = &place {
+            server_settings.sessions_behind = u64::from(place.node.0) << BACKEND_BITS;
+        }
         raise_file_limit();
         if engine_settings.memory_bytes < HUGE_PAGES_FROM_BYTES {
             keep_pages_small();
@@ -135,6 +139,7 @@ fn server_settings(arguments: &StartArguments) -> Result<ServerSettings, String>
             .workers
             .unwrap_or((cores / CORES_A_WORKER).min(WORKERS_BY_DEFAULT_MAX))
             .max(1),
+        sessions_behind: default.sessions_behind,
         connections_max: arguments.max_connections.unwrap_or(default.connections_max),
         message_bytes_max: arguments
             .message_bytes_max

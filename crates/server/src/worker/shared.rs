@@ -90,6 +90,7 @@ impl Shared {
         passwords: Option<Passwords>,
         ports: Vec<Arc<WorkerPort>>,
     ) -> Shared {
+        let last_session = AtomicU64::new(settings.sessions_behind);
         Shared {
             shown: shown(&settings, tls.is_some()),
             settings,
@@ -98,7 +99,7 @@ impl Shared {
             counters: Arc::default(),
             ports,
             sessions: Mutex::default(),
-            last_session: AtomicU64::new(0),
+            last_session,
         }
     }
 

@@ -390,6 +390,11 @@ impl Session {
         }
     }
 
+    /// Whether another node owes an answer.
+    pub(super) fn awaits_other(&self) -> bool {
+        self.away.as_ref().is_some_and(|away| away.waits)
+    }
+
     /// Commits what runs elsewhere. `Ok(Some)`: that takes time, call again when woken. An error has rolled it back.
     pub(super) fn commit_away(&mut self, partition: &mut Partition) -> Result<Option<Next>> {
         let Some(away) = &self.away else { return Ok(None) };

@@ -182,6 +182,10 @@ impl Session {
         partition: &mut Partition,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
+        if !self.commits_far() && !self.awaits_other() {
+            let own = self.identity.database_id;
+            partition.channels.check_room(own, self.channels.actions())?;
+        }
         if let Some(next) = self.commit_away(partition)? {
             return Ok(Some(next));
         }
@@ -194,8 +198,6 @@ impl Session {
                 Err(Stop::Wait(wait)) => return Ok(Some(self.commit_waits(&wait))),
                 Err(Stop::Abort(error) | Stop::Fail(error)) => return Err(error),
             }
-            let own = self.identity.database_id;
-            partition.channels.check_room(own, self.channels.actions())?;
             self.end_temporary(partition)?;
         }
         if self.transaction.is_none() {

@@ -363,7 +363,8 @@ impl Environment for SessionEnvironment<'_> {
         }
         let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
         let signals = self.identity.signals.as_ref();
-        Ok(signals.is_some_and(|signals| signals.signal(backend_id, signal)))
+        let is_here = signals.is_some_and(|signals| signals.signal(backend_id, signal));
+        Ok(is_here || self.insight.signal(backend_id, terminates))
     }
 
     fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {

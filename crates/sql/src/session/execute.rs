@@ -211,6 +211,7 @@ impl Session {
             }
         }
         if !has_begun {
+            self.see_other_sessions(plan, partition)?;
             self.fetch_numbers(plan, &catalog, partition)?;
         }
         let Some(current) = &mut self.current else {

@@ -399,6 +399,7 @@ impl Session {
             origin: Origin::Portal(name),
             started_us: context.now_us,
             numbers: None,
+            sees_others: false,
         };
         if !alone
             && self.block == Block::None

@@ -174,6 +174,7 @@ impl Session {
                     told_tag: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                     numbers: None,
+                    sees_others: false,
                 });
             }
             None => self.current = self.after_replay.take(),

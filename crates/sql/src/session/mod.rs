@@ -190,6 +190,8 @@ struct Current {
     started_us: i64,
     /// What it takes of sequences that are on another node, once that was looked at.
     numbers: Option<Option<numbers::Wanted>>,
+    /// Whether it has asked other nodes for what it shows of them.
+    sees_others: bool,
 }
 
 impl Current {
@@ -369,6 +371,7 @@ impl Session {
     /// It works for a session on another node, whose client it does not see. Temporary relations that it makes are in this schema.
     pub fn serve_another_node(&mut self, schema: SchemaId) {
         self.is_hosted = true;
+        self.facts.serves_another();
         self.temporary.make(schema);
     }
 

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::executor::{BATCH_TUPLES, CopyReader};
 use crate::partition::{Partition, SEQUENCE_ENDED};
 use crate::plan::{InsertSource, Plan, PlanBody};
-use crate::route::{numbers_called, numbers_called_by};
+use crate::route::{numbers_called, numbers_called_by, shows_sessions};
 use rubato_base::Value;
 use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
@@ -106,6 +106,22 @@ impl Session {
                 Err(error) => return Err(Stop::Fail(error)),
             }
         }
+        Ok(())
+    }
+
+    /// Before a statement begins that shows sessions: asks the other nodes for theirs.
+    ///
+    /// Errors: [`Stop::Wait`] until these are there.
+    pub(super) fn see_other_sessions(&mut self, plan: &Plan, partition: &Partition) -> Outcome<()> {
+        let (Some(desk), Some(current)) = (&partition.grid, &mut self.current) else {
+            return Ok(());
+        };
+        if current.sees_others || !shows_sessions(plan) {
+            return Ok(());
+        }
+        let rows = desk.take_sessions(self.id).ok_or(Stop::Wait(FOR_OTHERS))?;
+        partition.insight.set_elsewhere(rows);
+        current.sees_others = true;
         Ok(())
     }
 

@@ -207,6 +207,7 @@ impl Session {
             told_tag: None,
             started_us: now_us,
             numbers: None,
+            sees_others: false,
         }
     }
 

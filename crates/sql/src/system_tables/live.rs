@@ -512,7 +512,13 @@ fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
             text("client backend"),
         ]
     };
-    live.sessions.values().map(row).collect()
+    let own = live.sessions.values().filter(|facts| !facts.is_hosted());
+    own.map(row).chain(live.elsewhere.iter().cloned()).collect()
+}
+
+/// What a node tells others of its sessions.
+pub(super) fn sessions_here(live: &Live<'_>) -> Vec<Vec<Value>> {
+    activity(live)
 }
 
 /// Indexes that are being built. Nobody is waited for once rows are read, and there are no blocks and no partitions.

@@ -62,7 +62,31 @@ pub fn build_and_run(steps: &mut Steps, arguments: &[String]) -> Counts {
     };
     let mut command = runner(steps.root(), &target, &tools, arguments);
     steps.step("client suites", || stream(&mut command, &mut counts));
+    if runs_in_a_grid(arguments) {
+        let mut in_grid = Counts::default();
+        let mut command = runner(steps.root(), &target, &tools, &IN_A_GRID.map(String::from));
+        steps.step("client suites at a node of a grid", || {
+            stream(&mut command, &mut in_grid)
+        });
+        counts.passed += in_grid.passed;
+        counts.failed += in_grid.failed;
+    }
     counts
+}
+
+/// Suites that run once more in their short form against the second of three nodes: its clients are to see what those of a node alone see.
+const IN_A_GRID: [&str; 5] = [
+    "--grid-nodes",
+    "3",
+    "--quick",
+    "--suites",
+    "tokio,jdbc,sqlalchemy,hibernate,dump,hermitage",
+];
+
+/// Whether all suites are asked for, of Rubato.
+fn runs_in_a_grid(arguments: &[String]) -> bool {
+    let chooses = |argument: &String| matches!(argument.as_str(), "--suites" | "--reference" | "--grid-nodes");
+    !arguments.iter().any(chooses)
 }
 
 /// The suites that `--suites` names; None is all of them.
@@ -145,6 +169,13 @@ mod tests {
         let arguments = ["--quick", "--suites", "psql,node"].map(String::from);
         assert_eq!(suites(&arguments), Some(vec!["psql", "node"]));
         assert_eq!(suites(&arguments[..1]), None);
+    }
+
+    #[test]
+    fn a_choice_of_suites_is_not_run_in_a_grid_as_well() {
+        let given = |arguments: &[&str]| runs_in_a_grid(&arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert!(given(&[]) && given(&["--quick", "--rounds", "3"]));
+        assert!(!given(&["--suites", "psql"]) && !given(&["--reference"]) && !given(&["--grid-nodes", "2"]));
     }
 
     #[test]

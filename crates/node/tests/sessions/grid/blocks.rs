@@ -321,3 +321,40 @@ fn what_is_told_while_a_node_is_away_is_heard_once_when_it_is_back() {
     connect(&mut sites);
     assert_eq!(heard(&mut sites, 1), [""; 0]);
 }
+
+#[test]
+fn who_was_given_up_for_an_older_transaction_is_told_when_it_asks_other_nodes() {
+    let mut sites = made();
+    ask_at(0, &mut sites, "BEGIN; UPDATE stock SET v = 0 WHERE id = 10");
+    // The row is one of the second node, whose transaction is younger and has asked nobody else.
+    ask_at(1, &mut sites, "BEGIN; SELECT v FROM stock WHERE id = 1 FOR UPDATE");
+    sites[0].send("UPDATE stock SET v = 5 WHERE id = 1");
+    work(&mut sites);
+    let told = ask_at(1, &mut sites, "SELECT v FROM stock WHERE id < 10 FOR UPDATE");
+    assert!(told.iter().any(|line| line.starts_with("E 40001")), "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK");
+    assert_eq!(sites[0].said(), ["C UPDATE 1", "Z T"]);
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}
+
+#[test]
+fn sessions_of_all_nodes_are_seen_from_each() {
+    let mut sites = made();
+    ask_at(0, &mut sites, "SET application_name = 'first'");
+    ask_at(1, &mut sites, "SET application_name = 'second'");
+    let all = "SELECT application_name, state FROM pg_stat_activity ORDER BY 1";
+    for node in 0..2 {
+        let told = ask_at(node, &mut sites, all);
+        let (mut first, mut second) = ("D first|idle", "D second|idle");
+        // Who asks through the first node is busy with that.
+        match node {
+            0 => first = "D first|active",
+            _ => second = "D second|active",
+        }
+        assert_eq!(told[1..], [first, second, "C SELECT 2", "Z I"]);
+    }
+    // A node that cannot be reached is left out.
+    disconnect(&mut sites);
+    let told = ask_at(0, &mut sites, all);
+    assert_eq!(told[1..], ["D first|active", "C SELECT 1", "Z I"]);
+}

@@ -1,0 +1,136 @@
+//! What the sessions of other nodes do, for whoever asks here; and what they are to do.
+
+use super::GridMessage;
+use super::state::GridState;
+use rubato_base::{Lsn, NodeId, SessionId, Value};
+use rubato_grid::sessions::{SESSIONS_MAX, SessionsMessage};
+use rubato_sql::partition::Partition;
+use rubato_sql::system_tables::sessions_here;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rounds after which a node that does not answer is left out.
+const SILENT_ROUNDS: u32 = 20;
+
+/// What a session has asked for.
+struct Asked {
+    number: u64,
+    /// Who has yet to answer.
+    missing: BTreeSet<NodeId>,
+    rows: Vec<Vec<Value>>,
+    rounds: u32,
+}
+
+/// What sessions here have asked.
+#[derive(Default)]
+pub(super) struct Activity {
+    asked: BTreeMap<SessionId, Asked>,
+    last_number: u64,
+    woken: Vec<SessionId>,
+}
+
+impl Activity {
+    /// Sessions to be woken.
+    pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// The session has ended.
+    pub(super) fn leave(&mut self, session: SessionId) {
+        self.asked.remove(&session);
+    }
+
+    /// The node cannot be reached: nobody waits for it.
+    pub(super) fn give_up(&mut self, node: NodeId) {
+        for (session, asked) in &mut self.asked {
+            if asked.missing.remove(&node) && asked.missing.is_empty() {
+                self.woken.push(*session);
+            }
+        }
+    }
+
+    /// Gives up what has taken too long.
+    pub(super) fn on_round(&mut self) {
+        for (session, asked) in &mut self.asked {
+            asked.rounds += 1;
+            if asked.rounds == SILENT_ROUNDS && !asked.missing.is_empty() {
+                asked.missing.clear();
+                self.woken.push(*session);
+            }
+        }
+    }
+}
+
+impl GridState {
+    /// See [`rubato_sql::grid::GridDesk::take_sessions`].
+    pub(super) fn take_sessions(&mut self, session: SessionId) -> Option<Vec<Vec<Value>>> {
+        if let Some(asked) = self.activity.asked.get(&session) {
+            if !asked.missing.is_empty() {
+                return None;
+            }
+            return self.activity.asked.remove(&session).map(|asked| asked.rows);
+        }
+        let own = self.settings.id;
+        let others = self.settings.nodes.iter().copied();
+        let missing: BTreeSet<NodeId> = others.filter(|node| *node != own && self.calls.is_up(*node)).collect();
+        if missing.is_empty() {
+            return Some(Vec::new());
+        }
+        self.activity.last_number += 1;
+        let number = self.activity.last_number;
+        for node in &missing {
+            let wanted = SessionsMessage::Wanted {
+                session: session.0,
+                number,
+            };
+            self.outgoing.push(Lsn(0), (*node, GridMessage::Sessions(wanted)));
+        }
+        let asked = Asked {
+            number,
+            missing,
+            rows: Vec::new(),
+            rounds: 0,
+        };
+        self.activity.asked.insert(session, asked);
+        None
+    }
+
+    pub(super) fn on_sessions(&mut self, partition: &Partition, from: NodeId, message: SessionsMessage) {
+        match message {
+            SessionsMessage::Wanted { session, number } => {
+                let mut rows = sessions_here(&partition.database, &partition.insight);
+                rows.truncate(SESSIONS_MAX);
+                let given = SessionsMessage::Given { session, number, rows };
+                self.outgoing.push(Lsn(0), (from, GridMessage::Sessions(given)));
+            }
+            SessionsMessage::Given { session, number, rows } => {
+                let session = SessionId(session);
+                let asked = self.activity.asked.get_mut(&session);
+                let Some(asked) = asked.filter(|asked| asked.number == number && asked.missing.contains(&from)) else {
+                    self.refused += 1;
+                    return;
+                };
+                asked.missing.remove(&from);
+                asked.rows.extend(rows);
+                if asked.missing.is_empty() {
+                    self.activity.woken.push(session);
+                }
+            }
+            SessionsMessage::Signal { backend_id, terminates } => {
+                let is_there = partition.insight.signal_here(backend_id, terminates);
+                self.refused += u64::from(!is_there);
+            }
+        }
+    }
+
+    /// Says to other nodes what their sessions are to do.
+    pub(super) fn say_signals(&mut self, partition: &Partition) {
+        for signalled in partition.insight.take_signals() {
+            let message = SessionsMessage::Signal {
+                backend_id: signalled.backend_id,
+                terminates: signalled.terminates,
+            };
+            self.outgoing
+                .push(Lsn(0), (NodeId(signalled.node), GridMessage::Sessions(message)));
+        }
+    }
+}

@@ -173,6 +173,8 @@ pub struct Call {
     pub in_block: bool,
     /// The text that begins the transaction before the statement is run.
     pub begin: Option<String>,
+    /// Where the statement belongs, if it is traced.
+    pub trace: Option<TraceContext>,
     /// What is run.
     pub run: Run,
 }

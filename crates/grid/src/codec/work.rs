@@ -1,5 +1,6 @@
 //! The work of sessions as bytes.
 
+use super::traced::{put_context, read_context};
 use super::{damaged, put_bool, put_u32, put_u64, read_bool};
 use crate::work::{WorkCall, WorkContent, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus};
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
@@ -56,6 +57,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     });
     put_bool(out, call.in_block);
     put_option(out, call.begin.as_ref(), |out, begin| put_text(out, begin));
+    put_option(out, call.trace.as_ref(), put_context);
     match &call.run {
         WorkRun::Text(sql) => {
             out.push(1);
@@ -97,6 +99,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
         })?,
         in_block: read_bool(reader)?,
         begin: read_option(reader, read_text)?,
+        trace: read_option(reader, read_context)?,
         run: match reader.u8()? {
             1 => WorkRun::Text(read_text(reader)?),
             2 => WorkRun::Prepared {

@@ -132,6 +132,7 @@ impl GridState {
             settings,
             in_block: call.in_block,
             begin: call.begin,
+            trace: call.trace,
             run: run(call.run),
         }));
         self.send_work(session, to, number, content);

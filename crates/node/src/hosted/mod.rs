@@ -272,6 +272,7 @@ impl HostedSessions {
             if let Some(settings) = &call.settings {
                 session.take_settings_over(settings);
             }
+            session.belongs_to(call.trace);
             match steps(call, session.status()) {
                 Ok(steps) => {
                     hosted.steps = steps.into();

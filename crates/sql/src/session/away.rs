@@ -210,6 +210,7 @@ impl Session {
             settings: self.settings.changed(),
             in_block,
             begin: (!in_block && !alone).then(|| self.begin_text()),
+            trace: self.trace_context(),
             run,
         };
         desk.call(self.id, node, call)?;
@@ -268,11 +269,13 @@ impl Session {
         match end.outcome {
             Err(error) => self.fail(error, partition, responder),
             Ok(Completed::Empty) => {
+                self.end_record(partition, "");
                 self.current = None;
                 responder.empty_query();
                 Next::To(StageKind::Parser)
             }
             Ok(Completed::Suspended) => {
+                self.end_record(partition, "");
                 self.suspend_portal(responder);
                 Next::To(StageKind::Parser)
             }
@@ -281,6 +284,7 @@ impl Session {
                 if end.status == TransactionStatus::InTransaction && self.block == Block::Failed {
                     self.block = Block::Explicit;
                 }
+                self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
@@ -333,6 +337,7 @@ impl Session {
             settings: self.settings.changed(),
             in_block: true,
             begin: None,
+            trace: None,
             run: Run::Text("ROLLBACK".to_owned()),
         };
         // A node that cannot be reached has rolled it back, or will when it knows.

@@ -21,6 +21,8 @@ pub enum BenchCommand {
     Tpch(TpchArguments),
     /// The experiments of the Rubato DB paper, over grids of processes that this starts, and a report of them
     Paper(PaperArguments),
+    /// Many times the clients that a server admits, each without pause: throughput, latency and memory of a server that this starts
+    Overload(OverloadArguments),
 }
 
 /// An experiment of the paper.
@@ -89,6 +91,29 @@ pub struct PaperArguments {
     /// Seed of all data and choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `rubato bench overload`.
+#[derive(Clone, Debug, Args)]
+pub struct OverloadArguments {
+    /// Sessions that the server admits at a time
+    #[arg(long, default_value_t = 32)]
+    pub sessions: u64,
+    /// Clients for each session in the end
+    #[arg(long, default_value_t = 10)]
+    pub factor: u64,
+    /// Seconds for each number of clients
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// What a client that was refused waits before it asks again, in milliseconds; 0: it does nothing but ask
+    #[arg(long, default_value_t = 10)]
+    pub refused_pause_ms: u64,
+    /// Memory of the server
+    #[arg(long, default_value = "256MiB")]
+    pub memory: String,
+    /// Fail if a bound of throughput, latency or memory does not hold
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// `rubato bench tpch`.

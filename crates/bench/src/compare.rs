@@ -73,12 +73,13 @@ pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchE
         })?,
         BenchCommand::Tpch(arguments) => return tpch::run(arguments, out),
         BenchCommand::Paper(arguments) => return paper::run(arguments, &paper::Stopper::default(), out),
+        BenchCommand::Overload(arguments) => return paper::run_overload(arguments, &paper::Stopper::default(), out),
     };
     let common = match command {
         BenchCommand::Tpcc(arguments) => &arguments.common,
         BenchCommand::Ycsb(arguments) => &arguments.common,
         BenchCommand::Hotspot(arguments) => &arguments.common,
-        BenchCommand::Tpch(_) | BenchCommand::Paper(_) => return Ok(()),
+        BenchCommand::Tpch(_) | BenchCommand::Paper(_) | BenchCommand::Overload(_) => return Ok(()),
     };
     write!(out, "{comparison}")?;
     if let Some(path) = &common.json {

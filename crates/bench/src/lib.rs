@@ -34,7 +34,8 @@ mod url;
 mod wire;
 
 pub use arguments::{
-    BenchCommand, CommonArguments, HotspotArguments, PaperArguments, TpccArguments, TpchArguments, YcsbArguments,
+    BenchCommand, CommonArguments, HotspotArguments, OverloadArguments, PaperArguments, TpccArguments, TpchArguments,
+    YcsbArguments,
 };
 pub use commands::{demo, hotspot, tpcc, ycsb};
 pub use compare::execute;

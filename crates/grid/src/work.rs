@@ -3,6 +3,7 @@
 //! These messages arrive in the order in which they were sent or not at all: when the channel breaks, both ends forget what was under
 //! way, and the node that ran it rolls back what had not committed.
 
+use rubato_base::trace::TraceContext;
 use rubato_base::{DataType, Error, Value};
 
 /// A message about the work of a session of a client, which the client's node numbers.
@@ -53,6 +54,8 @@ pub struct WorkCall {
     pub begin: Option<String>,
     /// The schema of the client's temporary relations, 0 if it is not known to have any.
     pub temporary: u32,
+    /// Where the statement belongs, if it is traced.
+    pub trace: Option<TraceContext>,
     /// What is run.
     pub run: WorkRun,
 }

@@ -476,6 +476,7 @@ impl Choices<'_> {
                 in_block: self.truth(),
                 begin: self.truth().then(|| self.text()),
                 temporary: self.small(),
+                trace: self.context(),
                 run: self.run(),
             })),
         };
@@ -653,12 +654,16 @@ impl Choices<'_> {
         Message { transaction, body }
     }
 
+    fn context(&mut self) -> Option<TraceContext> {
+        self.truth().then(|| TraceContext {
+            trace: TraceId(u128::from(self.number()) << 64 | u128::from(self.number())),
+            parent: SpanId(self.number()),
+        })
+    }
+
     fn traced(&mut self) -> TracedMessage {
         TracedMessage {
-            context: self.truth().then(|| TraceContext {
-                trace: TraceId(u128::from(self.number()) << 64 | u128::from(self.number())),
-                parent: SpanId(self.number()),
-            }),
+            context: self.context(),
             effort: self.truth().then(|| Effort {
                 queued_us: self.number(),
                 worked_us: self.number(),

@@ -11,6 +11,7 @@ use crate::relay::EPOCH_2000_US;
 use crate::source::StoredTables;
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
+use rubato_base::trace::Tracer;
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
@@ -67,6 +68,8 @@ pub struct NodeSettings {
     /// Makes what writes answers for clients of other nodes: a responder of the kind that those nodes have for their clients.
     /// Without one this node runs nothing for them.
     pub hosted_responder: Option<fn() -> Box<dyn Responder>>,
+    /// Says which statements are traced, and takes the spans of their ways; without one none is.
+    pub tracer: Option<Arc<dyn Tracer>>,
     /// Is told every second or so how far a recovery has come.
     pub on_recovery: fn(RecoveryProgress),
 }
@@ -85,6 +88,7 @@ impl Default for NodeSettings {
             helper: None,
             analytics: None,
             hosted_responder: None,
+            tracer: None,
             on_recovery: |_| {},
         }
     }

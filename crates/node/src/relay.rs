@@ -95,6 +95,9 @@ impl NodeStage {
             StageKind::Optimizer => session.on_optimizer(&mut held.lock(), &mut context, responder),
             StageKind::Security => {
                 self.shared.count_statement();
+                if let Some(tracer) = &self.shared.settings.tracer {
+                    session.begin_trace(tracer, &held.lock(), (context.clock_us)());
+                }
                 session.on_security(responder, &mut held.lock())
             }
             StageKind::Transaction => session.on_transaction(&mut held.lock(), &mut context, responder),

@@ -279,6 +279,9 @@ impl StatementWorker for NodeWorker {
         self.insight.add_session(session.facts());
         drop(partition);
         session.tell_server(start.server);
+        if self.shared.settings.tracer.is_some() {
+            session.may_be_traced();
+        }
         for (name, value) in settings {
             // One that is no longer known is passed over: it must not keep everybody out.
             if let Ok(Some((name, value))) = session.startup_setting(&name, &value) {

@@ -40,6 +40,7 @@ impl Engine for NodeEngine {
                 ..limits
             },
             stage_threads: settings.stage_threads,
+            tracer: settings.tracer.clone(),
             hosted_responder: Some(|| Box::new(PgResponder::new())),
             admission: match settings.admission {
                 AdmissionPolicy::Off => None,

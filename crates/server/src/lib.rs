@@ -23,6 +23,7 @@ pub mod program;
 pub mod scram;
 mod server;
 mod settings;
+mod spans;
 pub mod tls;
 pub mod wire;
 mod worker;

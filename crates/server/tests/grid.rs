@@ -1,6 +1,8 @@
 //! Several processes that are one database.
 
 mod common;
+#[path = "grid/spans.rs"]
+mod spans;
 
 use common::{Wire, eventually};
 use std::io::{BufRead, BufReader};

@@ -198,6 +198,8 @@ pub struct Call {
     pub begin: Option<String>,
     /// The schema of the session's temporary relations, as the keeper has called it.
     pub temporary: Option<SchemaId>,
+    /// Where the statement belongs, if it is traced.
+    pub trace: Option<TraceContext>,
     /// What is run.
     pub run: Run,
 }

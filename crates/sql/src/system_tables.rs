@@ -209,6 +209,7 @@ pub fn sessions_here(database: &FormulaDatabase, insight: &Insight) -> Vec<Vec<V
         databases: insight.databases(),
         stages: Vec::new(),
         nodes: Arc::default(),
+        insight,
         counters: Vec::new(),
         elsewhere: Arc::default(),
         now_us: 0,

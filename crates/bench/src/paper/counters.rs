@@ -100,6 +100,19 @@ pub(super) fn cpu_us(process: u32) -> Result<f64, BenchError> {
     Ok(ticks(&stat) * US_PER_TICK)
 }
 
+/// What a process has of the machine's memory, from `/proc/PID/status`.
+pub(super) fn resident_bytes(process: u32) -> Result<u64, BenchError> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))
+        .map_err(|wrong| BenchError::Processes(format!("no memory of process {process}: {wrong}")))?;
+    Ok(kibibytes(&status) << 10)
+}
+
+fn kibibytes(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 fn ticks(stat: &str) -> f64 {
     let fields: Vec<&str> = stat
         .rsplit_once(')')
@@ -126,5 +139,6 @@ mod tests {
         assert_eq!((each.forces, each.cpu_us), (1.0, 100.0 / 7.0));
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 9 0";
         assert_eq!(ticks(stat), 300.0);
+        assert_eq!(kibibytes("Name:\tx\nVmRSS:\t  1234 kB\nThreads:\t1\n"), 1234);
     }
 }

@@ -7,6 +7,7 @@
 mod counters;
 mod data;
 mod experiments;
+mod overload;
 mod processes;
 mod report;
 mod simulated;
@@ -20,6 +21,7 @@ use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
 use data::{Findings, Run, service_times};
 use experiments::{Laboratory, tpcc_setup};
+pub use overload::run as run_overload;
 pub use processes::Stopper;
 
 /// What runs of TPC-C are called.

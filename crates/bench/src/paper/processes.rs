@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rubato_workload::{Client, ClientError};
 use tempfile::TempDir;
 
-use super::counters::{Counters, cpu_us, page};
+use super::counters::{Counters, cpu_us, page, resident_bytes};
 use crate::error::BenchError;
 use crate::url::Target;
 use crate::wire::Connection;
@@ -199,6 +199,12 @@ impl<'s> Grid<'s> {
     pub fn connect(&self, node: usize) -> Result<Connection, BenchError> {
         self.stopper.check()?;
         Connection::open(&self.nodes[node % self.nodes.len()].target)
+    }
+
+    /// What a node's process has of the machine's memory now.
+    pub fn memory_bytes(&self, node: usize) -> Result<u64, BenchError> {
+        self.stopper.check()?;
+        resident_bytes(self.nodes[node % self.nodes.len()].process)
     }
 
     /// The node that has a warehouse: whole numbers that follow each other lie on nodes that follow each other.

@@ -1,5 +1,6 @@
 //! The work of sessions as bytes.
 
+use super::traced::{put_context, read_context};
 use super::{damaged, put_bool, put_u32, put_u64, read_bool};
 use crate::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
@@ -60,6 +61,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     put_bool(out, call.in_block);
     put_option(out, call.begin.as_ref(), |out, begin| put_text(out, begin));
     put_u32(out, call.temporary);
+    put_option(out, call.trace.as_ref(), put_context);
     match &call.run {
         WorkRun::Text(sql) => {
             out.push(1);
@@ -115,6 +117,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
         in_block: read_bool(reader)?,
         begin: read_option(reader, read_text)?,
         temporary: reader.u32()?,
+        trace: read_option(reader, read_context)?,
         run: match reader.u8()? {
             1 => WorkRun::Text(read_text(reader)?),
             2 => WorkRun::Prepared {

@@ -143,6 +143,7 @@ impl GridState {
             in_block: call.in_block,
             begin: call.begin,
             temporary: call.temporary.map_or(0, |schema| schema.0),
+            trace: call.trace,
             run: run(call.run),
         }));
         self.send_work(session, to, number, content);

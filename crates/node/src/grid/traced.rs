@@ -6,7 +6,7 @@ use super::GridMessage;
 use super::state::GridState;
 use crate::node::Shared;
 use crate::relay::EPOCH_2000_US;
-use rubato_base::trace::{Effort, TraceContext};
+use rubato_base::trace::{Effort, Span, SpanId, SpanKind, TraceContext};
 use rubato_base::{GlobalId, NodeId, SessionId};
 use rubato_grid::traced::{TracedMessage, rows_of};
 use rubato_protocol::grid::{Body, Message, Reply, Request};
@@ -18,8 +18,17 @@ const MEASURED_MAX: usize = 4096;
 /// Rounds after which a request that was not answered is not measured any more.
 const ROUNDS_MAX: u32 = 1200;
 
+/// Something that a session has asked another node.
+struct Asked {
+    call: FarCall,
+    /// Where it belongs, and what it is called itself, if it is traced.
+    span: Option<(TraceContext, SpanId)>,
+}
+
 /// A request that is measured here.
 struct Measured {
+    context: Option<TraceContext>,
+    what: &'static str,
     came_us: i64,
     began_us: i64,
     /// When it was done, or began to wait for others.
@@ -33,7 +42,7 @@ pub(super) struct Traces {
     /// The sessions here whose statements are recorded.
     sessions: BTreeMap<SessionId, Option<TraceContext>>,
     /// What they have asked and not heard.
-    asked: BTreeMap<(SessionId, NodeId), FarCall>,
+    asked: BTreeMap<(SessionId, NodeId), Asked>,
     /// What others have asked here.
     here: BTreeMap<GlobalId, Measured>,
     /// When the message came that is taken in.
@@ -61,11 +70,14 @@ impl Traces {
         });
     }
 
-    fn on_request(&mut self, global: GlobalId, now_us: i64) {
+    fn on_request(&mut self, message: &Message, context: Option<TraceContext>, now_us: i64) {
+        let global = message.transaction;
         if self.here.len() < MEASURED_MAX || self.here.contains_key(&global) {
             let came_us = self.came_us;
             // What is said again was not answered: it came when it came first.
             self.here.entry(global).or_insert(Measured {
+                context,
+                what: rubato_grid::name_of(message),
                 came_us,
                 began_us: now_us,
                 left_us: now_us,
@@ -83,9 +95,13 @@ pub(super) fn now_us(shared: &Shared) -> i64 {
 impl GridState {
     /// A traced message has come: what it says.
     pub(super) fn on_traced(&mut self, shared: &Shared, from: NodeId, traced: TracedMessage) -> GridMessage {
-        let TracedMessage { message, effort, .. } = traced;
+        let TracedMessage {
+            message,
+            context,
+            effort,
+        } = traced;
         match &message.body {
-            Body::Request(_) => self.traces.on_request(message.transaction, now_us(shared)),
+            Body::Request(_) => self.traces.on_request(&message, context, now_us(shared)),
             Body::Reply(reply) => self.on_traced_reply(shared, from, (&message, reply), effort),
             // What goes from participant to participant is not measured.
             Body::Passed(_) => {}
@@ -110,7 +126,7 @@ impl GridState {
         let Some(session) = self.far.session_of(message.transaction) else {
             return;
         };
-        let Some(call) = self.traces.asked.get_mut(&(session, from)) else {
+        let Some(Asked { call, .. }) = self.traces.asked.get_mut(&(session, from)) else {
             return;
         };
         call.messages += 1;
@@ -118,7 +134,7 @@ impl GridState {
         if matches!(reply, Reply::Waits | Reply::Inquire) {
             return;
         }
-        let Some(mut call) = self.traces.asked.remove(&(session, from)) else {
+        let Some(Asked { mut call, span }) = self.traces.asked.remove(&(session, from)) else {
             return;
         };
         if let Reply::Answer { answer, .. } = reply {
@@ -126,6 +142,9 @@ impl GridState {
         }
         call.answered_us = now_us(shared);
         call.effort = effort.unwrap_or_default();
+        if let (Some((context, id)), Some(tracer)) = (span, &shared.settings.tracer) {
+            tracer.take(span_of(&call, context, id));
+        }
         self.far.note(session, FarTold::Called(call));
     }
 
@@ -135,29 +154,11 @@ impl GridState {
         match &message.body {
             // Nobody answers that a transaction is rolled back.
             Body::Request(Request::Decide(None)) => {}
-            Body::Request(request) if !is_own && !self.traces.sessions.is_empty() => {
+            Body::Request(_) if !is_own && !self.traces.sessions.is_empty() => {
                 let session = self.far.session_of(message.transaction);
                 let context = session.and_then(|session| Some((session, *self.traces.sessions.get(&session)?)));
                 if let Some((session, context)) = context {
-                    let operations = match request {
-                        Request::Operate { operation, .. } => operation.count(),
-                        _ => 0,
-                    };
-                    let call = self.traces.asked.entry((session, to)).or_insert_with(|| FarCall {
-                        node: to,
-                        what: rubato_grid::name_of(&message),
-                        operations,
-                        rows: 0,
-                        messages: 0,
-                        bytes_sent: 0,
-                        bytes_received: 0,
-                        asked_us: now_us(shared),
-                        answered_us: 0,
-                        effort: Effort::default(),
-                    });
-                    call.messages += 1;
-                    call.bytes_sent += bytes_of(&message);
-                    return traced(message, context, None);
+                    return self.ask_traced(shared, (session, to), message, context);
                 }
             }
             Body::Reply(reply) if !self.traces.here.is_empty() => {
@@ -167,13 +168,56 @@ impl GridState {
                     false => self.traces.here.remove(&message.transaction),
                 };
                 if let Some(measured) = measured {
-                    let effort = measured.effort(now_us(shared));
+                    let now_us = now_us(shared);
+                    let effort = measured.effort(now_us);
+                    if let (Some(context), Some(tracer)) = (measured.context, &shared.settings.tracer) {
+                        tracer.take(measured.span((context, tracer.span_id()), effort, now_us));
+                    }
                     return traced(message, None, Some(effort));
                 }
             }
             _ => {}
         }
         GridMessage::Transaction(message)
+    }
+
+    fn ask_traced(
+        &mut self,
+        shared: &Shared,
+        (session, to): (SessionId, NodeId),
+        message: Message,
+        context: Option<TraceContext>,
+    ) -> GridMessage {
+        let operations = match &message.body {
+            Body::Request(Request::Operate { operation, .. }) => operation.count(),
+            // The statement does not wait for it to be carried out: the other node's part belongs to the statement itself.
+            Body::Request(Request::Decide(_)) if context.is_none() => return GridMessage::Transaction(message),
+            Body::Request(Request::Decide(_)) => return traced(message, context, None),
+            _ => 0,
+        };
+        // What is said again belongs to what was said first.
+        let asked = self.traces.asked.entry((session, to)).or_insert_with(|| Asked {
+            call: FarCall {
+                node: to,
+                what: rubato_grid::name_of(&message),
+                operations,
+                rows: 0,
+                messages: 0,
+                bytes_sent: 0,
+                bytes_received: 0,
+                asked_us: now_us(shared),
+                answered_us: 0,
+                effort: Effort::default(),
+            },
+            span: context.zip(shared.settings.tracer.as_ref().map(|tracer| tracer.span_id())),
+        });
+        asked.call.messages += 1;
+        asked.call.bytes_sent += bytes_of(&message);
+        let context = asked.span.map(|(context, id)| TraceContext {
+            trace: context.trace,
+            parent: id,
+        });
+        traced(message, context, None)
     }
 
     fn traced_wait(&self, message: Message) -> GridMessage {
@@ -184,7 +228,44 @@ impl GridState {
     }
 }
 
+/// What a message is called in a span.
+fn title_of(what: &'static str) -> &'static str {
+    what.strip_prefix("message: ").unwrap_or(what)
+}
+
+fn span_of(call: &FarCall, context: TraceContext, id: SpanId) -> Span {
+    let span = Span {
+        context,
+        id,
+        name: format!("{} at node {}", title_of(call.what), call.node).into(),
+        kind: SpanKind::Client,
+        began_us: call.asked_us,
+        ended_us: call.answered_us,
+        ..Span::default()
+    };
+    span.with("rubato.operations", u64::from(call.operations))
+        .with("rubato.messages", u64::from(call.messages))
+        .with("rubato.bytes_sent", call.bytes_sent)
+        .with("rubato.bytes_received", call.bytes_received)
+        .with("rubato.rows", call.rows)
+}
+
 impl Measured {
+    fn span(&self, (context, id): (TraceContext, SpanId), effort: Effort, ended_us: i64) -> Span {
+        let span = Span {
+            context,
+            id,
+            name: title_of(self.what).into(),
+            kind: SpanKind::Server,
+            began_us: self.came_us,
+            ended_us,
+            ..Span::default()
+        };
+        span.with("rubato.queued_us", effort.queued_us)
+            .with("rubato.worked_us", effort.worked_us)
+            .with("rubato.waited_us", effort.waited_us)
+    }
+
     fn effort(&self, now_us: i64) -> Effort {
         let between = |from_us: i64, to_us: i64| to_us.saturating_sub(from_us).max(0) as u64;
         Effort {

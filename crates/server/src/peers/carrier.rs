@@ -460,7 +460,7 @@ impl Carrier {
 fn may_be_left_out(message: &GridMessage) -> bool {
     matches!(
         message,
-        GridMessage::Transaction(_) | GridMessage::Stage(_) | GridMessage::Agreement(_)
+        GridMessage::Transaction(_) | GridMessage::Traced(_) | GridMessage::Stage(_) | GridMessage::Agreement(_)
     )
 }
 

@@ -147,6 +147,13 @@ pub struct StartArguments {
     /// Serve Prometheus metrics over HTTP here [default: not]
     #[arg(long, env = "RUBATO_METRICS_LISTEN", value_name = "HOST:PORT")]
     pub metrics_listen: Option<SocketAddr>,
+    /// Send spans of traced statements to this OpenTelemetry collector, as OTLP over HTTP: http://127.0.0.1:4318 [default: not]
+    #[arg(long, env = "RUBATO_TRACE_ENDPOINT", value_name = "URL")]
+    pub trace_endpoint: Option<String>,
+    /// Share of all statements that is traced, 0 to 1, beside those whose text says so in a comment /*traceparent='...'*/
+    /// [default: 0.01]
+    #[arg(long, env = "RUBATO_TRACE_SHARE", value_name = "SHARE")]
+    pub trace_share: Option<f64>,
     /// Form of the log on standard error [default: text]
     #[arg(long, env = "RUBATO_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -290,6 +297,8 @@ impl StartArguments {
             queue_policy: self.queue_policy.or(below.queue_policy),
             admission: self.admission.or(below.admission),
             metrics_listen: self.metrics_listen.or(below.metrics_listen),
+            trace_endpoint: self.trace_endpoint.or(below.trace_endpoint),
+            trace_share: self.trace_share.or(below.trace_share),
             log_format: self.log_format.or(below.log_format),
             log: self.log.or(below.log),
             tls_cert: self.tls_cert.or(below.tls_cert),

@@ -4,6 +4,7 @@ use crate::metrics::MetricsSource;
 use crate::worker::SqlWorker;
 use clap::ValueEnum;
 use rubato_base::Result;
+use rubato_base::trace::Tracer;
 use rubato_node::grid::{GridNode, GridSettings};
 use rubato_stages::worker::WakeHandle;
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub struct EngineSettings {
     pub admission: AdmissionPolicy,
     /// Its place in a grid, if it has one.
     pub grid: Option<GridSettings>,
+    /// What takes the spans of traced statements, if any are traced.
+    pub tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// What a commit does about earlier readers of what it writes (paper rules P1 and P2).

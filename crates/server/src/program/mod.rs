@@ -15,7 +15,8 @@ pub use units::{Size, memory_default};
 
 use arguments::{Command, DemoArguments, GridCommand};
 use clap::Parser;
-use rubato_bench::{BenchCommand, PaperArguments};
+use rubato_bench::paper::Stopper;
+use rubato_bench::{BenchCommand, BenchError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use start::{Running, explain, start_log};
@@ -60,7 +61,12 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
         Some(Command::Demo(demo_arguments)) => demo::<E>(&demo_arguments),
         Some(Command::Sql(sql)) => shell::run(&sql.url, &sql.commands),
         Some(Command::Grid(command)) => on_grid(&command),
-        Some(Command::Bench(BenchCommand::Paper(paper))) => experiments(paper),
+        Some(Command::Bench(BenchCommand::Paper(paper))) => {
+            experiments(move |stopper| rubato_bench::paper::run(&paper, stopper, &mut std::io::stdout()))
+        }
+        Some(Command::Bench(BenchCommand::Overload(overload))) => {
+            experiments(move |stopper| rubato_bench::paper::run_overload(&overload, stopper, &mut std::io::stdout()))
+        }
         Some(Command::Bench(bench)) => {
             rubato_bench::execute(&bench, &mut std::io::stdout()).map_err(|wrong| wrong.to_string())?;
             Ok(ExitCode::SUCCESS)
@@ -122,13 +128,12 @@ fn stop_with_stdin() -> Result<(), String> {
     started.map(drop).map_err(|wrong| wrong.to_string())
 }
 
-/// The experiments of the paper. The first signal ends their nodes, and by that the experiments, which remove what they have made.
-fn experiments(arguments: PaperArguments) -> Result<ExitCode, String> {
+/// Experiments with nodes of their own. The first signal ends these, and by that the experiments, which remove what they have made.
+fn experiments(run: impl FnOnce(&Stopper) -> Result<(), BenchError> + Send + 'static) -> Result<ExitCode, String> {
     let mut stop = StopSignals::watch()?;
-    let stopper = rubato_bench::paper::Stopper::default();
+    let stopper = Stopper::default();
     let own = stopper.clone();
-    let work = move || rubato_bench::paper::run(&arguments, &own, &mut std::io::stdout());
-    let running = std::thread::spawn(work);
+    let running = std::thread::spawn(move || run(&own));
     let mut interrupted = false;
     while !running.is_finished() {
         if stop.is_asked() {

@@ -10,6 +10,7 @@ use crate::peers::{GridWishes, Peers, Place, take_place};
 use crate::scram::Verifier;
 use crate::server::{Server, ServerSecurity};
 use crate::settings::ServerSettings;
+use crate::spans::{SpanExport, SpanSettings};
 use crate::tls::read_tls_files;
 use rubato_grid::members::Members;
 use rubato_node::grid::{ByRows, GridSettings};
@@ -39,6 +40,7 @@ pub(super) struct Running<E: Engine> {
     server: Server,
     peers: Option<Peers>,
     metrics: Option<MetricsServer>,
+    spans: Option<SpanExport>,
 }
 
 impl<E: Engine> Running<E> {
@@ -53,6 +55,8 @@ impl<E: Engine> Running<E> {
         if let Some(place) = &place {
             server_settings.sessions_behind = u64::from(place.node.0) << BACKEND_BITS;
         }
+        let spans = spans(arguments, place.as_ref())?;
+        engine_settings.tracer = spans.as_ref().map(|spans| spans.queue() as _);
         raise_file_limit();
         if engine_settings.memory_bytes < HUGE_PAGES_FROM_BYTES {
             keep_pages_small();
@@ -66,6 +70,7 @@ impl<E: Engine> Running<E> {
             .map_err(|wrong| wrong.to_string())?;
         let mut sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
         sources.extend(peers.as_ref().map(Peers::metrics));
+        sources.extend(spans.as_ref().map(|spans| spans.queue() as _));
         let metrics = arguments
             .metrics_listen
             .map(|address| MetricsServer::start(address, sources))
@@ -83,6 +88,7 @@ impl<E: Engine> Running<E> {
             server,
             peers,
             metrics,
+            spans,
         })
     }
 
@@ -113,6 +119,7 @@ impl<E: Engine> Running<E> {
         drop(self.peers);
         drop(self.metrics);
         self.engine.close().map_err(|error| explain(&error))?;
+        drop(self.spans);
         tracing::info!("closed");
         Ok(())
     }
@@ -174,7 +181,26 @@ fn engine_settings(arguments: &StartArguments, workers: usize) -> EngineSettings
         queue_policy: arguments.queue_policy.unwrap_or(QueuePolicy::Wait),
         admission: arguments.admission.unwrap_or(AdmissionPolicy::Off),
         grid: None,
+        tracer: None,
     }
+}
+
+/// The share of statements that is traced, unless it is said.
+const TRACE_SHARE: f64 = 0.01;
+
+fn spans(arguments: &StartArguments, place: Option<&Place>) -> Result<Option<SpanExport>, String> {
+    let Some(endpoint) = &arguments.trace_endpoint else {
+        return match arguments.trace_share {
+            Some(_) => Err("--trace-share needs --trace-endpoint".to_owned()),
+            None => Ok(None),
+        };
+    };
+    let settings = SpanSettings {
+        endpoint: endpoint.clone(),
+        share: arguments.trace_share.unwrap_or(TRACE_SHARE),
+        instance: place.map_or(0, |place| place.node.0).to_string(),
+    };
+    SpanExport::start(&settings).map(Some)
 }
 
 fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {

@@ -89,6 +89,7 @@ impl Lying {
         Ok(Lying {
             now: Turns::of(&turns),
             former: None,
+            takes_new: false,
             by,
         })
     }
@@ -123,6 +124,7 @@ mod tests {
             let lying = Lying {
                 now: Turns::of(&turns),
                 former: None,
+                takes_new: false,
                 by,
             };
             let route = node_of_key(&lying.encode().expect("bytes"), shard_of).expect("a way");

@@ -267,6 +267,7 @@ impl Session {
             in_block,
             begin: (!in_block && !alone && !is_data).then(|| self.begin_text()),
             temporary: self.temporary_elsewhere(),
+            trace: self.trace_context(),
             run,
         };
         desk.call(self.id, node, call)?;
@@ -342,11 +343,13 @@ impl Session {
             Ok(Completed::AwaitsData) => Next::To(StageKind::Parser),
             Err(error) => self.fail(error, partition, responder),
             Ok(Completed::Empty) => {
+                self.end_record(partition, "");
                 self.current = None;
                 responder.empty_query();
                 Next::To(StageKind::Parser)
             }
             Ok(Completed::Suspended) => {
+                self.end_record(partition, "");
                 self.suspend_portal(responder);
                 Next::To(StageKind::Parser)
             }
@@ -359,6 +362,7 @@ impl Session {
                     current.tag = Some(tag);
                     return self.next_of_replay(partition, responder);
                 }
+                self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
                     self.follow_savepoint(&current.statement);
                     responder.command_complete(&tag);
@@ -430,6 +434,7 @@ impl Session {
             in_block: true,
             begin: None,
             temporary: self.temporary_elsewhere(),
+            trace: None,
             run: Run::Text("ROLLBACK".to_owned()),
         };
         // A node that cannot be reached has rolled it back, or will when it knows.

@@ -344,6 +344,7 @@ impl Session {
                         self.read_depends_on(partition)
                     };
                     self.raise_durable(lsn);
+                    self.end_record(partition, "");
                     self.suspend_portal(responder);
                     return Next::To(StageKind::Parser);
                 }

@@ -41,9 +41,9 @@ impl Session {
         self.retries = 0;
         self.deadline_us = None;
         self.end_pauses(partition);
-        self.end_record(partition);
         if let Some(current) = self.current.take() {
             let tag = current.tag.unwrap_or_default();
+            self.end_record(partition, &tag);
             responder.command_complete(&tag);
             if let Origin::Portal(name) = &current.origin {
                 self.end_portal(name, &tag);

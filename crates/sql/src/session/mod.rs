@@ -72,6 +72,7 @@ use portals::Portals;
 use prepared::Prepared;
 use random::Random;
 use rubato_base::text_format::TextContext;
+use rubato_base::trace::TraceContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_stages::{Helpers, StageKind};
 use script::Piece;
@@ -257,6 +258,11 @@ pub struct Session {
     slices: slices::Slices,
     /// The way of the statement under way, if it is recorded.
     way: Option<Box<way::Way>>,
+    /// Where what it does for a session on another node belongs.
+    traced_by: Option<TraceContext>,
+    /// What the text that it was given says of that; only looked for where there may be traces.
+    asked_trace: Option<Option<TraceContext>>,
+    is_traceable: bool,
     copy_in: Option<copy::CopyIn>,
     copy_out: Option<Box<CopyOut>>,
     changing_schema: Option<Box<schema::SchemaChanging>>,
@@ -322,6 +328,9 @@ impl Session {
             to_bind: None,
             current: None,
             way: None,
+            traced_by: None,
+            asked_trace: None,
+            is_traceable: false,
             copy_in: None,
             copy_out: None,
             changing_schema: None,
@@ -649,7 +658,6 @@ impl Session {
         self.end_pauses(partition);
         let is_copying_away = self.copy_away.take().is_some();
         self.give_up_call(is_copying_away, partition);
-        self.end_record(partition);
         if let Some(current) = self.current.take() {
             if !current.streamed && current.origin != Origin::Script {
                 responder.truncate(current.mark);
@@ -675,6 +683,7 @@ impl Session {
         {
             error = cancelled;
         }
+        self.fail_record(partition, error.code());
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);
         let error = error.with_type_names(&|marked| path.name_of(marked, &catalog));

@@ -32,6 +32,7 @@ impl Session {
         self.in_script = true;
         self.portals.remove("");
         let pieces = split_script(sql)?;
+        self.look_for_trace(sql);
         let alone = pieces.len() == 1;
         if !alone {
             // Nothing of a script runs, not even up to a COMMIT within it, unless all of it can be read.

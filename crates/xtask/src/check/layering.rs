@@ -116,6 +116,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("postgres-protocol", &["server", "bench"]),
     ("mio", &["server", "stages"]),
     ("rustls", &["server", "bench"]),
+    ("opentelemetry*", &["server"]),
     ("clap", &["server", "bench", "simulation"]),
     // The server has its own worker loop: an async runtime would put a thread switch into every statement.
     ("tokio", &[]),

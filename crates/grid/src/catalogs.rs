@@ -1,16 +1,17 @@
 //! How all nodes come to have the catalogs that the first node commits.
 //!
-//! The first node tells each change behind its commit, and everything when a channel stands. Whatever it says afterwards on the same
-//! channel, ticks above all, comes behind that: a transaction that begins after a schema change was acknowledged finds it on every node.
+//! The first node has the version of each change agreed on ([`crate::agreement`]), and then tells the change. Ticks come with the version
+//! that is agreed on, and a node that lacks it asks all others: a transaction that begins after a schema change was acknowledged
+//! finds it on every node (rule T-6).
 
 use rubato_base::Timestamp;
 
 /// What nodes say to each other about catalogs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CatalogMessage {
-    /// To the first node: the catalogs here are of this version, 0 if there are none.
+    /// The catalogs here are of this version, 0 if there are none: whoever has newer ones tells them.
     Have(u64),
-    /// From the first node: the catalogs of all databases at a version, in the form of the log.
+    /// The catalogs of all databases at a version, in the form of the log.
     All {
         /// Counts the changes of all catalogs.
         version: u64,

@@ -3,6 +3,7 @@
 //! Every variant is named here, so that one that is added does not compile before it has its bytes. What is read is checked for form
 //! only: whether it belongs anywhere is for whoever gets it. No length makes room for more than the bytes that are there.
 
+mod agreement;
 mod members;
 mod numbers;
 mod operation;
@@ -10,6 +11,7 @@ mod work;
 
 use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
+use agreement::{put_agreement_message, read_agreement_message};
 use members::{put_member_message, read_member_message};
 use operation::{put_answer, put_operation, read_answer, read_operation};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
@@ -36,6 +38,10 @@ impl GridMessage {
             GridMessage::Member(message) => {
                 out.push(4);
                 put_member_message(out, message);
+            }
+            GridMessage::Agreement(message) => {
+                out.push(9);
+                put_agreement_message(out, message);
             }
             GridMessage::Catalog(CatalogMessage::Have(version)) => {
                 out.push(5);
@@ -73,6 +79,7 @@ impl GridMessage {
                 content: reader.bytes()?.to_vec(),
             }),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
+            9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {
@@ -83,7 +90,7 @@ impl GridMessage {
 }
 
 /// XX001: bytes that no node wrote, or one that knows more messages.
-fn damaged(what: &str) -> Error {
+pub(crate) fn damaged(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("damaged data: {what}"))
 }
 
@@ -288,12 +295,14 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             number,
             count,
             above,
+            term,
         } => {
             out.push(1);
             put_u64(out, *life);
             put_u64(out, *number);
             out.extend_from_slice(&count.to_le_bytes());
             put_timestamp(out, *above);
+            put_u64(out, *term);
         }
         StageMessage::Handed {
             stage_life,
@@ -301,6 +310,7 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             number,
             first,
             count,
+            catalogs,
         } => {
             out.push(2);
             put_u64(out, *stage_life);
@@ -308,6 +318,7 @@ fn put_stage_message(out: &mut Vec<u8>, message: &StageMessage) {
             put_u64(out, *number);
             put_timestamp(out, *first);
             out.extend_from_slice(&count.to_le_bytes());
+            put_u64(out, *catalogs);
         }
         StageMessage::LiveHere {
             life,
@@ -349,6 +360,7 @@ fn read_stage_message(reader: &mut ByteReader<'_>) -> Result<StageMessage> {
             number: reader.u64()?,
             count: read_u16(reader)?,
             above: read_timestamp(reader)?,
+            term: reader.u64()?,
         },
         2 => StageMessage::Handed {
             stage_life: reader.u64()?,
@@ -356,6 +368,7 @@ fn read_stage_message(reader: &mut ByteReader<'_>) -> Result<StageMessage> {
             number: reader.u64()?,
             first: read_timestamp(reader)?,
             count: read_u16(reader)?,
+            catalogs: reader.u64()?,
         },
         3 => StageMessage::LiveHere {
             life: reader.u64()?,

@@ -7,6 +7,7 @@
 //!
 //! Start with decision 0030 in `docs/decisions`; the channel between nodes is described in `docs/channel.md`.
 
+pub mod agreement;
 pub mod catalogs;
 pub mod channel;
 mod codec;

@@ -1,5 +1,6 @@
 //! What nodes of a grid send to each other.
 
+use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
@@ -21,6 +22,8 @@ pub enum GridMessage {
     Catalog(CatalogMessage),
     /// About numbers of sequences.
     Numbers(NumbersMessage),
+    /// About what all agree on.
+    Agreement(AgreementMessage),
 }
 
 impl GridMessage {
@@ -55,6 +58,7 @@ impl GridMessage {
             GridMessage::Member(message) => message.name(),
             GridMessage::Catalog(message) => message.name(),
             GridMessage::Numbers(message) => message.name(),
+            GridMessage::Agreement(message) => message.name(),
         }
     }
 }

@@ -8,6 +8,7 @@ use rubato_formula::{
     Bounds, Change, Comparison, Expr, Formula, PartialAggregate, PartialCall, RowBounds, resolve_aggregate,
 };
 use rubato_grid::GridMessage;
+use rubato_grid::agreement::{Agreed, AgreementMessage, Proposed};
 use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
@@ -314,6 +315,7 @@ impl Choices<'_> {
                 number,
                 count,
                 above: self.timestamp(),
+                term: self.number(),
             },
             1 => StageMessage::Handed {
                 stage_life: self.number(),
@@ -321,6 +323,7 @@ impl Choices<'_> {
                 number,
                 first: self.timestamp(),
                 count,
+                catalogs: self.number(),
             },
             2 => StageMessage::LiveHere {
                 life,
@@ -466,9 +469,52 @@ impl Choices<'_> {
         }
     }
 
+    fn proposed(&mut self) -> Proposed {
+        Proposed {
+            term: self.number(),
+            number: self.number(),
+        }
+    }
+
+    fn agreement_message(&mut self) -> AgreementMessage {
+        let (term, has) = (self.number(), self.proposed());
+        match self.of(5) {
+            0 => AgreementMessage::Stand {
+                term,
+                has,
+                is_trial: self.truth(),
+            },
+            1 => AgreementMessage::Vote {
+                term,
+                of: self.number(),
+                is_trial: self.truth(),
+                is_granted: self.truth(),
+            },
+            2 => AgreementMessage::Lead {
+                term,
+                round: self.number(),
+                has,
+                agreed: self.number(),
+                value: self.truth().then(|| Agreed {
+                    tick_bound: self.timestamp(),
+                    catalogs: self.number(),
+                    catalogs_tick: self.timestamp(),
+                    voters: (0..self.of(6)).map(|_| NodeId(self.small())).collect(),
+                }),
+            },
+            3 => AgreementMessage::Follow {
+                term,
+                round: self.number(),
+                has,
+            },
+            _ => AgreementMessage::Catalogs(term),
+        }
+    }
+
     fn message(&mut self) -> GridMessage {
         match self.of(9) {
             8 => return GridMessage::Numbers(self.numbers_message()),
+            4 => return GridMessage::Agreement(self.agreement_message()),
             2 => return GridMessage::Member(self.member_message()),
             3 => return GridMessage::Catalog(self.catalog_message()),
             0 => return GridMessage::Stage(self.stage_message()),
@@ -545,7 +591,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 35, "{names:?}");
+    assert_eq!(names.len(), 41, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

@@ -2,7 +2,8 @@
 
 use crate::errors::{log_error, write_refusal};
 use crate::record::{
-    PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_change, put_decision, put_end, put_standing,
+    PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_agreement, put_change, put_decision, put_end,
+    put_standing,
 };
 use parking_lot::Mutex;
 use rubato_base::{Error, GlobalId, Lsn, Result, SqlState};
@@ -119,6 +120,11 @@ impl CommitLog for LogWriter {
 
     fn append_standing(&mut self, record: &StandingRecord) -> Result<Lsn> {
         put_standing(record, &mut self.scratch);
+        self.put()
+    }
+
+    fn append_agreement(&mut self, record: &[u8]) -> Result<Lsn> {
+        put_agreement(record, &mut self.scratch);
         self.put()
     }
 }

@@ -108,6 +108,8 @@ pub(crate) struct Shared {
     pub(crate) laying: Arc<Laying>,
     /// Threads that read the data of COPY.
     pub(crate) copy_helpers: Helpers,
+    /// Answers wait, however far the log is forced: not everybody in the grid would find what they tell of.
+    pub(crate) answers_held: Arc<AtomicBool>,
     /// Held by the thread that forces the log.
     forcing: AtomicBool,
     log_thread: LogThread,
@@ -267,6 +269,21 @@ impl Shared {
         Lsn(self.forcer.forced_lsn().0)
     }
 
+    /// Up to where answers may leave.
+    pub(crate) fn answered_lsn(&self) -> Lsn {
+        match self.answers_held.load(Ordering::Acquire) {
+            true => Lsn(0),
+            false => self.forced_lsn(),
+        }
+    }
+
+    /// Answers that were held may leave.
+    pub(crate) fn release_answers(&self) {
+        if self.answers_held.swap(false, Ordering::AcqRel) {
+            self.inboxes.lock().iter().for_each(|inbox| inbox.wake());
+        }
+    }
+
     fn wake_those_who_wait(&self) {
         for inbox in self.inboxes.lock().iter() {
             if inbox.waits_for_log.swap(false, Ordering::AcqRel) {
@@ -369,6 +386,7 @@ impl Node {
             stored: recovered.stored,
             laying: recovered.laying,
             copy_helpers: Helpers::new(settings.helper, COPY_HELPERS_MAX),
+            answers_held: Arc::default(),
             forcing: AtomicBool::new(false),
             log_thread: LogThread::default(),
             checkpoints: AtomicU64::new(0),

@@ -23,6 +23,7 @@ const PREPARE: u8 = 5;
 const DECISION: u8 = 6;
 const END: u8 = 7;
 const STANDING: u8 = 8;
+const AGREEMENT: u8 = 9;
 /// Format of the records of transactions over several partitions. A newer one is refused by name and left untouched.
 const GRID_VERSION: u8 = 2;
 /// The format of records that say nothing that programs of this version do not know: they read them.
@@ -70,6 +71,8 @@ pub(crate) enum Record {
     End { transaction: GlobalId },
     /// What a node of a grid knows of itself.
     Standing(StandingRecord),
+    /// What it has to know of what all nodes agree on, in the form of the grid.
+    Agreement(Vec<u8>),
 }
 
 impl Record {
@@ -77,7 +80,7 @@ impl Record {
     pub(crate) fn changes(&self) -> &[LoggedChange] {
         match self {
             Record::Part { changes, .. } | Record::Commit { changes, .. } | Record::Prepare { changes, .. } => changes,
-            Record::Decision { .. } | Record::End { .. } | Record::Standing(_) => &[],
+            Record::Decision { .. } | Record::End { .. } | Record::Standing(_) | Record::Agreement(_) => &[],
         }
     }
 }
@@ -150,6 +153,13 @@ pub(crate) fn put_standing(record: &StandingRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(&record.tick_bound.0.to_le_bytes());
 }
 
+/// A whole record of what a node has to know of what all agree on.
+pub(crate) fn put_agreement(record: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[AGREEMENT, FIRST_GRID_VERSION]);
+    put_bytes(out, record);
+}
+
 fn put_global(global: GlobalId, out: &mut Vec<u8>) {
     out.extend_from_slice(&global.tick.0.to_le_bytes());
     out.extend_from_slice(&global.coordinator.0.to_le_bytes());
@@ -211,6 +221,10 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Record> {
                 life: reader.u64()?,
                 tick_bound: Timestamp(reader.u64()?),
             }))
+        }
+        AGREEMENT => {
+            check_version(&mut reader)?;
+            Ok(Record::Agreement(reader.bytes()?.to_vec()))
         }
         kind => Err(damaged(&format!("a log record of unknown kind {kind}"))),
     }

@@ -74,6 +74,8 @@ pub(crate) struct Recovery<'a> {
 pub(crate) struct GridPast {
     /// What the node knew of itself; none if it was never started in a grid.
     pub(crate) standing: Option<StandingRecord>,
+    /// What it knew of what all agree on, in the form of the grid.
+    pub(crate) agreement: Option<Vec<u8>>,
     /// Decisions of its coordinator that not everybody is known to have carried out.
     pub(crate) decisions: BTreeMap<GlobalId, (Timestamp, Vec<NodeId>)>,
     /// Those of them that this node had not carried out itself, although they change catalogs: it has now.
@@ -316,6 +318,10 @@ impl<'a> Recovery<'a> {
             }
             Record::Standing(standing) => {
                 self.grid.standing = Some(standing);
+                Ok(())
+            }
+            Record::Agreement(agreement) => {
+                self.grid.agreement = Some(agreement);
                 Ok(())
             }
         }

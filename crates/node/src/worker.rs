@@ -331,7 +331,7 @@ impl StatementWorker for NodeWorker {
     }
 
     fn forced_lsn(&self) -> Lsn {
-        self.shared.forced_lsn()
+        self.shared.answered_lsn()
     }
 
     fn force_if_idle(&mut self) -> bool {
@@ -341,6 +341,11 @@ impl StatementWorker for NodeWorker {
             return false;
         }
         self.inbox.waits_for_log.store(false, Ordering::Release);
+        if self.shared.answers_held.load(Ordering::Acquire) {
+            // Whoever drives the node's part in the grid forces the log too, and wakes this worker.
+            self.shared.wake_grid();
+            return false;
+        }
         // A disk that is full or fails: the answers stay unsent, and the log is forced again when this is asked again.
         self.shared.force_if_idle(self.index, self.now_us).unwrap_or(false)
     }

@@ -83,6 +83,11 @@ pub trait CommitLog {
     fn append_standing(&mut self, _record: &StandingRecord) -> Result<Lsn> {
         Err(Error::internal("this log belongs to no node of a grid"))
     }
+
+    /// Appends what a node of a grid has to know of what all agree on, in the grid's own form.
+    fn append_agreement(&mut self, _record: &[u8]) -> Result<Lsn> {
+        Err(Error::internal("this log belongs to no node of a grid"))
+    }
 }
 
 /// A prepared branch as the log sees it: enough to commit it after a crash, and to keep others from what it holds meanwhile.

@@ -53,6 +53,14 @@ impl FormulaDatabase {
         *changed = until.max(*changed);
     }
 
+    /// It is known by now until when: for all tables of which it was not ([`Timestamp::MAX`]).
+    pub fn settle_definitions_changed(&mut self, until: Timestamp) {
+        let open = self.definitions_changed.values_mut();
+        for changed in open.filter(|changed| **changed == Timestamp::MAX) {
+            *changed = until;
+        }
+    }
+
     /// A branch of a transaction of another node is going to write to the table: a schema change of it waits for its end.
     ///
     /// Errors: [`Stop::Abort`] if the transaction began before the table became what it is.

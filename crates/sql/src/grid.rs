@@ -61,8 +61,12 @@ pub trait GridDesk: Send + Sync {
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;
 
-    /// The last tick that was handed out, where the timestamp stage is on this node.
+    /// The last tick at which somebody may have begun with the catalogs as they are, on the node that changes them; [`Timestamp::MAX`]
+    /// if that is known later only.
     fn last_tick(&self) -> Option<Timestamp>;
+
+    /// The catalogs of this node are others from now on. Called with the partition held.
+    fn catalogs_change(&self) {}
 
     /// Where rows are that are not here, if there are any: by the committed catalogs, and by those that a transaction has made.
     fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>>;

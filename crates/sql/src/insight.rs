@@ -48,6 +48,10 @@ pub struct NodeFacts {
     pub life: u64,
     /// Whether it has what there is once in the grid.
     pub is_keeper: bool,
+    /// Whether it leads, and so hands out the ticks.
+    pub is_leader: bool,
+    /// The term in which it leads.
+    pub term: Option<u64>,
     /// How long a question and its answer took last.
     pub round_trip_us: Option<u64>,
     /// Bytes that wait to be sent to it.

@@ -175,6 +175,9 @@ impl Partition {
     pub fn set_databases(&mut self, databases: Arc<Databases>) {
         self.insight.set_databases(Arc::clone(&databases));
         self.databases = databases;
+        if let Some(grid) = &self.grid {
+            grid.catalogs_change();
+        }
     }
 
     /// This is the committed catalog of a database from now on.

@@ -1,7 +1,8 @@
 //! How a node comes to have the catalogs of its grid (see [`rubato_grid::catalogs`]).
 //!
-//! The *keeper* is the only node that changes them. Another node takes no tick from when a channel to the keeper stands until it has
-//! heard what there is: so whatever begins there begins with every schema change that was acknowledged before.
+//! The *keeper* is the only node that changes them. It has the version of each change agreed on before it answers whoever made it, and
+//! every answer with ticks tells the version that is agreed on. A node takes no tick before it has catalogs of that version, from the
+//! keeper or from any other node: so whatever begins there begins with every schema change that was acknowledged before (rule T-6).
 
 use super::GridMessage;
 use super::state::GridState;
@@ -9,29 +10,48 @@ use crate::attached::{changed_tables, leave, tables, with_newer};
 use crate::checkpoint::with_attached;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
+use rubato_grid::agreement::AgreementMessage;
 use rubato_grid::catalogs::CatalogMessage;
-use rubato_protocol::grid::TimestampStage;
+use rubato_protocol::grid::{Body, Message, Reply, TimestampStage};
 use rubato_protocol::{CommitRecord, EndedDefinition};
 use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::partition::{Attachment, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Operations that wait for catalogs, at most: the others come again by themselves.
+const DEFERRED_MAX: usize = 256;
+
+/// Rounds of the clock in which answers wait for other nodes to have what they tell of: a node that takes longer finds it when it
+/// begins a transaction, but may not know the names in a text before.
+const PATIENCE_ROUNDS: u32 = 20;
 
 /// Changes in one life of the keeper are counted below this bit, its lives above.
 const LIFE_SHIFT: u32 = 32;
 
 /// What a node has told, or heard, of catalogs.
-#[derive(Default)]
 pub(super) struct Catalogs {
-    /// The keeper's: what was told last, and the log position behind its commit.
+    /// The keeper's: what it has now, the log position behind its commit, and whether that is not agreed on yet.
     told: Option<Arc<Databases>>,
     told_lsn: Lsn,
     changes: u64,
-    /// Another node's: the version that it has, and whether it has heard that it is the last one on this channel.
+    is_telling: bool,
+    /// Whether the leader is to be told now.
+    wish_is_due: bool,
+    /// Answers wait while something is not agreed on, or not known to the nodes that are heard of.
+    held: Arc<AtomicBool>,
+    known: BTreeMap<NodeId, u64>,
+    held_rounds: u32,
+    /// Another node's: the version that it has, until when others may have begun without it, and the version that there is at least.
     version: u64,
-    is_current: bool,
+    last_tick: Timestamp,
+    wanted: u64,
     /// Definitions that branches here have committed, and that the keeper has not told of yet.
     untold: Vec<Untold>,
+    /// What was asked of tables that this node has not heard of, or not all of; and whether others were asked since the last round.
+    deferred: Vec<(NodeId, Message)>,
+    has_asked: bool,
 }
 
 /// A definition that is known before the keeper tells when the last transaction began that may know the tables as they were.
@@ -43,6 +63,25 @@ struct Untold {
 }
 
 impl Catalogs {
+    pub(super) fn new(held: Arc<AtomicBool>) -> Catalogs {
+        Catalogs {
+            told: None,
+            told_lsn: Lsn(0),
+            changes: 0,
+            is_telling: false,
+            wish_is_due: false,
+            held,
+            known: BTreeMap::new(),
+            held_rounds: 0,
+            version: 0,
+            last_tick: Timestamp::ZERO,
+            wanted: 0,
+            untold: Vec::new(),
+            deferred: Vec::new(),
+            has_asked: false,
+        }
+    }
+
     /// Nothing that the keeper says of transactions may leave before its log is forced up to here: it could overtake a catalog.
     pub(super) fn told_lsn(&self) -> Lsn {
         self.told_lsn
@@ -59,12 +98,65 @@ impl GridState {
         self.settings.keeper == Some(self.settings.id)
     }
 
-    /// Whether ticks may be taken: not before it is known that no catalog is missing.
+    /// Whether ticks may be taken: not while a catalog is known to be missing, nor while one is here that is not agreed on.
     pub(super) fn has_catalogs(&self) -> bool {
-        self.settings.keeper.is_none() || self.keeps_catalogs() || self.catalogs.is_current
+        let catalogs = &self.catalogs;
+        let Some(keeper) = self.settings.keeper.filter(|_| self.settings.nodes.len() > 1) else {
+            return true;
+        };
+        if self.keeps_catalogs() {
+            return !catalogs.is_telling && !catalogs.held.load(Ordering::Acquire);
+        }
+        // Where the keeper is gone nobody can tell when: whoever begins may be refused by others.
+        let is_agreed = catalogs.untold.is_empty() || !self.calls.is_up(keeper);
+        catalogs.version > 0 && catalogs.version >= catalogs.wanted && is_agreed
     }
 
-    /// The keeper: tells the others what has changed since it did so last.
+    /// Rule T-6: whether a tick that comes with this version of the catalogs may be taken. Not if newer ones are here already: others
+    /// would take whoever begins at it for one who has not heard of them.
+    pub(super) fn knows_catalogs(&mut self, version: u64) -> bool {
+        self.catalogs.wanted = self.catalogs.wanted.max(version);
+        let is_early = self.settings.keeper.is_some() && self.settings.nodes.len() > 1 && version < self.own_version();
+        self.has_catalogs() && !is_early
+    }
+
+    /// Ticks that were refused for want of catalogs are asked for again now.
+    fn ask_for_ticks_again(&mut self) {
+        if let Some(again) = self.asker.on_timer() {
+            self.send_to_stage(again);
+        }
+    }
+
+    /// An operation on a table of which this node has not heard all: it is done when it has. Whoever asked is told that it waits,
+    /// if that is certain to end.
+    pub(super) fn defer(&mut self, from: NodeId, message: Message) {
+        let keeper = self.settings.keeper;
+        if keeper.is_some_and(|keeper| self.calls.is_up(keeper)) && !self.has_catalogs() {
+            let waits = Message {
+                transaction: message.transaction,
+                body: Body::Reply(Reply::Waits),
+            };
+            self.send(from, GridMessage::Transaction(waits), Lsn(0));
+        }
+        let deferred = &mut self.catalogs.deferred;
+        match deferred.len() < DEFERRED_MAX && !deferred.iter().any(|(_, known)| *known == message) {
+            true => deferred.push((from, message)),
+            false => self.refused += 1,
+        }
+        if !std::mem::replace(&mut self.catalogs.has_asked, true) {
+            self.ask_all_for_catalogs();
+        }
+    }
+
+    /// Catalogs have changed: goes on with what has waited for that.
+    fn go_on_with_catalogs(&mut self, partition: &mut Partition, shared: &Shared) {
+        for (from, message) in std::mem::take(&mut self.catalogs.deferred) {
+            self.deliver(partition, shared, from, GridMessage::Transaction(message));
+        }
+        self.ask_for_ticks_again();
+    }
+
+    /// The keeper: takes note of what has changed, and holds its answers until that is agreed on.
     pub(super) fn tell_catalogs(&mut self, partition: &Partition, appended: Lsn) {
         let is_told = |told: &Arc<Databases>| Arc::ptr_eq(told, &partition.databases);
         if !self.keeps_catalogs() || self.catalogs.told.as_ref().is_some_and(is_told) {
@@ -74,11 +166,71 @@ impl GridState {
         catalogs.told = Some(Arc::clone(&partition.databases));
         catalogs.told_lsn = appended;
         catalogs.changes += 1;
-        let own = self.settings.id;
-        for node in self.settings.nodes.clone() {
-            if node != own && self.calls.is_up(node) {
-                self.tell_all_to(node, partition);
+        (catalogs.is_telling, catalogs.wish_is_due) = (true, true);
+        catalogs.held_rounds = 0;
+        if self.settings.nodes.len() > 1 {
+            catalogs.held.store(true, Ordering::Release);
+            self.renew_ticks();
+        }
+    }
+
+    /// The keeper: has the version agreed on, and tells the others when it is.
+    pub(super) fn agree_on_catalogs(&mut self, partition: &mut Partition, shared: &Shared) {
+        if !self.keeps_catalogs() || self.settings.nodes.len() == 1 {
+            return;
+        }
+        let version = self.told_version();
+        if self.agreed_catalogs().is_none_or(|(agreed, _)| agreed < version) {
+            if !self.agreement.agreement.want_catalogs(version) && self.catalogs.wish_is_due {
+                self.catalogs.wish_is_due = false;
+                let (leader, told_lsn) = (self.leader(), self.catalogs.told_lsn);
+                if let Some(leader) = leader {
+                    let wish = GridMessage::Agreement(AgreementMessage::Catalogs(version));
+                    self.send(leader, wish, told_lsn);
+                }
             }
+            return;
+        }
+        if std::mem::take(&mut self.catalogs.is_telling) {
+            partition.database.settle_definitions_changed(self.last_tick_before());
+            let own = self.settings.id;
+            for node in self.settings.nodes.clone() {
+                if node != own && self.calls.is_up(node) {
+                    self.tell_all_to(node, partition);
+                }
+            }
+        }
+        let is_held = self.catalogs.held.load(Ordering::Acquire);
+        if is_held && (self.is_known_everywhere(version) || self.catalogs.held_rounds > PATIENCE_ROUNDS) {
+            shared.release_answers();
+            self.ask_for_ticks_again();
+        }
+    }
+
+    /// Whether the nodes that are heard of have said that they have the version.
+    fn is_known_everywhere(&self, version: u64) -> bool {
+        let own = self.settings.id;
+        let others = self.settings.nodes.iter().filter(|node| **node != own);
+        let mut reached = others.filter(|node| self.calls.is_up(**node));
+        reached.all(|node| self.catalogs.known.get(node).is_some_and(|known| *known >= version))
+    }
+
+    fn agreed_catalogs(&self) -> Option<(u64, Timestamp)> {
+        let agreed = self.agreement.agreement.agreed();
+        agreed.map(|agreed| (agreed.catalogs, agreed.catalogs_tick))
+    }
+
+    /// Until when others may have begun without the catalogs that are agreed on.
+    fn last_tick_before(&self) -> Timestamp {
+        self.agreed_catalogs().map_or(Timestamp::ZERO, |(_, tick)| tick)
+    }
+
+    /// The version that this node can tell others of.
+    fn own_version(&self) -> u64 {
+        match self.keeps_catalogs() {
+            true if self.catalogs.is_telling => 0,
+            true => self.told_version(),
+            false => self.catalogs.version,
         }
     }
 
@@ -96,8 +248,11 @@ impl GridState {
             ..Attachment::default()
         };
         let message = CatalogMessage::All {
-            version: self.told_version(),
-            last_tick: self.last_tick(),
+            version: self.own_version(),
+            last_tick: match self.keeps_catalogs() {
+                true => self.last_tick_before(),
+                false => self.catalogs.last_tick,
+            },
             content: attachment.encode(),
         };
         self.say_of_catalogs(node, message);
@@ -109,11 +264,35 @@ impl GridState {
             .push_anyway(durable_at, (node, GridMessage::Catalog(message)));
     }
 
-    /// A channel to the keeper stands, or what it said could not be taken over: asks what there is.
-    pub(super) fn ask_for_catalogs(&mut self) {
-        self.catalogs.is_current = false;
-        if let Some(keeper) = self.settings.keeper {
-            self.say_of_catalogs(keeper, CatalogMessage::Have(self.catalogs.version));
+    /// A channel to another node stands, or one may have what is missing here: asks what it has.
+    pub(super) fn ask_for_catalogs(&mut self, node: NodeId) {
+        if self.settings.keeper.is_some() && !self.keeps_catalogs() {
+            self.say_of_catalogs(node, CatalogMessage::Have(self.catalogs.version));
+        }
+    }
+
+    /// If something is missing, asks all that can be reached; the keeper asks the leader again.
+    pub(super) fn look_for_catalogs(&mut self) {
+        self.catalogs.wish_is_due = true;
+        if !self.has_catalogs() {
+            self.ask_all_for_catalogs();
+        }
+    }
+
+    /// What is deferred for longer than a round comes again.
+    pub(super) fn on_round_of_catalogs(&mut self) {
+        self.catalogs.has_asked = false;
+        self.catalogs.held_rounds = self.catalogs.held_rounds.saturating_add(1);
+        self.catalogs.deferred.clear();
+        self.look_for_catalogs();
+    }
+
+    fn ask_all_for_catalogs(&mut self) {
+        let own = self.settings.id;
+        for node in self.settings.nodes.clone() {
+            if node != own && self.calls.is_up(node) {
+                self.ask_for_catalogs(node);
+            }
         }
     }
 
@@ -126,26 +305,22 @@ impl GridState {
         message: CatalogMessage,
     ) {
         match message {
-            CatalogMessage::Have(version) if self.keeps_catalogs() => {
-                let current = self.told_version();
-                match version == current {
-                    true => self.say_of_catalogs(from, CatalogMessage::Have(current)),
-                    false => self.tell_all_to(from, partition),
+            CatalogMessage::Have(version) if self.settings.keeper.is_some() => {
+                self.catalogs.known.insert(from, version);
+                if version < self.own_version() {
+                    self.tell_all_to(from, partition);
                 }
-            }
-            CatalogMessage::Have(version) if self.settings.keeper == Some(from) => {
-                self.catalogs.is_current = version == self.catalogs.version;
             }
             CatalogMessage::All {
                 version,
                 last_tick,
                 content,
-            } if self.settings.keeper == Some(from) => {
+            } if self.settings.keeper.is_some() && !self.keeps_catalogs() && version > self.catalogs.version => {
                 // A log that cannot take them is tried again: see `GridState::on_round`.
-                let taken = self.take_over(partition, shared, last_tick, &content).is_ok();
-                self.catalogs.is_current = taken;
-                if taken {
-                    self.catalogs.version = version;
+                if self.take_over(partition, shared, last_tick, &content).is_ok() {
+                    (self.catalogs.version, self.catalogs.last_tick) = (version, last_tick);
+                    self.say_of_catalogs(from, CatalogMessage::Have(version));
+                    self.go_on_with_catalogs(partition, shared);
                 }
             }
             CatalogMessage::Have(_) | CatalogMessage::All { .. } => self.refused += 1,
@@ -173,6 +348,7 @@ impl GridState {
             attachment: Some(newer.as_deref().unwrap_or(content)),
         })?;
         let mut changed = change_to(Arc::new(databases), partition, shared);
+        self.renew_ticks();
         let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);
         let now_told = self.catalogs.untold.extract_if(.., is_told);
         changed.extend(now_told.flat_map(|own| own.tables));
@@ -208,6 +384,7 @@ impl GridState {
         };
         if let (Some(databases), Some(content)) = (databases, content) {
             let changed = change_to(databases, partition, shared);
+            self.renew_ticks();
             if self.keeps_catalogs() {
                 let last_tick = self.last_tick();
                 for table in changed {
@@ -229,9 +406,12 @@ impl GridState {
         partition.schema_changes.end(*transaction);
     }
 
-    /// The last tick that was handed out, on the node that hands them out.
-    fn last_tick(&self) -> Timestamp {
-        self.stage.as_ref().map_or(Timestamp::ZERO, TimestampStage::last_tick)
+    /// The last tick at which somebody may begin with the keeper's catalogs as they are: known when the next version is agreed on.
+    pub(super) fn last_tick(&self) -> Timestamp {
+        match self.settings.nodes.len() {
+            1 => self.stage.as_ref().map_or(Timestamp::ZERO, TimestampStage::last_tick),
+            _ => Timestamp::MAX,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! A node of the grid, without its network: one partition with its log and store, its part in the transactions of all, a coordinator
-//! for its own clients, and on one node the timestamp stage.
+//! for its own clients, a voice in what all agree on, and on the node that leads there the timestamp stage.
 //!
 //! Time, network and disk come in as arguments: `on_message` takes what others say, `on_timer` tells the time now and then,
 //! `force` and `on_forced` take the log to the disk, `poll_outgoing` and `poll_told` give what may leave by then. Clients call
@@ -9,10 +9,11 @@
 //! - Nothing leaves, for another node or a client, before the log is forced as far as it needs (rules P-2, D-1, D-3).
 //! - Each start is a *life* of its own, which the log knows before anybody else does: what was meant for an earlier one is refused.
 //! - The participant takes part from its *birth* on, a tick that the stage hands out after the start (rule D-7).
-//! - What the log has to keep beside rows (prepared branches, decisions not carried out, the bound of the ticks) outlives checkpoints.
+//! - What the log has to keep beside rows (prepared branches, decisions not carried out, what is agreed on) outlives checkpoints.
 //!
 //! Start with [`GridNode`].
 
+mod agreement;
 mod calls;
 mod catalogs;
 mod clients;
@@ -27,9 +28,10 @@ pub use rubato_grid::GridMessage;
 
 use crate::checkpoint::CheckpointReport;
 use crate::hosted::Heard;
-use crate::node::{Node, NodeFigures, NodeSettings};
+use crate::node::{Node, NodeFigures, NodeSettings, Shared};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
+use agreement::{Agreeing, agreement_of};
 use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
@@ -44,7 +46,7 @@ use rubato_grid::placement::{Shard, Spread};
 use rubato_log::{LogDirectory, Options};
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
-    CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TickSource, TimestampStage,
+    CommitCounts, Coordinator, Participant, RESERVED_TICKS, TickAsker, TickFor, TimestampStage,
 };
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
@@ -57,6 +59,7 @@ use rubato_storage::Store;
 use sessions::{GridShared, SessionTicks};
 use state::GridState;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// No worker's index: all are woken.
 const NO_WORKER: usize = usize::MAX;
@@ -72,8 +75,8 @@ pub struct GridSettings {
     pub id: NodeId,
     /// All nodes, this one among them.
     pub nodes: Vec<NodeId>,
-    /// The node that hands out ticks.
-    pub stage: NodeId,
+    /// The node that the grid began with: where nothing is agreed on yet it leads.
+    pub founder: NodeId,
     /// Ticks that the stage reserves by one durable write.
     pub reserved_ticks: u64,
     /// How often it says again what was not answered.
@@ -106,12 +109,12 @@ fn shard_of(value: &Value) -> u16 {
 }
 
 impl GridSettings {
-    /// Node `id` of the nodes 0 to `count - 1`, of which the first has the timestamp stage.
+    /// Node `id` of the nodes 0 to `count - 1`, of which the first has begun the grid.
     pub fn of(id: u32, count: u32) -> GridSettings {
         GridSettings {
             id: NodeId(id),
             nodes: (0..count).map(NodeId).collect(),
-            stage: NodeId(0),
+            founder: NodeId(0),
             reserved_ticks: RESERVED_TICKS,
             retry_us: RETRY_US,
             router: None,
@@ -119,14 +122,20 @@ impl GridSettings {
         }
     }
 
+    /// What holds back answers on a node that changes catalogs for others.
+    fn gate(&self, node: &Shared) -> Option<Arc<AtomicBool>> {
+        let keeps = self.keeper == Some(self.id) && self.nodes.len() > 1;
+        keeps.then(|| Arc::clone(&node.answers_held))
+    }
+
     /// 22023 if there can be no such grid.
     fn check(&self) -> Result<()> {
         let has = |node: NodeId| self.nodes.contains(&node);
         let keeper = self.keeper.is_none_or(has);
-        if has(self.id) && has(self.stage) && keeper && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
+        if has(self.id) && has(self.founder) && keeper && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
             return Ok(());
         }
-        let message = "the node, or that of the timestamp stage, is none of the grid's nodes";
+        let message = "the node, or the one that it began with, is none of the grid's nodes";
         Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
     }
 }
@@ -163,38 +172,39 @@ impl GridNode {
             partition.row_numbers.number_for(settings.id, standing.life);
             partition.sequences.are_elsewhere = true;
         }
-        let stage = (settings.stage == settings.id).then(|| {
-            let ticks = TickSource::resume(before.tick_bound.max(clock.tick()));
-            let ticks = ticks.reserving(settings.reserved_ticks);
-            TimestampStage::new(standing.life, ticks, settings.nodes.iter().copied())
-        });
+        let founded_at = before.tick_bound.max(clock.tick());
+        let agreement = agreement_of(&settings, past.agreement.as_deref(), founded_at)?;
         let decisions = past.decisions.into_iter();
         let decisions = decisions.map(|(global, (place, participants))| (global, place, participants));
         let mut asker = TickAsker::new(standing.life, clock);
         asker.want(TickFor::Birth);
-        let shared = Arc::new(GridShared::new(GridState {
-            coordinator: Coordinator::recovered(settings.id, decisions.collect()),
-            settings,
-            standing,
-            life_lsn,
-            participant: None,
-            asker,
-            stage,
-            bound: None,
-            outgoing: Held::default(),
-            told: Held::default(),
-            clients: Clients::default(),
-            far: FarSessions::default(),
-            layout: None,
-            sessions: SessionTicks::default(),
-            calls: Calls::default(),
-            numbers: Numbers::default(),
-            catalogs: Catalogs::default(),
-            work: Vec::new(),
-            forced: Lsn(0),
-            last_round_us: None,
-            refused: 0,
-        }));
+        let gate = settings.gate(&node.0);
+        let shared = Arc::new(GridShared::new(
+            gate,
+            GridState {
+                coordinator: Coordinator::recovered(settings.id, decisions.collect()),
+                agreement: Agreeing::new(agreement, clock),
+                settings,
+                standing,
+                life_lsn,
+                participant: None,
+                asker,
+                stage: None,
+                outgoing: Held::default(),
+                told: Held::default(),
+                clients: Clients::default(),
+                far: FarSessions::default(),
+                layout: None,
+                sessions: SessionTicks::default(),
+                calls: Calls::default(),
+                numbers: Numbers::default(),
+                catalogs: Catalogs::new(Arc::clone(&node.0.answers_held)),
+                work: Vec::new(),
+                forced: Lsn(0),
+                last_round_us: None,
+                refused: 0,
+            },
+        ));
         partition.grid = Some(Arc::clone(&shared) as _);
         drop(partition);
         let opened = GridNode { node, shared };
@@ -210,10 +220,12 @@ impl GridNode {
         state.forced = state.forced.max(node.forced_lsn());
         state.tell_catalogs(&partition, Lsn(node.forcer.appended_lsn().0));
         let given = work(&mut state, &mut partition);
-        for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
-            state.outgoing.push_anyway(durable_at, (to, GridMessage::Work(message)));
-        }
         state.settle(&mut partition, node);
+        if !node.answers_held.load(Ordering::Acquire) {
+            for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {
+                state.outgoing.push_anyway(durable_at, (to, GridMessage::Work(message)));
+            }
+        }
         let mut woken = state.sessions.take_woken();
         woken.extend(state.calls.take_woken());
         woken.extend(state.far.take_woken());
@@ -281,9 +293,8 @@ impl GridNode {
         self.drive(|state, _| {
             state.calls.on_up(node);
             state.on_reach(node, true);
-            if state.settings.keeper == Some(node) {
-                state.ask_for_catalogs();
-            }
+            state.agreement.agreement.on_up(node);
+            state.ask_for_catalogs(node);
         });
     }
 
@@ -298,6 +309,7 @@ impl GridNode {
                 gone.for_each(|node| stage.remove_node(*node));
             }
             state.settings.nodes = nodes;
+            self.shared.set_gate(state.settings.gate(&self.node.0));
         });
     }
 
@@ -318,7 +330,8 @@ impl GridNode {
             state.calls.on_down(node);
             state.on_reach(node, false);
             state.on_far_node_down(node);
-            if state.settings.stage == node {
+            state.agreement.agreement.on_down(node);
+            if !state.has_majority() {
                 state.sessions.give_up();
             }
             if state.settings.keeper == Some(node) {
@@ -342,9 +355,16 @@ impl GridNode {
 
     /// How it stands with the other nodes, for `rubato.nodes`.
     pub fn note_peers(&self, peers: Vec<PeerStatus>, members: &Members) {
-        let (own, life, keeper) = {
+        let (own, life, keeper, leader, term) = {
             let state = self.shared.state.lock();
-            (state.settings.id, state.standing.life, state.settings.keeper)
+            let (leader, term) = (state.leader(), state.agreement.agreement.term());
+            (
+                state.settings.id,
+                state.standing.life,
+                state.settings.keeper,
+                leader,
+                term,
+            )
         };
         let facts = |(node, member): (&NodeId, &Member)| NodeFacts {
             node: node.0,
@@ -352,6 +372,8 @@ impl GridNode {
             state: "here",
             life,
             is_keeper: keeper == Some(*node),
+            is_leader: leader == Some(*node),
+            term: (leader == Some(*node)).then_some(term),
             ..NodeFacts::default()
         };
         let mut nodes: Vec<NodeFacts> = members.members.iter().map(facts).collect();
@@ -378,8 +400,7 @@ impl GridNode {
     /// Whether something waits for the log to be forced.
     pub fn waits_for_log(&self) -> bool {
         let state = self.shared.state.lock();
-        let bound = state.bound.is_some_and(|(at, _)| at > state.forced);
-        bound || state.outgoing.waits(state.forced) || state.told.waits(state.forced)
+        state.agreement.waits(state.forced) || state.outgoing.waits(state.forced) || state.told.waits(state.forced)
     }
 
     /// Forces the log up to its end; gives how far it is forced, for [`GridNode::on_forced`]. May run elsewhere meanwhile.
@@ -443,11 +464,14 @@ impl GridNode {
             oldest_live,
             refused: state.refused
                 + state.coordinator.refused()
+                + state.agreement.agreement.refused()
                 + refused_by_participant
                 + state.asker.refused()
                 + refused_by_stage,
             dropped: state.outgoing.dropped,
             commits: state.coordinator.commits(),
+            term: state.agreement.agreement.term(),
+            leads: state.stage.is_some(),
         }
     }
 }
@@ -497,4 +521,8 @@ pub struct GridFigures {
     pub dropped: u64,
     /// Transactions over nodes that it has committed as their coordinator.
     pub commits: CommitCounts,
+    /// The term of the agreement that it is in.
+    pub term: u64,
+    /// Whether it leads, and so hands out ticks.
+    pub leads: bool,
 }

@@ -3,7 +3,7 @@
 use super::state::GridState;
 use parking_lot::Mutex;
 use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
-use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor, TimestampStage};
+use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::Databases;
@@ -26,6 +26,7 @@ struct Waiting {
 
 /// What came for a session, so many rounds ago: a tick, or nothing for too long.
 struct Ready {
+    session: SessionId,
     tick: Option<Timestamp>,
     rounds: u32,
 }
@@ -55,6 +56,18 @@ impl SessionTicks {
         self.answer(ticket, Some(tick));
     }
 
+    /// Ticks that nobody has begun at yet are not used: their sessions wait for others. Gives their tickets.
+    fn renew(&mut self) -> Vec<u64> {
+        let unused = self.ready.iter().filter(|(_, ready)| ready.tick.is_some());
+        let unused: Vec<u64> = unused.map(|(ticket, _)| *ticket).collect();
+        for ticket in &unused {
+            if let Some(Ready { session, .. }) = self.ready.remove(ticket) {
+                self.waiting.insert(*ticket, Waiting { session, rounds: 0 });
+            }
+        }
+        unused
+    }
+
     /// The stage cannot be reached: nobody waits for it.
     pub(super) fn give_up(&mut self) {
         for ticket in self.waiting.keys().copied().collect::<Vec<_>>() {
@@ -82,8 +95,16 @@ impl SessionTicks {
 
     fn answer(&mut self, ticket: u64, tick: Option<Timestamp>) {
         if let Some(waiting) = self.waiting.remove(&ticket) {
-            self.ready.insert(ticket, Ready { tick, rounds: 0 });
-            self.woken.push(waiting.session);
+            let session = waiting.session;
+            self.ready.insert(
+                ticket,
+                Ready {
+                    session,
+                    tick,
+                    rounds: 0,
+                },
+            );
+            self.woken.push(session);
         }
     }
 }
@@ -93,13 +114,30 @@ pub(super) struct GridShared {
     /// Taken by those only who have the partition, or want nothing of it.
     pub(super) state: Mutex<GridState>,
     news: AtomicBool,
+    /// Holds back answers when catalogs change.
+    gate: Mutex<Option<Arc<AtomicBool>>>,
 }
 
 impl GridShared {
-    pub(super) fn new(state: GridState) -> GridShared {
+    pub(super) fn new(gate: Option<Arc<AtomicBool>>, state: GridState) -> GridShared {
         GridShared {
             state: Mutex::new(state),
             news: AtomicBool::new(false),
+            gate: Mutex::new(gate),
+        }
+    }
+
+    pub(super) fn set_gate(&self, gate: Option<Arc<AtomicBool>>) {
+        *self.gate.lock() = gate;
+    }
+}
+
+impl GridState {
+    /// Rule T-6: catalogs have changed, and ticks of before are for those who know the ones of before.
+    pub(super) fn renew_ticks(&mut self) {
+        for ticket in self.sessions.renew() {
+            // If too many want one, the session is told when it has waited for too long.
+            self.asker.want(TickFor::Session(ticket));
         }
     }
 }
@@ -143,6 +181,7 @@ impl GridDesk for GridShared {
                 participants,
             })?;
         }
+        log.append_agreement(&state.agreement.agreement.known().encode())?;
         log.append_standing(&state.standing).map(drop)
     }
 
@@ -185,12 +224,13 @@ impl GridDesk for GridShared {
             }
         }
         // A participant that is not born could not take part.
-        if let (Some(stage), Some(_)) = (&mut state.stage, &state.participant)
+        let has_catalogs = state.has_catalogs();
+        if let (Some(stage), Some(_), true) = (&mut state.stage, &state.participant, has_catalogs)
             && let Some(tick) = stage.take_here()
         {
             return Ok(Some(tick));
         }
-        if !state.calls.is_up(state.settings.stage) {
+        if !state.has_majority() {
             return Err(stage_is_silent());
         }
         let number = state.sessions.last_ticket + 1;
@@ -212,7 +252,15 @@ impl GridDesk for GridShared {
     }
 
     fn last_tick(&self) -> Option<Timestamp> {
-        self.state.lock().stage.as_ref().map(TimestampStage::last_tick)
+        let state = self.state.lock();
+        state.keeps_catalogs().then(|| state.last_tick())
+    }
+
+    fn catalogs_change(&self) {
+        if let Some(gate) = &*self.gate.lock() {
+            gate.store(true, Ordering::Release);
+            self.news.store(true, Ordering::Release);
+        }
     }
 
     fn whereabouts(&self, databases: &Arc<Databases>, made: &[Arc<Catalog>]) -> Option<Arc<dyn Whereabouts>> {

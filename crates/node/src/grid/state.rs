@@ -1,5 +1,6 @@
 //! What a node of the grid knows beside its partition, and what it does when it hears something.
 
+use super::agreement::Agreeing;
 use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
@@ -32,9 +33,9 @@ pub(super) struct GridState {
     /// From its birth on.
     pub(super) participant: Option<Participant>,
     pub(super) asker: TickAsker,
+    /// While this node leads.
     pub(super) stage: Option<TimestampStage>,
-    /// A bound for ticks on its way to the disk.
-    pub(super) bound: Option<(Lsn, Timestamp)>,
+    pub(super) agreement: Agreeing,
     pub(super) outgoing: Held<(NodeId, GridMessage)>,
     pub(super) told: Held<(u64, ClientTold)>,
     pub(super) clients: Clients,
@@ -64,11 +65,10 @@ impl GridState {
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
         if let Some(again) = self.asker.on_timer() {
-            self.send(self.settings.stage, GridMessage::Stage(again), self.life_lsn);
+            self.send_to_stage(again);
         }
-        if !self.has_catalogs() {
-            self.ask_for_catalogs();
-        }
+        self.on_round_of_catalogs();
+        self.agreement.agreement.on_round(&self.settings.nodes);
         let report = self.asker.report(self.live(partition));
         match &mut self.stage {
             Some(stage) => {
@@ -76,7 +76,7 @@ impl GridState {
                 stage.on_message(self.settings.id, report);
                 stage.on_timer();
             }
-            None => self.send(self.settings.stage, GridMessage::Stage(report), self.life_lsn),
+            None => self.send_to_stage(report),
         }
     }
 
@@ -113,41 +113,37 @@ impl GridState {
                     let mut no_ticks = TickSource::default();
                     self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
                 }
-                // What is asked of storage that this node has not heard of comes again, when it has.
+                // What is asked of storage that this node has not heard of waits until it has; so does what would write to a table by
+                // a definition that may be the one before.
                 (Body::Request(Request::Operate { operation, .. }), Some(_))
-                    if operation.table().is_some_and(|table| !database.has_table(table)) =>
+                    if operation.table().is_some_and(|table| !database.has_table(table))
+                        || operation
+                            .changed_table()
+                            .is_some_and(|table| self.catalogs.is_untold(table)) =>
                 {
-                    self.refused += 1;
-                }
-                // So does what would write to a table by a definition that may be the one before.
-                (Body::Request(Request::Operate { operation, .. }), Some(_))
-                    if operation
-                        .changed_table()
-                        .is_some_and(|table| self.catalogs.is_untold(table)) =>
-                {
-                    self.refused += 1;
+                    self.defer(from, message);
                 }
                 (Body::Request(_), Some(participant)) => participant.on_message(database, from, message, &mut **log),
                 // It comes again, when the participant is born.
                 (Body::Request(_), None) => self.refused += 1,
             },
             GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
-                match &mut self.stage {
-                    Some(stage) => stage.on_message(from, message),
-                    None => self.refused += 1,
-                }
+                self.on_stage_message(from, message);
             }
-            GridMessage::Stage(StageMessage::Handed { .. }) if !self.has_catalogs() => self.refused += 1,
-            GridMessage::Stage(message) if from == self.settings.stage => {
+            GridMessage::Stage(StageMessage::Handed { catalogs, .. }) if !self.knows_catalogs(catalogs) => {
+                self.refused += 1;
+                self.look_for_catalogs();
+            }
+            GridMessage::Stage(message) => {
                 let heard = self.asker.on_message(message);
                 self.on_heard(partition, heard);
             }
-            GridMessage::Stage(_) => self.refused += 1,
             GridMessage::Work(message) if matches!(message.content, WorkContent::Answer { .. }) => {
                 let is_awaited = self.calls.on_answer(from, message);
                 self.refused += u64::from(!is_awaited);
             }
             GridMessage::Work(message) => self.work.push(hosted::Heard::Message(from, message)),
+            GridMessage::Agreement(message) => self.agreement.agreement.on_message(from, message),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
             // Whoever has the channels sees to the members.
@@ -184,14 +180,14 @@ impl GridState {
         }
     }
 
-    fn send(&mut self, to: NodeId, message: GridMessage, durable_at: Lsn) {
+    pub(super) fn send(&mut self, to: NodeId, message: GridMessage, durable_at: Lsn) {
         self.outgoing.push(durable_at, (to, message));
     }
 
     /// Takes what has come up to be sent or told; what is for this node itself is delivered at once, when the log allows it.
     pub(super) fn settle(&mut self, partition: &mut Partition, shared: &Shared) {
         loop {
-            self.gather(partition);
+            self.gather(partition, shared);
             self.end_definitions(partition, shared);
             let own = self.settings.id;
             let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
@@ -217,7 +213,7 @@ impl GridState {
         participant.go_on(database, &mut **log);
     }
 
-    fn gather(&mut self, partition: &mut Partition) {
+    fn gather(&mut self, partition: &mut Partition, shared: &Shared) {
         self.go_on(partition);
         for global in self.coordinator.poll_tick_requests() {
             // If too many want one, the transaction is given up when it has been silent for too long.
@@ -238,37 +234,17 @@ impl GridState {
         let events = self.coordinator.poll_events();
         let events = self.far.on_events(events);
         self.clients.on_events(events, &mut self.told);
+        // Rule T-5: what is asked from now on is no word for a term that has ended here.
+        self.asker.set_term(self.agreement.agreement.term());
         if let Some(question) = self.asker.poll_question() {
-            self.send(self.settings.stage, GridMessage::Stage(question), self.life_lsn);
+            self.send_to_stage(question);
         }
-        self.keep_bound(partition);
+        self.keep_agreement(partition, shared);
         if let Some(stage) = &mut self.stage {
             for (to, message) in stage.poll_outgoing() {
                 let durable_at = self.life_lsn.max(self.catalogs.told_lsn());
                 self.outgoing.push(durable_at, (to, GridMessage::Stage(message)));
             }
-        }
-    }
-
-    /// Makes the next bound of the ticks durable when it is needed (rule T-2). A log that cannot take it is tried again.
-    fn keep_bound(&mut self, partition: &mut Partition) {
-        let Some(stage) = &mut self.stage else { return };
-        if let Some((at, bound)) = self.bound
-            && at <= self.forced
-        {
-            stage.on_bound_durable(bound);
-            self.bound = None;
-        }
-        let (None, Some(tick_bound)) = (self.bound, stage.wanted_bound()) else {
-            return;
-        };
-        let standing = StandingRecord {
-            tick_bound,
-            ..self.standing
-        };
-        if let Ok(at) = partition.log.append_standing(&standing) {
-            self.standing = standing;
-            self.bound = Some((at, tick_bound));
         }
     }
 }

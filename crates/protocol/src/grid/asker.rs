@@ -37,6 +37,8 @@ pub enum Heard {
 #[derive(Clone, Debug)]
 pub struct TickAsker {
     life: u64,
+    /// The term of the agreement that this node is in.
+    term: u64,
     /// The last life of the stage that was heard of.
     stage_life: u64,
     number: u64,
@@ -55,6 +57,7 @@ impl TickAsker {
     pub fn new(life: u64, above: Timestamp) -> TickAsker {
         TickAsker {
             life,
+            term: 0,
             stage_life: 0,
             number: 0,
             above,
@@ -69,6 +72,11 @@ impl TickAsker {
     /// Messages that changed nothing since the start.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// The node has come to a term of the agreement, which is said with each question.
+    pub fn set_term(&mut self, term: u64) {
+        self.term = term;
     }
 
     /// Somebody wants a tick; false if too many do.
@@ -117,6 +125,7 @@ impl TickAsker {
                 number,
                 first,
                 count,
+                catalogs: _,
             } if self.is_answer(stage_life, life, number, first, count) => {
                 self.stage_life = stage_life;
                 let mut next = first;
@@ -153,6 +162,7 @@ impl TickAsker {
             number: self.number,
             count,
             above: self.above,
+            term: self.term,
         })
     }
 
@@ -178,6 +188,7 @@ mod tests {
             number,
             first: tick(first),
             count,
+            catalogs: 0,
         }
     }
 

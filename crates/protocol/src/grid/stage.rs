@@ -11,6 +11,7 @@
 //! true for ever once it is true, so that a late word does no harm.
 
 use super::ticks::TickSource;
+use crate::rules::{Rule, is_kept};
 use rubato_base::{NodeId, Timestamp};
 use std::collections::BTreeMap;
 
@@ -34,6 +35,8 @@ pub enum StageMessage {
         count: u16,
         /// They must be above this.
         above: Timestamp,
+        /// The term of the agreement that it is in: a word of a voter, by which the stage may know that there is no newer one.
+        term: u64,
     },
     /// The ticks that were wanted.
     Handed {
@@ -47,6 +50,8 @@ pub enum StageMessage {
         first: Timestamp,
         /// How many.
         count: u16,
+        /// Whoever begins at them has to know catalogs of this version.
+        catalogs: u64,
     },
     /// Which transactions of a node are live.
     LiveHere {
@@ -112,6 +117,12 @@ pub struct TimestampStage {
     gone: BTreeMap<NodeId, u64>,
     /// The last question of each node that could not be answered yet.
     waiting: BTreeMap<NodeId, Question>,
+    /// Whether there may be another stage without this node's having a part in it (rule T-5).
+    is_alone: bool,
+    /// Questions that came since it was last asked whether this stage is the newest, and those before.
+    asked: BTreeMap<NodeId, Question>,
+    confirming: BTreeMap<NodeId, Question>,
+    catalogs: u64,
     reports: u64,
     refused: u64,
     outgoing: Vec<(NodeId, StageMessage)>,
@@ -126,6 +137,10 @@ impl TimestampStage {
             nodes: nodes.into_iter().map(|node| (node, Known::default())).collect(),
             gone: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            is_alone: true,
+            asked: BTreeMap::new(),
+            confirming: BTreeMap::new(),
+            catalogs: 0,
             reports: 0,
             refused: 0,
             outgoing: Vec::new(),
@@ -154,7 +169,56 @@ impl TimestampStage {
         if let Some(known) = self.nodes.remove(&node) {
             self.gone.insert(node, known.life);
         }
-        self.waiting.remove(&node);
+        self.forget_questions(node);
+    }
+
+    fn forget_questions(&mut self, node: NodeId) {
+        for questions in [&mut self.waiting, &mut self.asked, &mut self.confirming] {
+            questions.remove(&node);
+        }
+    }
+
+    /// Whether no other node has a part in saying which stage is the newest: then questions are answered at once.
+    pub fn set_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
+    }
+
+    /// Catalogs of this version are agreed on: only ticks above this one are handed out from now on, and all with that version.
+    pub fn set_catalogs(&mut self, version: u64, above: Timestamp) {
+        // Rule T-6: whoever has a tick above has the version with it.
+        if version > self.catalogs {
+            self.catalogs = version;
+            self.ticks.skip_to(above);
+        }
+    }
+
+    /// Whether questions have come for which it has to be asked anew whether this stage is the newest. They count as asked now.
+    pub fn asks(&mut self) -> bool {
+        if !self.confirming.is_empty() || self.asked.is_empty() {
+            return false;
+        }
+        self.confirming = std::mem::take(&mut self.asked);
+        true
+    }
+
+    /// At some moment since [`TimestampStage::asks`] there was no newer stage: what was asked before is answered.
+    pub fn on_confirmed(&mut self) {
+        for (node, question) in std::mem::take(&mut self.confirming) {
+            self.hand_out(node, question);
+        }
+    }
+
+    /// At some moment since its question there was no newer stage, as the node's own word shows.
+    pub fn on_vouched(&mut self, node: NodeId) {
+        if let Some(question) = self.asked.remove(&node) {
+            self.confirming.remove(&node);
+            self.hand_out(node, question);
+        }
+    }
+
+    /// Its life.
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// Messages that changed nothing since the start.
@@ -193,6 +257,7 @@ impl TimestampStage {
                 number,
                 count,
                 above,
+                term: _,
             } => self.on_wanted(from, life, Question { number, count, above }),
             StageMessage::LiveHere {
                 life,
@@ -206,10 +271,11 @@ impl TimestampStage {
         self.refused += u64::from(!taken);
     }
 
-    /// A tick for a transaction of the stage's own node, without a question; `None` until a bound is durable. The node says which
+    /// A tick for a transaction of the stage's own node, without a question; `None` until a bound is durable, and where other nodes
+    /// have to say whether this stage is the newest. The node says which
     /// of its transactions are live each time before [`TimestampStage::on_timer`], so that none of these is missed (rule F-5).
     pub fn take_here(&mut self) -> Option<Timestamp> {
-        self.ticks.next_tick()
+        self.is_alone.then(|| self.ticks.next_tick()).flatten()
     }
 
     /// Tells everybody which transactions are live, once every node has said which of its are.
@@ -246,7 +312,8 @@ impl TimestampStage {
                 life,
                 ..Known::default()
             };
-            self.waiting.remove(&from);
+            self.forget_questions(from);
+            return true;
         }
         life == known.life
     }
@@ -261,7 +328,12 @@ impl TimestampStage {
         if self.nodes.get(&from).is_none_or(is_late) {
             return false;
         }
-        self.hand_out(from, question);
+        // Rule T-5: a newer stage may have handed out ticks above those of this one before the question was asked.
+        if self.is_alone || !is_kept(Rule::T5) {
+            self.hand_out(from, question);
+        } else {
+            self.asked.insert(from, question);
+        }
         true
     }
 
@@ -287,6 +359,7 @@ impl TimestampStage {
             number: question.number,
             first,
             count: question.count,
+            catalogs: self.catalogs,
         };
         self.outgoing.push((node, message));
     }
@@ -333,6 +406,7 @@ mod tests {
             number,
             count,
             above: Timestamp::ZERO,
+            term: 0,
         }
     }
 
@@ -372,6 +446,7 @@ mod tests {
             number: 2,
             first: tick(7),
             count: 4,
+            catalogs: 0,
         };
         assert_eq!(stage.poll_outgoing(), [(THERE, handed)]);
         assert_eq!(stage.refused(), 0);
@@ -387,6 +462,7 @@ mod tests {
             number: 3,
             count: 1,
             above: Timestamp::MAX,
+            term: 0,
         };
         let alive = StageMessage::Alive { stage_life: 9 };
         let refused = [wanted(1, 1), wanted(3, 0), wanted(3, TICKS_MAX + 1), far, alive];
@@ -426,6 +502,7 @@ mod tests {
                 number: 1,
                 count: 1,
                 above: Timestamp::ZERO,
+                term: 0,
             },
         );
         assert_eq!(told(&mut stage), None);
@@ -486,6 +563,7 @@ mod tests {
             number: 1,
             count: 1,
             above: Timestamp::ZERO,
+            term: 0,
         };
         stage.on_message(THERE, anew);
         assert_eq!(stage.poll_outgoing().len(), 1);
@@ -501,6 +579,31 @@ mod tests {
         // One that is there already stays as it is.
         stage.add_node(THERE);
         assert_eq!(told(&mut stage), Some((vec![], tick(3))));
+    }
+
+    #[test]
+    fn a_tick_is_handed_out_when_no_newer_stage_was_there_since_it_was_asked_for() {
+        let mut stage = stage();
+        stage.set_alone(false);
+        assert_eq!(stage.take_here(), None);
+        stage.on_message(HERE, wanted(1, 1));
+        assert!(stage.asks() && !stage.asks());
+        // Who asks meanwhile is not served by what was begun before.
+        stage.on_message(THERE, wanted(1, 1));
+        assert!(!stage.asks() && stage.poll_outgoing().is_empty());
+        stage.on_confirmed();
+        let told: Vec<NodeId> = stage.poll_outgoing().into_iter().map(|(to, _)| to).collect();
+        assert_eq!(told, [HERE]);
+        // A voter's own word may be enough.
+        stage.set_catalogs(9, tick(4));
+        stage.on_vouched(THERE);
+        let answer = stage.poll_outgoing().pop().map(|(_, message)| message);
+        let first_and_version = match answer {
+            Some(StageMessage::Handed { first, catalogs, .. }) => Some((first, catalogs)),
+            _ => None,
+        };
+        assert_eq!(first_and_version, Some((tick(5), 9)));
+        assert!(!stage.asks());
     }
 
     #[test]

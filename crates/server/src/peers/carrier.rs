@@ -424,7 +424,10 @@ impl Carrier {
 
 /// What its sender says again, if it is not answered.
 fn may_be_left_out(message: &GridMessage) -> bool {
-    matches!(message, GridMessage::Transaction(_) | GridMessage::Stage(_))
+    matches!(
+        message,
+        GridMessage::Transaction(_) | GridMessage::Stage(_) | GridMessage::Agreement(_)
+    )
 }
 
 fn token_of(id: ConnectionId) -> Token {

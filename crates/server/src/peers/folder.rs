@@ -106,6 +106,13 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         Some((applicant, _)) => *applicant,
         None => begin(folder)?,
     };
+    if own.is_some_and(|(_, members)| members.members.len() > 1) && !folder.join("log").exists() {
+        return Err(format!(
+            "the folder {} is that of a node of a grid, and its data is gone: it would give its word a second time. \
+             Empty the folder, and join the grid as a new node at another address",
+            folder.display()
+        ));
+    }
     let (node, mut members) = match (known.and_then(|(_, place)| place), &wishes.join) {
         (Some(place), _) => place,
         (None, Some(_)) if folder.join("log").exists() => {

@@ -138,6 +138,7 @@ impl World<'_> {
         ] {
             self.coverage.add(name, protocol.waits[reason as usize]);
         }
+        self.coverage.add("terms", figures.term);
         self.coverage.add("messages refused", figures.refused);
         self.coverage
             .add("messages dropped before a log that cannot be forced", figures.dropped);

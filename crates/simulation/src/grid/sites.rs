@@ -25,6 +25,8 @@ const RETRY_US: i64 = 20_000;
 const LOOK_US: i64 = 20_000;
 /// Pause after a force that failed.
 const FORCE_PAUSE_US: i64 = 20_000;
+/// How far clocks are off when a run begins, at most.
+const WRONG_US: i64 = 10_000_000;
 /// How long a node is down, at most.
 const DOWN_US_MAX: i64 = 400_000;
 /// Attempts to start that are disturbed, one after the other.
@@ -125,6 +127,9 @@ impl World<'_> {
             }
         }
         for at in 0..self.sites.len() {
+            if self.plan.has(GridTrouble::ClockJumps) {
+                self.sites[at].offset_us = self.random.uniform(-WRONG_US, WRONG_US);
+            }
             self.start(at)?;
         }
         let Some(node) = self.sites.first().and_then(|site| site.node.as_ref()) else {
@@ -235,7 +240,7 @@ impl World<'_> {
             figures.prepared
         ));
         self.coverage.count("crashes");
-        if at == 0 {
+        if figures.leads {
             self.coverage.count("crashes of the timestamp stage");
         }
         if figures.prepared > 0 {

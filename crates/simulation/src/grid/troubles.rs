@@ -1,6 +1,7 @@
 //! What goes wrong in a run of the grid.
 
 use super::plan::GridTrouble;
+use super::sites::Site;
 use super::world::{Event, Phase, World};
 use rubato_base::NodeId;
 use rubato_storage::Faults as StoreFaults;
@@ -93,7 +94,7 @@ impl World<'_> {
                 return false;
             };
             match wanted {
-                0 => *at == 0,
+                0 => node.figures().leads,
                 1 | 2 => node.figures().prepared > 0,
                 3 => node.figures().undone_decisions > 0,
                 _ => false,
@@ -108,10 +109,21 @@ impl World<'_> {
         self.sites[at].disk.power.goes_after(operations);
     }
 
-    /// Some nodes and the others cannot reach each other, or one way only.
+    /// Some nodes and the others cannot reach each other, or one way only; often the one that leads and all others.
     fn cut_ways(&mut self) {
         let count = self.sites.len() as i64;
-        let side = self.random.uniform(1, (1 << count) - 2);
+        let mut side = self.random.uniform(1, (1 << count) - 2);
+        let leads = |site: &Site| site.node.as_ref().is_some_and(|node| node.figures().leads);
+        if let Some(leader) = self.sites.iter().position(leads)
+            && self.random.uniform(0, 1) == 0
+        {
+            self.coverage.count("leaders cut off");
+            side = 1 << leader;
+            // Its clock runs behind that of the others: they elect anew long before it gives up.
+            if self.plan.has(GridTrouble::SlowNodes) {
+                self.network.slow.insert(NodeId(leader as u32));
+            }
+        }
         let one_way = self.random.uniform(0, 1) == 0;
         self.coverage
             .count(if one_way { "partitions, one way" } else { "partitions" });

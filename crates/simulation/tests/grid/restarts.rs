@@ -6,6 +6,7 @@ use rubato_log::{Options, PowerLoss};
 use rubato_node::grid::{ClientTold, GridMessage, GridNode, GridSettings};
 use rubato_node::{Node, NodeSettings};
 use rubato_protocol::grid::{Answer, Ending, Operation};
+use rubato_protocol::{Rule, break_rule};
 use rubato_simulation::direct::Direct;
 use rubato_simulation::disk::Disk;
 
@@ -27,12 +28,18 @@ fn no_decisions(_: NodeId, _: NodeId, message: &GridMessage) -> bool {
     !message.name().starts_with("message: decide")
 }
 
+fn nothing_of_the_first(from: NodeId, to: NodeId, _: &GridMessage) -> bool {
+    from != NodeId(0) && to != NodeId(0)
+}
+
 struct Grid {
     disks: Vec<Disk>,
     nodes: Vec<GridNode>,
     table: TableId,
     now_us: i64,
     passes: Passes,
+    /// Its clock stands still.
+    stopped: Option<usize>,
     told: Vec<(usize, u64, ClientTold)>,
 }
 
@@ -80,6 +87,7 @@ impl Grid {
             table,
             now_us: 0,
             passes: everything,
+            stopped: None,
             told: Vec::new(),
         };
         grid.run(everything);
@@ -97,7 +105,9 @@ impl Grid {
         for round in 0..ROUNDS {
             if round % 20 == 0 {
                 self.now_us += 1_000_000;
-                self.nodes.iter_mut().for_each(|node| node.on_timer(self.now_us));
+                let runs = |(at, _): &(usize, &GridNode)| self.stopped != Some(*at);
+                let running = self.nodes.iter().enumerate().filter(runs);
+                running.for_each(|(_, node)| node.on_timer(self.now_us));
             }
             for at in 0..self.nodes.len() {
                 let forced = self.nodes[at].force().expect("the log is forced");
@@ -119,6 +129,11 @@ impl Grid {
     fn restart(&mut self, at: usize) {
         self.disks[at].power_comes_back(PowerLoss::DropAll, 0);
         self.nodes[at] = open(&self.disks[at], at, self.disks.len());
+        let own = NodeId(at as u32);
+        for other in self.nodes.iter().filter(|node| node.id() != own) {
+            other.on_node_down(own);
+            other.on_node_up(own);
+        }
     }
 
     fn begin(&mut self, at: usize) -> u64 {
@@ -168,6 +183,10 @@ impl Grid {
     fn value(&mut self, of: usize) -> i64 {
         let at = self.nodes.len() - 1 - of;
         let ticket = self.begin(at);
+        self.value_at(at, ticket, of)
+    }
+
+    fn value_at(&mut self, at: usize, ticket: u64, of: usize) -> i64 {
         let operation = Operation::Read {
             table: self.table,
             key: Key::of(&[Value::Int4(of as i32)]),
@@ -328,4 +347,44 @@ fn strangers_are_refused_and_counted_and_a_folder_of_a_grid_is_not_opened_by_its
         settings,
     );
     assert!(opened.is_err(), "it is none of the grid's nodes");
+}
+
+/// The first node leads, stands still and is cut off until others have elected another one, and a transaction has committed that it knows
+/// nothing of. Whether a client of it begins by then, and what that client reads when all is whole again.
+fn begin_where_a_leader_was_cut_off() -> (bool, i64) {
+    let mut grid = Grid::new(3);
+    (0..4).for_each(|_| grid.run(everything));
+    assert!(grid.nodes[0].figures().leads);
+    grid.stopped = Some(0);
+    (0..8).for_each(|_| grid.run(nothing_of_the_first));
+    let leads = |node: usize| grid.nodes[node].figures().leads;
+    assert!(
+        leads(0) && leads(1) != leads(2),
+        "it does not know that another one leads"
+    );
+    let ticket = grid.begin(1);
+    grid.add(1, ticket, 1, 7);
+    grid.nodes[1].commit(ticket);
+    grid.go_on();
+    assert!(matches!(grid.ending(1, ticket), Some(Ending::Committed(_))));
+    let late = grid.begin(0);
+    let has_begun = |grid: &Grid| {
+        let told = grid.told.iter();
+        let mut own = told.filter(|(at, of, _)| (*at, *of) == (0, late));
+        own.any(|(_, _, told)| matches!(told, ClientTold::Began(_)))
+    };
+    let is_early = has_begun(&grid);
+    grid.stopped = None;
+    (0..3).for_each(|_| grid.run(everything));
+    assert!(has_begun(&grid) && !grid.nodes[0].figures().leads);
+    (is_early, grid.value_at(0, late, 1))
+}
+
+#[test]
+fn a_leader_that_was_cut_off_hands_out_no_tick_below_what_was_acknowledged() {
+    assert_eq!(begin_where_a_leader_was_cut_off(), (false, 107));
+    break_rule(Some(Rule::T5));
+    let broken = begin_where_a_leader_was_cut_off();
+    break_rule(None);
+    assert_eq!(broken, (true, 100), "nobody notices that T-5 is broken");
 }

@@ -148,3 +148,24 @@ const CAUGHT: [Rule; 8] = [
     Rule::P5,
     Rule::D9,
 ];
+
+/// Leaders are slow and cut off from all others, which elect another one, and clients go on meanwhile.
+fn with_leaders_cut_off(seed: u64) -> GridPlan {
+    GridPlan {
+        nodes: 3 + (seed % 3) as u32,
+        clients: 8,
+        transactions: 14,
+        troubles: [GridTrouble::Partitions, GridTrouble::SlowNodes, GridTrouble::ClockJumps].into(),
+        ..GridPlan::of(seed)
+    }
+}
+
+#[test]
+fn seeds_whose_leaders_are_cut_off_have_no_violation() {
+    let mut coverage = Coverage::default();
+    (0..LEADERS_CUT_OFF).for_each(|seed| passes(&with_leaders_cut_off(seed), &mut coverage));
+    assert!(coverage.get("leaders cut off") > LEADERS_CUT_OFF, "{coverage}");
+}
+
+/// Runs of these.
+const LEADERS_CUT_OFF: u64 = 30;

@@ -56,7 +56,6 @@ fn a_node_that_comes_back_takes_no_tick_before_it_has_the_catalogs() {
     // It is connected, and has not heard of the table when it asks for a tick.
     sites[0].node.on_node_up(NodeId(1));
     sites[1].node.on_node_up(NodeId(0));
-    assert!(!sites[1].node.figures().has_catalogs);
     let ticket = sites[1].node.begin(true).expect("a ticket");
     let (asks, about_catalogs): (Vec<_>, Vec<_>) = {
         sites[1].settle();
@@ -71,6 +70,7 @@ fn a_node_that_comes_back_takes_no_tick_before_it_has_the_catalogs() {
         sites[1].node.on_message(NodeId(0), message);
     }
     assert_eq!(sites[1].told(), [], "the tick is not taken");
+    assert!(!sites[1].node.figures().has_catalogs);
     for (_, message) in about_catalogs {
         sites[0].node.on_message(NodeId(1), message);
     }
@@ -102,4 +102,54 @@ fn what_needs_the_client_itself_is_refused_on_another_node() {
     );
     assert_eq!(ask_at(1, &mut sites, "SHOW work_mem")[1], "D 1MB");
     assert_eq!(ask_at(1, &mut sites, "DISCARD ALL"), ["C DISCARD ALL", "Z I"]);
+}
+
+/// As [`work`], but what the first node tells of catalogs does not arrive: gives it.
+fn work_without_catalogs(sites: &mut [Site; 2], turns: usize) -> Vec<GridMessage> {
+    let mut held = Vec::new();
+    for _ in 0..turns {
+        for from in 0..2 {
+            sites[from].node.on_wake();
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                match message {
+                    GridMessage::Catalog(_) if from == 0 => held.push(message),
+                    _ => sites[to.0 as usize].node.on_message(NodeId(from as u32), message),
+                }
+            }
+            sites[from].turn();
+        }
+    }
+    held
+}
+
+#[test]
+fn an_operation_of_who_knows_newer_catalogs_waits_until_they_are_there() {
+    let mut sites = followed();
+    sites[0].send("CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = true)");
+    let mut held = work_without_catalogs(&mut sites, 300);
+    assert_eq!(sites[0].said(), ["C CREATE TABLE", "Z I"]);
+    let answered = |sites: &[Site; 2]| sites[0].worker.forced_lsn();
+    assert_eq!(answered(&sites), Lsn(0), "others are to know the table first");
+    for round in 0..40 {
+        for site in &sites {
+            site.node.on_timer(clock_us() + round * 1_000_000);
+        }
+        held.extend(work_without_catalogs(&mut sites, 10));
+    }
+    assert!(answered(&sites) > Lsn(0), "but not for ever");
+    // Not to be run again by the server: the client has seen rows.
+    sites[0].send("BEGIN; SELECT 1; INSERT INTO t SELECT n, n FROM generate_series(1, 100) n");
+    held.extend(work_without_catalogs(&mut sites, 300));
+    let mut said = sites[0].said();
+    assert!(!said.iter().any(|told| told.starts_with("C INSERT")), "{said:?}");
+    for message in held {
+        sites[1].node.on_message(NodeId(0), message);
+    }
+    // Without another timer.
+    work(&mut sites);
+    said.extend(sites[0].said());
+    assert_eq!(said[said.len() - 2..], ["C INSERT 0 100", "Z T"], "{said:?}");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 100");
 }

@@ -36,7 +36,7 @@ fn fails(node: usize, sites: &mut [Site; 2], sql: &str, code: &str) {
 }
 
 /// Both know that nothing is under way any more, and time passes until they do.
-fn come_to_rest(sites: &mut [Site; 2]) {
+pub(super) fn come_to_rest(sites: &mut [Site; 2]) {
     for _ in 0..400 {
         pass(60_000);
         for site in sites.iter_mut() {

@@ -58,6 +58,7 @@ fn rows_without_a_key_lie_where_they_are_inserted() {
     }
     disconnect(&mut sites);
     connect(&mut sites);
+    definitions::come_to_rest(&mut sites);
     for node in 0..2 {
         done(node, &mut sites, "INSERT INTO history VALUES ('more', 4)");
         done(node, &mut sites, "UPDATE history SET v = v + 1");

@@ -180,3 +180,25 @@ fn what_needs_no_row_waits_for_nobody_and_moves_nothing_that_others_see() {
     let told = sites[1].tell("SELECT count(*) FROM t");
     assert!(told[0].starts_with("E 57P03"), "{told:?}");
 }
+
+#[test]
+fn a_grid_of_one_node_asks_nobody_and_forces_nothing_but_its_commits() {
+    let mut site = Site::kept_by(Some(NodeId(0)), 0, 1, Some(Arc::new(ByRows)));
+    site.settle();
+    site.tell("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (0, 0)");
+    site.settle();
+    let before = site.node.figures();
+    assert!(before.leads && before.is_born);
+    for round in 1..=50 {
+        site.node.on_timer(clock_us() + round * 1_000_000);
+        let told = site.tell(&format!("INSERT INTO t VALUES ({round}, 0)"));
+        assert_eq!(told, ["C INSERT 0 1", "Z I"], "within the call");
+        site.settle();
+        assert_eq!(site.tell("SELECT v FROM t WHERE id = 0")[1], "D 0");
+        assert!(site.node.poll_outgoing().is_empty());
+    }
+    let after = site.node.figures();
+    assert_eq!(after.node.log_records - before.node.log_records, 50);
+    assert_eq!(after.node.log_forces - before.node.log_forces, 50);
+    assert_eq!(after.term, before.term);
+}

@@ -1,0 +1,335 @@
+//! The leader's part: proposes values, counts who has them, and knows that it still leads.
+
+use super::{Agreed, Agreement, AgreementMessage, PATIENCE_ROUNDS, Proposed, Role, VOTERS_MAX, WORD_ROUNDS};
+use rubato_base::{NodeId, Timestamp};
+use std::collections::BTreeMap;
+
+/// What a leader knows of another node.
+#[derive(Clone, Copy, Debug)]
+struct Follower {
+    /// The last round that it has answered.
+    round: u64,
+    has: Proposed,
+    /// Rounds of the clock since it was heard.
+    silent_rounds: u32,
+}
+
+/// One that has not been heard yet.
+impl Default for Follower {
+    fn default() -> Follower {
+        Follower {
+            round: 0,
+            has: Proposed::default(),
+            silent_rounds: PATIENCE_ROUNDS,
+        }
+    }
+}
+
+/// What a leader knows in its term.
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// The number of its first value: when that is agreed on, all before is.
+    first: u64,
+    agreed: u64,
+    /// Behind which record its own value is.
+    version: u64,
+    followers: BTreeMap<NodeId, Follower>,
+    /// The last round that was begun, answered by a majority, and wanted.
+    begun: u64,
+    confirmed: u64,
+    wanted: u64,
+    /// Rounds of the clock since it spoke.
+    quiet_rounds: u32,
+    /// What the next value is to have.
+    wanted_bound: Option<Timestamp>,
+    wanted_catalogs: Option<u64>,
+}
+
+impl Leading {
+    pub(super) fn is_established(&self) -> bool {
+        self.agreed >= self.first
+    }
+}
+
+impl Agreement {
+    pub(super) fn begin_to_lead(&mut self) {
+        let term = self.durable.term;
+        let number = self.durable.has.number.saturating_add(1);
+        self.durable.has = Proposed { term, number };
+        self.changed();
+        self.leader = Some(self.own);
+        self.role = Role::Leads(Box::new(Leading {
+            first: number,
+            agreed: number - 1,
+            version: self.version,
+            followers: BTreeMap::new(),
+            begun: 1,
+            confirmed: 0,
+            wanted: 1,
+            quiet_rounds: 0,
+            wanted_bound: None,
+            wanted_catalogs: None,
+        }));
+        let voters = self.others();
+        self.speak_to(&voters);
+        self.count_rounds();
+    }
+
+    /// The next values are to have this bound for ticks at least.
+    pub fn want_bound(&mut self, bound: Timestamp) {
+        let known = self.durable.value.tick_bound;
+        if let Role::Leads(leading) = &mut self.role
+            && bound > known.max(leading.wanted_bound.unwrap_or_default())
+        {
+            leading.wanted_bound = Some(bound);
+            self.propose();
+        }
+    }
+
+    /// The next values are to have this version of the catalogs at least. False if this node does not lead.
+    pub fn want_catalogs(&mut self, version: u64) -> bool {
+        let known = self.durable.value.catalogs;
+        let Role::Leads(leading) = &mut self.role else {
+            return false;
+        };
+        if version > known.max(leading.wanted_catalogs.unwrap_or_default()) {
+            leading.wanted_catalogs = Some(version);
+            self.propose();
+        }
+        true
+    }
+
+    /// The number of a round that is begun after now: when it is confirmed this node has led at some moment since.
+    pub fn want_round(&mut self) -> u64 {
+        let Role::Leads(leading) = &mut self.role else {
+            return u64::MAX;
+        };
+        leading.wanted = leading.begun + 1;
+        let number = leading.wanted;
+        if leading.confirmed == leading.begun {
+            self.begin_round();
+        }
+        self.count_rounds();
+        number
+    }
+
+    /// The last round that a majority has answered; 0 if this node does not lead.
+    pub fn confirmed_round(&self) -> u64 {
+        match &self.role {
+            Role::Leads(leading) if leading.is_established() => leading.confirmed,
+            _ => 0,
+        }
+    }
+
+    /// Whether what a voter said in this term is a majority's word, together with this leader's own.
+    pub fn vouches(&self, from: NodeId, term: u64) -> bool {
+        let voters = self.voters();
+        self.leads() == Some(term) && voters.len() <= 3 && voters.contains(&from) && from != self.own
+    }
+
+    /// A node can be reached: a leader says at once that it is one.
+    pub fn on_up(&mut self, node: NodeId) {
+        self.speak_to(&[node]);
+    }
+
+    fn begin_round(&mut self) {
+        if let Role::Leads(leading) = &mut self.role {
+            leading.begun += 1;
+        }
+        let voters = self.others();
+        self.speak_to(&voters);
+    }
+
+    fn speak_to(&mut self, nodes: &[NodeId]) {
+        let (term, has) = (self.durable.term, self.durable.has);
+        let Role::Leads(leading) = &mut self.role else { return };
+        for node in nodes.iter().filter(|node| **node != self.own) {
+            let known = leading.followers.entry(*node).or_default().has;
+            let value = (known != has).then(|| self.durable.value.clone());
+            let message = AgreementMessage::Lead {
+                term,
+                round: leading.begun,
+                has,
+                agreed: leading.agreed,
+                value,
+            };
+            self.outgoing.push((*node, message));
+        }
+    }
+
+    pub(super) fn lead_on(&mut self, nodes: &[NodeId]) {
+        let Role::Leads(leading) = &mut self.role else { return };
+        leading.followers.retain(|node, _| nodes.contains(node));
+        for follower in leading.followers.values_mut() {
+            follower.silent_rounds = follower.silent_rounds.saturating_add(1);
+        }
+        leading.quiet_rounds += 1;
+        // Somebody waits for a round that may have been lost.
+        let is_late = leading.wanted > leading.confirmed;
+        if leading.quiet_rounds < WORD_ROUNDS && !is_late {
+            return;
+        }
+        let heard = |node: &NodeId| {
+            let known = leading.followers.get(node);
+            known.is_some_and(|known| known.silent_rounds < PATIENCE_ROUNDS)
+        };
+        let heard: Vec<NodeId> = nodes.iter().filter(|node| heard(node)).copied().collect();
+        let is_established = leading.is_established();
+        leading.quiet_rounds = 0;
+        leading.begun += 1;
+        let own = self.own;
+        let is_heard =
+            self.silent_rounds < PATIENCE_ROUNDS || self.is_majority(|node| node == own || heard.contains(&node));
+        if !is_heard {
+            return self.step_down();
+        }
+        self.speak_to(nodes);
+        self.count_rounds();
+        if is_established {
+            self.change_voters(nodes, &heard);
+        }
+    }
+
+    /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time.
+    fn change_voters(&mut self, nodes: &[NodeId], heard: &[NodeId]) {
+        if self.is_proposing() {
+            return;
+        }
+        let mut next = self.durable.value.clone();
+        let gone = next.voters.iter().find(|node| !nodes.contains(node)).copied();
+        let new = heard.iter().find(|node| !next.voters.contains(node)).copied();
+        match (gone, new) {
+            (Some(gone), _) if next.voters.len() > 1 => drop(next.voters.remove(&gone)),
+            (None, Some(new)) if next.voters.len() < VOTERS_MAX => drop(next.voters.insert(new)),
+            _ => return,
+        }
+        self.put_forward(next);
+    }
+
+    fn is_proposing(&self) -> bool {
+        match &self.role {
+            Role::Leads(leading) => leading.agreed < self.durable.has.number,
+            _ => true,
+        }
+    }
+
+    /// Proposes what is wanted, if nothing else is under way.
+    fn propose(&mut self) {
+        if self.is_proposing() {
+            return;
+        }
+        let Role::Leads(leading) = &mut self.role else { return };
+        let (bound, catalogs) = (leading.wanted_bound.take(), leading.wanted_catalogs.take());
+        let mut next = self.durable.value.clone();
+        if let Some(bound) = bound {
+            next.tick_bound = next.tick_bound.max(bound);
+        }
+        if let Some(catalogs) = catalogs.filter(|catalogs| *catalogs > next.catalogs) {
+            // What was handed out until this is agreed on is below the bound that holds until then.
+            next.catalogs = catalogs;
+            next.catalogs_tick = self.durable.value.tick_bound;
+        }
+        if next != self.durable.value {
+            self.put_forward(next);
+        }
+    }
+
+    fn put_forward(&mut self, value: Agreed) {
+        self.durable.value = value;
+        self.durable.has.number = self.durable.has.number.saturating_add(1);
+        self.changed();
+        let version = self.version;
+        if let Role::Leads(leading) = &mut self.role {
+            leading.version = version;
+        }
+        let voters = self.others();
+        self.speak_to(&voters);
+        self.count();
+    }
+
+    pub(super) fn on_follow(&mut self, from: NodeId, (term, round): (u64, u64), has: Proposed) -> bool {
+        if !self.is_sensible(term) {
+            return false;
+        }
+        if term > self.durable.term {
+            self.enter(term);
+            return true;
+        }
+        let own = self.durable.has;
+        let Role::Leads(leading) = &mut self.role else {
+            return false;
+        };
+        let Some(follower) = leading.followers.get_mut(&from) else {
+            return false;
+        };
+        let is_of_term = has.term < term || has.number <= own.number;
+        if term != self.durable.term || round > leading.begun || !is_of_term {
+            return false;
+        }
+        follower.silent_rounds = 0;
+        follower.round = follower.round.max(round);
+        follower.has = follower.has.max(has);
+        self.count();
+        self.count_rounds();
+        true
+    }
+
+    /// Counts who has the value, and goes on with the next when a majority has it.
+    pub(super) fn count(&mut self) {
+        let (own, term, number) = (self.own, self.durable.term, self.durable.has.number);
+        let Role::Leads(leading) = &self.role else { return };
+        if leading.agreed >= number {
+            return;
+        }
+        let is_forced = self.forced >= leading.version;
+        let has = |node: NodeId| match node == own {
+            true => is_forced,
+            false => {
+                let known = leading.followers.get(&node);
+                known.is_some_and(|known| known.has == Proposed { term, number })
+            }
+        };
+        if !self.is_majority(has) {
+            return;
+        }
+        if let Role::Leads(leading) = &mut self.role {
+            leading.agreed = number;
+        }
+        self.know_agreed();
+        let told: Vec<NodeId> = match &self.role {
+            Role::Leads(leading) => leading.followers.keys().copied().collect(),
+            _ => Vec::new(),
+        };
+        self.speak_to(&told);
+        self.propose();
+    }
+
+    /// Counts who has answered, and begins the next round if somebody waits for it.
+    fn count_rounds(&mut self) {
+        loop {
+            let own = self.own;
+            let Role::Leads(leading) = &self.role else { return };
+            let begun = leading.begun;
+            let mut answered: Vec<u64> = self
+                .voters()
+                .iter()
+                .map(|node| match *node == own {
+                    true => begun,
+                    false => leading.followers.get(node).map_or(0, |known| known.round),
+                })
+                .collect();
+            answered.sort_unstable_by(|a, b| b.cmp(a));
+            let confirmed = answered.get(self.voters().len() / 2).copied().unwrap_or(0);
+            let Role::Leads(leading) = &mut self.role else { return };
+            if confirmed > leading.confirmed {
+                leading.confirmed = confirmed;
+                self.silent_rounds = 0;
+            }
+            let Role::Leads(leading) = &self.role else { return };
+            if leading.confirmed < leading.begun || leading.wanted <= leading.begun {
+                return;
+            }
+            self.begin_round();
+        }
+    }
+}

@@ -122,7 +122,7 @@ impl Insight {
     /// The sessions in a database, but for one.
     pub(crate) fn sessions_in(&self, database: DatabaseId, but: SessionId) -> Vec<Arc<SessionFacts>> {
         let mut sessions: Vec<Arc<SessionFacts>> = self.sessions().into_values().collect();
-        sessions.retain(|facts| facts.identity.database_id == database && facts.id != but && !facts.is_hosted());
+        sessions.retain(|facts| facts.identity.database_id == database && facts.id != but);
         sessions
     }
 

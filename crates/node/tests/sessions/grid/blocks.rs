@@ -325,15 +325,15 @@ fn what_is_told_while_a_node_is_away_is_heard_once_when_it_is_back() {
 #[test]
 fn who_was_given_up_for_an_older_transaction_is_told_when_it_asks_other_nodes() {
     let mut sites = made();
-    ask_at(0, &mut sites, "BEGIN; UPDATE stock SET v = 0 WHERE id = 10");
+    ask_at(0, &mut sites, "BEGIN; SELECT count(*) FROM stock");
     // The row is one of the second node, whose transaction is younger and has asked nobody else.
     ask_at(1, &mut sites, "BEGIN; SELECT v FROM stock WHERE id = 1 FOR UPDATE");
-    sites[0].send("UPDATE stock SET v = 5 WHERE id = 1");
+    sites[0].send("SELECT v FROM stock WHERE id = 1 FOR UPDATE");
     work(&mut sites);
     let told = ask_at(1, &mut sites, "SELECT v FROM stock WHERE id < 10 FOR UPDATE");
     assert!(told.iter().any(|line| line.starts_with("E 40001")), "{told:?}");
     ask_at(1, &mut sites, "ROLLBACK");
-    assert_eq!(sites[0].said(), ["C UPDATE 1", "Z T"]);
+    assert_eq!(sites[0].said(), ["T 1", "D 10", "C SELECT 1", "Z T"]);
     assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
 }
 

@@ -421,7 +421,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let mut told = 0;
         loop {
             // While there is no room the rest waits in the system's queue: telling a crowd would take the time of those inside.
-            if self.shared.is_crowded() {
+            if self.shared.is_full() {
                 if told == REFUSALS_A_TURN {
                     self.accept_again_at_us = Some(now_us + REFUSAL_PAUSE_US);
                     return;

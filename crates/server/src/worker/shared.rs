@@ -175,6 +175,11 @@ impl Shared {
         self.sessions().len() >= self.settings.connections_max
     }
 
+    /// Whether there are as many connections as there may be sessions: some of them are only told that there is no room, or log in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counters.connections.load(Relaxed) >= self.settings.connections_max
+    }
+
     /// Whether even telling so is too much.
     pub(crate) fn is_overrun(&self) -> bool {
         self.counters.connections.load(Relaxed) >= self.settings.connections_max + REFUSALS_MAX

@@ -42,6 +42,8 @@ struct Step {
     seconds: f64,
     committed: u64,
     refused: u64,
+    /// Connections that ended without a word while they were made: more than the server has to tell.
+    reset: u64,
     latency_us: Histogram<u64>,
     /// From when a client wanted a session until it had one.
     admission_us: Histogram<u64>,
@@ -58,6 +60,7 @@ impl Step {
             seconds: 0.0,
             committed: 0,
             refused: 0,
+            reset: 0,
             latency_us: empty(),
             admission_us: empty(),
             memory_bytes_max: 0,
@@ -68,6 +71,7 @@ impl Step {
     fn merge(&mut self, other: Step) {
         self.committed += other.committed;
         self.refused += other.refused;
+        self.reset += other.reset;
         self.errors.extend(other.errors);
         // Both grow as far as they need.
         let _ = self.latency_us.add(other.latency_us);
@@ -84,13 +88,14 @@ impl Step {
 
     fn line(&self) -> String {
         format!(
-            "| {} | {:.0} | {} | {} | {} | {:.0} | {} | {:.1} |",
+            "| {} | {:.0} | {} | {} | {} | {:.0} | {:.0} | {} | {:.1} |",
             self.clients,
             self.per_second(),
             self.latency_us.value_at_quantile(0.5),
             self.p99_us(),
             self.latency_us.max(),
             self.refused as f64 / self.seconds,
+            self.reset as f64 / self.seconds,
             self.admission_us.value_at_quantile(0.99) / 1000,
             self.memory_bytes_max as f64 / f64::from(1 << 20)
         )
@@ -142,8 +147,8 @@ fn report(steps: &[Step], sessions: u64, out: &mut dyn Write) -> Result<usize, B
     writeln!(
         out,
         "One server that admits {sessions} sessions; transactions of one row; a session is left after {TURN_TRANSACTIONS} of them.\n\n\
-         | clients | transactions/s | p50 us | p99 us | max us | refused/s | p99 of admission ms | memory MiB |\n\
-         |---|---|---|---|---|---|---|---|"
+         | clients | transactions/s | p50 us | p99 us | max us | refused/s | reset/s | p99 of admission ms | memory MiB |\n\
+         |---|---|---|---|---|---|---|---|---|"
     )?;
     for step in steps {
         writeln!(out, "{}", step.line())?;
@@ -258,6 +263,10 @@ fn client(grid: &Grid<'_>, (clients, number): (u64, u64), pause: Duration, until
             }
             Err(BenchError::Client { error, .. }) if error.sqlstate() == TOO_MANY => {
                 step.refused += 1;
+                thread::sleep(pause);
+            }
+            Err(BenchError::Client { error, .. }) if error.is_connection_lost() => {
+                step.reset += 1;
                 thread::sleep(pause);
             }
             Err(error) => {

@@ -57,6 +57,9 @@ const LOG_WAIT: Duration = Duration::from_millis(10);
 /// How long a statement may go on after its client has hung up: it may have sent a last statement and left.
 const HANGUP_GRACE_US: i64 = 2_000_000;
 
+/// While there is no room for sessions, so many connections are told so, and then none for a while.
+const REFUSALS_A_TURN: u32 = 4;
+const REFUSAL_PAUSE_US: i64 = 4_000;
 /// Pause after a failure to accept, for example for want of file descriptors.
 const ACCEPT_PAUSE_US: i64 = 100_000;
 
@@ -412,7 +415,19 @@ impl<W: SqlWorker> WorkerLoop<W> {
     }
 
     fn accept(&mut self, listener: usize, now_us: i64) {
+        if self.accept_again_at_us.is_some_and(|at_us| at_us > now_us) {
+            return;
+        }
+        let mut told = 0;
         loop {
+            // While there is no room the rest waits in the system's queue: telling a crowd would take the time of those inside.
+            if self.shared.is_full() {
+                if told == REFUSALS_A_TURN {
+                    self.accept_again_at_us = Some(now_us + REFUSAL_PAUSE_US);
+                    return;
+                }
+                told += 1;
+            }
             let Some(accepted) = self.listeners.get(listener).map(TcpListener::accept) else {
                 return;
             };

@@ -170,9 +170,15 @@ impl Shared {
         self.counters.connections.fetch_sub(1, Relaxed);
     }
 
-    /// Whether so many connections are open that a new one is to be told so.
+    /// Whether so many sessions are open that a new one is to be told so. Connections that are only told so do not count: a crowd that
+    /// asks all the time would keep everybody out.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.counters.connections.load(Relaxed) > self.settings.connections_max
+        self.sessions().len() >= self.settings.connections_max
+    }
+
+    /// Whether there are as many connections as there may be sessions: some of them are only told that there is no room, or log in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counters.connections.load(Relaxed) >= self.settings.connections_max
     }
 
     /// Whether even telling so is too much.

@@ -409,9 +409,14 @@ impl Carrier {
             }
         }
         let now_us = self.now_us();
-        for (node, _) in self.leaving.extract_if(.., |_, until_us| *until_us <= now_us) {
-            self.links.remove_peer(node);
-        }
+        let links = &mut self.links;
+        self.leaving.retain(|node, until_us| {
+            let may_hear = *until_us > now_us;
+            if !may_hear {
+                links.remove_peer(*node);
+            }
+            may_hear
+        });
     }
 
     fn set_members(&mut self) {

@@ -1,5 +1,8 @@
 //! Messages as bytes: what is written is read, and bytes that nobody wrote are errors.
 
+#[path = "messages/grid.rs"]
+mod grid;
+
 use proptest::prelude::*;
 use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
@@ -484,144 +487,6 @@ impl Choices<'_> {
             session,
             number,
             content,
-        }
-    }
-
-    fn sixteen(&mut self) -> [u8; 16] {
-        std::array::from_fn(|_| self.byte())
-    }
-
-    fn members(&mut self) -> Members {
-        let member = |choices: &mut Self| {
-            let (applicant, address) = (choices.sixteen(), choices.text());
-            (NodeId(choices.small()), Member { address, applicant })
-        };
-        let (grid, version) = (GridId(self.sixteen()), self.number());
-        let entries: Vec<_> = (0..self.of(4)).map(|_| member(self)).collect();
-        Members::of_entries(grid, version, entries)
-    }
-
-    fn member_message(&mut self) -> MemberMessage {
-        match self.of(6) {
-            0 => MemberMessage::Admitted(NodeId(self.small()), self.members()),
-            1 => MemberMessage::AskAt(self.text()),
-            2 => MemberMessage::NotAdmitted(self.text()),
-            3 => MemberMessage::List(self.members()),
-            4 => MemberMessage::MovedTo(self.text()),
-            _ => MemberMessage::Apply {
-                applicant: self.sixteen(),
-                address: self.text(),
-            },
-        }
-    }
-
-    fn catalog_message(&mut self) -> CatalogMessage {
-        let version = self.number();
-        let content = self.text().into_bytes();
-        match self.truth() {
-            true => CatalogMessage::Have(version),
-            false => CatalogMessage::All {
-                version,
-                last_tick: self.timestamp(),
-                content,
-            },
-        }
-    }
-
-    fn numbers_message(&mut self) -> NumbersMessage {
-        let (session, number) = (self.number(), self.number());
-        match self.of(3) {
-            0 => NumbersMessage::Wanted {
-                session,
-                number,
-                sequence: self.small(),
-                count: self.small(),
-            },
-            1 => NumbersMessage::Given {
-                session,
-                number,
-                outcome: Err(self.error()),
-            },
-            _ => NumbersMessage::Given {
-                session,
-                number,
-                outcome: Ok((0..self.of(5)).map(|_| self.number() as i64).collect()),
-            },
-        }
-    }
-
-    fn proposed(&mut self) -> Proposed {
-        Proposed {
-            term: self.number(),
-            number: self.number(),
-        }
-    }
-
-    fn agreement_message(&mut self) -> AgreementMessage {
-        let (term, has) = (self.number(), self.proposed());
-        match self.of(5) {
-            0 => AgreementMessage::Stand {
-                term,
-                has,
-                is_trial: self.truth(),
-            },
-            1 => AgreementMessage::Vote {
-                term,
-                of: self.number(),
-                is_trial: self.truth(),
-                is_granted: self.truth(),
-            },
-            2 => AgreementMessage::Lead {
-                term,
-                round: self.number(),
-                has,
-                agreed: self.number(),
-                value: self.truth().then(|| Agreed {
-                    tick_bound: self.timestamp(),
-                    catalogs: self.number(),
-                    catalogs_tick: self.timestamp(),
-                    voters: (0..self.of(6)).map(|_| NodeId(self.small())).collect(),
-                }),
-            },
-            3 => AgreementMessage::Follow {
-                term,
-                round: self.number(),
-                has,
-            },
-            _ => AgreementMessage::Catalogs(term),
-        }
-    }
-
-    fn sessions_message(&mut self) -> SessionsMessage {
-        let (session, number) = (self.number(), self.number());
-        match self.of(3) {
-            0 => SessionsMessage::Wanted { session, number },
-            1 => SessionsMessage::Given {
-                session,
-                number,
-                rows: (0..self.of(3)).map(|_| self.values(3)).collect(),
-            },
-            _ => SessionsMessage::Signal {
-                backend_id: self.small() as i32,
-                terminates: self.truth(),
-            },
-        }
-    }
-
-    fn tell_message(&mut self) -> TellMessage {
-        let (life, number) = (self.number(), self.number());
-        match self.truth() {
-            true => TellMessage::Taken { life, number },
-            false => TellMessage::Told {
-                life,
-                number,
-                oldest: self.number(),
-                telling: Telling {
-                    database: self.small(),
-                    backend_id: self.small() as i32,
-                    told: self.texts(),
-                },
-            },
         }
     }
 

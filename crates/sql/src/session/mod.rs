@@ -18,6 +18,7 @@
 mod away;
 mod beside;
 mod block;
+mod catalogs;
 mod channels;
 mod constraints;
 mod copy;
@@ -57,7 +58,7 @@ pub use prepared::RESULT_TYPE_CHANGED;
 pub use settings::Settings;
 
 use crate::analytics::Engine;
-use crate::catalog::{Catalog, SchemaId};
+use crate::catalog::SchemaId;
 use crate::client::{Formats, Request, Responder, TransactionStatus};
 use crate::executor::{CopyOut, Cursor, Limits};
 use crate::far::Mark;
@@ -608,35 +609,6 @@ impl Session {
             );
         }
         Next::To(StageKind::Transaction)
-    }
-
-    /// The catalog as this session sees it now.
-    fn catalog(&self, partition: &Partition) -> Arc<Catalog> {
-        let own = self.own_catalog().unwrap_or_else(|| self.committed(partition));
-        Arc::clone(own)
-    }
-
-    /// The catalog with the changes of its transaction, if that has made any, here or elsewhere.
-    fn own_catalog(&self) -> Option<&Arc<Catalog>> {
-        let here = self.transaction.as_ref().and_then(|open| open.catalog.as_ref());
-        here.or_else(|| self.away.as_ref()?.catalog.as_ref())
-    }
-
-    /// The same for whoever it works for.
-    pub fn catalog_of_transaction(&self) -> Option<Arc<Catalog>> {
-        self.own_catalog().cloned()
-    }
-
-    /// The committed catalog of the session's database.
-    fn committed<'p>(&self, partition: &'p Partition) -> &'p Arc<Catalog> {
-        partition.databases.catalog(self.identity.database_id)
-    }
-
-    /// Values of enums are read and shown from now on as this catalog calls them.
-    fn see_enums(&mut self, catalog: &Catalog) {
-        if !Arc::ptr_eq(&self.text.enums, &catalog.enum_labels) {
-            self.text.enums = Arc::clone(&catalog.enum_labels);
-        }
     }
 
     /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.

@@ -532,13 +532,15 @@ fn a_grid_grows_and_shrinks_beneath_transfers() {
         let terminals: Vec<_> = (0..2).map(|number| scope.spawn(terminal(number))).collect();
         nodes.push(grid.start(2));
         wait_for_all(&nodes);
-        let mut commands = Vec::new();
-        commands.push(grid.manage(&nodes[1], &["remove", "2", "--nothing"]));
-        commands.push(grid.manage(&nodes[1], &["rebalance", "--rows-per-second", "2000"]));
-        commands.push((true, rows(&nodes[2], "SELECT nodes, state FROM rubato.moves").join(" ")));
-        commands.push(grid.manage(&nodes[0], &["remove", "1"]));
-        commands.push(grid.manage(&nodes[0], &["drain", "1", "--rows-per-second", "0"]));
-        commands.push(grid.manage(&nodes[0], &["remove", "1"]));
+        // One after the other.
+        let commands = vec![
+            grid.manage(&nodes[1], &["remove", "2", "--nothing"]),
+            grid.manage(&nodes[1], &["rebalance", "--rows-per-second", "2000"]),
+            (true, rows(&nodes[2], "SELECT nodes, state FROM rubato.moves").join(" ")),
+            grid.manage(&nodes[0], &["remove", "1"]),
+            grid.manage(&nodes[0], &["drain", "1", "--rows-per-second", "0"]),
+            grid.manage(&nodes[0], &["remove", "1"]),
+        ];
         is_over.store(true, Ordering::Relaxed);
         let done = terminals
             .into_iter()

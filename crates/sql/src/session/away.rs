@@ -3,6 +3,7 @@
 //! The other node's session commits in its own log, runs again by itself what was aborted, and has the cursors and savepoints of the
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
+use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
 use crate::client::{Responder, TransactionStatus};
@@ -62,7 +63,9 @@ impl Session {
         let Some(current) = &self.current else {
             return Course::Here;
         };
-        if !goes_along(&current.statement) {
+        // What a block tells is told in the order of its statements: by whoever runs them.
+        let is_told_along = self.block == Block::Explicit && is_notify(&current.statement);
+        if !is_told_along && !goes_along(&current.statement) {
             return Course::Here;
         }
         let Some(away) = &self.away else {
@@ -224,6 +227,17 @@ impl Session {
             return Ok(Run::Prepared {
                 sql: current.sql.to_string(),
                 types: plan.parameter_types.clone(),
+                values: current.parameters.to_vec(),
+                formats: current.formats.clone(),
+                portal: String::new(),
+                max_rows: 0,
+            });
+        }
+        // A cursor is declared with its parameters.
+        if matches!(current.statement, Statement::Utility(_)) && !current.parameters.is_empty() {
+            return Ok(Run::Prepared {
+                sql: current.sql.to_string(),
+                types: parameter_types(&current.statement),
                 values: current.parameters.to_vec(),
                 formats: current.formats.clone(),
                 portal: String::new(),
@@ -480,6 +494,10 @@ fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
     partition.grid.as_ref().ok_or_else(lost)
 }
 
+fn is_notify(statement: &Statement) -> bool {
+    matches!(statement, Statement::Utility(utility) if matches!(**utility, Utility::Notify { .. }))
+}
+
 /// Whether a utility is about the transaction and its rows, which can be reached from everywhere.
 fn runs_anywhere(utility: &Utility) -> bool {
     matches!(
@@ -493,6 +511,7 @@ fn runs_anywhere(utility: &Utility) -> bool {
             | Utility::Close(_)
             | Utility::Explain { .. }
             | Utility::LockTable
+            | Utility::Notify { .. }
     )
 }
 

@@ -69,6 +69,11 @@ fn what_a_block_has_made_is_known_to_its_client() {
         vec![Value::Int4(1), Value::text("one")],
     );
     assert!(added.contains(&"C INSERT 0 1".to_owned()), "{added:?}");
+    let cursor = "DECLARE c CURSOR FOR SELECT what FROM new WHERE id > $1";
+    let declared = prepared(&mut sites, cursor, vec![Value::Int4(0)]);
+    assert!(declared.contains(&"C DECLARE CURSOR".to_owned()), "{declared:?}");
+    let fetched = ask_at(1, &mut sites, "FETCH ALL FROM c; CLOSE c");
+    assert!(fetched.contains(&"D one".to_owned()), "{fetched:?}");
     ask_at(
         1,
         &mut sites,
@@ -297,6 +302,12 @@ fn listeners_of_all_nodes_hear_what_is_told_when_it_commits() {
         assert_eq!(heard(&mut sites, 1 - teller), [""; 0]);
         ask_at(teller, &mut sites, "COMMIT");
         assert_eq!(heard(&mut sites, 1 - teller).len(), 1);
+        // In the order of the statements, wherever each of them would run.
+        let block = "BEGIN; NOTIFY news, 'a'; SELECT pg_notify('news', 'b'); NOTIFY news, 'c'; COMMIT";
+        assert!(fine(&ask_at(teller, &mut sites, block)));
+        let told = heard(&mut sites, 1 - teller);
+        let order: String = told.iter().filter_map(|line| line.chars().last()).collect();
+        assert_eq!(order, "abc", "{told:?}");
     }
     // Nor what is taken back.
     let block = "BEGIN; CREATE TABLE new (id int); NOTIFY news, 'kept'; SAVEPOINT s; NOTIFY news, 'lost'; ROLLBACK TO s; COMMIT";

@@ -43,7 +43,10 @@ impl Question {
             failure = taken.err();
             goes_on
         };
-        let is_over = context.with_outer(outer, |context| run.run(&subquery.plan, context, &mut take))?;
+        let before = context.database.is_within_expression(true);
+        let ran = context.with_outer(outer, |context| run.run(&subquery.plan, context, &mut take));
+        context.database.is_within_expression(before);
+        let is_over = ran?;
         if let Some(failure) = failure {
             return Err(failure.into());
         }

@@ -118,6 +118,8 @@ pub struct FarRows {
     definitions: Definitions,
     /// Rounds of relay joins so far.
     rounds: u32,
+    /// What is read belongs to an expression.
+    pub(super) within_expression: bool,
     /// How the transaction has ended, and where the log has that.
     end: Option<(Ending, Lsn)>,
 }
@@ -141,6 +143,7 @@ impl FarRows {
             seen: Seen::default(),
             definitions: Definitions::default(),
             rounds: 0,
+            within_expression: false,
             end: None,
         }
     }
@@ -405,6 +408,11 @@ impl FarRows {
     /// Whether what is asked belongs to a row.
     pub(super) fn is_within_row(&self) -> bool {
         self.depth > 0
+    }
+
+    /// Whether what is read is read on from where it stood when it has waited, and belongs to no row.
+    pub(super) fn may_relay(&self) -> bool {
+        self.depth == 0 && !self.within_expression
     }
 
     /// Reads, or locks.

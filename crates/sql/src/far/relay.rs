@@ -11,7 +11,7 @@ impl Rows<'_> {
     /// The nodes that have rows of these storages, if all of these lie on the same ones and on more than one, and a join may go from
     /// node to node now: what belongs to one row of a statement reads rows.
     pub(crate) fn relay_nodes(&self, storages: impl Iterator<Item = TableId>) -> Option<RelayNodes> {
-        let far = self.far.as_ref().filter(|far| !far.is_within_row())?;
+        let far = self.far.as_ref().filter(|far| far.may_relay())?;
         let own = far.whereabouts().own_node()?;
         let mut all: Option<RelayNodes> = None;
         for storage in storages {
@@ -24,6 +24,13 @@ impl Rows<'_> {
             all = Some(nodes);
         }
         all.filter(|all| all.len() > 1)
+    }
+
+    /// What is read from now on belongs to an expression, or does not any more; says what was so before. Who waits within one begins its
+    /// query anew, and finds what was read: a round of a relay join would be another one.
+    pub(crate) fn is_within_expression(&mut self, is_within: bool) -> bool {
+        let far = self.far.as_deref_mut();
+        far.is_some_and(|far| std::mem::replace(&mut far.within_expression, is_within))
     }
 
     /// The nodes of a relay join that may have rows with keys of the range.

@@ -157,8 +157,8 @@ impl Session {
         let (Some(desk), Some(current)) = (&partition.grid, &self.current) else {
             return Ok(Place::Here);
         };
-        // What has begun here goes on here, and what is run again is run where it was: the statement behind it waits for it.
-        if current.cursor.is_some() || current.origin == Origin::Replay {
+        // What has begun here goes on here.
+        if current.cursor.is_some() {
             return Ok(Place::Here);
         }
         let home = desk.home_of(plan, &current.parameters)?;

@@ -230,6 +230,50 @@ fn joined_rows_go_from_node_to_node() {
     assert_eq!(rows, ["300|kind 17|1200"]);
 }
 
+/// A query within an expression begins anew when it has waited, and ends all the same.
+#[test]
+fn joins_within_expressions_end() {
+    let mut world = filled_with_pairs(300);
+    let pairs = "from item join part on part.id = item.part_id where part.v = 17";
+    for (sql, expected) in [
+        (format!("select 1 where exists (select 1 {pairs})"), "1"),
+        (format!("select (select max(item.id) {pairs})"), "284"),
+        (
+            format!("select array(select item.id {pairs} order by 1)"),
+            "{84,184,284}",
+        ),
+        (format!("select 1 where 217 in (select part.id {pairs})"), "1"),
+        (
+            format!("select count(*) from kind k where exists (select 1 {pairs} and item.n = k.id)"),
+            "1",
+        ),
+        (
+            format!("with w as (select item.id {pairs}) select sum(id) from w"),
+            "552",
+        ),
+    ] {
+        assert_eq!(asked(&mut world, &sql).0, [expected], "{sql}");
+    }
+    let changed = format!("insert into kind select 1000 + item.id, 'new' {pairs}");
+    asked(&mut world, &changed);
+    let changed = format!(
+        "update kind set name = (select max(part.note) {pairs}) where id >= 1000 and exists (select 1 {pairs})"
+    );
+    asked(&mut world, &changed);
+    asked(
+        &mut world,
+        "delete from kind using item join part on part.id = item.part_id where kind.id = 1000 + item.id and part.v = 17 and item.id > 84",
+    );
+    assert_eq!(
+        asked(
+            &mut world,
+            "select count(*), max(length(name)) from kind where id >= 1000"
+        )
+        .0,
+        ["1|100"]
+    );
+}
+
 /// What the transaction has changed itself is joined, and what fails is told.
 #[test]
 fn a_relay_join_sees_what_the_transaction_has_changed() {

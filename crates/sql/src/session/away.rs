@@ -6,7 +6,7 @@
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
-use crate::client::{Responder, TransactionStatus};
+use crate::client::{Format, Formats, Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -14,6 +14,7 @@ use crate::route::numbers_called;
 use crate::statement::{Discarded, Statement, Utility};
 use rubato_base::{Error, NodeId, Result};
 use rubato_stages::StageKind;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
@@ -28,9 +29,34 @@ pub(super) struct Away {
     waits: bool,
     /// The catalog that the transaction sees, if it has changes of its own.
     pub(super) catalog: Option<Arc<Catalog>>,
+    /// The queries of cursors that were declared there, and whether their rows are binary: clients ask here what rows they give.
+    cursors: BTreeMap<String, (Statement, bool)>,
 }
 
 impl Away {
+    /// The query of a cursor there, and how it gives its values.
+    pub(super) fn cursor(&self, name: &str) -> Option<(&Statement, Formats)> {
+        let (statement, is_binary) = self.cursors.get(name)?;
+        let formats = is_binary.then_some(Format::Binary).into_iter().collect();
+        Some((statement, formats))
+    }
+
+    /// A statement was run there.
+    fn follow_cursors(&mut self, statement: &Statement) {
+        let Statement::Utility(utility) = statement else { return };
+        match &**utility {
+            Utility::Declare {
+                name,
+                options,
+                statement,
+                ..
+            } => drop(self.cursors.insert(name.clone(), (statement.clone(), options.binary))),
+            Utility::Close(Some(name)) => drop(self.cursors.remove(name)),
+            Utility::Close(None) => self.cursors.clear(),
+            _ => {}
+        }
+    }
+
     /// Where.
     pub(super) fn node(&self) -> NodeId {
         self.node
@@ -285,11 +311,14 @@ impl Session {
             run,
         };
         desk.call(self.id, node, call)?;
+        let before = self.away.take();
+        let (catalog, cursors) = before.map(|away| (away.catalog, away.cursors)).unwrap_or_default();
         self.away = Some(Away {
             node,
             in_block,
             waits: true,
-            catalog: self.away.take().and_then(|away| away.catalog),
+            catalog,
+            cursors,
         });
         Ok(self.await_answer())
     }
@@ -379,6 +408,9 @@ impl Session {
                 self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
                     self.follow_savepoint(&current.statement);
+                    if let Some(away) = &mut self.away {
+                        away.follow_cursors(&current.statement);
+                    }
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
                         self.end_portal(name, &tag);

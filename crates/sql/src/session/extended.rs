@@ -336,9 +336,13 @@ impl Session {
     }
 
     fn describe_portal(&mut self, name: &str, responder: &mut dyn Responder) -> Result<Option<Next>> {
-        let portal = self.portals.get(name).ok_or_else(|| Session::portal_missing(name))?;
-        let answering = self.answering(&portal.prepared.statement);
-        describe(answering, &portal.formats, responder);
+        if let Some(portal) = self.portals.get(name) {
+            describe(self.answering(&portal.prepared.statement), &portal.formats, responder);
+            return Ok(None);
+        }
+        let away = self.away.as_ref().and_then(|away| away.cursor(name));
+        let (statement, formats) = away.ok_or_else(|| Session::portal_missing(name))?;
+        describe(self.answering(statement), &formats, responder);
         Ok(None)
     }
 

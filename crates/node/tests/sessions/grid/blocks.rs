@@ -72,6 +72,10 @@ fn what_a_block_has_made_is_known_to_its_client() {
     let cursor = "DECLARE c CURSOR FOR SELECT what FROM new WHERE id > $1";
     let declared = prepared(&mut sites, cursor, vec![Value::Int4(0)]);
     assert!(declared.contains(&"C DECLARE CURSOR".to_owned()), "{declared:?}");
+    // Clients of named cursors ask for their columns by name.
+    sites[1].request([Request::DescribePortal("c".to_owned()), Request::Sync]);
+    work(&mut sites);
+    assert_eq!(sites[1].said(), ["T 1", "Z T"]);
     let fetched = ask_at(1, &mut sites, "FETCH ALL FROM c; CLOSE c");
     assert!(fetched.contains(&"D one".to_owned()), "{fetched:?}");
     ask_at(

@@ -3,6 +3,7 @@
 use crate::kinds::{Builder, Column, Refused};
 use crate::segments::{Segments, Taken};
 use crate::sieve::Sieve;
+use crate::watch::Watched;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -17,6 +18,7 @@ use datafusion_physical_plan::{
 use futures::Stream;
 use parking_lot::Mutex;
 use rubato_base::{Error, RowRef, Value};
+use rubato_formula::Expr;
 use rubato_sql::analytics::{Gathered, LeafRun, LeafSink, Outcome};
 use rubato_sql::executor::ExecutionContext;
 use std::collections::VecDeque;
@@ -65,6 +67,8 @@ pub(crate) struct Feed {
     /// What of the rows that were gathered passes; `None`: all.
     condition: Option<Arc<dyn PhysicalExpr>>,
     way: Way,
+    /// An expression over the leaf's columns, and the values of which it has one in each row that is of use.
+    partners: Option<(Expr, Arc<Mutex<Watched>>)>,
     is_over: bool,
 }
 
@@ -211,6 +215,20 @@ impl Feed {
         self.channel.lock().wanted.is_some()
     }
 
+    /// Rows are of use in which the expression has one of the values that are watched.
+    pub(crate) fn watch(&mut self, own: Expr, watched: Arc<Mutex<Watched>>) {
+        self.partners = Some((own, watched));
+    }
+
+    /// Has those values be noted, if they are to go along to other nodes.
+    pub(crate) fn want_watched(&self, context: &ExecutionContext<'_>) {
+        if let Some((_, watched)) = &self.partners
+            && self.run.reads_others(context)
+        {
+            watched.lock().is_wanted = true;
+        }
+    }
+
     /// Makes a batch of `batch_rows` rows, of the last ones a smaller one.
     pub(crate) fn fill(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
         if matches!(self.way, Way::Gathering(_)) && !self.gather(context, batch_rows)? {
@@ -309,6 +327,11 @@ impl Feed {
 
     /// Reads rows until there is a batch.
     fn read(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
+        if let Some((own, watched)) = self.partners.take()
+            && let Some(values) = watched.lock().take()
+        {
+            self.run.narrow(&own, values);
+        }
         while !self.is_over && self.rows.count < batch_rows {
             if context.rows_left == 0 {
                 return Ok(Ok(Fed::Paused));
@@ -378,6 +401,7 @@ pub(crate) fn leaf(new: NewLeaf, batch_rows: usize) -> (Feed, Arc<dyn ExecutionP
         segments,
         condition,
         way: Way::Gathering(Found::default()),
+        partners: None,
         is_over: false,
     };
     let exec = FeedExec {

@@ -34,6 +34,7 @@ mod plan;
 mod run;
 mod segments;
 mod sieve;
+mod watch;
 mod window;
 mod yielding;
 

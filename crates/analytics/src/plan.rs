@@ -10,6 +10,7 @@ use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
 use crate::segments::Segments;
 use crate::sieve::Sieve;
+use crate::watch::WatchExec;
 use crate::window::WindowExec;
 use crate::yielding::YieldExec;
 use arrow::compute::SortOptions;
@@ -163,7 +164,7 @@ impl Planner<'_> {
     }
 
     fn join(&mut self, join: &Join) -> Result<Planned> {
-        let (left, right) = (self.plan(&join.left)?, self.plan(&join.right)?);
+        let (mut left, right) = (self.plan(&join.left)?, self.plan(&join.right)?);
         let both: Vec<Column> = left.columns.iter().chain(&right.columns).copied().collect();
         let mut on = Vec::with_capacity(join.equal.len());
         let mut terms = join.terms.clone();
@@ -184,6 +185,7 @@ impl Planner<'_> {
             // Every row would be compared with every other within one poll; the relay does so in slices.
             return Err(carried(Error::unsupported("a join without an equality")));
         }
+        self.watch(join, &mut left)?;
         let filter = self.join_filter(&left.columns, &both, &terms)?;
         let (kind, given) = match join.kind {
             JoinMode::Inner => (JoinType::Inner, both),
@@ -208,6 +210,29 @@ impl Planner<'_> {
             .filter_map(|place| given.get(*place).copied())
             .collect();
         Ok(Planned { exec, columns })
+    }
+
+    /// Has the leaf that is the second side of a join know the values of the first side, where rows without a partner are of no use.
+    fn watch(&mut self, join: &Join, left: &mut Planned) -> Result<()> {
+        let keeps_all = matches!(join.kind, JoinMode::Right | JoinMode::RightAnti);
+        let is_leaf = match &*join.right {
+            Tree::Leaf(_) => true,
+            Tree::Filter { input, .. } => matches!(&**input, Tree::Leaf(_)),
+            _ => false,
+        };
+        let Some((own, other)) = join.equal.first() else {
+            return Ok(());
+        };
+        if keeps_all || !is_leaf || join.null_equals_null {
+            return Ok(());
+        }
+        let node = self.compiler(&left.columns).node(own).map_err(carried)?;
+        let (exec, watched) = WatchExec::new(Arc::clone(&left.exec), physical(node, own));
+        left.exec = Arc::new(exec);
+        if let Some(feed) = self.feeds.last_mut() {
+            feed.watch(other.clone(), watched);
+        }
+        Ok(())
     }
 
     /// What must hold of pairs besides equality, over the columns of both that it reads.

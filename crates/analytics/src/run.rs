@@ -238,6 +238,7 @@ impl TreeRun {
     /// Fills the leaves that are waited for; `false` if the statement pauses.
     fn feed(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         let batch_rows = self.batch_rows;
+        self.streaming.feeds.iter().for_each(|feed| feed.want_watched(context));
         let Some(feed) = self.streaming.feeds.iter_mut().find(|feed| feed.is_wanted()) else {
             // An operator has long work of its own, and lets others have their turn.
             return Ok(context.rows_left == ExecutionContext::UNBOUNDED);

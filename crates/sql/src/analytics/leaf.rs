@@ -5,7 +5,8 @@ use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
-use crate::executor::sieving::{Term, sent_terms};
+use crate::executor::semi_join::one_of;
+use crate::executor::sieving::{Term, sent_terms, with_terms};
 use crate::far::Passage;
 use crate::plan::{Access, Relation, SelectPlan, Step};
 use rubato_base::{ColumnSet, Result, RowRef, TableId, Value};
@@ -69,6 +70,22 @@ impl LeafRun {
             self.state = State::Done;
         }
         Ok(gathered)
+    }
+
+    /// Whether it scans rows of other nodes, and these may leave out what is of no use.
+    pub fn reads_others(&self, context: &ExecutionContext<'_>) -> bool {
+        plain_step(&self.select).is_some_and(|(_, table)| context.database.is_elsewhere(table.id))
+    }
+
+    /// Rows are of use only in which an expression over the leaf's columns has one of these values. Called in front of the first row.
+    pub fn narrow(&mut self, own: &Expr, values: Vec<Value>) {
+        let columns = self.select.steps.first().map_or(&[][..], |step| &step.columns);
+        let own = own.remap_columns(&|place| columns.get(place).copied().unwrap_or(place));
+        if Sieve::can_have(&own)
+            && let Some(term) = one_of(own, values)
+        {
+            self.sieve = with_terms(std::mem::take(&mut self.sieve), &[term]);
+        }
     }
 
     /// Goes back in front of the first row.

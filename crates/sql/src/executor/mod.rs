@@ -56,7 +56,7 @@ mod rows;
 mod schema;
 mod seen;
 pub(crate) mod select;
-mod semi_join;
+pub(crate) mod semi_join;
 pub(crate) mod sieving;
 mod sizes;
 pub(crate) mod sorting;
@@ -75,6 +75,7 @@ pub use recursive::Working;
 pub(crate) use schema::storage_of_rows;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
+pub use semi_join::{SEMI_JOIN_BYTES_MAX, SEMI_JOIN_TUPLES_MAX};
 
 use crate::analytics::Engine;
 use crate::catalog::Catalog;

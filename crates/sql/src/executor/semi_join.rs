@@ -13,11 +13,11 @@ use rubato_formula::Expr;
 use rubato_protocol::Outcome;
 
 /// So many tuples are waited for before others are asked.
-const SEMI_JOIN_TUPLES_MAX: usize = 4096;
+pub const SEMI_JOIN_TUPLES_MAX: usize = 4096;
 /// So many bytes of them.
 const TUPLES_BYTES_MAX: usize = 4 << 20;
 /// How long a list of values may be that goes along with each page.
-const SEMI_JOIN_BYTES_MAX: usize = 64 << 10;
+pub const SEMI_JOIN_BYTES_MAX: usize = 64 << 10;
 
 /// What is known of the tuples that a step is joined with.
 #[derive(Debug, Default)]

@@ -259,6 +259,12 @@ impl Session {
                 max_rows: 0,
             });
         }
+        // Its rows would come as text, and be taken for binary.
+        let is_fetch = matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Fetch { .. }));
+        if is_fetch && current.formats.contains(&Format::Binary) {
+            let what = "binary rows of a cursor of a transaction that runs on another node";
+            return Err(Error::unsupported(what).with_hint("Ask for text, or connect to the grid's first node."));
+        }
         // A cursor is declared with its parameters.
         if matches!(current.statement, Statement::Utility(_)) && !current.parameters.is_empty() {
             return Ok(Run::Prepared {

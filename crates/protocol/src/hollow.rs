@@ -5,8 +5,8 @@
 //! asks for the first row steps over all of them, each time. So a scan that had to step over dead rows notes from where to where
 //! there was nothing, and the next one begins behind that.
 //!
-//! TPC-C on one node with less memory than data, 10 to 25 s after it was loaded (4 terminals, two cores, release build): 2,800
-//! instead of 1,700 transactions a second, 380 instead of 540 us of a processor each, and Delivery 2.0 instead of 4.5 to 8 ms.
+//! TPC-C on one node (`--memory 512MiB`), whose older orders have left memory, 5 to 25 s after it was loaded (4 terminals, two cores, release build): 2,750 to 2,900
+//! instead of 1,600 to 2,200 transactions a second, 360 to 396 instead of 477 to 553 us of a processor each, and Delivery 2.0 instead of 4.5 to 8 ms.
 //!
 //! The notes are right as long as no row comes to be in the store alone between their ends, and there is one way to that:
 //! [`Table::evict`](crate::table::Table::evict). What is in memory counts whatever the store has, and is looked for everywhere.

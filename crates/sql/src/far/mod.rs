@@ -101,6 +101,16 @@ pub struct Mark {
     far: FarMark,
 }
 
+/// Who changes a row that is not this node's alone.
+enum Elsewhere {
+    /// Each of these has it.
+    OnAll(Vec<Option<NodeId>>),
+    /// It is on its way.
+    Moving(Moving),
+    /// One other node.
+    At(NodeId),
+}
+
 /// Rows that are asked for ahead of their turn.
 pub(crate) const ROWS_AHEAD: usize = 128;
 
@@ -187,6 +197,32 @@ impl<'a> Rows<'a> {
         let far = self.far.as_deref_mut()?;
         let node = far.whereabouts().node_of(storage, key)?;
         Some((far, node))
+    }
+
+    /// Who changes the row, if it is not this node alone.
+    fn elsewhere(&self, storage: TableId, key: &[u8]) -> Option<Elsewhere> {
+        let whereabouts = self.far.as_ref()?.whereabouts();
+        let copies = whereabouts.copies(storage);
+        if !copies.is_empty() {
+            return Some(Elsewhere::OnAll(copies.to_vec()));
+        }
+        let moving = whereabouts.moving(storage, key).map(Elsewhere::Moving);
+        moving.or_else(|| whereabouts.node_of(storage, key).map(Elsewhere::At))
+    }
+
+    fn change_elsewhere(
+        &mut self,
+        transaction: TransactionId,
+        elsewhere: Elsewhere,
+        place: (TableId, &Key),
+        operation: Operation,
+    ) -> Outcome<Answer> {
+        match (elsewhere, &mut self.far) {
+            (Elsewhere::OnAll(nodes), _) => self.change_copies(transaction, &nodes, place, &operation),
+            (Elsewhere::Moving(moving), _) => self.change_moving(transaction, moving, place, &operation),
+            (Elsewhere::At(node), Some(far)) => far.change(node, place, operation),
+            (Elsewhere::At(_), None) => Err(Error::internal("a row of another node outside of a grid").into()),
+        }
     }
 
     /// Where those wait for each other who change the row.
@@ -282,21 +318,11 @@ impl<'a> Rows<'a> {
     /// As [`FormulaDatabase::insert`].
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
         self.touch(table, Some(key.as_bytes()), true);
-        let moving = self.moving(table, key.as_bytes());
-        let answer = match (self.copies(table), moving) {
-            (_, Some(moving)) => {
-                let place = (table, &key.clone());
-                self.change_moving(transaction, moving, place, &Operation::Insert { table, key, row })?
-            }
-            (Some(nodes), _) => {
-                let place = (table, &key.clone());
-                self.change_copies(transaction, &nodes, place, &Operation::Insert { table, key, row })?
-            }
-            (None, None) => match self.far_of(table, key.as_bytes()) {
-                None => return self.here.insert(transaction, table, key, row),
-                Some((far, node)) => far.change(node, (table, &key.clone()), Operation::Insert { table, key, row })?,
-            },
+        let Some(elsewhere) = self.elsewhere(table, key.as_bytes()) else {
+            return self.here.insert(transaction, table, key, row);
         };
+        let place = (table, &key.clone());
+        let answer = self.change_elsewhere(transaction, elsewhere, place, Operation::Insert { table, key, row })?;
         Ok(match row_of(answer)? {
             None => Insertion::Inserted,
             Some(row) => Insertion::Exists(row),
@@ -337,29 +363,7 @@ impl<'a> Rows<'a> {
     /// As [`FormulaDatabase::update`].
     pub fn update(&mut self, transaction: TransactionId, table: TableId, key: &[u8], formula: Formula) -> Outcome<()> {
         self.touch(table, Some(key), true);
-        if let Some(nodes) = self.copies(table) {
-            let key = Key::from_bytes(key);
-            let operation = Operation::Update {
-                table,
-                key: key.clone(),
-                columns: ColumnSet::EMPTY,
-                formula,
-            };
-            let changed = self.change_copies(transaction, &nodes, (table, &key), &operation);
-            return changed.and_then(row_of).map(drop);
-        }
-        if let Some(moving) = self.moving(table, key) {
-            let key = Key::from_bytes(key);
-            let operation = Operation::Update {
-                table,
-                key: key.clone(),
-                columns: ColumnSet::EMPTY,
-                formula,
-            };
-            let changed = self.change_moving(transaction, moving, (table, &key), &operation);
-            return changed.and_then(row_of).map(drop);
-        }
-        let Some((far, node)) = self.far_of(table, key) else {
+        let Some(elsewhere) = self.elsewhere(table, key) else {
             return self.here.update(transaction, table, key, formula);
         };
         let key = Key::from_bytes(key);
@@ -369,31 +373,14 @@ impl<'a> Rows<'a> {
             columns: ColumnSet::EMPTY,
             formula,
         };
-        far.change(node, (table, &key), operation).and_then(row_of).map(drop)
+        let changed = self.change_elsewhere(transaction, elsewhere, (table, &key), operation);
+        changed.and_then(row_of).map(drop)
     }
 
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
         self.touch(table, Some(key), true);
-        if let Some(nodes) = self.copies(table) {
-            let key = Key::from_bytes(key);
-            let operation = Operation::Delete {
-                table,
-                key: key.clone(),
-            };
-            let deleted = self.change_copies(transaction, &nodes, (table, &key), &operation);
-            return deleted.and_then(row_of).map(drop);
-        }
-        if let Some(moving) = self.moving(table, key) {
-            let key = Key::from_bytes(key);
-            let operation = Operation::Delete {
-                table,
-                key: key.clone(),
-            };
-            let deleted = self.change_moving(transaction, moving, (table, &key), &operation);
-            return deleted.and_then(row_of).map(drop);
-        }
-        let Some((far, node)) = self.far_of(table, key) else {
+        let Some(elsewhere) = self.elsewhere(table, key) else {
             return self.here.delete(transaction, table, key);
         };
         let key = Key::from_bytes(key);
@@ -401,7 +388,8 @@ impl<'a> Rows<'a> {
             table,
             key: key.clone(),
         };
-        far.change(node, (table, &key), operation).and_then(row_of).map(drop)
+        let deleted = self.change_elsewhere(transaction, elsewhere, (table, &key), operation);
+        deleted.and_then(row_of).map(drop)
     }
 
     /// As [`FormulaDatabase::scan`]: the rows of all nodes in the order of their keys.

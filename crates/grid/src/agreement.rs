@@ -295,6 +295,7 @@ impl Agreement {
 
     /// A node cannot be reached: if it is the leader another one is elected soon.
     pub fn on_down(&mut self, node: NodeId) {
+        self.on_follower_down(node);
         if self.leader == Some(node) && node != self.own {
             self.leader = None;
             self.silent_rounds = 0;

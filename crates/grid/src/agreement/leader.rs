@@ -12,6 +12,8 @@ struct Follower {
     has: Proposed,
     /// Rounds of the clock since it was heard.
     silent_rounds: u32,
+    /// It could not be reached since it was heard.
+    is_down: bool,
 }
 
 /// One that has not been heard yet.
@@ -21,6 +23,7 @@ impl Default for Follower {
             round: 0,
             has: Proposed::default(),
             silent_rounds: PATIENCE_ROUNDS,
+            is_down: false,
         }
     }
 }
@@ -136,8 +139,34 @@ impl Agreement {
         if let Role::Leads(leading) = &mut self.role {
             leading.begun += 1;
         }
-        let voters = self.others();
-        self.speak_to(&voters);
+        let asked = self.confirmers();
+        self.speak_to(&asked);
+    }
+
+    /// As many other voters as make a majority with this one, those first that are likely to answer. If one of them does not, the next
+    /// round of the clock asks all.
+    fn confirmers(&self) -> Vec<NodeId> {
+        let Role::Leads(leading) = &self.role else {
+            return Vec::new();
+        };
+        let voters = self.voters();
+        let needed = voters.len() / 2 + usize::from(!voters.contains(&self.own));
+        let mut others = self.others();
+        others.sort_by_key(|node| {
+            let known = leading.followers.get(node);
+            known.is_none_or(|known| known.is_down || known.silent_rounds > WORD_ROUNDS)
+        });
+        others.truncate(needed);
+        others
+    }
+
+    /// A node cannot be reached: others are asked in its place.
+    pub(super) fn on_follower_down(&mut self, node: NodeId) {
+        if let Role::Leads(leading) = &mut self.role
+            && let Some(follower) = leading.followers.get_mut(&node)
+        {
+            follower.is_down = true;
+        }
     }
 
     fn speak_to(&mut self, nodes: &[NodeId]) {
@@ -266,7 +295,7 @@ impl Agreement {
         if term != self.durable.term || round > leading.begun || !is_of_term {
             return false;
         }
-        follower.silent_rounds = 0;
+        (follower.silent_rounds, follower.is_down) = (0, false);
         follower.round = follower.round.max(round);
         follower.has = follower.has.max(has);
         self.count();

@@ -228,6 +228,34 @@ fn a_leader_that_is_gone_is_replaced_soon() {
 }
 
 #[test]
+fn a_round_asks_no_more_voters_than_make_a_majority_and_others_when_these_do_not_answer() {
+    let mut world = World::new(5, 1);
+    (0..80).for_each(|_| world.round(&[0, 1, 2, 3, 4]));
+    assert_eq!(world.nodes[0].voters().len(), 5);
+    let asks = |world: &mut World| -> Vec<u32> {
+        let round = world.nodes[0].want_round();
+        let said = world.nodes[0].poll_outgoing();
+        assert!(world.nodes[0].confirmed_round() < round);
+        let asked = said.iter().map(|(to, _)| to.0).collect();
+        let said = said.into_iter().map(|(to, message)| (NodeId(0), to, message));
+        world.under_way.extend(said);
+        asked
+    };
+    assert_eq!(asks(&mut world), [1, 2]);
+    world.round(&[0, 1, 2, 3, 4]);
+    // One is known to be away, another is not: the next round of the clock asks everybody.
+    world.nodes[0].on_down(NodeId(1));
+    assert_eq!(asks(&mut world), [2, 3]);
+    let wanted = world.nodes[0].want_round();
+    (0..3).for_each(|_| world.round(&[0, 3, 4]));
+    assert!(world.nodes[0].confirmed_round() >= wanted);
+    (0..8).for_each(|_| world.round(&[0, 3, 4]));
+    assert_eq!(asks(&mut world), [3, 4], "those that have not been heard come last");
+    (0..8).for_each(|_| world.round(&[0, 1, 2, 3, 4]));
+    assert_eq!(asks(&mut world), [1, 2]);
+}
+
+#[test]
 fn a_version_of_the_catalogs_is_known_above_what_was_handed_out_before() {
     let mut world = World::new(2, 1);
     (0..40).for_each(|_| world.round(&[0, 1]));

@@ -1,6 +1,8 @@
 //! Joins that go from node to node: the rows of the first table go from where they are straight on to their partners, which a key leads to, and
 //! only what comes out at the end comes here. See `rubato_protocol::grid::RelayJoin` and decision 0037.
 
+mod beside;
+
 use super::ExecutionContext;
 use super::batch::Batch;
 use super::keys::key_value;
@@ -24,6 +26,8 @@ pub(crate) struct Relaying {
     steps: Vec<RelayStep>,
     width: usize,
     sources: Vec<Source>,
+    /// All partners of a row are on its own node: each does its part alone.
+    is_beside: bool,
     rows_max: u32,
     /// The round that was asked for.
     round: Option<u32>,
@@ -202,11 +206,24 @@ impl Relaying {
             let having = sources.iter_mut().filter(|source| holders.contains(&source.node));
             having.for_each(|source| source.rest.push_back(range.clone()));
         }
+        let holders: Vec<NodeId> = sources
+            .iter()
+            .filter(|source| !source.rest.is_empty())
+            .map(|source| source.node)
+            .collect();
+        let is_beside = beside::partners_lie_beside(plan, (&tables, &steps), &holders, context);
+        if is_beside {
+            sources.retain(|source| holders.contains(&source.node));
+        }
+        if is_beside && holders.iter().all(|node| context.database.is_own_node(*node)) {
+            return Ok(None);
+        }
         let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
         Ok(Some(Relaying {
             steps,
             width: width.unwrap_or(0),
             sources,
+            is_beside,
             rows_max: RELAY_ROWS_MAX,
             round: None,
             tuples: VecDeque::new(),
@@ -241,12 +258,18 @@ impl Relaying {
     /// Has all nodes go on, each with its next rows. All are asked at once.
     fn go_round(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
         let round = *self.round.get_or_insert_with(|| context.database.next_round());
+        if self.is_beside {
+            self.sources.retain(|source| !source.rest.is_empty());
+        }
         let nodes: Vec<NodeId> = self.sources.iter().map(|source| source.node).collect();
         let (mut wait, mut answers, mut is_complete) = (None, Vec::with_capacity(nodes.len()), true);
         for source in &self.sources {
             let join = RelayJoin {
                 round,
-                nodes: nodes.clone(),
+                nodes: match self.is_beside {
+                    true => vec![source.node],
+                    false => nodes.clone(),
+                },
                 range: source.rest.front().cloned(),
                 rows_max: self.rows_max,
                 width: self.width,

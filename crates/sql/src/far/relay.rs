@@ -41,6 +41,12 @@ impl Rows<'_> {
         nodes.filter_map(|node| node.or(own)).collect()
     }
 
+    /// Whether a node is this one.
+    pub(crate) fn is_own_node(&self, node: NodeId) -> bool {
+        let far = self.far.as_ref();
+        far.is_some_and(|far| far.whereabouts().own_node() == Some(node))
+    }
+
     /// How the rows of a storage lie, for other nodes.
     pub(crate) fn places(&self, storage: TableId) -> Option<Vec<u8>> {
         self.far.as_ref()?.whereabouts().places(storage)

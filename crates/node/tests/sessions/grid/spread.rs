@@ -601,3 +601,41 @@ fn joined_rows_go_from_one_node_to_the_other() {
     assert!(failed.iter().any(is_told), "{failed:?}");
     assert_eq!(ask_at(1, &mut sites, joined)[1], "D 7|account 4");
 }
+
+/// Where tables lie alike, each node has the partners of its own rows, and nodes without rows are not asked.
+#[test]
+fn rows_that_lie_beside_their_partners_are_joined_where_they_are() {
+    let mut sites = spread();
+    let made = "CREATE TABLE lines (account bigint, n int, item int, PRIMARY KEY (account, n)) WITH (spread = true); \
+                CREATE TABLE stock (account bigint, item int, kept int, PRIMARY KEY (account, item)) WITH (spread = true)";
+    assert_eq!(ask_at(0, &mut sites, made)[0], "C CREATE TABLE");
+    let filled = "INSERT INTO lines SELECT a, n, 4 - n FROM generate_series(1, 6) a, generate_series(1, 3) n; \
+                  INSERT INTO stock SELECT a, i, 10 * i + a FROM generate_series(1, 6) a, generate_series(1, 3) i";
+    assert_eq!(ask_at(0, &mut sites, filled)[0], "C INSERT 0 18");
+    let join = "FROM lines l JOIN stock s ON s.account = l.account AND s.item = l.item";
+    let joined = |account: u32| {
+        format!(
+            "SELECT count(DISTINCT s.kept) {join} WHERE l.account = {account} AND l.n BETWEEN 2 AND 5 AND s.kept > 10"
+        )
+    };
+    let mut costs = Vec::new();
+    for account in 1..=4 {
+        sites[0].send("BEGIN; SELECT count(*) FROM accounts");
+        messages_of_work(&mut sites);
+        sites[0].said();
+        sites[0].send(&joined(account));
+        costs.push(messages_of_work(&mut sites));
+        let rows = sites[0].said();
+        assert_eq!(rows[1], "D 2", "{rows:?}");
+        assert_eq!(ask_at(0, &mut sites, "COMMIT")[0], "C COMMIT");
+    }
+    costs.sort_unstable();
+    costs.dedup();
+    assert_eq!(costs, [0, 2], "of accounts here, and of those on the other node");
+    let all = format!("SELECT count(*), sum(s.kept) {join} WHERE s.kept > 0");
+    for node in 0..2 {
+        let plan = ask_at(node, &mut sites, &format!("EXPLAIN {all}")).join("\n");
+        assert!(plan.contains("Relay join over 2 nodes"), "{plan}");
+        assert_eq!(ask_at(node, &mut sites, &all)[1], "D 18|423");
+    }
+}

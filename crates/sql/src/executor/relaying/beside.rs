@@ -1,0 +1,78 @@
+//! Joins of rows that lie on one node because they are laid alike: nothing goes from node to node, and nodes without rows are not asked.
+
+use crate::catalog::{Spread, SpreadWay, Table};
+use crate::executor::ExecutionContext;
+use crate::plan::SelectPlan;
+use rubato_base::{Key, NodeId, Value, prefix_successor};
+use rubato_formula::Expr;
+use rubato_protocol::KeyRange;
+use rubato_protocol::grid::RelayStep;
+use std::ops::Bound;
+
+/// Whether each row of the first table has all its partners on its own node. `holders` have the rows of it that are read.
+pub(super) fn partners_lie_beside(
+    plan: &SelectPlan,
+    (tables, steps): (&[&Table], &[RelayStep]),
+    holders: &[NodeId],
+    context: &ExecutionContext<'_>,
+) -> bool {
+    let mut alike: Vec<(&Table, usize)> = Vec::new();
+    for (place, (table, step)) in tables.iter().zip(steps).enumerate() {
+        let leads_beside = || {
+            let (key, _) = step.key.get(table.spread_place())?;
+            match key {
+                Expr::Column(slot) => {
+                    let (other, _) = alike.iter().find(|(_, own)| own == slot)?;
+                    lie_alike(table, other).then_some(())
+                }
+                Expr::Literal(value) if table.spread_place() == 0 => {
+                    let range = rows_with(value);
+                    (holders.len() == 1 && context.database.relay_holders(table.id, &range) == holders).then_some(())
+                }
+                _ => None,
+            }
+        };
+        if place > 0 && leads_beside().is_none() {
+            return false;
+        }
+        // What lies by a number that each node makes for itself is not found by a column.
+        let slot = plan
+            .steps
+            .get(place)
+            .zip(table.spread_column())
+            .and_then(|(step, column)| {
+                let place = step.columns.iter().position(|own| *own == column)?;
+                Some(step.first_slot + place)
+            });
+        alike.extend(slot.map(|slot| (*table, slot)));
+    }
+    true
+}
+
+/// Whether rows of two tables with one value in the columns that they lie by are on one node.
+fn lie_alike(table: &Table, other: &Table) -> bool {
+    let (Some(own), Some(laid)) = (table.laid(), other.laid()) else {
+        return false;
+    };
+    let column_type = |table: &Table| {
+        let column = table.spread_column()?;
+        Some(table.key_type(column).data_type)
+    };
+    let is_still = |spread: &Spread| !spread.is_moving();
+    let ways = match (&own.way, &laid.way) {
+        (SpreadWay::Hash { parts, .. }, SpreadWay::Hash { parts: others, .. }) => parts == others,
+        (SpreadWay::Range { bounds, .. }, SpreadWay::Range { bounds: others, .. }) => bounds == others,
+        _ => false,
+    };
+    ways && own.turns() == laid.turns() && column_type(table) == column_type(other) && is_still(own) && is_still(laid)
+}
+
+/// The keys that begin with a value.
+fn rows_with(value: &Value) -> KeyRange {
+    let from = Key::of(std::slice::from_ref(value));
+    let to = prefix_successor(from.as_bytes()).map_or(Bound::Unbounded, Bound::Excluded);
+    KeyRange {
+        from: Bound::Included(from),
+        to,
+    }
+}

@@ -47,13 +47,37 @@ impl Turns {
     }
 
     fn node_of(&self, part: Part) -> NodeId {
-        match part {
-            Part::Numbered(part) => self.turns[part % self.turns.len()],
-            // What a node made lies there as long as it may.
-            Part::MadeBy(node) if self.nodes.contains(&node) => node,
-            Part::MadeBy(_) => self.nodes[0],
-        }
+        node_of_part(&self.turns, part)
     }
+}
+
+/// The node of a part where nodes have them in these turns.
+fn node_of_part(turns: &[NodeId], part: Part) -> NodeId {
+    match part {
+        Part::Numbered(part) => turns[part % turns.len()],
+        // What a node made lies there as long as it may.
+        Part::MadeBy(node) if turns.contains(&node) => node,
+        Part::MadeBy(_) => turns.iter().copied().min().unwrap_or_default(),
+    }
+}
+
+/// The node that has all rows of a table with this value in the column that they lie by; `None` if it is none, or one of two. As
+/// [`Lying`] says it, without making one: it is asked of each statement.
+pub(crate) fn only_node_of(table: &Table, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
+    let spread = table.laid()?;
+    let part = match &spread.way {
+        SpreadWay::Everywhere => return None,
+        _ if table.primary_key.is_empty() => Part::of_number(value)?,
+        SpreadWay::Hash { parts, .. } => Part::Numbered(usize::from(shard_of(value) % (*parts).max(1))),
+        SpreadWay::Range { bounds, .. } => {
+            let key = |value: &Value| Key::of(std::slice::from_ref(value));
+            let own = key(value);
+            Part::Numbered(bounds.partition_point(|bound| key(bound) <= own))
+        }
+    };
+    let now = node_of_part(spread.turns(), part);
+    let is_there = !spread.is_moving() || node_of_part(&spread.former, part) == now;
+    is_there.then_some(now)
 }
 
 /// What a value says of where its row lies.
@@ -61,6 +85,13 @@ impl Turns {
 enum Part {
     Numbered(usize),
     MadeBy(NodeId),
+}
+
+impl Part {
+    fn of_number(value: &Value) -> Option<Part> {
+        let Value::Int8(number) = value else { return None };
+        Some(Part::MadeBy(node_of_number(*number as u64)))
+    }
 }
 
 /// What of a key says where its row is.
@@ -146,10 +177,7 @@ impl Lying {
                 let value = Key::of(std::slice::from_ref(value));
                 Part::Numbered(bounds.partition_point(|bound| *bound <= value))
             }
-            By::Number => {
-                let Value::Int8(number) = value else { return None };
-                Part::MadeBy(node_of_number(*number as u64))
-            }
+            By::Number => Part::of_number(value)?,
             By::Nothing => return None,
         })
     }
@@ -165,12 +193,6 @@ impl Lying {
         let now = self.now.node_of(part);
         let before = self.former.as_ref().map_or(now, |former| former.node_of(part));
         Some((before, now))
-    }
-
-    /// The node that has all rows with this value; `None` if it is none, or one of two.
-    pub(crate) fn only_node_of(&self, value: &Value, shard_of: ShardOf) -> Option<NodeId> {
-        let (before, now) = self.way_of(value, shard_of)?;
-        (before == now).then_some(now)
     }
 
     /// All nodes that may have rows, in ascending order.

@@ -6,10 +6,11 @@
 
 use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;
-use crate::layout::{Lying, ShardOf};
+use crate::layout::{ShardOf, only_node_of};
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
 use rubato_formula::{EvalContext, Expr, Function, Volatility};
+use std::sync::OnceLock;
 
 pub use crate::layout::{Layout, NodeOfKey, node_of_key};
 
@@ -47,18 +48,43 @@ pub enum Route {
     Several,
 }
 
+/// What a plan needs, whatever its parameters are: found out when it is asked for first.
+#[derive(Debug, Default)]
+pub struct KnownNeeds(OnceLock<Needs>);
+
+#[derive(Clone, Copy, Debug)]
+enum Needs {
+    /// Nothing that lies on some node.
+    Nothing,
+    /// What only the keeper has.
+    Keeper,
+    /// Rows that lie on the keeper.
+    Kept,
+    /// Rows of tables that are laid on several nodes, among others.
+    Spread,
+}
+
+impl Needs {
+    fn of(plan: &Plan) -> Needs {
+        if needs_nothing(plan) {
+            return Needs::Nothing;
+        }
+        if needs_keeper(plan) {
+            return Needs::Keeper;
+        }
+        let mut is_spread = false;
+        for_each_table(plan, &mut |table| is_spread |= table.laid().is_some());
+        if is_spread { Needs::Spread } else { Needs::Kept }
+    }
+}
+
 /// Which node a statement with these parameters, of a client of node `own`, is to run on.
 pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeId), shard_of: ShardOf) -> Route {
-    if needs_nothing(plan) {
-        return Route::Nowhere;
-    }
-    if needs_keeper(plan) {
-        return Route::Keeper;
-    }
-    let mut is_spread = false;
-    for_each_table(plan, &mut |table| is_spread |= table.laid().is_some());
-    if !is_spread {
-        return Route::Kept;
+    match plan.needs.0.get_or_init(|| Needs::of(plan)) {
+        Needs::Nothing => return Route::Nowhere,
+        Needs::Keeper => return Route::Keeper,
+        Needs::Kept => return Route::Kept,
+        Needs::Spread => {}
     }
     let evaluation = EvalContext {
         parameters,
@@ -341,7 +367,7 @@ impl Places<'_> {
             return None;
         }
         let value = KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()?;
-        Lying::of_rows(table)?.only_node_of(&value, self.shard_of).map(Spot::At)
+        only_node_of(table, &value, self.shard_of).map(Spot::At)
     }
 }
 

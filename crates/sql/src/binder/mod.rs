@@ -64,6 +64,7 @@ use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
+use crate::route::KnownNeeds;
 use crate::statement::{Statement, Utility};
 use crate::system_tables;
 use parameters::Parameters;
@@ -354,6 +355,7 @@ impl Context<'_> {
             asks_sizes,
             pinned,
             subqueries: Arc::new(subqueries),
+            needs: KnownNeeds::default(),
         }))
     }
 }

@@ -17,6 +17,7 @@ use crate::far::stop_of;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
+use crate::route::KnownNeeds;
 use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId};
@@ -147,6 +148,7 @@ impl Session {
             asks_sizes: create.source.asks_sizes,
             pinned: Vec::new(),
             subqueries: Arc::clone(&create.source.subqueries),
+            needs: KnownNeeds::default(),
         }));
         current.catalog_version = catalog.version;
         current.told_tag = matches!(create.change, SchemaChange::Refresh { .. }).then_some(create.tag);

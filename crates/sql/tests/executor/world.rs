@@ -359,6 +359,7 @@ pub fn plan(body: PlanBody) -> Arc<Plan> {
         asks_sizes: false,
         pinned: Vec::new(),
         subqueries: Arc::default(),
+        needs: rubato_sql::route::KnownNeeds::default(),
     })
 }
 

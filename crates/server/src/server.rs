@@ -1,6 +1,8 @@
 //! A running server: sockets, workers, and how to stop them.
 
 use crate::passwords::Passwords;
+use crate::peers::Peers;
+use crate::peers::carrier::Carrier;
 use crate::settings::ServerSettings;
 use crate::tls::TlsSettings;
 use crate::worker::port::{Letter, WorkerPort};
@@ -73,6 +75,16 @@ impl Server {
     pub fn start<W: SqlWorker>(
         settings: ServerSettings,
         security: ServerSecurity,
+        engines: impl FnMut(usize, WakeHandle) -> rubato_base::Result<W>,
+    ) -> Result<Server, StartError> {
+        Server::start_in_grid(settings, security, None, engines)
+    }
+
+    /// As [`Server::start`]; the first worker speaks with the other nodes of the grid, if there are any.
+    pub(crate) fn start_in_grid<W: SqlWorker>(
+        settings: ServerSettings,
+        security: ServerSecurity,
+        peers: Option<Peers>,
         mut engines: impl FnMut(usize, WakeHandle) -> rubato_base::Result<W>,
     ) -> Result<Server, StartError> {
         let open = |address: &&SocketAddr| !is_loopback(address);
@@ -101,6 +113,13 @@ impl Server {
             .map(|(index, port)| engines(index, Arc::clone(port) as WakeHandle))
             .collect::<Result<Vec<_>, _>>()
             .map_err(StartError::Engine)?;
+        let mut carrier = match (peers, polls.first(), ports.first()) {
+            (Some(peers), Some(poll), Some(port)) => {
+                let registry = poll.registry().try_clone()?;
+                Some(Carrier::take_over(peers, registry, Arc::clone(port))?)
+            }
+            _ => None,
+        };
         let shared = Arc::new(Shared::new(settings, security.tls, security.passwords, ports));
         let mut server = Server {
             shared,
@@ -108,13 +127,14 @@ impl Server {
             threads: Vec::new(),
         };
         for (index, (poll, engine)) in polls.into_iter().zip(engines).enumerate() {
-            // The first worker accepts for all.
+            // The first worker accepts for all, and speaks with the other nodes.
             let worker = WorkerLoop::new(
                 index,
                 poll,
                 Arc::clone(&server.shared),
                 engine,
                 std::mem::take(&mut listeners),
+                carrier.take(),
             );
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))

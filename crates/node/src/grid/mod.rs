@@ -264,16 +264,22 @@ impl GridNode {
 
     /// Takes in a message of another node. One that is malformed, late, repeated or from a stranger is refused and counted.
     pub fn on_message(&self, from: NodeId, message: GridMessage) {
-        let came_us = matches!(message, GridMessage::Traced(_)).then(|| traced::now_us(&self.node.0));
+        self.on_messages([(from, message)]);
+    }
+
+    /// As [`GridNode::on_message`] for each in its turn; what follows of them is done once.
+    pub fn on_messages(&self, messages: impl IntoIterator<Item = (NodeId, GridMessage)>) {
         self.drive(|state, partition| {
-            if let Some(came_us) = came_us {
-                state.traces.came_us = came_us;
+            for (from, message) in messages {
+                if from == state.settings.id || !state.settings.nodes.contains(&from) {
+                    state.refused += 1;
+                    continue;
+                }
+                if matches!(message, GridMessage::Traced(_)) {
+                    state.traces.came_us = traced::now_us(&self.node.0);
+                }
+                state.deliver(partition, &self.node.0, from, message);
             }
-            if from == state.settings.id || !state.settings.nodes.contains(&from) {
-                state.refused += 1;
-                return;
-            }
-            state.deliver(partition, &self.node.0, from, message);
         });
     }
 
@@ -425,6 +431,12 @@ impl GridNode {
     pub fn poll_told(&self) -> Vec<(u64, ClientTold)> {
         let state = &mut *self.shared.state.lock();
         state.told.take_ready(state.forced).collect()
+    }
+
+    /// Whether answers to clients wait until this node's part in the grid allows them ([`GridNode::force`] is for whoever drives that
+    /// then).
+    pub fn holds_answers(&self) -> bool {
+        self.node.0.answers_held.load(Ordering::Acquire)
     }
 
     /// Whether something waits for the log to be forced.

@@ -1,12 +1,16 @@
-//! The thread's loop.
+//! Bytes between sockets and links, and messages between links and the node, driven by a worker's loop.
+//!
+//! In each of its rounds the worker hands over what the system says of the sockets ([`Carrier::on_event`]), has what came delivered
+//! ([`Carrier::take_in`]), runs statements, and has sent what is to be said ([`Carrier::turn`]).
 
 use super::counters::PeerCounters;
 use super::folder::{Place, write_members};
 use super::socket::Socket;
-use super::{PEER_BYTES_MAX, Port};
+use super::{News, PEER_BYTES_MAX, Peers};
+use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token};
-use rubato_base::NodeId;
+use mio::{Interest, Registry, Token};
+use rubato_base::{Lsn, NodeId};
 use rubato_grid::links::{Action, ConnectionId, Event, Links, Sent};
 use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
@@ -14,32 +18,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-pub(super) const WAKE_TOKEN: Token = Token(0);
-const LISTENER_TOKEN: Token = Token(1);
-const CONNECTION_TOKENS: usize = 2;
-/// Events taken from the system at a time.
-const EVENTS_MAX: usize = 256;
+/// From here on tokens are this one's.
+pub(crate) const GRID_TOKENS: usize = 1 << 48;
+const LISTENER_TOKEN: Token = Token(GRID_TOKENS);
+const CONNECTION_TOKENS: usize = GRID_TOKENS + 1;
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
 /// Reads of one connection before others have their turn.
 const READS_MAX: usize = 16;
 /// How often the node is told the time at least.
 const TIMER: Duration = Duration::from_millis(50);
+/// How often links and node are told the time at most: what they do by it is counted in hundredths of a second.
+const TIME_TOLD_EVERY_US: u64 = 5_000;
 /// How long last words may take when the node stops.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a node that is no member any more may hear of that.
 const LEAVING_US: u64 = 500_000;
 /// How often the node is told how it stands with the others.
 const STATUS_EVERY_US: u64 = 500_000;
 
-/// What the thread has.
-pub(super) struct Carrier {
-    poll: Poll,
+/// What a worker has of the grid.
+pub(crate) struct Carrier {
+    registry: Registry,
     listener: TcpListener,
-    port: Arc<Port>,
+    news: Arc<News>,
     counters: Arc<PeerCounters>,
     links: Links,
     node: GridNode,
@@ -49,28 +53,36 @@ pub(super) struct Carrier {
     waiting: BTreeMap<NodeId, VecDeque<GridMessage>>,
     /// Connections that may have more to read: events tell of what is new only.
     unread: BTreeSet<ConnectionId>,
+    /// What has come and is not delivered.
+    heard: Vec<(NodeId, GridMessage)>,
     scratch: Box<[u8]>,
     started: Instant,
+    time_told_us: u64,
     status_us: u64,
+    /// How far the log was forced when the node heard of it, and whether something waits for more.
+    forced: Lsn,
+    awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
     leaving: BTreeMap<NodeId, u64>,
 }
 
 impl Carrier {
-    pub(super) fn new(
-        poll: Poll,
-        mut listener: TcpListener,
-        (port, counters): (Arc<Port>, Arc<PeerCounters>),
-        links: Links,
-        node: GridNode,
-        place: Place,
-    ) -> io::Result<Carrier> {
-        poll.registry()
-            .register(&mut listener, LISTENER_TOKEN, Interest::READABLE)?;
+    /// Takes over, for the worker of this port, which waits by this registry.
+    pub(crate) fn take_over(peers: Peers, registry: Registry, worker: Arc<WorkerPort>) -> io::Result<Carrier> {
+        let Peers {
+            mut listener,
+            counters,
+            links,
+            node,
+            place,
+        } = peers;
+        registry.register(&mut listener, LISTENER_TOKEN, Interest::READABLE)?;
+        let news = Arc::new(News::of(worker));
+        node.set_wake(Arc::clone(&news) as _);
         let mut carrier = Carrier {
-            poll,
+            registry,
             listener,
-            port,
+            news,
             counters,
             links,
             node,
@@ -78,84 +90,110 @@ impl Carrier {
             sockets: BTreeMap::new(),
             waiting: BTreeMap::new(),
             unread: BTreeSet::new(),
+            heard: Vec::new(),
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             started: Instant::now(),
+            time_told_us: 0,
             status_us: 0,
+            forced: Lsn(0),
+            awaits_log: false,
             leaving: BTreeMap::new(),
         };
         carrier.set_members();
         Ok(carrier)
     }
 
-    /// Runs until the node stops.
-    pub(super) fn run(&mut self) {
-        let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.port.stops.load(Ordering::SeqCst) {
-            if let Err(wrong) = self.round(&mut events, TIMER) {
-                tracing::error!(%wrong, "this node does not speak with the others of its grid any more");
-                return;
-            }
-        }
-        self.links.stop("the node is being stopped");
-        let until = Instant::now() + LAST_WORDS;
-        while !self.sockets.is_empty() && Instant::now() < until {
-            if self.round(&mut events, Duration::from_millis(10)).is_err() {
-                return;
-            }
-        }
-    }
-
     fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn round(&mut self, events: &mut Events, longest: Duration) -> io::Result<()> {
-        let now_us = self.now_us();
+    /// Whether there is something to do that no event tells of.
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.is_there() || !self.unread.is_empty()
+    }
+
+    /// Whether there are no other nodes.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.place.members.members.len() == 1
+    }
+
+    /// How long the worker may wait for events.
+    pub(crate) fn timeout(&self) -> Duration {
         let timer = self.links.next_timer_us();
-        let timeout = timer.map(|at_us| Duration::from_micros(at_us.saturating_sub(now_us)));
-        let timeout = timeout.map_or(longest, |timeout| timeout.min(longest));
-        self.port.asleep.store(true, Ordering::SeqCst);
-        let timeout = match self.port.woken.load(Ordering::SeqCst) || !self.unread.is_empty() {
-            true => Duration::ZERO,
-            false => timeout,
-        };
-        match self.poll.poll(events, Some(timeout)) {
-            Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
-            _ => {}
+        let timer = timer.map(|at_us| Duration::from_micros(at_us.saturating_sub(self.now_us())));
+        timer.map_or(TIMER, |timer| timer.min(TIMER))
+    }
+
+    /// Whether something that is to be said waits for the log to be forced.
+    pub(crate) fn awaits_log(&self) -> bool {
+        self.awaits_log
+    }
+
+    /// Whether the answers to clients are held back until this node's part in the grid allows them, and forces the log for that.
+    pub(crate) fn holds_answers(&self) -> bool {
+        self.node.holds_answers()
+    }
+
+    /// The system says something of the listener or a socket.
+    pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
+        match event.token() {
+            LISTENER_TOKEN => self.accept(),
+            Token(token) => self.on_socket(ConnectionId((token - CONNECTION_TOKENS) as u64), event),
         }
-        self.port.asleep.store(false, Ordering::SeqCst);
-        self.port.woken.store(false, Ordering::SeqCst);
-        for event in &*events {
-            match event.token() {
-                WAKE_TOKEN => {}
-                LISTENER_TOKEN => self.accept(),
-                Token(token) => self.on_socket(ConnectionId((token - CONNECTION_TOKENS) as u64), event),
-            }
-        }
+    }
+
+    /// Delivers what has come.
+    pub(crate) fn take_in(&mut self) {
         for id in std::mem::take(&mut self.unread) {
             let read = self.read(id);
             self.end_if_failed(id, read);
         }
-        let now_us = self.now_us();
-        self.links.on_timer(now_us);
         self.hear();
-        self.node.on_timer(now_us as i64);
-        self.node.on_wake();
-        if self.node.waits_for_log() {
-            match self.node.force() {
-                Ok(forced) => self.node.on_forced(forced),
-                // The worker that asked says so; it is tried again in the next round.
-                Err(error) => tracing::debug!(%error, "the log could not be forced"),
-            }
+    }
+
+    /// Does what is due, and sends what is to be said.
+    pub(crate) fn turn(&mut self) {
+        let now_us = self.now_us();
+        if now_us >= self.time_told_us + TIME_TOLD_EVERY_US {
+            self.time_told_us = now_us;
+            self.links.on_timer(now_us);
+            self.hear();
+            self.node.on_timer(now_us as i64);
+            self.remove_members();
         }
+        let forced = self.node.node().forced_lsn();
+        if self.news.take() || (self.awaits_log && forced > self.forced) {
+            self.node.on_wake();
+        }
+        self.forced = forced;
         self.send();
-        self.remove_members();
         self.act();
+        self.awaits_log = self.node.waits_for_log();
         if now_us >= self.status_us {
             self.status_us = now_us + STATUS_EVERY_US;
             self.node.note_peers(self.links.status().collect(), &self.place.members);
         }
-        Ok(())
+    }
+
+    /// Forces the log, and sends what waited for that.
+    pub(crate) fn force(&mut self) {
+        match self.node.force() {
+            Ok(forced) => self.node.on_forced(forced),
+            // The worker that asked says so; it is tried again.
+            Err(error) => tracing::debug!(%error, "the log could not be forced"),
+        }
+        self.turn();
+    }
+
+    /// The node stops: the others hear of it, until nothing is left to be written.
+    pub(crate) fn stop(&mut self) {
+        self.links.stop("the node is being stopped");
+        self.turn();
+    }
+
+    /// Whether nothing is left to be written, after [`Carrier::stop`].
+    pub(crate) fn is_done(&self) -> bool {
+        self.sockets.is_empty()
     }
 
     fn accept(&mut self) {
@@ -166,7 +204,7 @@ impl Carrier {
                         tracing::warn!(%address, "too many connections of strangers: one was closed");
                         continue;
                     };
-                    let socket = Socket::accepted(stream, token_of(id), self.poll.registry());
+                    let socket = Socket::accepted(stream, token_of(id), &self.registry);
                     self.add(id, socket);
                 }
                 Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return,
@@ -187,6 +225,9 @@ impl Carrier {
     }
 
     fn on_socket(&mut self, id: ConnectionId, event: &mio::event::Event) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.ends |= event.is_read_closed();
+        }
         let outcome = self.connect(id).and_then(|()| match event.is_writable() {
             true => self.write(id),
             false => Ok(()),
@@ -232,6 +273,11 @@ impl Carrier {
                     self.hear();
                     // What was refused is closed behind its last words.
                     self.act();
+                    // Less than there was room for: there is no more now, and an event tells of what comes.
+                    let is_open = self.sockets.get(&id).is_some_and(|socket| !socket.ends);
+                    if count < READ_BYTES && is_open {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -281,13 +327,16 @@ impl Carrier {
             let none = || io::Error::new(ErrorKind::NotFound, "the name has no address");
             found.next().ok_or_else(none)
         });
-        let socket = found.and_then(|address| Socket::dial(address, token_of(id), self.poll.registry()));
+        let socket = found.and_then(|address| Socket::dial(address, token_of(id), &self.registry));
         self.add(id, socket);
     }
 
     /// Hands over what has come, in its order.
     fn hear(&mut self) {
         while let Some(event) = self.links.poll_event() {
+            if !matches!(event, Event::Message { .. }) {
+                self.deliver();
+            }
             match event {
                 Event::Up { node, life } => {
                     tracing::info!(node = node.0, life, "connected");
@@ -307,12 +356,22 @@ impl Carrier {
                 Event::Message { from, message } => {
                     PeerCounters::add(&self.counters.messages_received, 1);
                     match message {
-                        GridMessage::Member(message) => self.on_member_message(from, message),
-                        message => self.node.on_message(from, message),
+                        GridMessage::Member(message) => {
+                            self.deliver();
+                            self.on_member_message(from, message);
+                        }
+                        message => self.heard.push((from, message)),
                     }
                 }
                 Event::Applied { connection, message } => self.on_application(connection, message),
             }
+        }
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        if !self.heard.is_empty() {
+            self.node.on_messages(self.heard.drain(..));
         }
     }
 
@@ -439,7 +498,7 @@ impl Carrier {
         for (to, messages) in &mut self.waiting {
             while let Some(message) = messages.pop_front() {
                 match self.links.send(*to, &message) {
-                    Sent::Queued => PeerCounters::add(&self.counters.messages_sent, 1),
+                    Sent::Queued => self.counters.count_sent(message.name()),
                     Sent::Down => {}
                     Sent::Full if may_be_left_out(&message) => {}
                     Sent::Full => {

@@ -1,15 +1,19 @@
 //! How much this node and the others have said to each other.
 
 use crate::metrics::{MetricsSource, MetricsText};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counted by the thread of the grid, read by whoever asks for metrics.
+/// Counted by the worker that speaks with the other nodes, read by whoever asks for metrics.
 #[derive(Debug, Default)]
 pub(super) struct PeerCounters {
     /// Messages that were given to a channel.
-    pub(super) messages_sent: AtomicU64,
+    messages_sent: AtomicU64,
     /// Messages that came out of one.
     pub(super) messages_received: AtomicU64,
+    /// Of these, how many of each kind.
+    sent_by_kind: Mutex<BTreeMap<&'static str, u64>>,
     /// Bytes that were written to sockets, the hello included.
     pub(super) sent_bytes: AtomicU64,
     /// Bytes that were read from sockets.
@@ -17,6 +21,16 @@ pub(super) struct PeerCounters {
 }
 
 impl PeerCounters {
+    /// A message of this kind was given to a channel.
+    pub(super) fn count_sent(&self, kind: &'static str) {
+        PeerCounters::add(&self.messages_sent, 1);
+        *self.by_kind().entry(kind).or_default() += 1;
+    }
+
+    fn by_kind(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.sent_by_kind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn add(counter: &AtomicU64, count: usize) {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -49,6 +63,11 @@ impl MetricsSource for PeerCounters {
         for (name, help, counter) in counters {
             text.counter(name, help);
             text.sample(name, &[], counter.load(Ordering::Relaxed));
+        }
+        let name = "rubato_grid_messages_sent_by_kind_total";
+        text.counter(name, "Messages sent to other nodes, by what they say.");
+        for (kind, count) in &*self.by_kind() {
+            text.sample(name, &[("kind", kind)], *count);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What this node and the others of its grid say to each other, over TCP.
 //!
-//! One thread owns the listener and the sockets. It moves bytes between them and [`Links`], and messages between that and the node's part
-//! in its grid ([`GridNode`]); it forces the log when something that is to be sent waits for it. What is said, and when, is decided by
-//! those two; here is only what needs a socket, a clock or a file.
+//! The first worker's thread owns the listener and the sockets: what comes is delivered before it runs statements, and what these and
+//! the messages led to is sent behind them, so that no thread waits for another one between a statement and a message (decision 0039).
+//! The [`Carrier`] moves bytes between sockets and [`Links`], and messages between these and the node's part in its grid
+//! ([`GridNode`]). What is said, and when, is decided by those two; here is only what needs a socket, a clock or a file.
 //!
-//! Start with [`Peers::start`].
+//! Start with [`Peers::listen`].
 
-mod carrier;
+pub(crate) mod carrier;
 mod counters;
 mod folder;
 mod join;
@@ -15,10 +16,9 @@ mod socket;
 pub(crate) use folder::{GridWishes, Place, take_place};
 
 use crate::metrics::MetricsSource;
-use carrier::Carrier;
+use crate::worker::port::WorkerPort;
 use counters::PeerCounters;
 use mio::net::TcpListener;
-use mio::{Poll, Waker};
 use rubato_grid::channel::Identity;
 use rubato_grid::links::Links;
 use rubato_node::grid::GridNode;
@@ -26,43 +26,55 @@ use rubato_stages::worker::Wake;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 /// Bytes that may wait for one node: some of the largest rows, and a fraction of the smallest memory.
 const PEER_BYTES_MAX: usize = 8 << 20;
 
-/// How others reach the thread.
-struct Port {
-    waker: Waker,
-    /// Set while it waits, or is about to: a wake of a thread that is awake costs no system call.
-    asleep: AtomicBool,
-    woken: AtomicBool,
-    stops: AtomicBool,
+/// How other threads, and sessions, tell whoever drives the node's part in its grid that there is something to do.
+pub(crate) struct News {
+    is_there: AtomicBool,
+    worker: Arc<WorkerPort>,
 }
 
-impl Wake for Port {
-    fn wake(&self) {
-        self.woken.store(true, Ordering::SeqCst);
-        if self.asleep.swap(false, Ordering::SeqCst)
-            && let Err(wrong) = self.waker.wake()
-        {
-            tracing::error!(%wrong, "the thread of the grid could not be woken");
+impl News {
+    fn of(worker: Arc<WorkerPort>) -> News {
+        News {
+            is_there: AtomicBool::new(true),
+            worker,
         }
+    }
+
+    fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::SeqCst)
+    }
+
+    fn take(&self) -> bool {
+        self.is_there.swap(false, Ordering::SeqCst)
     }
 }
 
-/// The thread that speaks with the other nodes. It ends when this is dropped.
+impl Wake for News {
+    fn wake(&self) {
+        self.is_there.store(true, Ordering::SeqCst);
+        // A worker that is awake looks for news before it sleeps.
+        self.worker.rouse();
+    }
+}
+
+/// A place where the other nodes can reach this one, until a worker takes it over.
 pub(crate) struct Peers {
-    port: Arc<Port>,
+    listener: TcpListener,
     counters: Arc<PeerCounters>,
-    thread: Option<JoinHandle<()>>,
+    links: Links,
+    node: GridNode,
+    place: Place,
 }
 
 impl Peers {
-    /// Listens, and begins to make channels to all members.
+    /// Listens for other nodes.
     ///
     /// Errors: a sentence.
-    pub(crate) fn start(node: GridNode, place: Place) -> Result<Peers, String> {
+    pub(crate) fn listen(node: GridNode, place: Place) -> Result<Peers, String> {
         let system = |wrong: io::Error| format!("cannot speak with other nodes: {wrong}");
         // Nobody may hear of a life that the log does not know.
         node.force().map_err(|error| error.message().to_owned())?;
@@ -80,44 +92,19 @@ impl Peers {
         let refused = |wrong: io::Error| format!("cannot listen at {} for other nodes: {wrong}", place.listen);
         let listener = TcpListener::bind(place.listen).map_err(refused)?;
         let address = listener.local_addr().map_err(system)?;
-        let poll = Poll::new().map_err(system)?;
-        let waker = Waker::new(poll.registry(), carrier::WAKE_TOKEN).map_err(system)?;
-        let port = Arc::new(Port {
-            waker,
-            asleep: AtomicBool::new(false),
-            woken: AtomicBool::new(false),
-            stops: AtomicBool::new(false),
-        });
-        node.set_wake(Arc::clone(&port) as _);
         let (own, members, grid) = (place.node, place.members.members.len(), place.members.grid);
-        let counters = Arc::new(PeerCounters::default());
-        let ports = (Arc::clone(&port), Arc::clone(&counters));
-        let mut carrier = Carrier::new(poll, listener, ports, links, node, place).map_err(system)?;
         tracing::info!(node = own.0, members, grid = %grid, %address, "a node of a grid");
-        let thread = std::thread::Builder::new()
-            .name("grid".to_owned())
-            .spawn(move || carrier.run())
-            .map_err(system)?;
         Ok(Peers {
-            port,
-            counters,
-            thread: Some(thread),
+            listener,
+            counters: Arc::default(),
+            links,
+            node,
+            place,
         })
     }
 
     /// What was said between the nodes.
     pub(crate) fn metrics(&self) -> Arc<dyn MetricsSource> {
         Arc::clone(&self.counters) as _
-    }
-}
-
-impl Drop for Peers {
-    fn drop(&mut self) {
-        self.port.stops.store(true, Ordering::SeqCst);
-        self.port.wake();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the panic hook.
-            let _ = thread.join();
-        }
     }
 }

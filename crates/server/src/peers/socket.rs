@@ -10,6 +10,8 @@ pub(super) struct Socket {
     stream: TcpStream,
     /// Whether the connection has come about.
     pub(super) is_connected: bool,
+    /// The other end has said its last.
+    pub(super) ends: bool,
     /// To be closed when all is written.
     closes: bool,
     out: Vec<u8>,
@@ -32,6 +34,7 @@ impl Socket {
         let socket = Socket {
             stream,
             is_connected,
+            ends: false,
             closes: false,
             out: Vec::new(),
             written: 0,

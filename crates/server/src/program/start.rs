@@ -38,7 +38,6 @@ const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
 pub(super) struct Running<E: Engine> {
     engine: E,
     server: Server,
-    peers: Option<Peers>,
     metrics: Option<MetricsServer>,
     spans: Option<SpanExport>,
 }
@@ -63,13 +62,15 @@ impl<E: Engine> Running<E> {
         }
         let engine = E::open(&engine_settings).map_err(|error| explain(&error))?;
         let peers = match (engine.grid(), place) {
-            (Some(node), Some(place)) => Some(Peers::start(node, place)?),
+            (Some(node), Some(place)) => Some(Peers::listen(node, place)?),
             _ => None,
         };
-        let server = Server::start(server_settings, security, |index, wake| engine.worker(index, wake))
-            .map_err(|wrong| wrong.to_string())?;
+        let said = peers.as_ref().map(Peers::metrics);
+        let engines = |index, wake| engine.worker(index, wake);
+        let server = Server::start_in_grid(server_settings, security, peers, engines);
+        let server = server.map_err(|wrong| wrong.to_string())?;
         let mut sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];
-        sources.extend(peers.as_ref().map(Peers::metrics));
+        sources.extend(said);
         sources.extend(spans.as_ref().map(|spans| spans.queue() as _));
         let metrics = arguments
             .metrics_listen
@@ -86,7 +87,6 @@ impl<E: Engine> Running<E> {
         Ok(Running {
             engine,
             server,
-            peers,
             metrics,
             spans,
         })
@@ -116,7 +116,6 @@ impl<E: Engine> Running<E> {
     pub(super) fn end(self) -> Result<(), String> {
         tracing::info!("stopping");
         self.server.shut_down();
-        drop(self.peers);
         drop(self.metrics);
         self.engine.close().map_err(|error| explain(&error))?;
         drop(self.spans);

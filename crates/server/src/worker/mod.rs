@@ -12,6 +12,7 @@ mod session;
 pub(crate) mod shared;
 pub(crate) mod transport;
 
+use crate::peers::carrier::{Carrier, GRID_TOKENS, LAST_WORDS};
 use connection::Connection;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -129,6 +130,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     own_sends: sender::OwnSends,
     /// Several connections have something to do in this round.
     shares_round: bool,
+    /// What is said to other nodes, at the first worker of a node of a grid.
+    carrier: Option<Carrier>,
 }
 
 /// A server that stops.
@@ -145,6 +148,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         shared: Arc<Shared>,
         engine: W,
         listeners: Vec<TcpListener>,
+        carrier: Option<Carrier>,
     ) -> WorkerLoop<W> {
         let port = Arc::clone(&shared.ports[index]);
         WorkerLoop {
@@ -153,6 +157,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             sender: Sender::start(index, Arc::clone(&port)),
             own_sends: sender::OwnSends::default(),
             shares_round: false,
+            carrier,
             port,
             shared,
             engine,
@@ -189,13 +194,36 @@ impl<W: SqlWorker> WorkerLoop<W> {
         while !self.is_finished() {
             self.round(&mut events)?;
         }
-        Ok(())
+        self.say_last_words(&mut events)
     }
 
     fn is_finished(&self) -> bool {
-        self.stopping
-            .as_ref()
-            .is_some_and(|stopping| self.connections.is_empty() || now_us() >= stopping.leave_at_us)
+        let Some(stopping) = &self.stopping else { return false };
+        // Statements of other workers need the other nodes, too.
+        let is_needed = self.carrier.is_some() && self.shared.ports.iter().any(|port| port.has_connections());
+        (self.connections.is_empty() && !is_needed) || now_us() >= stopping.leave_at_us
+    }
+
+    fn say_last_words(&mut self, events: &mut Events) -> io::Result<()> {
+        let Some(carrier) = &mut self.carrier else {
+            return Ok(());
+        };
+        carrier.stop();
+        let until = Instant::now() + LAST_WORDS;
+        while !carrier.is_done() && Instant::now() < until {
+            match self.poll.poll(events, Some(LAST_WORDS / 20)) {
+                Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
+                _ => {}
+            }
+            let of_grid = |event: &&mio::event::Event| event.token().0 >= GRID_TOKENS;
+            events.iter().filter(of_grid).for_each(|event| carrier.on_event(event));
+            carrier.take_in();
+            carrier.turn();
+            if carrier.awaits_log() {
+                carrier.force();
+            }
+        }
+        Ok(())
     }
 
     /// Looks for events for a short while without sleeping; leaves them in `events`.
@@ -221,10 +249,14 @@ impl<W: SqlWorker> WorkerLoop<W> {
     }
 
     fn round(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout = self.timeout();
+        let timeout = match self.has_news() {
+            true => Some(Duration::ZERO),
+            false => self.timeout(),
+        };
         events.clear();
         let only_resting = !self.resting.is_empty() && self.ready.is_empty() && !self.submitted;
-        if (only_resting || timeout != Some(Duration::ZERO)) && !self.connections.is_empty() {
+        let may_look = !self.connections.is_empty() && self.carrier.as_ref().is_none_or(Carrier::is_alone);
+        if (only_resting || timeout != Some(Duration::ZERO)) && may_look {
             match self.look(events) {
                 Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
                 _ => {}
@@ -235,7 +267,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         } else {
             Some(Duration::ZERO)
         };
-        let timeout = if self.port.fall_asleep() {
+        let timeout = if self.port.fall_asleep() && !self.has_news() {
             timeout
         } else {
             Some(Duration::ZERO)
@@ -257,6 +289,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         for event in &*events {
             self.on_event(event, now_us);
         }
+        if let Some(carrier) = &mut self.carrier {
+            carrier.take_in();
+        }
         self.on_deadlines(now_us);
         if (idle && self.ready.is_empty()) || now_us >= self.rest_until_us {
             self.ready.extend(self.resting.drain(..));
@@ -274,6 +309,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         if self.resting.len() > rested {
             let ended_us = self::now_us();
             self.rest_until_us = ended_us + (ended_us - now_us).clamp(0, REST_US_MAX);
+        }
+        if let Some(carrier) = &mut self.carrier {
+            carrier.turn();
         }
         self.release_held(now_us);
         self.force_log(idle, now_us);
@@ -296,8 +334,18 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
     }
 
+    /// Whether somebody has asked for something since it was last looked for.
+    fn has_news(&self) -> bool {
+        self.port.is_woken() || self.carrier.as_ref().is_some_and(Carrier::has_news)
+    }
+
+    /// Whether an answer to a client or a word to another node waits for the log.
+    fn awaits_log(&self) -> bool {
+        !self.held.is_empty() || self.carrier.as_ref().is_some_and(Carrier::awaits_log)
+    }
+
     fn force_log(&mut self, idle: bool, now_us: i64) {
-        if self.held.is_empty() {
+        if !self.awaits_log() {
             self.rounds_held = 0;
             self.waits_for_log = false;
             return;
@@ -306,14 +354,20 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let nothing_else = idle && !self.submitted && self.ready.is_empty();
         if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
             self.rounds_held = 0;
-            self.waits_for_log = !self.engine.force_if_idle();
+            match &mut self.carrier {
+                Some(carrier) if carrier.holds_answers() => carrier.force(),
+                carrier => {
+                    self.waits_for_log = !self.engine.force_if_idle();
+                    carrier.iter_mut().for_each(Carrier::turn);
+                }
+            }
             self.release_held(now_us);
         }
     }
 
     // How long to wait for events; `None` for ever.
     fn timeout(&self) -> Option<Duration> {
-        let answers_wait = !self.held.is_empty();
+        let answers_wait = self.awaits_log();
         if self.submitted || !self.ready.is_empty() || !self.resting.is_empty() || (answers_wait && !self.waits_for_log)
         {
             return Some(Duration::ZERO);
@@ -337,12 +391,15 @@ impl<W: SqlWorker> WorkerLoop<W> {
         // Rounded up by a millisecond, since the system waits in whole ones: else the last one would be spent spinning.
         let until = earliest.map(|deadline| Duration::from_micros((deadline - now_us()).max(0) as u64 + 999));
         let log_wait = answers_wait.then_some(LOG_WAIT);
-        [until, log_wait].into_iter().flatten().min()
+        let grid = self.carrier.as_ref().map(Carrier::timeout);
+        [until, log_wait, grid].into_iter().flatten().min()
     }
 
     fn on_event(&mut self, event: &mio::event::Event, now_us: i64) {
         let token = event.token().0;
-        if token >= CONNECTION_TOKENS {
+        if token >= GRID_TOKENS {
+            self.carrier.iter_mut().for_each(|carrier| carrier.on_event(event));
+        } else if token >= CONNECTION_TOKENS {
             self.on_socket_event(token - CONNECTION_TOKENS, event, now_us);
         } else if token >= LISTENER_TOKENS {
             self.accept(token - LISTENER_TOKENS, now_us);

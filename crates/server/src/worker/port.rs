@@ -53,10 +53,29 @@ impl WorkerPort {
         self.wake();
     }
 
+    /// Ends the worker's wait, if it waits; one that is awake looks for itself before it waits whether there is something to do.
+    pub(crate) fn rouse(&self) {
+        if self.asleep.swap(false, Ordering::SeqCst)
+            && let Err(wrong) = self.waker.wake()
+        {
+            tracing::error!(%wrong, "a worker could not be woken");
+        }
+    }
+
+    /// Whether it has connections, or is about to.
+    pub(crate) fn has_connections(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether somebody has woken the worker since it last waited.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::SeqCst)
+    }
+
     /// Called by the worker before it waits: whether it may wait at all.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        !self.woken.load(Ordering::SeqCst)
+        !self.is_woken()
     }
 
     /// Called by the worker after it waited: whether somebody woke it, and what letters came.
@@ -75,10 +94,6 @@ impl WorkerPort {
 impl Wake for WorkerPort {
     fn wake(&self) {
         self.woken.store(true, Ordering::SeqCst);
-        if self.asleep.swap(false, Ordering::SeqCst)
-            && let Err(wrong) = self.waker.wake()
-        {
-            tracing::error!(%wrong, "a worker could not be woken");
-        }
+        self.rouse();
     }
 }

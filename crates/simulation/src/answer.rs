@@ -1,5 +1,6 @@
 //! What a simulated client is answered.
 
+use rubato_base::codec::{ByteReader, put_length, put_value};
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Value};
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
@@ -154,7 +155,48 @@ impl Responder for Gathering {
         self.pieces.truncate(bytes / self.piece_bytes);
     }
 
+    /// The rows, one after the other: how a statement ended on another node is told apart from them.
+    fn take_answer(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for piece in std::mem::take(&mut self.pieces) {
+            if let Piece::Row(row) = piece {
+                put_length(&mut bytes, row.len());
+                row.iter().for_each(|value| put_value(&mut bytes, value));
+            }
+        }
+        bytes
+    }
+
+    fn put_answer(&mut self, answer: &[u8]) {
+        let mut reader = ByteReader::new(answer);
+        while let Ok(columns) = reader.length() {
+            let row: Option<Vec<Value>> = (0..columns).map(|_| reader.value().ok()).collect();
+            let Some(row) = row else { return };
+            self.pieces.push(Piece::Row(row));
+        }
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_reach_the_responder_of_another_node() {
+        let (mut here, mut there) = (Gathering::new(1), Gathering::new(1));
+        let rows = [
+            vec![Value::Int4(7), Value::Null],
+            vec![Value::text("a"), Value::Int8(1)],
+        ];
+        for row in &rows {
+            there.data_row(row, &[], &[], &TextContext::default());
+        }
+        here.put_answer(&there.take_answer());
+        here.command_complete("SELECT 2");
+        assert_eq!(here.into_answer().rows(), rows);
     }
 }

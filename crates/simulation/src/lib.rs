@@ -11,13 +11,15 @@
 //! - A seed replays to the byte: the trace of a run is the same on every machine.
 //! - A checker judges by what clients saw and by what is left at the end, never by what the node says of itself.
 //!
-//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`].
+//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`]. How throughput grows with nodes is in
+//! [`curve`], where nothing goes wrong and everything takes as long as it took on a real machine.
 
 mod answer;
 pub mod check;
 mod client;
 mod clock;
 pub mod connections;
+pub mod curve;
 pub mod direct;
 pub mod disk;
 pub mod exhaustive;

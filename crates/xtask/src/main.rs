@@ -13,6 +13,9 @@ The project's own checks and its one test command.
   cargo xtask clients [--quick] [--suites a,b] [--reference] [--rounds N] [--connections N]
                                 only the client suites of tests/clients; --reference runs them against a
                                 PostgreSQL 15 of their own in place of Rubato, to test the suites themselves
+  cargo xtask paper --out DIR [...]
+                                builds a release of the program and of the simulated grid, and makes the experiments of the
+                                Rubato DB paper with both; the arguments are those of `rubato bench paper`
 
 The last line of a run with clients is `N passed, N failed`. The exit status is 0 only if nothing failed.
 ";
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.first().map(String::as_str) {
         Some("check") => check::report(&root),
         Some("test") => run::test(&root, rest),
+        Some("paper") => run::paper(&root, rest),
         Some("clients") => run::clients_only(&root, rest),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");

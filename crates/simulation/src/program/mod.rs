@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod explorer;
+mod paper;
 mod seeds;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ enum Command {
     Schedules,
     /// Breaks each rule of the protocol in turn: the explorer must notice. Needs the feature `broken-rules`.
     Broken(explorer::Broken),
+    /// Throughput and latency as a grid grows, with service times from a real machine: what `rubato bench paper` asks for.
+    Paper(paper::Paper),
 }
 
 /// Runs the program with the arguments of the process. The exit code is 1 if a violation was found, 2 for wrong arguments.
@@ -37,6 +40,7 @@ pub fn main() -> ExitCode {
         Some(Command::Exhaustive(arguments)) => explorer::exhaustive(&arguments),
         Some(Command::Schedules) => explorer::schedules(),
         Some(Command::Broken(arguments)) => explorer::broken(&arguments),
+        Some(Command::Paper(arguments)) => paper::run(&arguments),
         None => seeds::run(&arguments.seeds),
     }
 }

@@ -17,7 +17,7 @@ pub const SCALE: Scale = Scale {
 
 /// Takes down which statements a terminal wants prepared.
 #[derive(Default)]
-struct Notebook(Vec<String>);
+pub(crate) struct Notebook(pub(crate) Vec<String>);
 
 impl Client for Notebook {
     type Statement = usize;

@@ -5,6 +5,7 @@ mod steps;
 mod tools;
 
 use std::path::Path;
+use std::process::Command;
 
 use steps::Steps;
 
@@ -31,6 +32,21 @@ pub fn clients_only(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut steps = Steps::new(root);
     let clients = clients::build_and_run(&mut steps, arguments);
     steps.finish(clients)
+}
+
+/// `cargo xtask paper ...`: builds the program and the simulated grid as they are released, and makes the experiments of the paper
+/// with both. What follows is for `rubato bench paper`.
+pub fn paper(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let mut steps = Steps::new(root);
+    let packages = ["--package", "rubato-server", "--package", "rubato-simulation"];
+    let build: Vec<&str> = ["build", "--release", "--bins"].into_iter().chain(packages).collect();
+    if steps.cargo("build", &build) {
+        // The simulated grid is found beside the program.
+        let mut program = Command::new(steps.target().join("release/rubato"));
+        program.args(["bench", "paper"]).args(arguments);
+        steps.command("experiments of the paper", &mut program);
+    }
+    steps.finish(clients::Counts::default())
 }
 
 fn lint_pure_rooms(steps: &mut Steps) {

@@ -1,0 +1,95 @@
+//! How throughput and latency go as a grid grows: whole nodes with sessions, SQL and the protocol, in virtual time.
+//!
+//! Nothing goes wrong here. Each node is one processor, which does one thing after the other: a statement takes the time that it took
+//! on a real machine, and so does a message at either end. A forced write keeps the disk of its node for as long as it did there, and
+//! what is appended meanwhile shares the next one. A message waits for those before it, crosses the network, and arrives. What is
+//! executed, said and forced is what the nodes themselves execute, say and force: it is not a formula of a queue.
+//!
+//! Start with [`Curve`], then [`measure`].
+
+mod client;
+mod site;
+mod world;
+
+pub use world::measure;
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// A statement, in microseconds of a processor.
+    pub statement_us: f64,
+    /// A message, in microseconds of the processors of both ends together.
+    pub message_us: f64,
+    /// A forced write, in microseconds of a disk.
+    pub force_us: f64,
+    /// One way from node to node, in microseconds.
+    pub network_delay_us: f64,
+    /// How many bytes a node sends in a microsecond.
+    pub bytes_per_us: f64,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CurveLoad {
+    /// TPC-C at the node of each terminal's warehouse, with so many percent of what is remote.
+    Tpcc {
+        /// See [`rubato_workload::tpcc::Settings::with_remote_share`].
+        remote_share: f64,
+    },
+    /// YCSB at any node.
+    Ycsb(rubato_workload::ycsb::Workload),
+}
+
+/// A grid, and what is run on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Nodes.
+    pub nodes: u32,
+    /// Terminals of each node.
+    pub terminals_per_node: u64,
+    /// Warehouses of each node.
+    pub warehouses_per_node: u32,
+    /// Records of YCSB of each node.
+    pub records_per_node: u64,
+    /// One after the other, on the same grid.
+    pub loads: Vec<CurveLoad>,
+    /// Of statements of TPC-C, and of everything else.
+    pub times: Times,
+    /// A statement of YCSB, in microseconds of a processor.
+    pub operation_us: f64,
+    /// Virtual time that counts.
+    pub measured_us: i64,
+    /// Seed of all data and choices.
+    pub seed: u64,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Committed transactions.
+    pub transactions: u64,
+    /// Of these, New-Orders, or writes of YCSB.
+    pub first_kind: u64,
+    /// Latencies of what was committed, in order, with the kind of each.
+    pub latencies_us: Vec<(usize, i64)>,
+    /// Attempts beyond the first.
+    pub retries: u64,
+    /// Errors that ended a transaction.
+    pub errors: Vec<String>,
+    /// Messages between nodes.
+    pub messages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Forced writes.
+    pub forces: u64,
+    /// Statements.
+    pub statements: u64,
+    /// Commits in two phases.
+    pub two_phase_commits: u64,
+    /// Time of processors.
+    pub cpu_us: f64,
+    /// Conditions that were checked, and what contradicts them.
+    pub conditions: usize,
+    /// See there.
+    pub violations: Vec<String>,
+}

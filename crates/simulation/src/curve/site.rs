@@ -1,0 +1,191 @@
+//! A node with its processor, its disk and its way into the network.
+
+use super::Times;
+use crate::answer::{Answer, Gathering};
+use crate::check::Violation;
+use crate::clock;
+use crate::connections::{Connections, Outcome};
+use crate::disk::Disk;
+use rubato_base::NodeId;
+use rubato_log::Options;
+use rubato_node::NodeSettings;
+use rubato_node::grid::{ByRows, GridMessage, GridNode, GridSettings};
+use rubato_sql::client::Request;
+use rubato_stages::worker::Wake;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The log's files: large enough that they seldom change.
+const SEGMENT_BYTES: u64 = 4 << 20;
+/// Works of one node in one go: more than this in a row are the next one's.
+const ROUNDS_MAX: usize = 1_000;
+
+/// What a node is to do.
+pub(super) enum Task {
+    /// A message, with its bytes.
+    Message(NodeId, Vec<u8>),
+    /// A client asks.
+    Requests(usize, VecDeque<Request>),
+    /// Somebody has rung, or time has passed.
+    Run,
+    /// The time is told.
+    Tick,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Effects {
+    pub(super) messages: Vec<(NodeId, Vec<u8>)>,
+    pub(super) answers: Vec<(usize, Answer)>,
+    /// Time of the processor that it took.
+    pub(super) cpu_us: f64,
+    pub(super) statements: u64,
+}
+
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A node.
+pub(super) struct CurveSite {
+    pub(super) id: NodeId,
+    pub(super) node: GridNode,
+    connections: Connections,
+    bell: Arc<Bell>,
+    pub(super) inbox: VecDeque<Task>,
+    /// Its processor is at work.
+    pub(super) is_busy: bool,
+    pub(super) is_forcing: bool,
+    /// When its way into the network is free, in microseconds.
+    pub(super) sends_from_us: f64,
+    /// When it is to be run although nothing has happened.
+    pub(super) runs_at_us: Option<i64>,
+    statements: u64,
+}
+
+impl CurveSite {
+    pub(super) fn new(id: u32, count: u32) -> Result<CurveSite, Violation> {
+        let failed = |error: rubato_base::Error| Violation::new("does not start", error.to_string());
+        let disk = Disk::default();
+        let settings = NodeSettings {
+            clock_us: clock::now_us,
+            hosted_responder: Some(|| Box::new(Gathering::new(1))),
+            ..NodeSettings::default()
+        };
+        let options = Options {
+            segment_bytes: SEGMENT_BYTES,
+            segment_bytes_first: SEGMENT_BYTES,
+            prepare_in_background: false,
+            ..Options::default()
+        };
+        let place = GridSettings {
+            router: Some(Arc::new(ByRows)),
+            keeper: Some(NodeId(0)),
+            ..GridSettings::of(id, count)
+        };
+        let (node, _) = GridNode::open(disk.store(), disk.directory(), options, settings, place).map_err(failed)?;
+        let bell = Arc::new(Bell::default());
+        node.set_wake(Arc::clone(&bell) as _);
+        let connections = Connections::new(node.node(), 0, 1, false).map_err(failed)?;
+        Ok(CurveSite {
+            id: NodeId(id),
+            node,
+            connections,
+            bell,
+            inbox: VecDeque::new(),
+            is_busy: false,
+            is_forcing: false,
+            sends_from_us: 0.0,
+            runs_at_us: None,
+            statements: 0,
+        })
+    }
+
+    pub(super) fn connect(&mut self, client: usize, session: u64) -> Result<(), Violation> {
+        let opened = self.connections.connect(client, session);
+        opened.map_err(|error| Violation::new("no session", error.to_string()))
+    }
+
+    /// Does a task and what follows of it.
+    pub(super) fn work(&mut self, task: Task, now_us: i64, times: &Times) -> Effects {
+        let mut effects = Effects::default();
+        match task {
+            Task::Message(from, bytes) => {
+                effects.cpu_us += times.message_us / 2.0;
+                if let Ok(message) = GridMessage::decode(&bytes) {
+                    self.node.on_message(from, message);
+                }
+            }
+            Task::Requests(client, requests) => {
+                self.connections.submit(client, requests);
+            }
+            Task::Run => self.connections.run(now_us),
+            Task::Tick => {
+                self.node.look_after_log();
+                self.node.on_timer(now_us);
+            }
+        }
+        for _ in 0..ROUNDS_MAX {
+            let has_rung = self.bell.0.swap(false, Ordering::SeqCst);
+            if has_rung {
+                self.node.on_wake();
+            }
+            if self.connections.waits_for_readers() {
+                self.connections.on_read();
+            }
+            if self.connections.is_rung() {
+                self.connections.run(now_us);
+            } else if !has_rung {
+                break;
+            }
+        }
+        self.collect(&mut effects, times);
+        effects
+    }
+
+    /// Takes what may leave by now.
+    pub(super) fn collect(&mut self, effects: &mut Effects, times: &Times) {
+        for (to, message) in self.node.poll_outgoing() {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            effects.cpu_us += times.message_us / 2.0;
+            effects.messages.push((to, bytes));
+        }
+        for (client, outcome) in self.connections.take_outcomes() {
+            if let Outcome::Answered(answer) = outcome {
+                effects.answers.push((client, answer));
+            }
+        }
+        let statements = self.node.node().figures().statements;
+        effects.statements = statements - self.statements;
+        effects.cpu_us += effects.statements as f64 * times.statement_us;
+        self.statements = statements;
+    }
+
+    pub(super) fn waits_for_log(&self) -> bool {
+        self.node.waits_for_log() || self.connections.waits_for_log()
+    }
+
+    /// Its disk has forced the log up to its end.
+    pub(super) fn force(&mut self) -> Result<(), Violation> {
+        let forced = self.node.force();
+        let forced = forced.map_err(|error| Violation::new("no force", error.to_string()))?;
+        self.node.on_forced(forced);
+        Ok(())
+    }
+
+    /// A client goes away.
+    pub(super) fn hang_up(&mut self, client: usize) {
+        self.connections.hang_up(client);
+    }
+
+    pub(super) fn deadline_us(&self) -> Option<i64> {
+        self.connections.next_deadline_us()
+    }
+}

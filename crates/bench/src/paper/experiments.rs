@@ -84,15 +84,14 @@ impl Laboratory<'_> {
     }
 
     /// Runs TPC-C, and checks its conditions.
-    pub fn run_tpcc(&self, grid: &Grid<'_>, setup: Setup, round: u64) -> Result<Run, BenchError> {
+    pub fn run_tpcc(&self, grid: &Grid<'_>, setup: Setup) -> Result<Run, BenchError> {
         (self.tell)(&format!(
             "TPC-C, {} nodes, {} % remote ({})",
             setup.nodes, setup.remote_share, setup.experiment
         ));
         let off_by = usize::from(setup.experiment == WRONG_NODE);
         let scale = self.scale(setup.nodes);
-        let seed = self.arguments.seed.wrapping_add(round << 32);
-        let settings = Settings::unpaced(scale, seed).with_remote_share(setup.remote_share);
+        let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
         let connect = |terminal: u64| {
             let warehouse = terminal as i64 % scale.warehouses + 1;
             grid.connect(grid.node_of_warehouse(warehouse) + off_by)

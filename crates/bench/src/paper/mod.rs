@@ -19,7 +19,7 @@ use rubato_workload::ycsb::Workload;
 
 use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
-use data::{Findings, Run, service_times};
+use data::{Findings, Run, Setup, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;
 pub use processes::Stopper;
@@ -106,16 +106,16 @@ fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, B
     let mut round_trips_us = Vec::new();
     for nodes in arguments.nodes.iter().copied() {
         if is_wanted(arguments, Experiment::Tpcc) {
-            let grid = laboratory.start(nodes, 0)?;
-            round_trips_us.extend(grid.round_trip_us()?);
-            laboratory.load_tpcc(&grid)?;
-            for (round, share) in arguments.remote_shares.iter().enumerate() {
-                runs.push(laboratory.run_tpcc(&grid, tpcc_setup(nodes, *share, arguments), round as u64)?);
-            }
+            let mut setups: Vec<Setup> = (arguments.remote_shares.iter())
+                .map(|share| tpcc_setup(nodes, *share, arguments))
+                .collect();
             if is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
                 let mut setup = tpcc_setup(nodes, 1.0, arguments);
                 setup.experiment = WRONG_NODE.to_owned();
-                runs.push(laboratory.run_tpcc(&grid, setup, arguments.remote_shares.len() as u64)?);
+                setups.push(setup);
+            }
+            for setup in setups {
+                runs.push(fresh_tpcc(laboratory, setup, &mut round_trips_us)?);
             }
         }
         if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
@@ -129,15 +129,21 @@ fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, B
     if is_wanted(arguments, Experiment::Threads) {
         let nodes = THREADS_NODES.min(arguments.nodes.iter().copied().max().unwrap_or(1));
         for stage_threads in STAGE_THREADS {
-            let grid = laboratory.start(nodes, stage_threads)?;
-            laboratory.load_tpcc(&grid)?;
             let mut setup = tpcc_setup(nodes, 1.0, arguments);
             (setup.experiment, setup.stage_threads) = (THREADS.to_owned(), stage_threads);
-            runs.push(laboratory.run_tpcc(&grid, setup, 0)?);
+            runs.push(fresh_tpcc(laboratory, setup, &mut round_trips_us)?);
         }
     }
     round_trips_us.sort_by(f64::total_cmp);
     Ok(round_trips_us.get(round_trips_us.len() / 2).copied().unwrap_or(0.0))
+}
+
+/// Runs TPC-C on a grid of its own: the rows that a run before it had added would make it slower than that one.
+fn fresh_tpcc(laboratory: &Laboratory<'_>, setup: Setup, round_trips_us: &mut Vec<f64>) -> Result<Run, BenchError> {
+    let grid = laboratory.start(setup.nodes, setup.stage_threads)?;
+    round_trips_us.extend(grid.round_trip_us()?);
+    laboratory.load_tpcc(&grid)?;
+    laboratory.run_tpcc(&grid, setup)
 }
 
 /// What a forced write takes where the nodes' folders are, in microseconds: the median.

@@ -59,6 +59,8 @@ pub(super) struct CurveSite {
     connections: Connections,
     bell: Arc<Bell>,
     pub(super) inbox: VecDeque<Task>,
+    /// Of other nodes; they come first.
+    pub(super) messages: VecDeque<Task>,
     /// Its processor is at work.
     pub(super) is_busy: bool,
     pub(super) is_forcing: bool,
@@ -99,6 +101,7 @@ impl CurveSite {
             connections,
             bell,
             inbox: VecDeque::new(),
+            messages: VecDeque::new(),
             is_busy: false,
             is_forcing: false,
             sends_from_us: 0.0,
@@ -110,6 +113,11 @@ impl CurveSite {
     pub(super) fn connect(&mut self, client: usize, session: u64) -> Result<(), Violation> {
         let opened = self.connections.connect(client, session);
         opened.map_err(|error| Violation::new("no session", error.to_string()))
+    }
+
+    /// What its processor takes up next.
+    pub(super) fn next_task(&mut self) -> Option<Task> {
+        self.messages.pop_front().or_else(|| self.inbox.pop_front())
     }
 
     /// Does a task and what follows of it.

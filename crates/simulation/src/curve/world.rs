@@ -179,7 +179,7 @@ impl<'c> World<'c> {
                 Task::Run
             };
             self.sites[at].inbox.push_back(task);
-            while let Some(task) = self.sites[at].inbox.pop_front() {
+            while let Some(task) = self.sites[at].next_task() {
                 clock::set(self.now_us);
                 let now_us = self.now_us;
                 let effects = self.sites[at].work(task, now_us, &self.times);
@@ -408,8 +408,13 @@ impl<'c> World<'c> {
         }
     }
 
+    /// What other nodes say is delivered before statements run, as a worker does it (decision 0039).
     fn give(&mut self, at: usize, task: Task) {
-        self.sites[at].inbox.push_back(task);
+        let site = &mut self.sites[at];
+        match task {
+            Task::Message(..) => site.messages.push_back(task),
+            other => site.inbox.push_back(other),
+        }
         self.go_on(at);
     }
 
@@ -418,7 +423,7 @@ impl<'c> World<'c> {
         if self.sites[at].is_busy {
             return;
         }
-        if let Some(task) = self.sites[at].inbox.pop_front() {
+        if let Some(task) = self.sites[at].next_task() {
             let (now_us, times) = (self.now_us, self.times);
             let effects = self.sites[at].work(task, now_us, &times);
             self.found.cpu_us += effects.cpu_us;

@@ -27,6 +27,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a node that starts takes no clients because it has not heard of all others.
+const READY_TIME_MAX: Duration = Duration::from_secs(1);
+/// How often it looks whether it has.
+const READY_LOOK: Duration = Duration::from_millis(2);
 
 /// Bytes that may wait for one node: some of the largest rows, and a fraction of the smallest memory.
 const PEER_BYTES_MAX: usize = 8 << 20;
@@ -56,6 +62,7 @@ pub(crate) struct Peers {
     port: Arc<Port>,
     counters: Arc<PeerCounters>,
     thread: Option<JoinHandle<()>>,
+    node: GridNode,
 }
 
 impl Peers {
@@ -92,6 +99,7 @@ impl Peers {
         let (own, members, grid) = (place.node, place.members.members.len(), place.members.grid);
         let counters = Arc::new(PeerCounters::default());
         let ports = (Arc::clone(&port), Arc::clone(&counters));
+        let same = node.clone();
         let mut carrier = Carrier::new(poll, listener, ports, links, node, place).map_err(system)?;
         tracing::info!(node = own.0, members, grid = %grid, %address, "a node of a grid");
         let thread = std::thread::Builder::new()
@@ -102,7 +110,16 @@ impl Peers {
             port,
             counters,
             thread: Some(thread),
+            node: same,
         })
+    }
+
+    /// Waits until the node can serve clients as the whole grid would, or for a moment: of the others some may be down.
+    pub(crate) fn wait_until_ready(&self) {
+        let until = Instant::now() + READY_TIME_MAX;
+        while !self.node.figures().is_ready() && Instant::now() < until {
+            std::thread::sleep(READY_LOOK);
+        }
     }
 
     /// What was said between the nodes.

@@ -66,6 +66,7 @@ impl<E: Engine> Running<E> {
             (Some(node), Some(place)) => Some(Peers::start(node, place)?),
             _ => None,
         };
+        peers.iter().for_each(Peers::wait_until_ready);
         let server = Server::start(server_settings, security, |index, wake| engine.worker(index, wake))
             .map_err(|wrong| wrong.to_string())?;
         let mut sources: Vec<Arc<dyn MetricsSource>> = vec![server.counters(), engine.metrics()];

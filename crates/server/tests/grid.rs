@@ -3,6 +3,8 @@
 mod common;
 #[path = "grid/spans.rs"]
 mod spans;
+#[path = "grid/tpcc.rs"]
+mod tpcc;
 
 use common::{Wire, eventually};
 use std::io::{BufRead, BufReader};

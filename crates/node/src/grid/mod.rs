@@ -498,6 +498,7 @@ impl GridNode {
             node: figures,
             is_born: state.participant.is_some(),
             has_catalogs: state.has_catalogs(),
+            unreached: state.unreached(),
             open_transactions: state.coordinator.open_transactions().count() + state.clients.waiting(),
             open_branches: state.participant.as_ref().map_or(prepared, Participant::open_branches),
             prepared,
@@ -545,6 +546,8 @@ pub struct GridFigures {
     pub is_born: bool,
     /// Whether it has all catalogs, as far as it knows.
     pub has_catalogs: bool,
+    /// Other nodes that it does not reach.
+    pub unreached: usize,
     /// Transactions of its clients that have not ended everywhere.
     pub open_transactions: usize,
     /// Branches here that have not ended.
@@ -567,4 +570,11 @@ pub struct GridFigures {
     pub term: u64,
     /// Whether it leads, and so hands out ticks.
     pub leads: bool,
+}
+
+impl GridFigures {
+    /// Whether clients can be served as the whole grid would: it has heard what there is, and reaches all others.
+    pub fn is_ready(&self) -> bool {
+        self.is_born && self.has_catalogs && self.unreached == 0
+    }
 }

@@ -18,8 +18,8 @@ use rubato_base::{Lsn, NodeId, Timestamp};
 use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
-    Body, Coordinator, Heard, Outgoing, Participant, Request, StageMessage, TickAsker, TickFor, TickSource,
-    TimestampStage,
+    Body, Coordinator, Heard, Message, Outgoing, Participant, Reply, Request, StageMessage, TickAsker, TickFor,
+    TickSource, TimestampStage,
 };
 use rubato_sql::databases::Databases;
 use rubato_sql::partition::Partition;
@@ -66,7 +66,8 @@ pub(super) struct GridState {
 
 impl GridState {
     /// A time for saying again what was not answered.
-    pub(super) fn on_round(&mut self, partition: &Partition) {
+    pub(super) fn on_round(&mut self, partition: &mut Partition) {
+        self.end_decisions_of_removed(partition);
         self.coordinator.on_timer();
         if let Some(participant) = &mut self.participant {
             participant.on_timer();
@@ -92,11 +93,29 @@ impl GridState {
         }
     }
 
+    /// A node that is no member any more has no rows: what was decided, and it is not known to have carried out, is done with.
+    fn end_decisions_of_removed(&mut self, partition: &mut Partition) {
+        for (transaction, _, owing) in self.coordinator.undone_decisions() {
+            for node in owing.into_iter().filter(|node| !self.settings.nodes.contains(node)) {
+                let body = Body::Reply(Reply::Done);
+                let (done, mut no_ticks) = (Message { transaction, body }, TickSource::default());
+                self.coordinator
+                    .on_message(node, done, &mut no_ticks, &mut *partition.log);
+            }
+        }
+    }
+
     /// Another node is heard of, or is not any more.
     pub(super) fn on_reach(&mut self, node: NodeId, is_reached: bool) {
         if let Some(participant) = &mut self.participant {
             participant.on_reach(node, is_reached);
         }
+    }
+
+    /// How many other nodes it does not reach.
+    pub(super) fn unreached(&self) -> usize {
+        let is_member = |node: &NodeId| self.settings.nodes.contains(node);
+        self.calls.down().filter(is_member).count()
     }
 
     /// Where the transactions began that are live here, or are about to begin: each may come to any node.

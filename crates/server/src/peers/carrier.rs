@@ -112,6 +112,11 @@ impl Carrier {
         self.news.is_there() || !self.unread.is_empty()
     }
 
+    /// Whether the node can serve clients as the whole grid would.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.node.figures().is_ready()
+    }
+
     /// Whether there are no other nodes.
     pub(crate) fn is_alone(&self) -> bool {
         self.place.members.members.len() == 1

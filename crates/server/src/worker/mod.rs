@@ -67,6 +67,9 @@ const ACCEPT_PAUSE_US: i64 = 100_000;
 /// Time after the grace time in which cancelled statements may come back.
 const CANCEL_GRACE_US: i64 = 2_000_000;
 
+/// How long a node that starts takes no clients because it has not heard of all others.
+const READY_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// How often clients that take no bytes are looked for, while there are any.
 const STALL_CHECK_US: i64 = 1_000_000;
 
@@ -185,12 +188,13 @@ impl<W: SqlWorker> WorkerLoop<W> {
 
     /// Runs until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        self.meet_others(&mut events)?;
         for (index, listener) in self.listeners.iter_mut().enumerate() {
             self.poll
                 .registry()
                 .register(listener, Token(LISTENER_TOKENS + index), Interest::READABLE)?;
         }
-        let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.is_finished() {
             self.round(&mut events)?;
         }
@@ -202,6 +206,19 @@ impl<W: SqlWorker> WorkerLoop<W> {
         // Statements of other workers need the other nodes, too.
         let is_needed = self.carrier.is_some() && self.shared.ports.iter().any(|port| port.has_connections());
         (self.connections.is_empty() && !is_needed) || now_us() >= stopping.leave_at_us
+    }
+
+    /// Takes no clients until the node can serve them as the whole grid would, or for a moment: of the others some may be down. Who
+    /// connects meanwhile waits in the system's queue.
+    fn meet_others(&mut self, events: &mut Events) -> io::Result<()> {
+        let until = Instant::now() + READY_TIME_MAX;
+        while self.carrier.as_ref().is_some_and(|carrier| !carrier.is_ready())
+            && self.stopping.is_none()
+            && Instant::now() < until
+        {
+            self.round(events)?;
+        }
+        Ok(())
     }
 
     fn say_last_words(&mut self, events: &mut Events) -> io::Result<()> {

@@ -240,7 +240,7 @@ impl ExecutionContext<'_> {
         if is_turn {
             environment.begin_turn(self.database.take_drawn());
         }
-        let outcome = work(self);
+        let outcome = work(self).and_then(|done| self.database.check_row().map(|()| done));
         let waits = matches!(outcome, Err(Stop::Wait(_)));
         self.database.end_row(!waits);
         if is_turn {

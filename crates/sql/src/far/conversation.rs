@@ -291,6 +291,18 @@ impl FarRows {
         self.row.numbers[self.next_number - 1]
     }
 
+    /// Whether the row, which is done, has made all calls that it has made before it had to wait.
+    ///
+    /// Errors: [`Stop::Abort`] if it has others changed that it would not change any more.
+    pub(super) fn check_row(&self) -> Outcome<()> {
+        let left = self.row.calls.get(self.next_call..).unwrap_or_default();
+        let changes = |call: &Call| call.operation.changed_table().is_some();
+        match self.depth == 1 && left.iter().any(changes) {
+            true => Err(changed_meanwhile()),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn end_row(&mut self, is_over: bool) {
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0 && is_over {

@@ -504,6 +504,11 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// It is done: errors as [`FarRows::check_row`].
+    pub(crate) fn check_row(&self) -> Outcome<()> {
+        self.far.as_deref().map_or(Ok(()), FarRows::check_row)
+    }
+
     /// It ends, or is to be done again.
     pub(crate) fn end_row(&mut self, is_over: bool) {
         if let Some(far) = self.far.as_deref_mut() {

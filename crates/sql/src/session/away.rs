@@ -317,6 +317,8 @@ impl Session {
             run,
         };
         desk.call(self.id, node, call)?;
+        // One that was waited for here is not one to begin another transaction at: others commit meanwhile.
+        self.tick_ticket = None;
         let before = self.away.take();
         let (catalog, cursors) = before.map(|away| (away.catalog, away.cursors)).unwrap_or_default();
         self.away = Some(Away {

@@ -137,6 +137,7 @@ impl Session {
 
     fn open_transaction(&mut self, id: TransactionId, has_tick: bool, partition: &Partition, now_us: i64) {
         let version = self.committed(partition).version;
+        self.tick_ticket = None;
         self.transaction = Some(OpenTransaction {
             id,
             started_us: self.began_us.take().unwrap_or(now_us),

@@ -103,9 +103,15 @@ impl Session {
             },
             Some(ToBind::Parse { name, sql, types }) => match self.bind_prepared(&sql, &types, partition, context) {
                 Ok(prepared) => {
+                    // A tick that was waited for is not one to begin at: others commit before this statement is run.
+                    self.tick_ticket = None;
                     self.prepared.insert(name, Arc::new(prepared));
                     responder.parse_complete();
                     Next::To(StageKind::Parser)
+                }
+                Err(error) if self.awaits_names(&error, partition) => {
+                    self.to_bind = Some(ToBind::Parse { name, sql, types });
+                    Next::Park(StageKind::Optimizer)
                 }
                 Err(error) => self.fail(error, partition, responder),
             },
@@ -114,6 +120,17 @@ impl Session {
                 Err(error) => self.fail(error, partition, responder),
             },
         }
+    }
+
+    /// Whether the names of a text that is to be prepared may come to be known: the node may not have heard yet of a schema change that
+    /// was acknowledged. It has when it has a tick (rule T-6), which is waited for.
+    fn awaits_names(&mut self, error: &Error, partition: &Partition) -> bool {
+        let desk = partition.grid.as_ref().filter(|desk| desk.keeper().is_some());
+        let (Some(desk), None, None) = (desk, &self.transaction, &self.cancelled) else {
+            return false;
+        };
+        let is_of_names = error.code() != SqlState::SYNTAX_ERROR;
+        is_of_names && matches!(desk.take_tick(self.id, &mut self.tick_ticket), Ok(None))
     }
 
     fn bind_piece(

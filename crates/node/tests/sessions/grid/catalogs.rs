@@ -147,3 +147,70 @@ fn an_operation_of_who_knows_newer_catalogs_waits_until_they_are_there() {
     assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 100");
 }
+
+/// The session of the second node is answered, once it has a tick.
+fn come_to_an_end(sites: &mut [Site; 2]) {
+    for _ in 0..20 {
+        definitions::come_to_rest(sites);
+        if sites[1].idle.is_some() {
+            return;
+        }
+    }
+    panic!("the session is not answered");
+}
+
+#[test]
+fn what_is_prepared_where_a_table_is_not_known_yet_waits_until_it_is() {
+    let mut sites = followed();
+    disconnect(&mut sites);
+    let made = ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)");
+    assert_eq!(made, ["C CREATE TABLE", "Z I"]);
+    sites[0].node.on_node_up(NodeId(1));
+    sites[1].node.on_node_up(NodeId(0));
+    let prepared = |sql: &str| crate::world::unnamed(sql).into_iter().chain([Request::Sync]);
+    sites[1].request(prepared("SELECT count(*) FROM t"));
+    assert!(sites[1].idle.is_none(), "{:?}", sites[1].said);
+    come_to_an_end(&mut sites);
+    assert_eq!(sites[1].said(), ["1", "2", "D 0", "C SELECT 1", "Z I"]);
+    // What nobody knows is an error in the end.
+    sites[1].request(prepared("SELECT count(*) FROM nothing"));
+    come_to_an_end(&mut sites);
+    let told = sites[1].said();
+    assert!(told[0].starts_with("E 42P01") && told[1] == "Z I", "{told:?}");
+    // Nor does it wait where nobody can be asked.
+    disconnect(&mut sites);
+    sites[1].request(prepared("SELECT count(*) FROM nothing"));
+    assert!(sites[1].said()[0].starts_with("E 42P01"));
+}
+
+#[test]
+fn a_tick_is_not_begun_at_later_if_the_statement_that_waited_for_it_went_elsewhere() {
+    let mut sites = followed();
+    let one_node = "CREATE TABLE whole (id int PRIMARY KEY) WITH (spread = false)";
+    ask(&mut sites, one_node);
+    ask(&mut sites, "SELECT * FROM whole");
+    // The first node has a table that lies on both, and may not begin anything before that is agreed on.
+    sites[1].send("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (0, 0), (1, 0)");
+    let is_telling =
+        |sites: &[Site; 2]| sites[0].node.storage_of("t").is_some() && !sites[0].node.figures().has_catalogs;
+    while !is_telling(&sites) {
+        for from in 0..2 {
+            if is_telling(&sites) {
+                break;
+            }
+            sites[from].node.on_wake();
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+            }
+            sites[from].turn();
+        }
+    }
+    sites[0].send("UPDATE t SET v = v + 1 WHERE id = 1");
+    assert!(sites[0].idle.is_none());
+    work(&mut sites);
+    assert_eq!(sites[0].said(), ["C UPDATE 1", "Z I"]);
+    sites[1].said();
+    assert_eq!(ask_at(1, &mut sites, "UPDATE t SET v = v + 100")[0], "C UPDATE 2");
+    assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM t")[1], "D 201");
+}

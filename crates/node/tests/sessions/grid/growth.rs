@@ -448,3 +448,45 @@ fn a_node_without_rows_is_removed_and_new_tables_do_not_come_to_lie_on_it() {
     }
     assert!(sites.at(0).node.figures().refused > refused);
 }
+
+#[test]
+fn what_is_owed_to_a_node_that_was_removed_is_owed_no_more() {
+    let mut sites = Sites::of(3);
+    sites.ask(0, "CREATE TABLE few (id int PRIMARY KEY)");
+    sites.at(0).send("DROP TABLE few");
+    'decided: loop {
+        for from in 0..3 {
+            sites.at(from).node.on_wake();
+            sites.at(from).turn();
+            sites.at(from).settle();
+            for (to, message) in sites.at(from).node.poll_outgoing() {
+                sites.at(to.0 as usize).node.on_message(NodeId(from as u32), message);
+                if sites.at(0).node.figures().undone_decisions > 0 {
+                    break 'decided;
+                }
+            }
+        }
+    }
+    // That the others had carried it out was not written down, and one of them is never there again.
+    sites.at(0).settle();
+    sites.at(0).restart();
+    sites.sites[1] = None;
+    assert_eq!(sites.at(0).node.figures().undone_decisions, 1);
+    sites.agree();
+    assert_eq!(sites.at(0).node.figures().undone_decisions, 0);
+    let told = sites.ask(2, "CREATE TABLE few (id int PRIMARY KEY)");
+    assert_eq!(told[0], "C CREATE TABLE", "{told:?}");
+}
+
+#[test]
+fn what_one_node_has_of_a_table_is_recovered_and_verified() {
+    let mut sites = made();
+    sites.ask(0, "CREATE INDEX by_v ON accounts (v)");
+    for node in 0..2 {
+        sites.at(node).settle();
+        let kept = &sites.at(node).kept;
+        let store = Arc::clone(&kept.store) as Arc<dyn rubato_storage::Store>;
+        let found = rubato_node::verify(&store, Arc::clone(&kept.directory) as _).expect("verified");
+        assert_eq!((found.tables, found.rows), (1, 30), "{found:?}");
+    }
+}

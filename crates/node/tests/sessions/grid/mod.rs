@@ -3,6 +3,7 @@
 mod away;
 mod blocks;
 mod catalogs;
+mod conflicts;
 mod definitions;
 mod explained;
 mod growth;

@@ -11,7 +11,8 @@
 //! - A seed replays to the byte: the trace of a run is the same on every machine.
 //! - A checker judges by what clients saw and by what is left at the end, never by what the node says of itself.
 //!
-//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`].
+//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`], and with sessions, while
+//! nodes come and go, in [`growth`].
 
 mod answer;
 pub mod check;
@@ -22,6 +23,7 @@ pub mod direct;
 pub mod disk;
 pub mod exhaustive;
 pub mod grid;
+pub mod growth;
 pub mod history;
 pub mod plan;
 pub mod program;

@@ -375,6 +375,45 @@ fn sessions_of_all_nodes_are_seen_from_each() {
 }
 
 #[test]
+fn who_waits_on_another_node_is_seen_from_each() {
+    let mut sites = made();
+    // The row is of the second node, and somebody has it there; a client of the first one waits for it.
+    let (table, _) = sites[1].node.storage_of("stock").expect("the table");
+    let ticket = sites[1].node.begin(false).expect("a ticket");
+    work(&mut sites);
+    sites[1].told();
+    let operation = Operation::Lock {
+        table,
+        key: Key::of(&[Value::Int4(1)]),
+        columns: ColumnSet::ALL,
+    };
+    assert!(sites[1].node.operate(ticket, NodeId(1), operation));
+    sites[0].send("UPDATE stock SET v = v * 2 + id WHERE id = 1");
+    work(&mut sites);
+    assert!(sites[0].idle.is_none());
+    for (shown, expected) in [
+        ("SELECT table_name, key, reason FROM rubato.waits", "D stock|1|queue"),
+        (
+            "SELECT table_name, key, waiting FROM rubato.hot_items WHERE waiting > 0",
+            "D stock|1|1",
+        ),
+        (
+            "SELECT granted, relation::regclass FROM pg_locks WHERE NOT granted",
+            "D f|stock",
+        ),
+    ] {
+        let told = ask_at(1, &mut sites, shown);
+        assert!(told.contains(&expected.to_owned()), "{shown}: {told:?}");
+    }
+    sites[1].node.roll_back(ticket);
+    work(&mut sites);
+    assert_eq!(sites[0].said()[0], "C UPDATE 1");
+    // As soon as nobody waits there is nothing to be seen.
+    let told = ask_at(1, &mut sites, "SELECT count(*) FROM rubato.waits");
+    assert_eq!(told[1], "D 0");
+}
+
+#[test]
 fn a_block_that_is_run_again_elsewhere_after_a_schema_change_does_all_of_it() {
     let mut sites = followed();
     ask(

@@ -1,28 +1,32 @@
-//! What nodes tell each other of their clients' sessions, and have each other do to them.
+//! What nodes tell each other of their clients' sessions and of who waits for whom, and have each other do to sessions.
 
 use rubato_base::Value;
 
-/// Rows that one node tells of its sessions.
+/// Rows that one node tells of what is so there.
 pub const SESSIONS_MAX: usize = 100_000;
 
 /// A message about the sessions of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionsMessage {
-    /// A session wants to know what sessions there are.
+    /// A session wants to know what is so on other nodes.
     Wanted {
         /// Who asks, as its node counts sessions.
         session: u64,
         /// Counts what the node has asked for.
         number: u64,
+        /// The views that show it, a bit for each.
+        views: u8,
+        /// The database whose names they have.
+        database: u32,
     },
-    /// These are there.
+    /// This is so.
     Given {
         /// Who asked.
         session: u64,
         /// What is answered.
         number: u64,
-        /// As `pg_stat_activity` shows them.
-        rows: Vec<Vec<Value>>,
+        /// Rows as the views have them, each with the number of its view.
+        rows: Vec<(u8, Vec<Value>)>,
     },
     /// A session is to give up its statement, or to end.
     Signal {

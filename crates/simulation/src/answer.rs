@@ -1,6 +1,6 @@
 //! What a simulated client is answered.
 
-use rubato_base::codec::{ByteReader, put_length, put_value};
+use rubato_base::codec::{ByteReader, put_bytes, put_length, put_value};
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Value};
 use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
@@ -53,6 +53,31 @@ impl Answer {
 enum Piece {
     Row(Vec<Value>),
     Tag(String),
+}
+
+impl Piece {
+    /// A tag, or the number of values before these.
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Piece::Tag(tag) => {
+                out.push(0);
+                put_bytes(out, tag.as_bytes());
+            }
+            Piece::Row(values) => {
+                out.push(1);
+                put_length(out, values.len());
+                values.iter().for_each(|value| put_value(out, value));
+            }
+        }
+    }
+
+    fn decode(reader: &mut ByteReader<'_>) -> rubato_base::Result<Piece> {
+        if reader.u8()? == 0 {
+            return Ok(Piece::Tag(reader.text()?.to_owned()));
+        }
+        let values = (0..reader.length()?).map(|_| reader.value());
+        Ok(Piece::Row(values.collect::<rubato_base::Result<Vec<Value>>>()?))
+    }
 }
 
 /// A responder that gathers values. Each piece counts as so many bytes of the client's buffer: a client that reads slowly has
@@ -155,24 +180,19 @@ impl Responder for Gathering {
         self.pieces.truncate(bytes / self.piece_bytes);
     }
 
-    /// The rows, one after the other: how a statement ended on another node is told apart from them.
     fn take_answer(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for piece in std::mem::take(&mut self.pieces) {
-            if let Piece::Row(row) = piece {
-                put_length(&mut bytes, row.len());
-                row.iter().for_each(|value| put_value(&mut bytes, value));
-            }
-        }
-        bytes
+        let mut out = Vec::new();
+        std::mem::take(&mut self.pieces)
+            .iter()
+            .for_each(|piece| piece.encode(&mut out));
+        out
     }
 
     fn put_answer(&mut self, answer: &[u8]) {
         let mut reader = ByteReader::new(answer);
-        while let Ok(columns) = reader.length() {
-            let row: Option<Vec<Value>> = (0..columns).map(|_| reader.value().ok()).collect();
-            let Some(row) = row else { return };
-            self.pieces.push(Piece::Row(row));
+        while !reader.is_empty() {
+            let piece = Piece::decode(&mut reader);
+            self.pieces.push(piece.expect("what a responder has given can be read"));
         }
     }
 

@@ -11,8 +11,9 @@
 //! - A seed replays to the byte: the trace of a run is the same on every machine.
 //! - A checker judges by what clients saw and by what is left at the end, never by what the node says of itself.
 //!
-//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`]. How throughput grows with nodes is in
-//! [`curve`], where nothing goes wrong and everything takes as long as it took on a real machine.
+//! Start with [`plan`], then [`world`], then [`check`]; several nodes are in [`grid`], and with sessions, while
+//! nodes come and go, in [`growth`]. How throughput grows with nodes is in [`curve`], where nothing goes wrong and everything takes
+//! as long as it took on a real machine.
 
 mod answer;
 pub mod check;
@@ -24,6 +25,7 @@ pub mod direct;
 pub mod disk;
 pub mod exhaustive;
 pub mod grid;
+pub mod growth;
 pub mod history;
 pub mod plan;
 pub mod program;

@@ -65,9 +65,9 @@ pub trait GridDesk: Send + Sync {
         None
     }
 
-    /// The sessions of all other nodes that can be reached, as `pg_stat_activity` shows them. `None`: they are asked for, the session is
-    /// woken when they have come, and asks again.
-    fn take_sessions(&self, session: SessionId) -> Option<Vec<Vec<Value>>>;
+    /// What is so on all other nodes that can be reached: rows of these views (a bit for each), each with the number of its view, with the
+    /// names of a database. `None`: they are asked for, the session is woken when they have come, and asks again.
+    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>>;
 
     /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far.
     fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn);

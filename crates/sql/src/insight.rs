@@ -37,8 +37,8 @@ pub struct Insight {
     databases: Mutex<Arc<Databases>>,
     nodes: Mutex<Arc<[NodeFacts]>>,
     moves: Mutex<Moves>,
-    /// Sessions of other nodes, as they were when somebody asked last.
-    elsewhere: Mutex<Arc<[Vec<Value>]>>,
+    /// What was so on other nodes when somebody asked last: rows of views, each with the number of its view.
+    elsewhere: Mutex<Arc<[(u8, Vec<Value>)]>>,
     /// What sessions of other nodes are to do.
     signals: Mutex<Vec<Signalled>>,
 }
@@ -135,12 +135,12 @@ impl Insight {
         *self.databases.lock() = databases;
     }
 
-    /// The sessions of other nodes.
-    pub(crate) fn set_elsewhere(&self, rows: Vec<Vec<Value>>) {
+    /// What is so on other nodes.
+    pub(crate) fn set_elsewhere(&self, rows: Vec<(u8, Vec<Value>)>) {
         *self.elsewhere.lock() = rows.into();
     }
 
-    pub(crate) fn elsewhere(&self) -> Arc<[Vec<Value>]> {
+    pub(crate) fn elsewhere(&self) -> Arc<[(u8, Vec<Value>)]> {
         Arc::clone(&self.elsewhere.lock())
     }
 

@@ -8,6 +8,7 @@ use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;
 use crate::layout::{ShardOf, only_node_of};
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
+use crate::system_tables::OF_ALL_NODES;
 use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
 use rubato_formula::{EvalContext, Expr, Function, Volatility};
 use std::sync::OnceLock;
@@ -26,9 +27,6 @@ const NEED_NOTHING: [&str; 9] = [
     "set_config",
     "timeofday",
 ];
-
-/// The system's table that shows the sessions of all nodes.
-const SESSIONS: &str = "pg_catalog.pg_stat_activity";
 
 /// Functions that tell what the session has taken of sequences.
 const OF_SESSION: [&str; 2] = ["currval", "lastval"];
@@ -159,15 +157,17 @@ fn needs_keeper(plan: &Plan) -> bool {
 }
 
 fn shows_system_anywhere(plan: &Plan) -> bool {
-    shows_anywhere(plan, |name| !is_of_each(name))
+    shows_anywhere(plan, &|name| !is_of_each(name))
 }
 
-/// Whether it shows the sessions that there are.
-pub(crate) fn shows_sessions(plan: &Plan) -> bool {
-    shows_anywhere(plan, |name| name == SESSIONS)
+/// The views that it shows of what is so on all nodes, a bit for each.
+pub(crate) fn shown_of_all_nodes(plan: &Plan) -> u8 {
+    let views = OF_ALL_NODES.iter().enumerate();
+    let shown = views.filter(|(_, view)| shows_anywhere(plan, &|name| name == **view));
+    shown.map(|(number, _)| 1 << number).sum()
 }
 
-fn shows_anywhere(plan: &Plan, is: fn(&str) -> bool) -> bool {
+fn shows_anywhere(plan: &Plan, is: &dyn Fn(&str) -> bool) -> bool {
     let mut is_needed = false;
     let mut look = |select: &SelectPlan| is_needed |= shows(select, is);
     for_each_select(&plan.body, &mut look);
@@ -192,7 +192,7 @@ fn for_each_select<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a SelectPlan)
     }
 }
 
-fn shows(select: &SelectPlan, is: fn(&str) -> bool) -> bool {
+fn shows(select: &SelectPlan, is: &dyn Fn(&str) -> bool) -> bool {
     let within = |query: &QueryPlan| {
         let mut found = false;
         query.for_each_select(&mut |select| found |= shows(select, is));

@@ -196,14 +196,34 @@ impl SystemTable {
             elsewhere: insight.elsewhere(),
             now_us,
         };
-        Ok(Some(rows(&live)))
+        let mut rows = rows(&live);
+        let own = OF_ALL_NODES.iter().position(|view| *view == self.name);
+        let elsewhere = live
+            .elsewhere
+            .iter()
+            .filter(|(view, _)| own == Some(usize::from(*view)));
+        rows.extend(elsewhere.map(|(_, row)| row.clone()));
+        Ok(Some(rows))
     }
 }
 
-/// The sessions of this node, as `pg_stat_activity` shows them.
-pub fn sessions_here(database: &FormulaDatabase, insight: &Insight) -> Vec<Vec<Value>> {
+/// The views that show what is so on all nodes of a grid. The number of one is its place here: nodes tell each other rows with it.
+pub(crate) const OF_ALL_NODES: [&str; 4] = [
+    "pg_catalog.pg_stat_activity",
+    "pg_catalog.pg_locks",
+    "rubato.hot_items",
+    "rubato.waits",
+];
+
+/// What is so on this node, as those of these views (a bit for each) show it with the names of a catalog: rows, each with the number of
+/// its view.
+pub fn rows_here(
+    views: u8,
+    (catalog, database, insight): (&Catalog, &FormulaDatabase, &Insight),
+    now_us: i64,
+) -> Vec<(u8, Vec<Value>)> {
     let live = Live {
-        catalog: &Catalog::default(),
+        catalog,
         database,
         sessions: insight.sessions(),
         databases: insight.databases(),
@@ -212,9 +232,14 @@ pub fn sessions_here(database: &FormulaDatabase, insight: &Insight) -> Vec<Vec<V
         insight,
         counters: Vec::new(),
         elsewhere: Arc::default(),
-        now_us: 0,
+        now_us,
     };
-    live::sessions_here(&live)
+    let mut told = Vec::new();
+    for (number, name) in (0..).zip(OF_ALL_NODES).filter(|(number, _)| views & (1 << number) != 0) {
+        let rows = live::rows_of(name).map(|rows| rows(&live)).unwrap_or_default();
+        told.extend(rows.into_iter().map(|row| (number, row)));
+    }
+    told
 }
 
 /// The sequence with this number.
@@ -235,8 +260,8 @@ struct Live<'a> {
     nodes: Arc<[NodeFacts]>,
     insight: &'a Insight,
     counters: Vec<(&'static str, i64)>,
-    /// Sessions of other nodes.
-    elsewhere: Arc<[Vec<Value>]>,
+    /// What is so on other nodes.
+    elsewhere: Arc<[(u8, Vec<Value>)]>,
     /// In microseconds since 2000-01-01 UTC.
     now_us: i64,
 }

@@ -8,17 +8,25 @@ use rubato_base::codec::{ByteReader, put_length, put_value};
 
 pub(super) fn put_sessions(out: &mut Vec<u8>, message: &SessionsMessage) {
     match message {
-        SessionsMessage::Wanted { session, number } => {
+        SessionsMessage::Wanted {
+            session,
+            number,
+            views,
+            database,
+        } => {
             out.push(1);
             put_u64(out, *session);
             put_u64(out, *number);
+            out.push(*views);
+            put_u32(out, *database);
         }
         SessionsMessage::Given { session, number, rows } => {
             out.push(2);
             put_u64(out, *session);
             put_u64(out, *number);
             put_length(out, rows.len());
-            for row in rows {
+            for (view, row) in rows {
+                out.push(*view);
                 put_length(out, row.len());
                 row.iter().for_each(|value| put_value(out, value));
             }
@@ -36,12 +44,16 @@ pub(super) fn read_sessions(reader: &mut ByteReader<'_>) -> Result<SessionsMessa
         1 => SessionsMessage::Wanted {
             session: reader.u64()?,
             number: reader.u64()?,
+            views: reader.u8()?,
+            database: reader.u32()?,
         },
         2 => {
             let (session, number) = (reader.u64()?, reader.u64()?);
-            let rows = read_list(reader, |reader| read_list(reader, ByteReader::value))?;
+            let rows = read_list(reader, |reader| {
+                Ok((reader.u8()?, read_list(reader, ByteReader::value)?))
+            })?;
             if rows.len() > SESSIONS_MAX {
-                return Err(damaged("more sessions than a node tells of"));
+                return Err(damaged("more rows than a node tells of"));
             }
             SessionsMessage::Given { session, number, rows }
         }

@@ -111,11 +111,16 @@ impl Choices<'_> {
     pub(super) fn sessions_message(&mut self) -> SessionsMessage {
         let (session, number) = (self.number(), self.number());
         match self.of(3) {
-            0 => SessionsMessage::Wanted { session, number },
+            0 => SessionsMessage::Wanted {
+                session,
+                number,
+                views: self.of(16),
+                database: self.small(),
+            },
             1 => SessionsMessage::Given {
                 session,
                 number,
-                rows: (0..self.of(3)).map(|_| self.values(3)).collect(),
+                rows: (0..self.of(3)).map(|view| (view, self.values(3))).collect(),
             },
             _ => SessionsMessage::Signal {
                 backend_id: self.small() as i32,

@@ -1,11 +1,14 @@
-//! What the sessions of other nodes do, for whoever asks here; and what they are to do.
+//! What the sessions of other nodes do, and whom they wait for, for whoever asks here; and what they are to do.
 
 use super::GridMessage;
 use super::state::GridState;
+use super::traced::now_us;
+use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, SessionId, Value};
 use rubato_grid::sessions::{SESSIONS_MAX, SessionsMessage};
+use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
-use rubato_sql::system_tables::sessions_here;
+use rubato_sql::system_tables::rows_here;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds after which a node that does not answer is left out.
@@ -16,7 +19,7 @@ struct Asked {
     number: u64,
     /// Who has yet to answer.
     missing: BTreeSet<NodeId>,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<(u8, Vec<Value>)>,
     rounds: u32,
 }
 
@@ -62,7 +65,11 @@ impl Activity {
 
 impl GridState {
     /// See [`rubato_sql::grid::GridDesk::take_sessions`].
-    pub(super) fn take_sessions(&mut self, session: SessionId) -> Option<Vec<Vec<Value>>> {
+    pub(super) fn take_sessions(
+        &mut self,
+        session: SessionId,
+        (views, database): (u8, DatabaseId),
+    ) -> Option<Vec<(u8, Vec<Value>)>> {
         if let Some(asked) = self.activity.asked.get(&session) {
             if !asked.missing.is_empty() {
                 return None;
@@ -81,6 +88,8 @@ impl GridState {
             let wanted = SessionsMessage::Wanted {
                 session: session.0,
                 number,
+                views,
+                database: database.0,
             };
             self.outgoing.push(Lsn(0), (*node, GridMessage::Sessions(wanted)));
         }
@@ -94,10 +103,23 @@ impl GridState {
         None
     }
 
-    pub(super) fn on_sessions(&mut self, partition: &Partition, from: NodeId, message: SessionsMessage) {
+    pub(super) fn on_sessions(
+        &mut self,
+        partition: &Partition,
+        shared: &Shared,
+        from: NodeId,
+        message: SessionsMessage,
+    ) {
         match message {
-            SessionsMessage::Wanted { session, number } => {
-                let mut rows = sessions_here(&partition.database, &partition.insight);
+            SessionsMessage::Wanted {
+                session,
+                number,
+                views,
+                database,
+            } => {
+                let catalog = partition.databases.catalog(DatabaseId(database));
+                let here = (&**catalog, &partition.database, &*partition.insight);
+                let mut rows = rows_here(views, here, now_us(shared));
                 rows.truncate(SESSIONS_MAX);
                 let given = SessionsMessage::Given { session, number, rows };
                 self.outgoing.push(Lsn(0), (from, GridMessage::Sessions(given)));

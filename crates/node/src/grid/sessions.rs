@@ -212,9 +212,9 @@ impl GridDesk for GridShared {
         state.leave(session);
     }
 
-    fn take_sessions(&self, session: SessionId) -> Option<Vec<Vec<Value>>> {
+    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>> {
         self.news.store(true, Ordering::Release);
-        self.state.lock().take_sessions(session)
+        self.state.lock().take_sessions(session, shown)
     }
 
     fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) {

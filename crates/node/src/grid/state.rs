@@ -185,7 +185,7 @@ impl GridState {
             GridMessage::Agreement(message) => self.agreement.agreement.on_message(from, message),
             GridMessage::Catalog(message) => self.on_catalogs(partition, shared, from, message),
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
-            GridMessage::Sessions(message) => self.on_sessions(partition, from, message),
+            GridMessage::Sessions(message) => self.on_sessions(partition, shared, from, message),
             GridMessage::Tell(message) => self.on_telling(partition, from, message),
             // Whoever has the channels sees to the members. What is traced was opened above.
             GridMessage::Member(_) | GridMessage::Traced(_) => self.refused += 1,

@@ -2,6 +2,7 @@
 
 use crate::check::Violation;
 use crate::grid::plan::{GridPlan, GridTrouble, GridWeakness, GridWorkload};
+use crate::growth::plan::{GrowthPlan, GrowthTrouble};
 use crate::plan::{Load, Plan, Planned, Trouble, Weakness};
 use crate::programs::Workload;
 use crate::seeds;
@@ -44,6 +45,12 @@ pub(super) struct SeedArguments {
     /// Run grids of two to five nodes, not one node
     #[arg(long)]
     grid: bool,
+    /// Run grids that grow and shrink beneath SQL sessions
+    #[arg(long, conflicts_with = "grid")]
+    growth: bool,
+    /// How often a grid grows or shrinks
+    #[arg(long)]
+    changes: Option<usize>,
     /// Nodes of the grid
     #[arg(long)]
     nodes: Option<u32>,
@@ -134,6 +141,27 @@ impl SeedArguments {
         Ok(plan)
     }
 
+    fn growth_plan(&self, seed: u64) -> Result<GrowthPlan, String> {
+        let mut plan = GrowthPlan::of(seed);
+        plan.nodes = self.nodes.unwrap_or(plan.nodes).clamp(2, GRID_NODES_MAX);
+        plan.clients = self.clients.unwrap_or(plan.clients).max(1);
+        plan.transactions = self.transactions.unwrap_or(plan.transactions).max(1);
+        plan.changes = self.changes.unwrap_or(plan.changes);
+        plan.crashes = self.crashes.unwrap_or(plan.crashes);
+        if !self.workloads.is_empty() {
+            plan.workloads = self.named_workloads(named_workload)?;
+        }
+        for name in &self.without {
+            let trouble = GrowthTrouble::named(name);
+            let trouble = trouble.ok_or_else(|| format!("there is no trouble `{name}` in a grid that changes"))?;
+            plan.troubles.remove(&trouble);
+        }
+        match self.weakness {
+            Some(_) => Err("of grids that change there is none".into()),
+            None => Ok(plan),
+        }
+    }
+
     fn named_workloads<W>(&self, named: impl Fn(&str) -> Option<W>) -> Result<Vec<W>, String> {
         let named = |name: &String| named(name).ok_or_else(|| format!("there is no workload `{name}`"));
         self.workloads.iter().map(named).collect()
@@ -153,7 +181,9 @@ struct Totals<P> {
 
 /// Runs what was asked for.
 pub(super) fn run(arguments: &SeedArguments) -> ExitCode {
-    if arguments.grid {
+    if arguments.growth {
+        run_plans(arguments, &|seed| arguments.growth_plan(seed))
+    } else if arguments.grid {
         run_plans(arguments, &|seed| arguments.grid_plan(seed))
     } else {
         run_plans(arguments, &|seed| arguments.plan(seed))

@@ -1,5 +1,6 @@
 //! The grid: whole nodes by hand, and from seeds.
 
+mod growth;
 mod restarts;
 mod seeds;
 mod tpcc;

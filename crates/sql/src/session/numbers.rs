@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::executor::{BATCH_TUPLES, CopyReader};
 use crate::partition::{Partition, SEQUENCE_ENDED};
 use crate::plan::{InsertSource, Plan, PlanBody};
-use crate::route::{numbers_called, numbers_called_by, shows_sessions};
+use crate::route::{numbers_called, numbers_called_by, shown_of_all_nodes};
 use rubato_base::Value;
 use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
@@ -109,17 +109,23 @@ impl Session {
         Ok(())
     }
 
-    /// Before a statement begins that shows sessions: asks the other nodes for theirs.
+    /// Before a statement begins that shows what is so on all nodes: asks the others.
     ///
-    /// Errors: [`Stop::Wait`] until these are there.
+    /// Errors: [`Stop::Wait`] until that is there.
     pub(super) fn see_other_sessions(&mut self, plan: &Plan, partition: &Partition) -> Outcome<()> {
         let (Some(desk), Some(current)) = (&partition.grid, &mut self.current) else {
             return Ok(());
         };
-        if current.sees_others || !shows_sessions(plan) {
+        let views = if current.sees_others {
+            0
+        } else {
+            shown_of_all_nodes(plan)
+        };
+        if views == 0 {
             return Ok(());
         }
-        let rows = desk.take_sessions(self.id).ok_or(Stop::Wait(FOR_OTHERS))?;
+        let shown = (views, self.identity.database_id);
+        let rows = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
         partition.insight.set_elsewhere(rows);
         current.sees_others = true;
         Ok(())

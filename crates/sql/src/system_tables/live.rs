@@ -160,6 +160,12 @@ pub(super) fn own_views() -> impl Iterator<Item = SystemTable> {
     })
 }
 
+/// What makes the rows of a view.
+pub(super) fn rows_of(name: &str) -> Option<Rows> {
+    let own = VIEWS.iter().find(|view| view.name == name);
+    own.map(|view| view.rows).or_else(|| view_of(name))
+}
+
 /// What makes the rows of a table or view that PostgreSQL has, too.
 pub(super) fn view_of(name: &str) -> Option<Rows> {
     match name {
@@ -269,27 +275,30 @@ fn reason_of(reason: WaitReason) -> &'static str {
     }
 }
 
+/// Of a transaction whose client is at another node it is not known here who that is.
 fn waits(live: &Live<'_>) -> Vec<Vec<Value>> {
     let row = |waiting: Waiting| {
-        let waiter = live.sessions.get(&waiting.session)?;
-        let now = waiter.now();
+        let waiter = live.sessions.get(&waiting.session);
+        let now = waiter.map(|waiter| waiter.now());
         let owner = live.sessions.get(&waiting.owner_session).map(|owner| owner.now());
-        let waited_us = live.now_us.saturating_sub(now.waiting_since_us).max(0);
+        let waited_us = now
+            .as_ref()
+            .map(|now| live.now_us.saturating_sub(now.waiting_since_us).max(0));
         let mut row = vec![
-            Value::Int4(waiter.identity.backend_id),
-            text(&waiter.identity.user),
-            text(&now.application),
+            backend(live, waiting.session),
+            waiter.map_or(Value::Null, |waiter| text(&waiter.identity.user)),
+            now.as_ref().map_or(Value::Null, |now| text(&now.application)),
             backend(live, waiting.owner_session),
             owner.as_ref().map_or(Value::Null, |owner| text(owner.state)),
             text(reason_of(waiting.reason)),
         ];
         row.extend(named(live, &waiting.place));
-        row.push(Value::Float8(waited_us as f64 / 1000.0));
-        row.push(text(&now.query));
+        row.push(waited_us.map_or(Value::Null, |us| Value::Float8(us as f64 / 1000.0)));
+        row.push(now.map_or(Value::Null, |now| text(&now.query)));
         row.push(owner.map_or(Value::Null, |owner| text(&owner.query)));
-        Some(row)
+        row
     };
-    live.database.waiting().into_iter().filter_map(row).collect()
+    live.database.waiting().into_iter().map(row).collect()
 }
 
 /// Abort reasons with their names, in the order of the enum.
@@ -513,12 +522,7 @@ fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
         ]
     };
     let own = live.sessions.values().filter(|facts| !facts.is_hosted());
-    own.map(row).chain(live.elsewhere.iter().cloned()).collect()
-}
-
-/// What a node tells others of its sessions.
-pub(super) fn sessions_here(live: &Live<'_>) -> Vec<Vec<Value>> {
-    activity(live)
+    own.map(row).collect()
 }
 
 /// Indexes that are being built. Nobody is waited for once rows are read, and there are no blocks and no partitions.

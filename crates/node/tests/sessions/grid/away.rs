@@ -219,3 +219,37 @@ fn a_client_that_leaves_or_gives_up_holds_nothing_up_elsewhere() {
     work(&mut sites);
     assert_eq!(sites[1].said()[1..3], ["D 201", "C UPDATE 1"]);
 }
+
+#[test]
+fn a_statement_that_works_on_another_node_can_be_cancelled_there() {
+    let mut sites = followed();
+    ask(&mut sites, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+    ask(&mut sites, "INSERT INTO t VALUES (0, 0), (1, 0)");
+    // A client of the second node has the row that is there, and one of the first waits for it, there.
+    ask_at(1, &mut sites, "BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE");
+    sites[0].send("UPDATE t SET v = v * 2 + id WHERE id = 1");
+    work(&mut sites);
+    assert!(sites[0].idle.is_none());
+    sites[0].worker.cancel(SessionId(1), CancelReason::ClientRequest);
+    work(&mut sites);
+    let told = sites[0].said();
+    assert!(told[0].starts_with("E 57014") && told[1] == "Z I", "{told:?}");
+    // Nothing of it is left: neither its place in the queue, nor what it would have done.
+    assert_eq!(
+        ask_at(1, &mut sites, "UPDATE t SET v = v + 10 WHERE id = 1; COMMIT")[1],
+        "C COMMIT"
+    );
+    assert_eq!(ask(&mut sites, "SELECT v FROM t WHERE id = 1")[1], "D 10");
+    // So it is within a block, which has failed.
+    ask_at(1, &mut sites, "BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE");
+    ask(&mut sites, "BEGIN; UPDATE t SET v = 5 WHERE id = 0");
+    sites[0].send("UPDATE t SET v = v * 2 + id WHERE id = 1");
+    work(&mut sites);
+    sites[0].worker.cancel(SessionId(1), CancelReason::ClientRequest);
+    work(&mut sites);
+    let told = sites[0].said();
+    assert!(told[0].starts_with("E 57014") && told[1] == "Z E", "{told:?}");
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C ROLLBACK", "Z I"]);
+    ask_at(1, &mut sites, "COMMIT");
+    assert_eq!(ask(&mut sites, "SELECT sum(v) FROM t")[1], "D 10");
+}

@@ -373,3 +373,70 @@ fn sessions_of_all_nodes_are_seen_from_each() {
     let told = ask_at(0, &mut sites, all);
     assert_eq!(told[1..], ["D first|active", "C SELECT 1", "Z I"]);
 }
+
+#[test]
+fn who_waits_on_another_node_is_seen_from_each() {
+    let mut sites = made();
+    // The row is of the second node, and somebody has it there; a client of the first one waits for it.
+    let (table, _) = sites[1].node.storage_of("stock").expect("the table");
+    let ticket = sites[1].node.begin(false).expect("a ticket");
+    work(&mut sites);
+    sites[1].told();
+    let operation = Operation::Lock {
+        table,
+        key: Key::of(&[Value::Int4(1)]),
+        columns: ColumnSet::ALL,
+    };
+    assert!(sites[1].node.operate(ticket, NodeId(1), operation));
+    sites[0].send("UPDATE stock SET v = v * 2 + id WHERE id = 1");
+    work(&mut sites);
+    assert!(sites[0].idle.is_none());
+    for (shown, expected) in [
+        ("SELECT table_name, key, reason FROM rubato.waits", "D stock|1|queue"),
+        (
+            "SELECT table_name, key, waiting FROM rubato.hot_items WHERE waiting > 0",
+            "D stock|1|1",
+        ),
+        (
+            "SELECT granted, relation::regclass FROM pg_locks WHERE NOT granted",
+            "D f|stock",
+        ),
+    ] {
+        let told = ask_at(1, &mut sites, shown);
+        assert!(told.contains(&expected.to_owned()), "{shown}: {told:?}");
+    }
+    sites[1].node.roll_back(ticket);
+    work(&mut sites);
+    assert_eq!(sites[0].said()[0], "C UPDATE 1");
+    // As soon as nobody waits there is nothing to be seen.
+    let told = ask_at(1, &mut sites, "SELECT count(*) FROM rubato.waits");
+    assert_eq!(told[1], "D 0");
+}
+
+#[test]
+fn a_block_that_is_run_again_elsewhere_after_a_schema_change_does_all_of_it() {
+    let mut sites = followed();
+    ask(
+        &mut sites,
+        "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO t VALUES (1, 0), (2, 0)",
+    );
+    // The schema change is of the older transaction, and what the younger one has done is rolled back for it.
+    ask_at(1, &mut sites, "BEGIN; SELECT count(*) FROM t");
+    let told = ask(&mut sites, "BEGIN; UPDATE t SET v = v + 1 WHERE id = 1");
+    assert_eq!(told, ["C BEGIN", "C UPDATE 1", "Z T"]);
+    sites[1].send("ALTER TABLE t SET (spread = true)");
+    work(&mut sites);
+    // The server runs it again, when its first statement belongs to the other node.
+    sites[0].send("UPDATE t SET v = v + 10 WHERE id = 2");
+    work(&mut sites);
+    assert_eq!(sites[1].said(), ["C ALTER TABLE", "Z T"]);
+    assert!(sites[0].idle.is_none());
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    work(&mut sites);
+    assert_eq!(sites[0].said(), ["C UPDATE 1", "Z T"]);
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    for node in 0..2 {
+        let rows = ask_at(node, &mut sites, "SELECT v FROM t ORDER BY id");
+        assert_eq!(rows[1..3], ["D 1", "D 10"], "node {node}");
+    }
+}

@@ -22,7 +22,7 @@ use rubato_sql::client::Request;
 use rubato_sql::plan::Plan;
 use rubato_sql::route::Route;
 use rubato_sql::session::Session;
-use rubato_stages::worker::{SessionStart, StatementWorker, Wake, Work};
+use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Wake, Work};
 use rubato_storage::MemoryStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -67,6 +67,12 @@ pub struct PaperArguments {
     /// Terminals, and clients of YCSB, of each node
     #[arg(long, default_value_t = 10)]
     pub terminals_per_node: u64,
+    /// Warehouses of each node of the simulated grid
+    #[arg(long, default_value_t = 2)]
+    pub simulated_warehouses_per_node: u32,
+    /// Terminals, and clients of YCSB, of each node of the simulated grid: enough that its processors are always at work
+    #[arg(long, default_value_t = 20)]
+    pub simulated_terminals_per_node: u64,
     /// Records of YCSB for each node, 1 KB each
     #[arg(long, default_value_t = 2_000)]
     pub records_per_node: u64,

@@ -580,6 +580,11 @@ impl Node {
         }
     }
 
+    /// Statements begun: what [`Node::figures`] has to look at every table for is not needed to know it.
+    pub fn statements(&self) -> u64 {
+        self.0.statements.load(Ordering::Relaxed)
+    }
+
     /// Figures of the moment, for metrics.
     pub fn figures(&self) -> NodeFigures {
         let counters = self.0.forcer.counters();

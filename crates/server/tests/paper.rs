@@ -12,6 +12,12 @@ fn experiments(temporary: &Path, out: &Path, seconds: &str) -> Command {
         .args(["bench", "paper", "--small", "--nodes", "1,2", "--remote-shares", "1,30"])
         .args(["--simulated-nodes", "1,2", "--simulated-seconds", "0.2"])
         .args([
+            "--simulated-terminals-per-node",
+            "2",
+            "--simulated-warehouses-per-node",
+            "1",
+        ])
+        .args([
             "--terminals-per-node",
             "2",
             "--records-per-node",

@@ -21,6 +21,7 @@ fn curve(nodes: u32, network_delay_us: f64) -> Curve {
             bytes_per_us: 125.0,
         },
         operation_us: 20.0,
+        operation_message_us: 20.0,
         measured_us: 100_000,
         seed: 7,
     }
@@ -41,6 +42,16 @@ fn found(curve: &Curve) -> Vec<Found> {
             "{}",
             run.cpu_us
         );
+    }
+    for run in &found {
+        assert_eq!(run.busy.len(), curve.nodes as usize);
+        let processors_us = run.busy.iter().map(|busy| busy.processor).sum::<f64>() * curve.measured_us as f64;
+        assert!(
+            (processors_us - run.cpu_us).abs() < 1.0,
+            "{processors_us} and {} us",
+            run.cpu_us
+        );
+        assert!(run.busy.iter().all(|busy| busy.processor > 0.0 && busy.disk <= 1.05));
     }
     assert_eq!((found[0].conditions, found[1].conditions), (12, 0));
     found

@@ -20,6 +20,15 @@ pub(super) struct Setup {
     pub stage_threads: u32,
 }
 
+/// For which part of the time a simulated node was at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Busy {
+    pub processor: f64,
+    pub disk: f64,
+    /// Its way into the network.
+    pub network: f64,
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
@@ -41,6 +50,9 @@ pub(super) struct Run {
     pub errors: u64,
     /// What each transaction came to.
     pub each: Counters,
+    /// How busy each node was; only the simulated grid knows.
+    #[serde(default)]
+    pub busy: Vec<Busy>,
     /// Consistency conditions that were checked afterwards, and those that did not hold.
     pub conditions: usize,
     pub violations: Vec<String>,
@@ -53,8 +65,10 @@ pub(super) struct ServiceTimes {
     pub statement_us: f64,
     /// The same of YCSB.
     pub operation_us: f64,
-    /// CPU time that both ends together spend on a message between nodes, in microseconds.
+    /// CPU time that both ends together spend on a message between nodes in TPC-C, in microseconds.
     pub message_us: f64,
+    /// The same of YCSB: its messages ask and answer, and no commit of several nodes is in what they cost.
+    pub operation_message_us: f64,
     /// A forced write, in microseconds.
     pub force_us: f64,
     /// One way from node to node, in microseconds.
@@ -104,26 +118,28 @@ pub(super) fn service_times(real: &[Run], force_us: f64, network_delay_us: f64, 
         if statements > 0.0 { time_us / statements } else { 0.0 }
     };
     let (statement_us, operation_us) = (of_one(&mut tpcc()), of_one(&mut ycsb()));
-    // The least squares through nothing: so much more CPU time for so many messages.
-    let (mut products, mut squares) = (0.0, 0.0);
-    for run in tpcc().filter(|run| run.setup.nodes > 1) {
-        let beyond_us = run.each.cpu_us - statement_us * run.each.statements;
-        products += beyond_us * run.each.messages;
-        squares += run.each.messages * run.each.messages;
-    }
-    let message_us = if squares > 0.0 {
-        (products / squares).max(0.0)
-    } else {
-        0.0
-    };
+    let operation_us = if operation_us > 0.0 { operation_us } else { statement_us };
+    let message_us = of_message(&mut tpcc(), statement_us).unwrap_or(0.0);
     ServiceTimes {
         statement_us,
-        operation_us: if operation_us > 0.0 { operation_us } else { statement_us },
+        operation_us,
         message_us,
+        operation_message_us: of_message(&mut ycsb(), operation_us).unwrap_or(message_us),
         force_us,
         network_delay_us,
         bytes_per_us,
     }
+}
+
+/// The least squares through nothing: so much more CPU time for so many messages. None without messages.
+fn of_message(runs: &mut dyn Iterator<Item = &Run>, statement_us: f64) -> Option<f64> {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for run in runs.filter(|run| run.setup.nodes > 1) {
+        let beyond_us = run.each.cpu_us - statement_us * run.each.statements;
+        products += beyond_us * run.each.messages;
+        squares += run.each.messages * run.each.messages;
+    }
+    (squares > 0.0).then(|| (products / squares).max(0.0))
 }
 
 #[cfg(test)]
@@ -156,6 +172,7 @@ pub(super) mod tests {
                 statements: 20.0,
                 ..Counters::default()
             },
+            busy: Vec::new(),
             conditions: 12,
             violations: Vec::new(),
         }
@@ -167,6 +184,25 @@ pub(super) mod tests {
         let times = service_times(&runs, 100.0, 50.0, 125.0);
         assert!((times.statement_us - 20.0).abs() < 1e-9 && (times.message_us - 10.0).abs() < 1e-9);
         assert_eq!((times.operation_us, times.force_us), (times.statement_us, 100.0));
+        assert_eq!(times.operation_message_us, times.message_us);
         assert_eq!(service_times(&[], 1.0, 1.0, 1.0).message_us, 0.0);
+    }
+
+    #[test]
+    fn messages_of_ycsb_cost_what_they_cost_there() {
+        let of_ycsb = |nodes, cpu_us, messages| {
+            let mut run = run(nodes, cpu_us, messages);
+            run.setup.workload = "YCSB 95-5".to_owned();
+            run
+        };
+        let runs = [
+            run(1, 400.0, 0.0),
+            run(2, 440.0, 4.0),
+            of_ycsb(1, 600.0, 0.0),
+            of_ycsb(2, 608.0, 2.0),
+        ];
+        let times = service_times(&runs, 100.0, 50.0, 125.0);
+        assert!((times.operation_us - 30.0).abs() < 1e-9 && (times.operation_message_us - 4.0).abs() < 1e-9);
+        assert!((times.message_us - 10.0).abs() < 1e-9);
     }
 }

@@ -213,6 +213,7 @@ fn run_of(setup: Setup, report: &RoundReport, each: Counters) -> Run {
         retries: report.retries(),
         errors: report.errors(),
         each,
+        busy: Vec::new(),
         conditions: 0,
         violations: report
             .error_examples

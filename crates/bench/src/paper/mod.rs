@@ -87,6 +87,8 @@ fn is_wanted(arguments: &PaperArguments, experiment: Experiment) -> bool {
 fn check(arguments: &PaperArguments) -> Result<(), BenchError> {
     let counts = arguments.nodes.iter().chain(&arguments.simulated_nodes);
     let is_wrong = counts.clone().any(|count| *count == 0) || arguments.warehouses_per_node == 0;
+    let is_wrong =
+        is_wrong || arguments.simulated_warehouses_per_node == 0 || arguments.simulated_terminals_per_node == 0;
     if is_wrong || arguments.terminals_per_node == 0 || arguments.records_per_node == 0 {
         let message = "a grid has at least one node, each with a warehouse, a record and a terminal";
         return Err(BenchError::Arguments(message.to_owned()));

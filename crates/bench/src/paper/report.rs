@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::data::{Findings, Run};
+use super::data::{Busy, Findings, Run};
 use super::{GROWTH, THREADS, TPCC, WRONG_NODE};
 use crate::arguments::PaperArguments;
 use crate::chart::{Chart, Line};
@@ -54,6 +54,7 @@ pub(super) fn write(arguments: &PaperArguments, findings: &Findings) -> Result<P
         scaling(&mut text, &mut plots, kind, runs);
         remote(&mut text, &mut plots, kind, runs);
         costs(&mut text, &mut plots, kind, runs);
+        busy(&mut text, kind, runs);
         threads(&mut text, runs);
         ycsb(&mut text, &mut plots, kind, runs);
         conditions(&mut text, runs);
@@ -106,6 +107,13 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
             format!("{}, without keying and think time", arguments.terminals_per_node),
         ),
         (
+            "simulated terminals of each node",
+            format!(
+                "{}, on {} warehouses",
+                arguments.simulated_terminals_per_node, arguments.simulated_warehouses_per_node
+            ),
+        ),
+        (
             "records of YCSB for each node",
             format!("{} of 1 KB", arguments.records_per_node),
         ),
@@ -121,7 +129,10 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
         ),
         (
             "a message between nodes, both ends",
-            format!("{:.1} µs CPU time", times.message_us),
+            format!(
+                "{:.1} µs CPU time in TPC-C, {:.1} µs in YCSB",
+                times.message_us, times.operation_message_us
+            ),
         ),
         ("a forced write", format!("{:.0} µs", times.force_us)),
         (
@@ -313,6 +324,35 @@ fn costs(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs: 
         });
         let title = format!("TPC-C: {axis} ({})", kind.0);
         plot(text, plots, (kind, name), (&title, axis), lines.collect());
+    }
+}
+
+/// What a grid has too little of: its throughput cannot grow beyond that.
+fn busy(text: &mut String, kind: Kind, runs: &[Run]) {
+    let mut known = runs.iter().filter(|run| !run.busy.is_empty()).peekable();
+    if known.peek().is_none() {
+        return;
+    }
+    let _ = writeln!(text, "\n### How busy the nodes are ({})\n", kind.0);
+    text.push_str(
+        "Of the processors the mean of all nodes, the first node and the busiest; of the disks and the ways into the network the busiest.\n\n\
+         | workload | nodes | remote % | processors | first node | busiest | disk | network |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for run in known {
+        let count = run.busy.len() as f64;
+        let most = |pick: fn(&Busy) -> f64| 100.0 * run.busy.iter().map(pick).fold(0.0, f64::max);
+        let mean = 100.0 * run.busy.iter().map(|busy| busy.processor).sum::<f64>() / count;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {mean:.0} % | {:.0} % | {:.0} % | {:.0} % | {:.0} % |",
+            run.setup.workload,
+            run.setup.nodes,
+            run.setup.remote_share,
+            run.busy.first().map_or(0.0, |busy| 100.0 * busy.processor),
+            most(|busy| busy.processor),
+            most(|busy| busy.disk),
+            most(|busy| busy.network)
+        );
     }
 }
 

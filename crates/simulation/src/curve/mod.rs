@@ -57,10 +57,23 @@ pub struct Curve {
     pub times: Times,
     /// A statement of YCSB, in microseconds of a processor.
     pub operation_us: f64,
+    /// A message of YCSB, in microseconds of the processors of both ends together.
+    pub operation_message_us: f64,
     /// Virtual time that counts.
     pub measured_us: i64,
     /// Seed of all data and choices.
     pub seed: u64,
+}
+
+/// For which part of the time a node was at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Busy {
+    /// Its processor.
+    pub processor: f64,
+    /// Its disk.
+    pub disk: f64,
+    /// Its way into the network.
+    pub network: f64,
 }
 
 /// What came of a load.
@@ -88,6 +101,8 @@ pub struct Found {
     pub two_phase_commits: u64,
     /// Time of processors.
     pub cpu_us: f64,
+    /// How busy each node was, in their order.
+    pub busy: Vec<Busy>,
     /// Conditions that were checked, and what contradicts them.
     pub conditions: usize,
     /// See there.

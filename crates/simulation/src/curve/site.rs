@@ -1,6 +1,6 @@
 //! A node with its processor, its disk and its way into the network.
 
-use super::Times;
+use super::{Busy, Times};
 use crate::answer::{Answer, Gathering};
 use crate::check::Violation;
 use crate::clock;
@@ -69,6 +69,10 @@ pub(super) struct CurveSite {
     /// When it is to be run although nothing has happened.
     pub(super) runs_at_us: Option<i64>,
     statements: u64,
+    /// What its processor, its disk and its way into the network have been at since it counts, in microseconds.
+    pub(super) processor_us: f64,
+    pub(super) disk_us: f64,
+    pub(super) network_us: f64,
 }
 
 impl CurveSite {
@@ -107,6 +111,9 @@ impl CurveSite {
             sends_from_us: 0.0,
             runs_at_us: None,
             statements: 0,
+            processor_us: 0.0,
+            disk_us: 0.0,
+            network_us: 0.0,
         })
     }
 
@@ -170,7 +177,7 @@ impl CurveSite {
                 effects.answers.push((client, answer));
             }
         }
-        let statements = self.node.node().figures().statements;
+        let statements = self.node.node().statements();
         effects.statements = statements - self.statements;
         effects.cpu_us += effects.statements as f64 * times.statement_us;
         self.statements = statements;
@@ -186,6 +193,20 @@ impl CurveSite {
         let forced = forced.map_err(|error| Violation::new("no force", error.to_string()))?;
         self.node.on_forced(forced);
         Ok(())
+    }
+
+    /// What it was at is counted from now on.
+    pub(super) fn count_from_now(&mut self) {
+        (self.processor_us, self.disk_us, self.network_us) = (0.0, 0.0, 0.0);
+    }
+
+    /// How busy it was in so many microseconds.
+    pub(super) fn busy(&self, measured_us: f64) -> Busy {
+        Busy {
+            processor: self.processor_us / measured_us,
+            disk: self.disk_us / measured_us,
+            network: self.network_us / measured_us,
+        }
     }
 
     /// A client goes away.

@@ -235,6 +235,7 @@ impl<'c> World<'c> {
             if at_us >= self.counts_from_us && before.is_none() {
                 before = Some(self.counted());
                 self.found.cpu_us = 0.0;
+                self.sites.iter_mut().for_each(CurveSite::count_from_now);
             }
             if at_us >= end_us {
                 break;
@@ -252,6 +253,8 @@ impl<'c> World<'c> {
         found.two_phase_commits = two_phases - two_before;
         found.statements = statements - statements_before;
         (found.messages, found.bytes) = (messages - messages_before, bytes - bytes_before);
+        let measured_us = self.curve.measured_us as f64;
+        found.busy = self.sites.iter().map(|site| site.busy(measured_us)).collect();
         found.latencies_us.sort_unstable_by_key(|(_, latency_us)| *latency_us);
         self.leave();
         if let CurveLoad::Tpcc { .. } = load {
@@ -295,6 +298,7 @@ impl<'c> World<'c> {
                 }
                 CurveLoad::Ycsb(workload) => {
                     self.times.statement_us = self.curve.operation_us;
+                    self.times.message_us = self.curve.operation_message_us;
                     let site = terminal as usize % self.sites.len();
                     CurveClient::ycsb(workload, shape, (seed, terminal), site).map_err(failed)?
                 }
@@ -427,6 +431,7 @@ impl<'c> World<'c> {
             let (now_us, times) = (self.now_us, self.times);
             let effects = self.sites[at].work(task, now_us, &times);
             self.found.cpu_us += effects.cpu_us;
+            self.sites[at].processor_us += effects.cpu_us;
             self.found.statements += effects.statements;
             self.sites[at].is_busy = true;
             self.sequence += 1;
@@ -449,6 +454,7 @@ impl<'c> World<'c> {
     fn wait_for_log(&mut self, at: usize) {
         if self.sites[at].waits_for_log() && !self.sites[at].is_forcing {
             self.sites[at].is_forcing = true;
+            self.sites[at].disk_us += self.times.force_us;
             self.at(self.times.force_us.round() as i64, Event::Forced(at));
         }
     }
@@ -460,7 +466,9 @@ impl<'c> World<'c> {
             self.found.messages += 1;
             self.found.bytes += bytes.len() as u64;
             let begins_us = self.sites[at].sends_from_us.max((self.now_us - BEGIN_US) as f64);
-            let sent_us = begins_us + bytes.len() as f64 / self.times.bytes_per_us;
+            let takes_us = bytes.len() as f64 / self.times.bytes_per_us;
+            let sent_us = begins_us + takes_us;
+            self.sites[at].network_us += takes_us;
             self.sites[at].sends_from_us = sent_us;
             let arrives_us = sent_us + self.times.network_delay_us;
             self.sequence += 1;

@@ -26,6 +26,7 @@ struct ServiceTimes {
     statement_us: f64,
     operation_us: f64,
     message_us: f64,
+    operation_message_us: f64,
     force_us: f64,
     network_delay_us: f64,
     bytes_per_us: f64,
@@ -64,6 +65,13 @@ struct Each {
 }
 
 #[derive(Serialize)]
+struct Busy {
+    processor: f64,
+    disk: f64,
+    network: f64,
+}
+
+#[derive(Serialize)]
 struct Run {
     setup: Setup,
     seconds: f64,
@@ -77,6 +85,7 @@ struct Run {
     retries: u64,
     errors: u64,
     each: Each,
+    busy: Vec<Busy>,
     conditions: usize,
     violations: Vec<String>,
 }
@@ -129,6 +138,7 @@ fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
             bytes_per_us: times.bytes_per_us,
         },
         operation_us: times.operation_us,
+        operation_message_us: times.operation_message_us,
         measured_us: (request.seconds * 1e6) as i64,
         seed: request.seed,
     }
@@ -178,8 +188,17 @@ fn run_of(request: &Request, nodes: u32, load: CurveLoad, found: &Found) -> Run 
             statements: found.statements as f64 / transactions,
             two_phase_commits: found.two_phase_commits as f64 / transactions,
         },
+        busy: found.busy.iter().map(busy_of).collect(),
         conditions: found.conditions,
         violations,
+    }
+}
+
+fn busy_of(busy: &crate::curve::Busy) -> Busy {
+    Busy {
+        processor: busy.processor,
+        disk: busy.disk,
+        network: busy.network,
     }
 }
 

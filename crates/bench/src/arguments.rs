@@ -20,7 +20,7 @@ pub enum BenchCommand {
     /// TPC-H: 22 questions over many rows, with the answers of several servers compared
     Tpch(TpchArguments),
     /// The experiments of the Rubato DB paper, over grids of processes that this starts, and a report of them
-    Paper(PaperArguments),
+    Paper(Box<PaperArguments>),
     /// Many times the clients that a server admits, each without pause: throughput, latency and memory of a server that this starts
     Overload(OverloadArguments),
 }

@@ -28,6 +28,9 @@ pub const STORED_BYTES: &str = "stored_bytes";
 /// Named figures of the node, read when somebody asks. It must not take the partition: whoever asks holds it.
 pub type NodeCounters = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
+/// Rows of views, each with the number of its view.
+pub(crate) type RowsElsewhere = Arc<[(u8, Vec<Value>)]>;
+
 /// What the views of one node look into.
 #[derive(Default)]
 pub struct Insight {
@@ -38,7 +41,7 @@ pub struct Insight {
     nodes: Mutex<Arc<[NodeFacts]>>,
     moves: Mutex<Moves>,
     /// What was so on other nodes when somebody asked last: rows of views, each with the number of its view.
-    elsewhere: Mutex<Arc<[(u8, Vec<Value>)]>>,
+    elsewhere: Mutex<RowsElsewhere>,
     /// What sessions of other nodes are to do.
     signals: Mutex<Vec<Signalled>>,
 }
@@ -140,7 +143,7 @@ impl Insight {
         *self.elsewhere.lock() = rows.into();
     }
 
-    pub(crate) fn elsewhere(&self) -> Arc<[(u8, Vec<Value>)]> {
+    pub(crate) fn elsewhere(&self) -> RowsElsewhere {
         Arc::clone(&self.elsewhere.lock())
     }
 

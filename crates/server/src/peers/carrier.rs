@@ -5,6 +5,7 @@
 
 use super::counters::PeerCounters;
 use super::folder::{Place, write_members};
+use super::names::Names;
 use super::socket::Socket;
 use super::{News, PEER_BYTES_MAX, Peers};
 use crate::worker::port::WorkerPort;
@@ -16,7 +17,7 @@ use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,7 @@ pub(crate) struct Carrier {
     node: GridNode,
     place: Place,
     sockets: BTreeMap<ConnectionId, Socket>,
+    names: Names,
     /// What found no room, or has to stay in order behind that: nobody would say it again.
     waiting: BTreeMap<NodeId, VecDeque<GridMessage>>,
     /// Connections that may have more to read: events tell of what is new only.
@@ -88,6 +90,7 @@ impl Carrier {
             node,
             place,
             sockets: BTreeMap::new(),
+            names: Names::default(),
             waiting: BTreeMap::new(),
             unread: BTreeSet::new(),
             heard: Vec::new(),
@@ -167,6 +170,7 @@ impl Carrier {
             self.remove_members();
         }
         let forced = self.node.node().forced_lsn();
+        self.dial_found();
         if self.news.take() || (self.awaits_log && forced > self.forced) {
             self.node.on_wake();
         }
@@ -318,6 +322,7 @@ impl Carrier {
                     }
                 }
                 Action::Close { connection } => {
+                    self.names.forget(connection);
                     if self.sockets.get_mut(&connection).is_some_and(Socket::close_behind) {
                         self.sockets.remove(&connection);
                     }
@@ -326,14 +331,28 @@ impl Carrier {
         }
     }
 
-    /// Names are looked up here: that may take long where a name server does not answer, so addresses are better.
+    /// An address is dialled at once, a name when it has been looked up.
     fn dial(&mut self, id: ConnectionId, address: &str) {
-        let found: io::Result<SocketAddr> = address.to_socket_addrs().and_then(|mut found| {
-            let none = || io::Error::new(ErrorKind::NotFound, "the name has no address");
-            found.next().ok_or_else(none)
-        });
-        let socket = found.and_then(|address| Socket::dial(address, token_of(id), &self.registry));
+        match address.parse() {
+            Ok(address) => self.dial_at(id, Ok(address)),
+            Err(_) => {
+                if let Err(wrong) = self.names.look_up(id, address, &self.news) {
+                    self.dial_at(id, Err(wrong));
+                }
+            }
+        }
+    }
+
+    fn dial_at(&mut self, id: ConnectionId, address: io::Result<SocketAddr>) {
+        let socket = address.and_then(|address| Socket::dial(address, token_of(id), &self.registry));
         self.add(id, socket);
+    }
+
+    /// Dials those whose names have been looked up.
+    fn dial_found(&mut self) {
+        while let Some((id, address)) = self.names.poll_found() {
+            self.dial_at(id, address);
+        }
     }
 
     /// Hands over what has come, in its order.

@@ -11,6 +11,7 @@ pub(crate) mod carrier;
 mod counters;
 mod folder;
 mod join;
+mod names;
 mod socket;
 
 pub(crate) use folder::{GridWishes, Place, take_place};

@@ -32,6 +32,8 @@ pub enum Experiment {
     Tpcc,
     /// TPC-C whose terminals are at the node after that of their warehouse
     WrongNode,
+    /// TPC-C on as many nodes that are no grid together: what the machine makes dearer, and not the grid
+    Apart,
     /// Figure 8: one thread for each stage, and several
     Threads,
     /// Figures 9 and 10: YCSB as the grid grows

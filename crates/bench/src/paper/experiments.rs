@@ -11,7 +11,7 @@ use rubato_workload::{Client, ClientError, Placement};
 use super::counters::Counters;
 use super::data::{Run, Setup};
 use super::processes::{Grid, NodeSettings, Stopper};
-use super::{GROWTH, TPCC, WRONG_NODE};
+use super::{APART, GROWTH, TPCC, WRONG_NODE};
 use crate::arguments::PaperArguments;
 use crate::commands::{tpcc, ycsb};
 use crate::error::BenchError;
@@ -48,11 +48,44 @@ impl Laboratory<'_> {
     }
 
     pub fn start(&self, nodes: u32, stage_threads: u32) -> Result<Grid<'_>, BenchError> {
+        self.start_with(nodes, stage_threads, false)
+    }
+
+    fn start_with(&self, nodes: u32, stage_threads: u32, are_apart: bool) -> Result<Grid<'_>, BenchError> {
         let settings = NodeSettings {
             memory: self.arguments.memory.clone(),
+            are_apart,
             more: vec!["--stage-threads".to_owned(), stage_threads.to_string()],
         };
         Grid::start(nodes, &settings, self.stopper)
+    }
+
+    /// TPC-C on as many nodes that are no grid together, each with its own terminals and warehouses: what a transaction costs here
+    /// beyond one node alone, it costs because so many processes share the machine, and not because of the grid.
+    pub fn run_tpcc_apart(&self, mut setup: Setup) -> Result<Run, BenchError> {
+        setup.experiment = APART.to_owned();
+        (self.tell)(&format!("TPC-C, {} nodes that are no grid", setup.nodes));
+        let nodes = self.start_with(setup.nodes, setup.stage_threads, true)?;
+        let failed = |error: ClientError| BenchError::client("loading TPC-C", error);
+        let scale = self.scale(1);
+        let numbers: Vec<usize> = (0..nodes.nodes()).collect();
+        load_in_parallel(&numbers, 0, LOADERS, false, || {
+            Ok(|node: &usize, progress: &dyn Fn(u64)| {
+                let mut client = nodes.connect(*node)?;
+                create_tables(&mut client, Placement::Spread).map_err(failed)?;
+                for job in load_jobs(scale, self.arguments.seed) {
+                    job.run(&mut client, progress).map_err(failed)?;
+                }
+                create_indexes(&mut client).map_err(failed)?;
+                settle(&mut client).map_err(failed)
+            })
+        })?;
+        let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
+        let connect = |terminal: u64| nodes.connect(terminal as usize / scale.warehouses as usize);
+        let (report, each) = self.measure(&nodes, setup.terminals, |pace| tpcc::run_at(connect, settings, pace))?;
+        let mut run = run_of(setup, &report, each);
+        run.new_orders_per_minute = report.per_minute("New-Order");
+        Ok(run)
     }
 
     /// Loads TPC-C: each node's own warehouses through that node.

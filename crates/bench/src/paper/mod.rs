@@ -26,12 +26,15 @@ pub use processes::Stopper;
 
 /// What runs of TPC-C are called.
 const TPCC: &str = "TPC-C";
-/// What a run was made for: the grid grows; its terminals are at the wrong node; threads of stages are compared.
+/// What a run was made for: the grid grows; its terminals are at the wrong node; threads of stages are compared; the nodes are no
+/// grid.
 const GROWTH: &str = "growth";
 /// See there.
 const WRONG_NODE: &str = "wrong node";
 /// See there.
 const THREADS: &str = "threads";
+/// See there.
+const APART: &str = "apart";
 /// Figure 8 is of so many nodes.
 const THREADS_NODES: u32 = 4;
 /// Threads for each stage that it compares; with 0 workers run all stages, as they do by default.
@@ -119,6 +122,9 @@ fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, B
             for setup in setups {
                 runs.push(fresh_tpcc(laboratory, setup, &mut round_trips_us)?);
             }
+        }
+        if is_wanted(arguments, Experiment::Apart) && nodes > 1 {
+            runs.push(laboratory.run_tpcc_apart(tpcc_setup(nodes, 1.0, arguments))?);
         }
         if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
             let grid = laboratory.start(nodes, 0)?;

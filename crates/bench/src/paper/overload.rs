@@ -112,6 +112,7 @@ pub fn run(arguments: &OverloadArguments, stopper: &Stopper, out: &mut dyn Write
         return Err(BenchError::Arguments(message.to_owned()));
     }
     let settings = NodeSettings {
+        are_apart: false,
         memory: arguments.memory.clone(),
         more: vec!["--max-connections".to_owned(), arguments.sessions.to_string()],
     };

@@ -80,6 +80,8 @@ impl Stopper {
 #[derive(Clone, Debug)]
 pub(super) struct NodeSettings {
     pub memory: String,
+    /// Whether each is a grid of its own, beside the others.
+    pub are_apart: bool,
     /// More arguments of `start`.
     pub more: Vec<String>,
 }
@@ -90,7 +92,7 @@ struct Node {
     metrics: SocketAddr,
 }
 
-/// Processes that are one grid. They end when this is dropped, and their folder goes.
+/// Processes that are one grid, or each a grid of its own. They end when this is dropped, and their folder goes.
 pub(super) struct Grid<'s> {
     nodes: Vec<Node>,
     stopper: &'s Stopper,
@@ -133,12 +135,14 @@ impl<'s> Grid<'s> {
                 .arg("--data")
                 .arg(path.join(format!("node{node}")))
                 .args(&settings.more);
-            if node > 0 {
+            if node > 0 && !settings.are_apart {
                 command.args(["--join", &ports[0].to_string()]);
             }
             grid.begin(command, metrics[node], &path.join(format!("node{node}.log")))?;
         }
-        grid.wait_for_all()?;
+        if !settings.are_apart {
+            grid.wait_for_all()?;
+        }
         Ok(grid)
     }
 

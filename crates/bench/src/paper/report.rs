@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::data::{Busy, Findings, Run};
-use super::{GROWTH, THREADS, TPCC, WRONG_NODE};
+use super::{APART, GROWTH, THREADS, TPCC, WRONG_NODE};
 use crate::arguments::PaperArguments;
 use crate::chart::{Chart, Line};
 use crate::error::BenchError;
@@ -278,9 +278,10 @@ fn costs(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs: 
     );
     for run in runs {
         let each = &run.each;
-        let place = match run.setup.experiment == WRONG_NODE {
-            true => ", terminals at the wrong node",
-            false => "",
+        let place = match run.setup.experiment.as_str() {
+            WRONG_NODE => ", terminals at the wrong node",
+            APART => ", nodes that are no grid",
+            _ => "",
         };
         let threads = match run.setup.stage_threads {
             0 => String::new(),

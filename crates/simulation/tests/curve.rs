@@ -15,13 +15,15 @@ fn curve(nodes: u32, network_delay_us: f64) -> Curve {
         ],
         times: Times {
             statement_us: 20.0,
-            message_us: 20.0,
+            frame_us: 15.0,
+            message_us: 5.0,
+            force_cpu_us: 10.0,
             force_us: 100.0,
             network_delay_us,
             bytes_per_us: 125.0,
         },
         operation_us: 20.0,
-        operation_message_us: 20.0,
+        operation_talk_us: (15.0, 5.0),
         measured_us: 100_000,
         seed: 7,
     }

@@ -23,6 +23,8 @@ pub(super) struct Counters {
     pub cpu_us: f64,
     /// Messages between nodes.
     pub messages: f64,
+    /// What of them was sent together counts once.
+    pub frames: f64,
     /// Bytes between nodes.
     pub bytes: f64,
     /// Forced writes of logs.
@@ -40,6 +42,7 @@ impl Counters {
         Counters {
             cpu_us,
             messages: number("rubato_grid_messages_sent_total"),
+            frames: number("rubato_grid_frames_sent_total"),
             bytes: number("rubato_grid_sent_bytes_total"),
             forces: number("rubato_log_forces_total"),
             statements: number("rubato_statements_total"),
@@ -51,6 +54,7 @@ impl Counters {
         Counters {
             cpu_us: join(self.cpu_us, other.cpu_us),
             messages: join(self.messages, other.messages),
+            frames: join(self.frames, other.frames),
             bytes: join(self.bytes, other.bytes),
             forces: join(self.forces, other.forces),
             statements: join(self.statements, other.statements),
@@ -98,6 +102,14 @@ pub(super) fn cpu_us(process: u32) -> Result<f64, BenchError> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))
         .map_err(|wrong| BenchError::Processes(format!("no CPU time of process {process}: {wrong}")))?;
     Ok(ticks(&stat) * US_PER_TICK)
+}
+
+/// CPU time that the calling thread has used so far, in microseconds, from `/proc/thread-self/schedstat`.
+pub(super) fn own_cpu_us() -> std::io::Result<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let ns = text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+    ns.map(|ns| ns / 1e3)
+        .ok_or_else(|| std::io::Error::other("no CPU time of this thread"))
 }
 
 /// What a process has of the machine's memory, from `/proc/PID/status`.

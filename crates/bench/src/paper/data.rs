@@ -58,19 +58,30 @@ pub(super) struct Run {
     pub violations: Vec<String>,
 }
 
+/// CPU time that both ends together spend on what goes from node to node, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Talk {
+    /// A frame, beside its messages.
+    pub frame_us: f64,
+    /// A message.
+    pub message_us: f64,
+}
+
 /// What the simulated grid takes from the real one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ServiceTimes {
-    /// CPU time of a statement of TPC-C, with its share of everything else at one node, in microseconds.
+    /// CPU time of a statement of TPC-C, with its share of everything else at one node but for forced writes, in microseconds.
     pub statement_us: f64,
     /// The same of YCSB.
     pub operation_us: f64,
-    /// CPU time that both ends together spend on a message between nodes in TPC-C, in microseconds.
-    pub message_us: f64,
+    /// What nodes spend to talk in TPC-C.
+    pub talk: Talk,
     /// The same of YCSB: its messages ask and answer, and no commit of several nodes is in what they cost.
-    pub operation_message_us: f64,
-    /// A forced write, in microseconds.
+    pub operation_talk: Talk,
+    /// A forced write, in microseconds of the disk.
     pub force_us: f64,
+    /// The same, in microseconds of CPU time.
+    pub force_cpu_us: f64,
     /// One way from node to node, in microseconds.
     pub network_delay_us: f64,
     /// Bandwidth of a node's connection.
@@ -103,50 +114,100 @@ pub(super) struct Findings {
     pub left_out: Vec<String>,
 }
 
-/// Service times from what was measured: statements from grids of one node, messages from what larger ones cost beyond that.
-pub(super) fn service_times(real: &[Run], force_us: f64, network_delay_us: f64, bytes_per_us: f64) -> ServiceTimes {
-    let is_plain = |run: &&Run| run.setup.experiment == super::GROWTH;
+/// Frames and messages that differ by less than this part from run to run are alike.
+const ALIKE: f64 = 1e-3;
+
+/// What the machine takes for things that no run is made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    /// A forced write, in microseconds: of the disk, and of CPU time.
+    pub force_us: (f64, f64),
+    /// One way from node to node.
+    pub network_delay_us: f64,
+    /// Bandwidth.
+    pub bytes_per_us: f64,
+}
+
+/// Service times from what was measured: statements from grids of one node, frames from what larger ones cost beyond that, and beyond
+/// as many nodes that are no grid where these were run: so many processes on one machine make each other dearer.
+pub(super) fn service_times(real: &[Run], machine: Machine) -> ServiceTimes {
+    let (force_us, force_cpu_us) = machine.force_us;
     let is_tpcc = |run: &&Run| run.setup.workload == super::TPCC;
-    let tpcc = || real.iter().filter(is_plain).filter(is_tpcc);
-    let ycsb = || real.iter().filter(is_plain).filter(|run| !is_tpcc(run));
-    let of_one = |runs: &mut dyn Iterator<Item = &Run>| {
-        let (mut time_us, mut statements) = (0.0, 0.0);
-        for run in runs.filter(|run| run.setup.nodes == 1) {
-            time_us += run.each.cpu_us;
-            statements += run.each.statements;
-        }
-        if statements > 0.0 { time_us / statements } else { 0.0 }
+    let of = |experiment: &'static str| real.iter().filter(move |run| run.setup.experiment == experiment);
+    let tpcc = of(super::GROWTH).filter(is_tpcc).collect::<Vec<_>>();
+    let ycsb = of(super::GROWTH).filter(|run| !is_tpcc(run)).collect::<Vec<_>>();
+    let of_one = |runs: &[&Run]| {
+        let one = runs.iter().copied().filter(|run| run.setup.nodes == 1);
+        of_statement(one, force_cpu_us)
     };
-    let (statement_us, operation_us) = (of_one(&mut tpcc()), of_one(&mut ycsb()));
-    let operation_us = if operation_us > 0.0 { operation_us } else { statement_us };
-    let message_us = of_message(&mut tpcc(), statement_us).unwrap_or(0.0);
+    let statement_us = of_one(&tpcc).unwrap_or(0.0);
+    let operation_us = of_one(&ycsb).unwrap_or(statement_us);
+    let apart_us = |nodes: u32| {
+        let apart = of(super::APART).filter(|run| run.setup.nodes == nodes);
+        of_statement(apart, force_cpu_us).unwrap_or(statement_us)
+    };
+    let talk = of_talk(&tpcc, apart_us, force_cpu_us).unwrap_or_default();
     ServiceTimes {
         statement_us,
         operation_us,
-        message_us,
-        operation_message_us: of_message(&mut ycsb(), operation_us).unwrap_or(message_us),
+        talk,
+        operation_talk: of_talk(&ycsb, |_| operation_us, force_cpu_us).unwrap_or(talk),
         force_us,
-        network_delay_us,
-        bytes_per_us,
+        force_cpu_us,
+        network_delay_us: machine.network_delay_us,
+        bytes_per_us: machine.bytes_per_us,
     }
 }
 
-/// The least squares through nothing: so much more CPU time for so many messages. None without messages.
-fn of_message(runs: &mut dyn Iterator<Item = &Run>, statement_us: f64) -> Option<f64> {
-    let (mut products, mut squares) = (0.0, 0.0);
-    for run in runs.filter(|run| run.setup.nodes > 1) {
-        let beyond_us = run.each.cpu_us - statement_us * run.each.statements;
-        products += beyond_us * run.each.messages;
-        squares += run.each.messages * run.each.messages;
+/// What a statement takes without forced writes; none without statements.
+fn of_statement<'r>(runs: impl Iterator<Item = &'r Run>, force_cpu_us: f64) -> Option<f64> {
+    let (mut time_us, mut statements) = (0.0, 0.0);
+    for run in runs {
+        time_us += run.each.cpu_us - force_cpu_us * run.each.forces;
+        statements += run.each.statements;
     }
-    (squares > 0.0).then(|| (products / squares).max(0.0))
+    (statements > 0.0).then(|| time_us.max(0.0) / statements)
+}
+
+/// The least squares: so much more CPU time for so many frames with so many messages. None without frames.
+fn of_talk(runs: &[&Run], statement_us: impl Fn(u32) -> f64, force_cpu_us: f64) -> Option<Talk> {
+    let (mut frames2, mut messages2, mut both) = (0.0, 0.0, 0.0);
+    let (mut of_frames, mut of_messages) = (0.0, 0.0);
+    for run in runs.iter().filter(|run| run.setup.nodes > 1) {
+        let each = &run.each;
+        let beyond_us = each.cpu_us - statement_us(run.setup.nodes) * each.statements - force_cpu_us * each.forces;
+        frames2 += each.frames * each.frames;
+        messages2 += each.messages * each.messages;
+        both += each.frames * each.messages;
+        of_frames += beyond_us * each.frames;
+        of_messages += beyond_us * each.messages;
+    }
+    if frames2 <= 0.0 {
+        return None;
+    }
+    let determinant = frames2 * messages2 - both * both;
+    let frame_us = (of_frames * messages2 - of_messages * both) / determinant;
+    let message_us = (of_messages * frames2 - of_frames * both) / determinant;
+    // Where there are as many messages in each frame nobody can tell them apart; and nothing costs less than nothing.
+    let is_known = determinant > frames2 * messages2 * ALIKE && frame_us >= 0.0 && message_us >= 0.0;
+    Some(match is_known {
+        true => Talk { frame_us, message_us },
+        false if message_us > frame_us => Talk {
+            frame_us: 0.0,
+            message_us: (of_messages / messages2).max(0.0),
+        },
+        false => Talk {
+            frame_us: (of_frames / frames2).max(0.0),
+            message_us: 0.0,
+        },
+    })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::paper) fn run(nodes: u32, cpu_us: f64, messages: f64) -> Run {
+    pub(in crate::paper) fn run(nodes: u32, cpu_us: f64, frames: f64) -> Run {
         Run {
             setup: Setup {
                 experiment: crate::paper::GROWTH.to_owned(),
@@ -168,7 +229,8 @@ pub(super) mod tests {
             errors: 0,
             each: Counters {
                 cpu_us,
-                messages,
+                messages: 2.0 * frames,
+                frames,
                 statements: 20.0,
                 ..Counters::default()
             },
@@ -178,20 +240,50 @@ pub(super) mod tests {
         }
     }
 
+    const MACHINE: Machine = Machine {
+        force_us: (100.0, 10.0),
+        network_delay_us: 50.0,
+        bytes_per_us: 125.0,
+    };
+
     #[test]
-    fn messages_cost_what_larger_grids_take_beyond_one_node() {
+    fn frames_cost_what_larger_grids_take_beyond_one_node() {
         let runs = [run(1, 400.0, 0.0), run(2, 440.0, 4.0), run(4, 480.0, 8.0)];
-        let times = service_times(&runs, 100.0, 50.0, 125.0);
-        assert!((times.statement_us - 20.0).abs() < 1e-9 && (times.message_us - 10.0).abs() < 1e-9);
+        let times = service_times(&runs, MACHINE);
+        assert!((times.statement_us - 20.0).abs() < 1e-9 && (times.talk.frame_us - 10.0).abs() < 1e-9);
         assert_eq!((times.operation_us, times.force_us), (times.statement_us, 100.0));
-        assert_eq!(times.operation_message_us, times.message_us);
-        assert_eq!(service_times(&[], 1.0, 1.0, 1.0).message_us, 0.0);
+        assert_eq!(times.operation_talk.frame_us, times.talk.frame_us);
+        assert_eq!(service_times(&[], MACHINE).talk.frame_us, 0.0);
     }
 
     #[test]
-    fn messages_of_ycsb_cost_what_they_cost_there() {
-        let of_ycsb = |nodes, cpu_us, messages| {
-            let mut run = run(nodes, cpu_us, messages);
+    fn what_nodes_that_are_no_grid_take_as_well_and_forced_writes_are_not_counted_for_frames() {
+        let mut apart = run(4, 420.0, 0.0);
+        apart.setup.experiment = crate::paper::APART.to_owned();
+        let mut grid = run(4, 480.0, 4.0);
+        grid.each.forces = 2.0;
+        let times = service_times(&[run(1, 400.0, 0.0), apart, grid], MACHINE);
+        assert!((times.statement_us - 20.0).abs() < 1e-9 && (times.talk.frame_us - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn messages_that_share_a_frame_are_told_from_frames() {
+        let grid = |nodes, frames, messages| {
+            let mut grid = run(nodes, 400.0 + 30.0 * frames + 5.0 * messages, frames);
+            grid.each.messages = messages;
+            grid
+        };
+        let talk = service_times(&[run(1, 400.0, 0.0), grid(2, 1.0, 3.0), grid(8, 2.0, 2.5)], MACHINE).talk;
+        assert!(
+            (talk.frame_us - 30.0).abs() < 1e-6 && (talk.message_us - 5.0).abs() < 1e-6,
+            "{talk:?}"
+        );
+    }
+
+    #[test]
+    fn frames_of_ycsb_cost_what_they_cost_there() {
+        let of_ycsb = |nodes, cpu_us, frames| {
+            let mut run = run(nodes, cpu_us, frames);
             run.setup.workload = "YCSB 95-5".to_owned();
             run
         };
@@ -201,8 +293,8 @@ pub(super) mod tests {
             of_ycsb(1, 600.0, 0.0),
             of_ycsb(2, 608.0, 2.0),
         ];
-        let times = service_times(&runs, 100.0, 50.0, 125.0);
-        assert!((times.operation_us - 30.0).abs() < 1e-9 && (times.operation_message_us - 4.0).abs() < 1e-9);
-        assert!((times.message_us - 10.0).abs() < 1e-9);
+        let times = service_times(&runs, MACHINE);
+        assert!((times.operation_us - 30.0).abs() < 1e-9 && (times.operation_talk.frame_us - 4.0).abs() < 1e-9);
+        assert!((times.talk.frame_us - 10.0).abs() < 1e-9);
     }
 }

@@ -19,7 +19,7 @@ use rubato_workload::ycsb::Workload;
 
 use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
-use data::{Findings, Run, Setup, service_times};
+use data::{Findings, Machine, Run, Setup, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;
 pub use processes::Stopper;
@@ -42,7 +42,7 @@ const STAGE_THREADS: [u32; 3] = [0, 1, 4];
 /// Figures 9 and 10 go up to here.
 const YCSB_NODES_MAX: u32 = 12;
 /// Forced writes that are timed, and bytes of each.
-const FORCES: usize = 200;
+const FORCES: usize = 400;
 const FORCE_BYTES: usize = 4096;
 
 /// Makes the experiments, and writes the report and its plots. The folder has all data, too.
@@ -65,8 +65,12 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
     let mut findings = Findings::default();
     let round_trip_us = real_grids(&laboratory, &mut findings.real)?;
     let network_delay_us = arguments.network_delay_us.unwrap_or(round_trip_us / 2.0);
-    let force_us = force_us()?;
-    findings.service_times = service_times(&findings.real, force_us, network_delay_us, arguments.bytes_per_us);
+    let machine = Machine {
+        force_us: force_us()?,
+        network_delay_us,
+        bytes_per_us: arguments.bytes_per_us,
+    };
+    findings.service_times = service_times(&findings.real, machine);
     if is_wanted(arguments, Experiment::Simulated) {
         tell("the simulated grid");
         match simulated::run(arguments, &findings.service_times, stopper)? {
@@ -154,20 +158,22 @@ fn fresh_tpcc(laboratory: &Laboratory<'_>, setup: Setup, round_trips_us: &mut Ve
     laboratory.run_tpcc(&grid, setup)
 }
 
-/// What a forced write takes where the nodes' folders are, in microseconds: the median.
-fn force_us() -> Result<f64, BenchError> {
+/// What a forced write takes where the nodes' folders are, in microseconds: the median, and the CPU time.
+fn force_us() -> Result<(f64, f64), BenchError> {
     let mut file = tempfile::tempfile()?;
     // As a segment of the log, the file has its size before.
     file.write_all(&vec![0; FORCES * FORCE_BYTES])?;
     file.sync_all()?;
     file.rewind()?;
     let mut times_us = Vec::new();
+    let cpu_before_us = counters::own_cpu_us()?;
     for _ in 0..FORCES {
         let began = Instant::now();
         file.write_all(&[7; FORCE_BYTES])?;
         file.sync_data()?;
         times_us.push(began.elapsed().as_secs_f64() * 1e6);
     }
+    let cpu_us = counters::own_cpu_us()? - cpu_before_us;
     times_us.sort_by(f64::total_cmp);
-    Ok(times_us[FORCES / 2])
+    Ok((times_us[FORCES / 2], cpu_us / FORCES as f64))
 }

@@ -54,6 +54,7 @@ pub(super) fn write(arguments: &PaperArguments, findings: &Findings) -> Result<P
         scaling(&mut text, &mut plots, kind, runs);
         remote(&mut text, &mut plots, kind, runs);
         costs(&mut text, &mut plots, kind, runs);
+        of_the_grid(&mut text, runs);
         busy(&mut text, kind, runs);
         threads(&mut text, runs);
         ycsb(&mut text, &mut plots, kind, runs);
@@ -128,13 +129,19 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
             format!("{:.1} µs CPU time a statement", times.operation_us),
         ),
         (
-            "a message between nodes, both ends",
+            "a frame of messages between nodes, both ends",
             format!(
-                "{:.1} µs CPU time in TPC-C, {:.1} µs in YCSB",
-                times.message_us, times.operation_message_us
+                "{:.1} µs CPU time and {:.1} for each message in TPC-C, {:.1} and {:.1} µs in YCSB",
+                times.talk.frame_us,
+                times.talk.message_us,
+                times.operation_talk.frame_us,
+                times.operation_talk.message_us
             ),
         ),
-        ("a forced write", format!("{:.0} µs", times.force_us)),
+        (
+            "a forced write",
+            format!("{:.0} µs, and {:.0} µs CPU time", times.force_us, times.force_cpu_us),
+        ),
         (
             "one way in the simulated network",
             format!("{:.0} µs", times.network_delay_us),
@@ -273,8 +280,8 @@ fn remote(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs:
 fn costs(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs: &[Run]) {
     let _ = writeln!(text, "\n### What a transaction costs ({})\n", kind.0);
     text.push_str(
-        "| workload | nodes | remote % | transactions/s | CPU µs | messages | bytes | forced writes | statements | in two phases | p50 ms | p99 ms | retries | errors |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        "| workload | nodes | remote % | transactions/s | CPU µs | messages | frames | bytes | forced writes | statements | in two phases | p50 ms | p99 ms | retries | errors |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for run in runs {
         let each = &run.each;
@@ -289,13 +296,14 @@ fn costs(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs: 
         };
         let _ = writeln!(
             text,
-            "| {}{place}{threads} | {} | {} | {:.1} | {:.0} | {:.1} | {:.0} | {:.2} | {:.1} | {:.0} % | {:.2} | {:.2} | {} | {} |",
+            "| {}{place}{threads} | {} | {} | {:.1} | {:.0} | {:.1} | {:.1} | {:.0} | {:.2} | {:.1} | {:.0} % | {:.2} | {:.2} | {} | {} |",
             run.setup.workload,
             run.setup.nodes,
             run.setup.remote_share,
             run.per_second,
             each.cpu_us,
             each.messages,
+            each.frames,
             each.bytes,
             each.forces,
             each.statements,
@@ -325,6 +333,36 @@ fn costs(text: &mut String, plots: &mut Vec<(String, Chart)>, kind: Kind, runs: 
         });
         let title = format!("TPC-C: {axis} ({})", kind.0);
         plot(text, plots, (kind, name), (&title, axis), lines.collect());
+    }
+}
+
+/// What a transaction costs because nodes are a grid, and not because so many processes share the machine.
+fn of_the_grid(text: &mut String, runs: &[Run]) {
+    let apart: Vec<&Run> = runs.iter().filter(|run| run.setup.experiment == APART).collect();
+    let grids = apart.iter().filter_map(|apart| {
+        let alike =
+            |run: &&Run| run.setup.nodes == apart.setup.nodes && run.setup.remote_share == apart.setup.remote_share;
+        Some((tpcc(runs).find(alike)?, *apart))
+    });
+    let mut grids = grids.peekable();
+    if grids.peek().is_none() {
+        return;
+    }
+    let one = tpcc(runs).find(|run| run.setup.nodes == 1).map(|run| run.each.cpu_us);
+    text.push_str(
+        "\n### What of it is the grid's\n\nThe same terminals at as many nodes that are no grid together, on the same machine: what these \
+         cost beyond one node, they cost because they share its processors and caches.\n\n\
+         | nodes | CPU µs, no grid | CPU µs, a grid | times no grid | times one node |\n|---:|---:|---:|---:|---:|\n",
+    );
+    for (grid, apart) in grids {
+        let (grid_us, apart_us) = (grid.each.cpu_us, apart.each.cpu_us.max(1e-9));
+        let of_one = one.map_or("–".to_owned(), |one_us| format!("{:.2}", grid_us / one_us.max(1e-9)));
+        let _ = writeln!(
+            text,
+            "| {} | {apart_us:.0} | {grid_us:.0} | {:.2} | {of_one} |",
+            grid.setup.nodes,
+            grid_us / apart_us
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Agreed, Agreement, AgreementMessage, PATIENCE_ROUNDS, Proposed, Role, VOTERS_MAX, WORD_ROUNDS};
 use rubato_base::{NodeId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a leader knows of another node.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub(super) struct Leading {
     begun: u64,
     confirmed: u64,
     wanted: u64,
+    /// Nodes that something else is said to when the next round is begun.
+    spoken_to: BTreeSet<NodeId>,
     /// Rounds of the clock since it spoke.
     quiet_rounds: u32,
     /// What the next value is to have.
@@ -69,6 +71,7 @@ impl Agreement {
             begun: 1,
             confirmed: 0,
             wanted: 1,
+            spoken_to: BTreeSet::new(),
             quiet_rounds: 0,
             wanted_bound: None,
             wanted_catalogs: None,
@@ -102,11 +105,13 @@ impl Agreement {
         true
     }
 
-    /// The number of a round that is begun after now: when it is confirmed this node has led at some moment since.
-    pub fn want_round(&mut self) -> u64 {
+    /// The number of a round that is begun after now: when it is confirmed this node has led at some moment since. Those come first to be
+    /// asked that something else is said to now, so that one frame takes both there, and another both answers back.
+    pub fn want_round(&mut self, spoken_to: BTreeSet<NodeId>) -> u64 {
         let Role::Leads(leading) = &mut self.role else {
             return u64::MAX;
         };
+        leading.spoken_to = spoken_to;
         leading.wanted = leading.begun + 1;
         let number = leading.wanted;
         if leading.confirmed == leading.begun {
@@ -154,7 +159,8 @@ impl Agreement {
         let mut others = self.others();
         others.sort_by_key(|node| {
             let known = leading.followers.get(node);
-            known.is_none_or(|known| known.is_down || known.silent_rounds > WORD_ROUNDS)
+            let is_lost = known.is_none_or(|known| known.is_down || known.silent_rounds > WORD_ROUNDS);
+            (is_lost, !leading.spoken_to.contains(node))
         });
         others.truncate(needed);
         others
@@ -195,34 +201,40 @@ impl Agreement {
         leading.quiet_rounds += 1;
         // Somebody waits for a round that may have been lost.
         let is_late = leading.wanted > leading.confirmed;
-        if leading.quiet_rounds < WORD_ROUNDS && !is_late {
-            return;
-        }
+        let is_quiet = leading.quiet_rounds < WORD_ROUNDS;
         let heard = |node: &NodeId| {
             let known = leading.followers.get(node);
             known.is_some_and(|known| known.silent_rounds < PATIENCE_ROUNDS)
         };
         let heard: Vec<NodeId> = nodes.iter().filter(|node| heard(node)).copied().collect();
-        let is_established = leading.is_established();
-        leading.quiet_rounds = 0;
-        leading.begun += 1;
+        // A grid that has just come together could not do without its first node until the others have votes.
+        let next = self.next_voters(nodes, &heard);
+        if is_quiet && !is_late && next.is_none() {
+            return;
+        }
         let own = self.own;
         let is_heard =
             self.silent_rounds < PATIENCE_ROUNDS || self.is_majority(|node| node == own || heard.contains(&node));
+        if let Role::Leads(leading) = &mut self.role {
+            leading.quiet_rounds = 0;
+            leading.begun += 1;
+        }
         if !is_heard {
             return self.step_down();
         }
         self.speak_to(nodes);
         self.count_rounds();
-        if is_established {
-            self.change_voters(nodes, &heard);
+        if let Some(next) = next.filter(|_| !self.is_proposing()) {
+            self.put_forward(next);
         }
     }
 
-    /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time.
-    fn change_voters(&mut self, nodes: &[NodeId], heard: &[NodeId]) {
-        if self.is_proposing() {
-            return;
+    /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time. None if all is
+    /// well, or something else is under way.
+    fn next_voters(&self, nodes: &[NodeId], heard: &[NodeId]) -> Option<Agreed> {
+        let is_established = matches!(&self.role, Role::Leads(leading) if leading.is_established());
+        if !is_established || self.is_proposing() {
+            return None;
         }
         let mut next = self.durable.value.clone();
         let gone = next.voters.iter().find(|node| !nodes.contains(node)).copied();
@@ -230,9 +242,9 @@ impl Agreement {
         match (gone, new) {
             (Some(gone), _) if next.voters.len() > 1 => drop(next.voters.remove(&gone)),
             (None, Some(new)) if next.voters.len() < VOTERS_MAX => drop(next.voters.insert(new)),
-            _ => return,
+            _ => return None,
         }
-        self.put_forward(next);
+        Some(next)
     }
 
     fn is_proposing(&self) -> bool {

@@ -100,7 +100,7 @@ impl World {
             }
             None if node.leads().is_some() => {
                 let newest = self.leaders.keys().last().copied().unwrap_or(0);
-                self.asks[at] = Some((node.want_round(), newest));
+                self.asks[at] = Some((node.want_round(BTreeSet::new()), newest));
             }
             Some(_) if node.leads().is_none() => self.asks[at] = None,
             _ => {}
@@ -152,7 +152,7 @@ fn one_node_leads_alone_when_its_record_is_durable() {
     node.on_written(number);
     node.on_durable(number);
     assert_eq!((node.leads(), node.leader()), (Some(1), Some(NodeId(3))));
-    let round = node.want_round();
+    let round = node.want_round(BTreeSet::new());
     assert!(node.confirmed_round() >= round, "nobody else has to answer");
     node.want_bound(Timestamp(70));
     assert_eq!(node.agreed().map(|agreed| agreed.tick_bound), Some(Timestamp(7)));
@@ -178,7 +178,7 @@ fn nodes_get_a_vote_when_they_are_heard_and_one_of_three_may_go() {
         Some(Timestamp(99))
     );
     // The leader is cut off: it can confirm nothing, and another is elected.
-    let round = world.nodes[0].want_round();
+    let round = world.nodes[0].want_round(BTreeSet::new());
     for _ in 0..40 {
         world.round(&[1, 2]);
         world.round(&[0]);
@@ -233,7 +233,7 @@ fn a_round_asks_no_more_voters_than_make_a_majority_and_others_when_these_do_not
     (0..80).for_each(|_| world.round(&[0, 1, 2, 3, 4]));
     assert_eq!(world.nodes[0].voters().len(), 5);
     let asks = |world: &mut World| -> Vec<u32> {
-        let round = world.nodes[0].want_round();
+        let round = world.nodes[0].want_round(BTreeSet::new());
         let said = world.nodes[0].poll_outgoing();
         assert!(world.nodes[0].confirmed_round() < round);
         let asked = said.iter().map(|(to, _)| to.0).collect();
@@ -246,7 +246,7 @@ fn a_round_asks_no_more_voters_than_make_a_majority_and_others_when_these_do_not
     // One is known to be away, another is not: the next round of the clock asks everybody.
     world.nodes[0].on_down(NodeId(1));
     assert_eq!(asks(&mut world), [2, 3]);
-    let wanted = world.nodes[0].want_round();
+    let wanted = world.nodes[0].want_round(BTreeSet::new());
     (0..3).for_each(|_| world.round(&[0, 3, 4]));
     assert!(world.nodes[0].confirmed_round() >= wanted);
     (0..8).for_each(|_| world.round(&[0, 3, 4]));

@@ -151,7 +151,7 @@ impl GridState {
         }
         for _ in 0..STEPS_MAX {
             if own.round.is_none() && stage.asks() {
-                own.round = Some(own.agreement.want_round());
+                own.round = Some(own.agreement.want_round(stage.spoken_to()));
             }
             if own.round.is_none_or(|round| round > own.agreement.confirmed_round()) {
                 return;

@@ -122,7 +122,7 @@ impl GridState {
 
     /// Ticks that were refused for want of catalogs are asked for again now.
     fn ask_for_ticks_again(&mut self) {
-        if let Some(again) = self.asker.on_timer() {
+        if let Some(again) = self.asker.ask_again() {
             self.send_to_stage(again);
         }
     }

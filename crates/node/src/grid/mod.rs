@@ -75,6 +75,10 @@ pub const NODES_MAX: usize = 1024;
 /// How often a node says again what was not answered, if nothing else is asked for.
 const RETRY_US: i64 = 50_000;
 
+/// What was not answered is said again at every third of these: a node that has much to do may take longer than one, and what is said
+/// twice makes more to do.
+const SAY_AGAIN_ROUNDS: u32 = 3;
+
 /// A node's place in its grid.
 #[derive(Clone, Debug)]
 pub struct GridSettings {
@@ -190,11 +194,13 @@ impl GridNode {
         let decisions = decisions.map(|(global, (place, participants))| (global, place, participants));
         let mut asker = TickAsker::new(standing.life, clock);
         asker.want(TickFor::Birth);
+        let mut coordinator = Coordinator::recovered(settings.id, decisions.collect());
+        coordinator.say_again_every(SAY_AGAIN_ROUNDS);
         let gate = settings.gate(&node.0);
         let shared = Arc::new(GridShared::new(
             gate,
             GridState {
-                coordinator: Coordinator::recovered(settings.id, decisions.collect()),
+                coordinator,
                 agreement: Agreeing::new(agreement, clock),
                 settings,
                 standing,

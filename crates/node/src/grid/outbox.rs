@@ -9,6 +9,8 @@ pub(crate) const HELD_MAX: usize = 1 << 16;
 /// Values with the log position that each waits for; those that wait for the same one leave in the order in which they came.
 pub(crate) struct Held<T> {
     values: BTreeMap<(Lsn, u64), T>,
+    /// Those for which nobody forces the log, until they are hurried.
+    patient: BTreeMap<(Lsn, u64), T>,
     next: u64,
     /// Dropped since the start.
     pub(crate) dropped: u64,
@@ -18,6 +20,7 @@ impl<T> Default for Held<T> {
     fn default() -> Held<T> {
         Held {
             values: BTreeMap::new(),
+            patient: BTreeMap::new(),
             next: 0,
             dropped: 0,
         }
@@ -40,10 +43,29 @@ impl<T> Held<T> {
         self.next += 1;
     }
 
+    /// As [`Held::push`] for what nobody waits for: it leaves when the log has been forced for something else, or is hurried.
+    pub(crate) fn push_patiently(&mut self, durable_at: Lsn, value: T) {
+        if self.patient.len() >= HELD_MAX {
+            self.dropped += 1;
+            return;
+        }
+        self.patient.insert((durable_at, self.next), value);
+        self.next += 1;
+    }
+
+    /// What was patient is so no more.
+    pub(crate) fn hurry(&mut self) {
+        self.values.append(&mut self.patient);
+    }
+
     /// What may leave now.
     pub(crate) fn take_ready(&mut self, forced: Lsn) -> impl Iterator<Item = T> + use<T> {
-        let waiting = self.values.split_off(&(Lsn(forced.0.saturating_add(1)), 0));
-        std::mem::replace(&mut self.values, waiting).into_values()
+        let behind = (Lsn(forced.0.saturating_add(1)), 0);
+        let ready = |values: &mut BTreeMap<(Lsn, u64), T>| {
+            let waiting = values.split_off(&behind);
+            std::mem::replace(values, waiting).into_values()
+        };
+        ready(&mut self.values).chain(ready(&mut self.patient))
     }
 
     /// Whether something waits for the log.
@@ -67,5 +89,17 @@ mod tests {
         assert_eq!(held.take_ready(Lsn(9)).collect::<String>(), "c");
         (0..=HELD_MAX).for_each(|_| held.push(Lsn(1), 'x'));
         assert_eq!((held.dropped, held.take_ready(Lsn(1)).count()), (1, HELD_MAX));
+    }
+
+    #[test]
+    fn what_is_patient_has_nobody_force_the_log_until_it_is_hurried() {
+        let mut held = Held::default();
+        held.push_patiently(Lsn(5), 'a');
+        held.push_patiently(Lsn(7), 'b');
+        assert!(!held.waits(Lsn(0)));
+        assert_eq!(held.take_ready(Lsn(5)).collect::<String>(), "a");
+        held.hurry();
+        assert!(held.waits(Lsn(5)));
+        assert_eq!(held.take_ready(Lsn(7)).collect::<String>(), "b");
     }
 }

@@ -11,7 +11,7 @@ use super::outbox::Held;
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
-use super::{ClientTold, GridMessage, GridSettings, node_of_key};
+use super::{ClientTold, GridMessage, GridSettings, SAY_AGAIN_ROUNDS, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Timestamp};
@@ -67,6 +67,7 @@ pub(super) struct GridState {
 impl GridState {
     /// A time for saying again what was not answered.
     pub(super) fn on_round(&mut self, partition: &mut Partition) {
+        self.outgoing.hurry();
         self.end_decisions_of_removed(partition);
         self.coordinator.on_timer();
         if let Some(participant) = &mut self.participant {
@@ -207,6 +208,8 @@ impl GridState {
                         TickFor::Birth => {
                             let mut participant = Participant::new(self.settings.id, database, tick);
                             participant.route_by(node_of_key);
+                            participant.say_again_every(SAY_AGAIN_ROUNDS);
+                            self.asker.say_again_every(SAY_AGAIN_ROUNDS);
                             self.calls.down().for_each(|node| participant.on_reach(node, false));
                             self.participant = Some(participant);
                         }
@@ -271,8 +274,13 @@ impl GridState {
             durable_at,
         } in outgoing
         {
+            // Nobody waits to hear that a decision was carried out: no forced write is for that alone.
+            let is_patient = matches!(message.body, Body::Reply(Reply::Done));
             let message = self.traced(shared, to, message);
-            self.send(to, message, durable_at);
+            match is_patient {
+                true => self.outgoing.push_patiently(durable_at, (to, message)),
+                false => self.send(to, message, durable_at),
+            }
         }
         let events = self.coordinator.poll_events();
         let events = self.far.on_events(events);

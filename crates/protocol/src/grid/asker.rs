@@ -1,5 +1,6 @@
 //! A node's side of the timestamp stage: asks for ticks, and says which of its transactions are live.
 
+use super::run::SayAgain;
 use super::stage::{StageMessage, TICKS_MAX};
 use rubato_base::{GlobalId, Timestamp};
 use std::collections::VecDeque;
@@ -46,6 +47,9 @@ pub struct TickAsker {
     wanted: VecDeque<TickFor>,
     /// Those that the last question was for, until it is answered.
     asked: Vec<TickFor>,
+    /// Timers since that.
+    silent_rounds: u32,
+    say_again: SayAgain,
     reports: u64,
     /// The last word on live transactions.
     heard_report: u64,
@@ -63,6 +67,8 @@ impl TickAsker {
             above,
             wanted: VecDeque::new(),
             asked: Vec::new(),
+            silent_rounds: 0,
+            say_again: SayAgain::default(),
             reports: 0,
             heard_report: 0,
             refused: 0,
@@ -74,8 +80,17 @@ impl TickAsker {
         self.refused
     }
 
-    /// The node has come to a term of the agreement, which is said with each question.
+    /// Says only every so many timers again what was not answered, not at each.
+    pub fn say_again_every(&mut self, rounds: u32) {
+        self.say_again = SayAgain::every(rounds);
+    }
+
+    /// The node has come to a term of the agreement, which is said with each question. What was asked in an earlier one is said again
+    /// at the next timer: another node may be the one to answer it.
     pub fn set_term(&mut self, term: u64) {
+        if term != self.term {
+            self.silent_rounds = self.say_again.almost();
+        }
         self.term = term;
     }
 
@@ -96,11 +111,19 @@ impl TickAsker {
         self.number += 1;
         let count = self.wanted.len().min(usize::from(TICKS_MAX));
         self.asked = self.wanted.drain(..count).collect();
+        self.silent_rounds = 0;
         self.question()
     }
 
-    /// Asks again what was not answered.
+    /// Asks again what was not answered, if it is time.
     pub fn on_timer(&mut self) -> Option<StageMessage> {
+        self.silent_rounds += 1;
+        self.say_again.is_due(self.silent_rounds).then(|| self.question())?
+    }
+
+    /// Asks again what was not answered, or was answered in vain.
+    pub fn ask_again(&mut self) -> Option<StageMessage> {
+        self.silent_rounds = 0;
         self.question()
     }
 

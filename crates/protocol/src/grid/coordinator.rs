@@ -1,7 +1,7 @@
 //! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
 
 use super::message::{Answer, Body, Message, Operation, Outgoing, Reply, Request};
-use super::run::{Member, Phase, Run, Silence, answers};
+use super::run::{Member, Phase, Run, SayAgain, Silence, answers};
 use super::ticks::TickSource;
 use crate::api::{CommitLog, DecisionRecord};
 use crate::rules::{Rule, is_kept};
@@ -63,6 +63,7 @@ pub struct Coordinator {
     runs: BTreeMap<GlobalId, Run>,
     refused: u64,
     commits: CommitCounts,
+    say_again: SayAgain,
     outgoing: Vec<Outgoing>,
     events: Vec<ClientEvent>,
     /// Those that came to [`Phase::Placing`].
@@ -77,6 +78,7 @@ impl Coordinator {
             runs: BTreeMap::new(),
             refused: 0,
             commits: CommitCounts::default(),
+            say_again: SayAgain::default(),
             outgoing: Vec::new(),
             events: Vec::new(),
             wanting_ticks: Vec::new(),
@@ -100,9 +102,14 @@ impl Coordinator {
                 ..Run::new(false, Phase::Committed(place))
             };
             coordinator.runs.insert(global, run);
+            coordinator.send_asked(global, |_| true);
         }
-        coordinator.on_timer();
         coordinator
+    }
+
+    /// Says only every so many timers again what was not answered, not at each: an answer takes its time where nodes have much to do.
+    pub fn say_again_every(&mut self, rounds: u32) {
+        self.say_again = SayAgain::every(rounds);
     }
 
     /// Messages that changed nothing since the start.
@@ -157,7 +164,7 @@ impl Coordinator {
             return self.on_refused(global, Error::internal("a fresh tick is not above what was prepared"));
         }
         run.check(tick);
-        self.send_asked(global);
+        self.send_asked(global, |_| true);
         self.go_on(global, &mut TickSource::default(), log);
     }
 
@@ -244,7 +251,7 @@ impl Coordinator {
                 }
             }
         }
-        self.send_asked(global);
+        self.send_asked(global, |_| true);
         self.go_on(global, ticks, log);
     }
 
@@ -341,9 +348,10 @@ impl Coordinator {
     /// Says again what was not answered, and gives up who has waited too long.
     pub fn on_timer(&mut self) {
         let open: Vec<GlobalId> = self.runs.keys().copied().collect();
+        let say_again = self.say_again;
         for global in open {
             match self.runs.get_mut(&global).map(Run::on_silence) {
-                Some(Silence::Bearable) => self.send_asked(global),
+                Some(Silence::Bearable) => self.send_asked(global, |member| say_again.is_due(member.silent_rounds)),
                 Some(Silence::Undecided) => {
                     let message =
                         "a node of the grid, or a transaction that stands before, did not answer for too long";
@@ -442,7 +450,7 @@ impl Coordinator {
                     return;
                 }
             }
-            self.send_asked(global);
+            self.send_asked(global, |_| true);
         }
     }
 
@@ -482,7 +490,7 @@ impl Coordinator {
         for member in &mut run.members {
             member.asked = Some(Request::Decide(Some(place)));
         }
-        self.send_asked(global);
+        self.send_asked(global, |_| true);
         self.tell(global, Told::Ended(Ending::Committed(place)), durable_at);
         // Rule D-9: it is remembered until everybody has carried it out, durably.
         if !is_kept(Rule::D9) {
@@ -512,7 +520,8 @@ impl Coordinator {
         });
     }
 
-    fn send_asked(&mut self, global: GlobalId) {
+    /// Sends what those members were asked that the caller wants.
+    fn send_asked(&mut self, global: GlobalId, wanted: impl Fn(&Member) -> bool) {
         let Some(run) = self.runs.get(&global) else {
             return;
         };
@@ -521,6 +530,7 @@ impl Coordinator {
         let asked: Vec<(NodeId, Request)> = run
             .members
             .iter()
+            .filter(|member| wanted(member))
             .filter_map(|member| Some((member.node, member.asked.clone()?)))
             .collect();
         for (to, request) in asked {

@@ -5,7 +5,7 @@ mod several;
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
 use super::relay::{RelayWork, RouteOf};
-use super::run::SILENT_ROUNDS_MAX;
+use super::run::{SILENT_ROUNDS_MAX, SayAgain};
 use crate::api::{CommitLog, Outcome, Savepoint, Stop};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
@@ -44,6 +44,8 @@ struct Branch {
     prepared: Option<(Reply, Lsn)>,
     /// Timers since its coordinator was heard of.
     silent_rounds: u32,
+    /// Timers since it is open.
+    rounds: u32,
 }
 
 /// The state machine of one partition: holds the branches, and does what coordinators ask. The partition's rows are the caller's,
@@ -66,6 +68,7 @@ pub struct Participant {
     refuses_writes: Option<Error>,
     route_of: Option<RouteOf>,
     early: Early,
+    say_again: SayAgain,
     refused: u64,
     outgoing: Vec<Outgoing>,
 }
@@ -97,6 +100,7 @@ impl Participant {
             refuses_writes: None,
             route_of: None,
             early: Early::default(),
+            say_again: SayAgain::default(),
             refused: 0,
             outgoing: Vec::new(),
         };
@@ -111,6 +115,13 @@ impl Participant {
             }
         }
         participant
+    }
+
+    /// Asks only every so many timers for the outcome of a branch, not at each, and at the next one for what it was started with.
+    pub fn say_again_every(&mut self, rounds: u32) {
+        self.say_again = SayAgain::every(rounds);
+        let prepared = self.branches.values_mut().filter(|branch| branch.prepared.is_some());
+        prepared.for_each(|branch| branch.rounds = self.say_again.almost());
     }
 
     /// Its node.
@@ -200,9 +211,11 @@ impl Participant {
         for (global, branch) in &mut self.branches {
             let is_silent = branch.prepared.is_none() && self.unreached.contains(&global.coordinator);
             branch.silent_rounds = if is_silent { branch.silent_rounds + 1 } else { 0 };
+            branch.rounds = branch.rounds.saturating_add(1);
         }
-        let open: Vec<GlobalId> = self.branches.keys().copied().collect();
-        for global in open {
+        let due = |branch: &&Branch| self.say_again.is_due(branch.rounds);
+        let open = self.branches.iter().filter(|(_, branch)| due(branch));
+        for global in open.map(|(global, _)| *global).collect::<Vec<_>>() {
             self.reply(global, Reply::Inquire, Lsn(0));
         }
     }
@@ -381,6 +394,7 @@ impl Participant {
             relaying: None,
             prepared: None,
             silent_rounds: 0,
+            rounds: 0,
         };
         self.branches.insert(global, branch);
     }
@@ -478,8 +492,9 @@ impl Participant {
                     floor: prepared.floor,
                     check_above: prepared.check_above,
                 };
-                // Rule P-2: the answer waits for the log.
-                let durable_at = if is_kept(Rule::P2) { prepared.durable_at } else { Lsn(0) };
+                // Rule P-2: the answer waits for the log; on the coordinator's node the decision, which stands behind it there, does.
+                let waits = is_kept(Rule::P2) && global.coordinator != self.node;
+                let durable_at = if waits { prepared.durable_at } else { Lsn(0) };
                 if let Some(branch) = self.branches.get_mut(&global) {
                     branch.prepared = Some((reply.clone(), durable_at));
                 }

@@ -8,6 +8,33 @@ use rubato_base::{GlobalId, Lsn, NodeId, Timestamp};
 /// what it needs is. A decision is told for as long as it takes.
 pub const SILENT_ROUNDS_MAX: u32 = 100;
 
+/// Says every so many timers what was not answered, counted from when it was said first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SayAgain(u32);
+
+/// At every timer.
+impl Default for SayAgain {
+    fn default() -> SayAgain {
+        SayAgain(1)
+    }
+}
+
+impl SayAgain {
+    pub(super) fn every(rounds: u32) -> SayAgain {
+        SayAgain(rounds.max(1))
+    }
+
+    /// Whether it is time, after so many timers.
+    pub(super) fn is_due(self, silent_rounds: u32) -> bool {
+        silent_rounds.is_multiple_of(self.0)
+    }
+
+    /// After so many timers it is time at the next one.
+    pub(super) fn almost(self) -> u32 {
+        self.0 - 1
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member {
     pub(super) node: NodeId,

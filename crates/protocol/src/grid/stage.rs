@@ -13,7 +13,7 @@
 use super::ticks::TickSource;
 use crate::rules::{Rule, is_kept};
 use rubato_base::{NodeId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ticks handed out by one answer.
 pub const TICKS_MAX: u16 = 64;
@@ -229,6 +229,11 @@ impl TimestampStage {
     /// The last tick that was handed out.
     pub fn last_tick(&self) -> Timestamp {
         self.ticks.last()
+    }
+
+    /// To whom something is to be sent.
+    pub fn spoken_to(&self) -> BTreeSet<NodeId> {
+        self.outgoing.iter().map(|(node, _)| *node).collect()
     }
 
     /// What to send.

@@ -12,7 +12,7 @@ use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use rubato_base::{Lsn, NodeId};
-use rubato_grid::links::{Action, ConnectionId, Event, Links, Sent};
+use rubato_grid::links::{Action, ConnectionId, Event, Links, PeerState, PeerStatus, Sent};
 use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,7 +37,7 @@ const TIME_TOLD_EVERY_US: u64 = 5_000;
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a node that is no member any more may hear of that.
 const LEAVING_US: u64 = 500_000;
-/// How often the node is told how it stands with the others.
+/// How often the node is told how it stands with the others, if none comes or goes.
 const STATUS_EVERY_US: u64 = 500_000;
 
 /// What a worker has of the grid.
@@ -117,7 +117,9 @@ impl Carrier {
 
     /// Whether the node can serve clients as the whole grid would.
     pub(crate) fn is_ready(&self) -> bool {
-        self.node.figures().is_ready()
+        // One that was not dialled yet is not known to be down either.
+        let is_up = |peer: PeerStatus| matches!(peer.state, PeerState::Up { .. });
+        self.node.figures().is_ready() && self.links.status().all(is_up)
     }
 
     /// Whether there are no other nodes.
@@ -316,6 +318,7 @@ impl Carrier {
                 Action::Dial { connection, address } => self.dial(connection, &address),
                 Action::Write { connection, bytes } => {
                     if let Some(socket) = self.sockets.get_mut(&connection) {
+                        PeerCounters::add(&self.counters.frames_sent, 1);
                         socket.put(bytes);
                         let outcome = self.write(connection);
                         self.end_if_failed(connection, outcome);
@@ -365,12 +368,14 @@ impl Carrier {
                 Event::Up { node, life } => {
                     tracing::info!(node = node.0, life, "connected");
                     self.waiting.remove(&node);
+                    self.status_us = 0;
                     self.node.on_node_up(node);
                     self.greet(node);
                 }
                 Event::Down { node, why } => {
                     tracing::warn!(node = node.0, why, "a node cannot be reached");
                     self.waiting.remove(&node);
+                    self.status_us = 0;
                     self.node.on_node_down(node);
                 }
                 Event::Refused { node, address, why } => match node {

@@ -14,6 +14,8 @@ pub(super) struct PeerCounters {
     pub(super) messages_received: AtomicU64,
     /// Of these, how many of each kind.
     sent_by_kind: Mutex<BTreeMap<&'static str, u64>>,
+    /// Frames that were written to sockets: messages that leave together are one.
+    pub(super) frames_sent: AtomicU64,
     /// Bytes that were written to sockets, the hello included.
     pub(super) sent_bytes: AtomicU64,
     /// Bytes that were read from sockets.
@@ -48,6 +50,11 @@ impl MetricsSource for PeerCounters {
                 "rubato_grid_messages_received_total",
                 "Messages received from other nodes.",
                 &self.messages_received,
+            ),
+            (
+                "rubato_grid_frames_sent_total",
+                "Frames sent to other nodes; messages that leave together are one.",
+                &self.frames_sent,
             ),
             (
                 "rubato_grid_sent_bytes_total",

@@ -1,8 +1,10 @@
 //! How throughput and latency go as a grid grows: whole nodes with sessions, SQL and the protocol, in virtual time.
 //!
-//! Nothing goes wrong here. Each node is one processor, which does one thing after the other: a statement takes the time that it took
-//! on a real machine, and so does a message at either end. A forced write keeps the disk of its node for as long as it did there, and
-//! what is appended meanwhile shares the next one. A message waits for those before it, crosses the network, and arrives. What is
+//! Nothing goes wrong here. Each node is one processor, which works in rounds as a worker of the server does: what has come meanwhile is done
+//! together, and what comes of it leaves together. A statement takes the time that it took on a real machine, and so does a frame of
+//! messages at either end. A forced write keeps the disk of its node for as long as it did
+//! there, takes some time of its processor, and what is appended meanwhile shares the next one. What a node says to another at one
+//! time is one frame; it waits for those before it, crosses the network, and arrives; a node takes in all frames that are there. What is
 //! executed, said and forced is what the nodes themselves execute, say and force: it is not a formula of a queue.
 //!
 //! Start with [`Curve`], then [`measure`].
@@ -18,10 +20,14 @@ pub use world::measure;
 pub struct Times {
     /// A statement, in microseconds of a processor.
     pub statement_us: f64,
-    /// A message, in microseconds of the processors of both ends together.
+    /// A frame, in microseconds of the processors of both ends together, and each message in it.
+    pub frame_us: f64,
+    /// See there.
     pub message_us: f64,
     /// A forced write, in microseconds of a disk.
     pub force_us: f64,
+    /// The same, in microseconds of a processor.
+    pub force_cpu_us: f64,
     /// One way from node to node, in microseconds.
     pub network_delay_us: f64,
     /// How many bytes a node sends in a microsecond.
@@ -57,8 +63,8 @@ pub struct Curve {
     pub times: Times,
     /// A statement of YCSB, in microseconds of a processor.
     pub operation_us: f64,
-    /// A message of YCSB, in microseconds of the processors of both ends together.
-    pub operation_message_us: f64,
+    /// A frame of YCSB and a message in it, in microseconds of the processors of both ends together.
+    pub operation_talk_us: (f64, f64),
     /// Virtual time that counts.
     pub measured_us: i64,
     /// Seed of all data and choices.
@@ -91,6 +97,8 @@ pub struct Found {
     pub errors: Vec<String>,
     /// Messages between nodes.
     pub messages: u64,
+    /// Frames that they travelled in.
+    pub frames: u64,
     /// Bytes of these.
     pub bytes: u64,
     /// Forced writes.

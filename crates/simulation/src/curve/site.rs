@@ -18,13 +18,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The log's files: large enough that they seldom change.
 const SEGMENT_BYTES: u64 = 4 << 20;
+/// Rounds in which others are looked after before the log is forced, as in a worker of the server.
+const ROUNDS_BEFORE_FORCE: u32 = 4;
 /// Works of one node in one go: more than this in a row are the next one's.
 const ROUNDS_MAX: usize = 1_000;
 
 /// What a node is to do.
 pub(super) enum Task {
-    /// A message, with its bytes.
-    Message(NodeId, Vec<u8>),
+    /// A frame has come.
+    Frame(Frame),
     /// A client asks.
     Requests(usize, VecDeque<Request>),
     /// Somebody has rung, or time has passed.
@@ -33,10 +35,16 @@ pub(super) enum Task {
     Tick,
 }
 
+/// Messages that travel together, and whose they are: of whom they come, or for whom they are.
+pub(super) struct Frame {
+    pub(super) node: NodeId,
+    pub(super) messages: Vec<Vec<u8>>,
+}
+
 /// What came of it.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub(super) messages: Vec<(NodeId, Vec<u8>)>,
+    pub(super) frames: Vec<Frame>,
     pub(super) answers: Vec<(usize, Answer)>,
     /// Time of the processor that it took.
     pub(super) cpu_us: f64,
@@ -58,12 +66,15 @@ pub(super) struct CurveSite {
     pub(super) node: GridNode,
     connections: Connections,
     bell: Arc<Bell>,
-    pub(super) inbox: VecDeque<Task>,
-    /// Of other nodes; they come first.
-    pub(super) messages: VecDeque<Task>,
+    /// What it is to do in its next round, as a worker does it (decision 0039): what other nodes say comes first.
+    pub(super) inbox: Vec<Task>,
     /// Its processor is at work.
     pub(super) is_busy: bool,
     pub(super) is_forcing: bool,
+    /// Rounds since something waits for the log.
+    rounds_held: u32,
+    /// What the forced writes since the last task have cost its processor, in microseconds.
+    pub(super) owed_us: f64,
     /// When its way into the network is free, in microseconds.
     pub(super) sends_from_us: f64,
     /// When it is to be run although nothing has happened.
@@ -104,10 +115,11 @@ impl CurveSite {
             node,
             connections,
             bell,
-            inbox: VecDeque::new(),
-            messages: VecDeque::new(),
+            inbox: Vec::new(),
+            rounds_held: 0,
             is_busy: false,
             is_forcing: false,
+            owed_us: 0.0,
             sends_from_us: 0.0,
             runs_at_us: None,
             statements: 0,
@@ -122,30 +134,37 @@ impl CurveSite {
         opened.map_err(|error| Violation::new("no session", error.to_string()))
     }
 
-    /// What its processor takes up next.
-    pub(super) fn next_task(&mut self) -> Option<Task> {
-        self.messages.pop_front().or_else(|| self.inbox.pop_front())
-    }
-
-    /// Does a task and what follows of it.
-    pub(super) fn work(&mut self, task: Task, now_us: i64, times: &Times) -> Effects {
-        let mut effects = Effects::default();
-        match task {
-            Task::Message(from, bytes) => {
-                effects.cpu_us += times.message_us / 2.0;
-                if let Ok(message) = GridMessage::decode(&bytes) {
-                    self.node.on_message(from, message);
+    /// Does all that there is to do, and what follows of it; None if there is nothing.
+    pub(super) fn work(&mut self, now_us: i64, times: &Times) -> Option<Effects> {
+        if self.inbox.is_empty() {
+            return None;
+        }
+        let mut effects = Effects {
+            cpu_us: std::mem::take(&mut self.owed_us),
+            ..Effects::default()
+        };
+        let tasks = std::mem::take(&mut self.inbox);
+        let (frames, others): (Vec<Task>, Vec<Task>) =
+            tasks.into_iter().partition(|task| matches!(task, Task::Frame(_)));
+        effects.cpu_us += frames.len() as f64 * times.frame_us / 2.0;
+        let messages = frames.iter().flat_map(|task| match task {
+            Task::Frame(frame) => decoded(frame),
+            _ => Vec::new(),
+        });
+        let messages: Vec<(NodeId, GridMessage)> = messages.collect();
+        effects.cpu_us += messages.len() as f64 * times.message_us / 2.0;
+        self.node.on_messages(messages);
+        for task in others {
+            match task {
+                Task::Requests(client, requests) => drop(self.connections.submit(client, requests)),
+                Task::Frame(_) | Task::Run => {}
+                Task::Tick => {
+                    self.node.look_after_log();
+                    self.node.on_timer(now_us);
                 }
             }
-            Task::Requests(client, requests) => {
-                self.connections.submit(client, requests);
-            }
-            Task::Run => self.connections.run(now_us),
-            Task::Tick => {
-                self.node.look_after_log();
-                self.node.on_timer(now_us);
-            }
         }
+        self.connections.run(now_us);
         for _ in 0..ROUNDS_MAX {
             let has_rung = self.bell.0.swap(false, Ordering::SeqCst);
             if has_rung {
@@ -161,7 +180,7 @@ impl CurveSite {
             }
         }
         self.collect(&mut effects, times);
-        effects
+        Some(effects)
     }
 
     /// Takes what may leave by now.
@@ -170,7 +189,14 @@ impl CurveSite {
             let mut bytes = Vec::new();
             message.encode(&mut bytes);
             effects.cpu_us += times.message_us / 2.0;
-            effects.messages.push((to, bytes));
+            match effects.frames.iter_mut().find(|frame| frame.node == to) {
+                Some(frame) => frame.messages.push(bytes),
+                None => {
+                    effects.cpu_us += times.frame_us / 2.0;
+                    let messages = vec![bytes];
+                    effects.frames.push(Frame { node: to, messages });
+                }
+            }
         }
         for (client, outcome) in self.connections.take_outcomes() {
             if let Outcome::Answered(answer) = outcome {
@@ -185,6 +211,24 @@ impl CurveSite {
 
     pub(super) fn waits_for_log(&self) -> bool {
         self.node.waits_for_log() || self.connections.waits_for_log()
+    }
+
+    /// After a round: whether its disk begins to force the log now. A worker has it forced when it has nothing else to do, or has
+    /// looked after others for some rounds.
+    pub(super) fn begins_to_force(&mut self) -> bool {
+        if !self.waits_for_log() {
+            self.rounds_held = 0;
+            return false;
+        }
+        if self.is_forcing {
+            return false;
+        }
+        self.rounds_held += 1;
+        let begins = self.inbox.is_empty() || self.rounds_held > ROUNDS_BEFORE_FORCE;
+        if begins {
+            (self.rounds_held, self.is_forcing) = (0, true);
+        }
+        begins
     }
 
     /// Its disk has forced the log up to its end.
@@ -217,4 +261,10 @@ impl CurveSite {
     pub(super) fn deadline_us(&self) -> Option<i64> {
         self.connections.next_deadline_us()
     }
+}
+
+fn decoded(frame: &Frame) -> Vec<(NodeId, GridMessage)> {
+    let messages = frame.messages.iter();
+    let known = messages.filter_map(|bytes| GridMessage::decode(bytes).ok());
+    known.map(|message| (frame.node, message)).collect()
 }

@@ -1,7 +1,7 @@
 //! A grid in virtual time.
 
 use super::client::{CurveClient, Move};
-use super::site::{CurveSite, Effects, Task};
+use super::site::{CurveSite, Effects, Frame, Task};
 use super::{Curve, CurveLoad, Found, Times};
 use crate::answer::Answer;
 use crate::check::Violation;
@@ -37,7 +37,7 @@ const CLIENTS_STEP: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A message reaches a node.
+    /// A frame reaches a node.
     Arrives(u64),
     /// A processor has done what it was at.
     Done(u64),
@@ -53,11 +53,19 @@ enum Event {
     Acts(usize),
 }
 
-/// A message under way.
+/// A frame under way, from a node.
 struct Packet {
     from: NodeId,
-    to: NodeId,
-    bytes: Vec<u8>,
+    frame: Frame,
+}
+
+impl Packet {
+    /// Whom it reaches, and what that gets.
+    fn open(self) -> (usize, Frame) {
+        let node = self.from;
+        let messages = self.frame.messages;
+        (self.frame.node.0 as usize, Frame { node, messages })
+    }
 }
 
 struct World<'c> {
@@ -178,11 +186,10 @@ impl<'c> World<'c> {
             } else {
                 Task::Run
             };
-            self.sites[at].inbox.push_back(task);
-            while let Some(task) = self.sites[at].next_task() {
-                clock::set(self.now_us);
-                let now_us = self.now_us;
-                let effects = self.sites[at].work(task, now_us, &self.times);
+            self.sites[at].inbox.push(task);
+            clock::set(self.now_us);
+            let now_us = self.now_us;
+            while let Some(effects) = self.sites[at].work(now_us, &self.times) {
                 self.hand_over(at, effects);
                 if self.sites[at].waits_for_log() && self.sites[at].force().is_ok() {
                     let mut effects = Effects::default();
@@ -195,8 +202,9 @@ impl<'c> World<'c> {
 
     fn hand_over(&mut self, at: usize, effects: Effects) {
         let from = self.sites[at].id;
-        for (to, bytes) in effects.messages {
-            self.sites[to.0 as usize].inbox.push_back(Task::Message(from, bytes));
+        for frame in effects.frames {
+            let (to, frame) = Packet { from, frame }.open();
+            self.sites[to].inbox.push(Task::Frame(frame));
         }
         if let Some((_, answer)) = effects.answers.into_iter().next_back() {
             self.loaded = Some(answer);
@@ -205,7 +213,7 @@ impl<'c> World<'c> {
 
     fn ask(&mut self, client: usize, site: usize, requests: VecDeque<Request>) -> Result<Answer, ClientError> {
         self.loaded = None;
-        self.sites[site].inbox.push_back(Task::Requests(client, requests));
+        self.sites[site].inbox.push(Task::Requests(client, requests));
         for _ in 0..ROUNDS_MAX {
             self.round();
             if let Some(answer) = self.loaded.take() {
@@ -245,14 +253,15 @@ impl<'c> World<'c> {
             self.handle(event)?;
         }
         self.now_us = end_us;
-        let ([forces, two_phases], [statements, messages, bytes]) = self.counted();
-        let ([forces_before, two_before], [statements_before, messages_before, bytes_before]) =
+        let ([forces, two_phases], [statements, messages, frames, bytes]) = self.counted();
+        let ([forces_before, two_before], [statements_before, messages_before, frames_before, bytes_before]) =
             before.unwrap_or_default();
         let mut found = std::mem::take(&mut self.found);
         found.forces = forces - forces_before;
         found.two_phase_commits = two_phases - two_before;
         found.statements = statements - statements_before;
         (found.messages, found.bytes) = (messages - messages_before, bytes - bytes_before);
+        found.frames = frames - frames_before;
         let measured_us = self.curve.measured_us as f64;
         found.busy = self.sites.iter().map(|site| site.busy(measured_us)).collect();
         found.latencies_us.sort_unstable_by_key(|(_, latency_us)| *latency_us);
@@ -270,8 +279,8 @@ impl<'c> World<'c> {
         Ok(found)
     }
 
-    /// What nodes have counted: forced writes and commits in two phases; and statements, messages and bytes.
-    fn counted(&self) -> ([u64; 2], [u64; 3]) {
+    /// What nodes have counted: forced writes and commits in two phases; and statements, messages, frames and bytes.
+    fn counted(&self) -> ([u64; 2], [u64; 4]) {
         let (mut forces, mut two_phases) = (0, 0);
         for site in &self.sites {
             let figures = site.node.figures();
@@ -279,7 +288,10 @@ impl<'c> World<'c> {
             two_phases += figures.commits.in_two_phases;
         }
         let found = &self.found;
-        ([forces, two_phases], [found.statements, found.messages, found.bytes])
+        (
+            [forces, two_phases],
+            [found.statements, found.messages, found.frames, found.bytes],
+        )
     }
 
     /// Connects the clients of a load, and has them prepare their statements.
@@ -298,7 +310,7 @@ impl<'c> World<'c> {
                 }
                 CurveLoad::Ycsb(workload) => {
                     self.times.statement_us = self.curve.operation_us;
-                    self.times.message_us = self.curve.operation_message_us;
+                    (self.times.frame_us, self.times.message_us) = self.curve.operation_talk_us;
                     let site = terminal as usize % self.sites.len();
                     CurveClient::ycsb(workload, shape, (seed, terminal), site).map_err(failed)?
                 }
@@ -318,9 +330,8 @@ impl<'c> World<'c> {
         self.counts_from_us = i64::MAX;
         self.events.clear();
         for packet in std::mem::take(&mut self.packets).into_values() {
-            self.sites[packet.to.0 as usize]
-                .inbox
-                .push_back(Task::Message(packet.from, packet.bytes));
+            let (to, frame) = packet.open();
+            self.sites[to].inbox.push(Task::Frame(frame));
         }
         for (at, effects) in std::mem::take(&mut self.works).into_values() {
             self.hand_over(at, effects);
@@ -338,13 +349,15 @@ impl<'c> World<'c> {
         match event {
             Event::Arrives(number) => {
                 if let Some(packet) = self.packets.remove(&number) {
-                    self.give(packet.to.0 as usize, Task::Message(packet.from, packet.bytes));
+                    let (to, frame) = packet.open();
+                    self.give(to, Task::Frame(frame));
                 }
             }
             Event::Done(number) => {
                 if let Some((at, effects)) = self.works.remove(&number) {
                     self.sites[at].is_busy = false;
                     self.send(at, effects);
+                    self.force_log(at);
                     self.go_on(at);
                 }
             }
@@ -412,13 +425,8 @@ impl<'c> World<'c> {
         }
     }
 
-    /// What other nodes say is delivered before statements run, as a worker does it (decision 0039).
     fn give(&mut self, at: usize, task: Task) {
-        let site = &mut self.sites[at];
-        match task {
-            Task::Message(..) => site.messages.push_back(task),
-            other => site.inbox.push_back(other),
-        }
+        self.sites[at].inbox.push(task);
         self.go_on(at);
     }
 
@@ -427,9 +435,8 @@ impl<'c> World<'c> {
         if self.sites[at].is_busy {
             return;
         }
-        if let Some(task) = self.sites[at].next_task() {
-            let (now_us, times) = (self.now_us, self.times);
-            let effects = self.sites[at].work(task, now_us, &times);
+        let (now_us, times) = (self.now_us, self.times);
+        if let Some(effects) = self.sites[at].work(now_us, &times) {
             self.found.cpu_us += effects.cpu_us;
             self.sites[at].processor_us += effects.cpu_us;
             self.found.statements += effects.statements;
@@ -439,7 +446,6 @@ impl<'c> World<'c> {
             self.works.insert(number, (at, effects));
             self.at(cpu_us, Event::Done(number));
         }
-        self.wait_for_log(at);
         let deadline_us = self.sites[at].deadline_us();
         if let Some(deadline_us) = deadline_us
             && self.sites[at]
@@ -451,10 +457,10 @@ impl<'c> World<'c> {
         }
     }
 
-    fn wait_for_log(&mut self, at: usize) {
-        if self.sites[at].waits_for_log() && !self.sites[at].is_forcing {
-            self.sites[at].is_forcing = true;
+    fn force_log(&mut self, at: usize) {
+        if self.sites[at].begins_to_force() {
             self.sites[at].disk_us += self.times.force_us;
+            self.sites[at].owed_us += self.times.force_cpu_us;
             self.at(self.times.force_us.round() as i64, Event::Forced(at));
         }
     }
@@ -462,18 +468,20 @@ impl<'c> World<'c> {
     /// Hands on what a node has said when its processor was done with it.
     fn send(&mut self, at: usize, effects: Effects) {
         let from = self.sites[at].id;
-        for (to, bytes) in effects.messages {
-            self.found.messages += 1;
-            self.found.bytes += bytes.len() as u64;
+        for frame in effects.frames {
+            let bytes: usize = frame.messages.iter().map(Vec::len).sum();
+            self.found.messages += frame.messages.len() as u64;
+            self.found.frames += 1;
+            self.found.bytes += bytes as u64;
             let begins_us = self.sites[at].sends_from_us.max((self.now_us - BEGIN_US) as f64);
-            let takes_us = bytes.len() as f64 / self.times.bytes_per_us;
+            let takes_us = bytes as f64 / self.times.bytes_per_us;
             let sent_us = begins_us + takes_us;
             self.sites[at].network_us += takes_us;
             self.sites[at].sends_from_us = sent_us;
             let arrives_us = sent_us + self.times.network_delay_us;
             self.sequence += 1;
             let number = self.sequence;
-            self.packets.insert(number, Packet { from, to, bytes });
+            self.packets.insert(number, Packet { from, frame });
             let delay_us = arrives_us.round() as i64 - (self.now_us - BEGIN_US);
             self.at(delay_us, Event::Arrives(number));
         }

@@ -22,12 +22,19 @@ pub(super) struct Paper {
 }
 
 #[derive(Deserialize)]
+struct Talk {
+    frame_us: f64,
+    message_us: f64,
+}
+
+#[derive(Deserialize)]
 struct ServiceTimes {
     statement_us: f64,
     operation_us: f64,
-    message_us: f64,
-    operation_message_us: f64,
+    talk: Talk,
+    operation_talk: Talk,
     force_us: f64,
+    force_cpu_us: f64,
     network_delay_us: f64,
     bytes_per_us: f64,
 }
@@ -58,6 +65,7 @@ struct Setup {
 struct Each {
     cpu_us: f64,
     messages: f64,
+    frames: f64,
     bytes: f64,
     forces: f64,
     statements: f64,
@@ -132,13 +140,15 @@ fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
         loads,
         times: Times {
             statement_us: times.statement_us,
-            message_us: times.message_us,
+            frame_us: times.talk.frame_us,
+            message_us: times.talk.message_us,
+            force_cpu_us: times.force_cpu_us,
             force_us: times.force_us,
             network_delay_us: times.network_delay_us,
             bytes_per_us: times.bytes_per_us,
         },
         operation_us: times.operation_us,
-        operation_message_us: times.operation_message_us,
+        operation_talk_us: (times.operation_talk.frame_us, times.operation_talk.message_us),
         measured_us: (request.seconds * 1e6) as i64,
         seed: request.seed,
     }
@@ -183,6 +193,7 @@ fn run_of(request: &Request, nodes: u32, load: CurveLoad, found: &Found) -> Run 
         each: Each {
             cpu_us: found.cpu_us / transactions,
             messages: found.messages as f64 / transactions,
+            frames: found.frames as f64 / transactions,
             bytes: found.bytes as f64 / transactions,
             forces: found.forces as f64 / transactions,
             statements: found.statements as f64 / transactions,

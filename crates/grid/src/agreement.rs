@@ -6,7 +6,8 @@
 //! so whoever leads has everything that was ever agreed on. It is Raft with a log that is always cut to its last entry.
 //!
 //! **Voters** are [`VOTERS_MAX`] nodes at most, and come and go one at a time, each change agreed on before the next: two majorities of
-//! neighbouring values always have a node in common.
+//! neighbouring values always have a node in common. Where nothing changes they are one, three or five: a second or fourth would have
+//! to answer as well, and no more nodes could be down.
 //!
 //! **Rounds.** What a leader says has a number, and who follows says it back. So a leader knows that it led still, at some moment after
 //! a round was begun, when a majority has answered that round (rule T-5 is built on that). No clock is compared with another.

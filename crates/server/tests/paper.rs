@@ -72,10 +72,26 @@ fn the_experiments_run_the_conditions_hold_and_the_report_has_all_figures() {
         .split('|')
         .filter_map(|cell| cell.trim().trim_end_matches(" %").parse().ok())
         .collect();
-    let [_, _, _, cpu_us, messages, bytes, forces, statements, two_phases, ..] = cells[..] else {
+    let [
+        _,
+        _,
+        _,
+        cpu_us,
+        messages,
+        frames,
+        bytes,
+        forces,
+        statements,
+        two_phases,
+        ..,
+    ] = cells[..]
+    else {
         panic!("{of_two}")
     };
-    assert!(cpu_us > 0.0 && messages > 1.0 && bytes > 50.0, "{of_two}");
+    assert!(
+        cpu_us > 0.0 && messages > 1.0 && frames > 0.1 && bytes > 50.0,
+        "{of_two}"
+    );
     assert!(forces > 0.0 && statements > 5.0 && two_phases > 1.0, "{of_two}");
     assert!(is_empty(temporary.path()) && processes_of(temporary.path()) == 0);
 }

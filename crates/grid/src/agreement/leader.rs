@@ -229,20 +229,35 @@ impl Agreement {
         }
     }
 
-    /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time. None if all is
-    /// well, or something else is under way.
+    /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time, and in the end
+    /// to an odd number of nodes, since of two no more may be down than of one, and both have to answer. None if all is well, or
+    /// something else is under way.
     fn next_voters(&self, nodes: &[NodeId], heard: &[NodeId]) -> Option<Agreed> {
         let is_established = matches!(&self.role, Role::Leads(leading) if leading.is_established());
         if !is_established || self.is_proposing() {
             return None;
         }
         let mut next = self.durable.value.clone();
+        let (count, own) = (next.voters.len(), self.own);
         let gone = next.voters.iter().find(|node| !nodes.contains(node)).copied();
-        let new = heard.iter().find(|node| !next.voters.contains(node)).copied();
-        match (gone, new) {
-            (Some(gone), _) if next.voters.len() > 1 => drop(next.voters.remove(&gone)),
-            (None, Some(new)) if next.voters.len() < VOTERS_MAX => drop(next.voters.insert(new)),
-            _ => return None,
+        let new: Vec<NodeId> = heard
+            .iter()
+            .filter(|node| !next.voters.contains(node))
+            .copied()
+            .collect();
+        let is_even = count.is_multiple_of(2);
+        if let Some(gone) = gone.filter(|_| count > 1) {
+            next.voters.remove(&gone);
+        } else if let Some(new) = new.first().filter(|_| count < VOTERS_MAX && (is_even || new.len() > 1)) {
+            next.voters.insert(*new);
+        } else if is_even {
+            let others = || next.voters.iter().filter(|node| **node != own).copied();
+            let one_too_many = others()
+                .find(|node| !heard.contains(node))
+                .or_else(|| others().last())?;
+            next.voters.remove(&one_too_many);
+        } else {
+            return None;
         }
         Some(next)
     }

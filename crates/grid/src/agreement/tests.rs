@@ -124,6 +124,10 @@ impl World {
         for at in reached {
             self.nodes[*at].on_round(&all);
         }
+        self.hand_over(reached);
+    }
+
+    fn hand_over(&mut self, reached: &[usize]) {
         for _ in 0..6 {
             reached.iter().for_each(|at| self.force(*at));
             let reaches = |id: NodeId| reached.contains(&(id.0 as usize));
@@ -203,6 +207,34 @@ fn nodes_get_a_vote_when_they_are_heard_and_one_of_three_may_go() {
         world.round(&[2]);
     }
     assert_eq!(world.leader(&[0, 1, 2]), None);
+}
+
+#[test]
+fn one_three_or_five_nodes_have_votes() {
+    for (count, votes) in [(1_usize, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (7, 5)] {
+        let mut world = World::new(count as u32, 1);
+        let all: Vec<usize> = (0..count).collect();
+        (0..80).for_each(|_| world.round(&all));
+        assert_eq!(world.nodes[0].voters().len(), votes, "of {count}");
+        // Where one goes for good another that is there gets its vote, or a second one loses its own.
+        let members = ids(count as u32 - 1);
+        for _ in 0..80 {
+            all.iter().for_each(|at| world.nodes[*at].on_round(&members));
+            world.hand_over(&all);
+        }
+        let left = [1, 1, 1, 3, 3, 5, 5][count - 1];
+        assert_eq!(world.nodes[0].voters().len(), left, "of {count} less one");
+    }
+}
+
+#[test]
+fn of_two_nodes_the_second_may_be_away() {
+    let mut world = World::new(2, 1);
+    (0..80).for_each(|_| world.round(&[0, 1]));
+    let round = world.nodes[0].want_round(BTreeSet::new());
+    world.nodes[0].on_down(NodeId(1));
+    world.round(&[0]);
+    assert!(world.nodes[0].confirmed_round() >= round);
 }
 
 #[test]

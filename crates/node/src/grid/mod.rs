@@ -521,6 +521,7 @@ impl GridNode {
             commits: state.coordinator.commits(),
             term: state.agreement.agreement.term(),
             leads: state.stage.is_some(),
+            voters: state.agreement.agreement.voters().len(),
         }
     }
 }
@@ -576,6 +577,8 @@ pub struct GridFigures {
     pub term: u64,
     /// Whether it leads, and so hands out ticks.
     pub leads: bool,
+    /// How many nodes have a vote in the agreement, as far as it knows.
+    pub voters: usize,
 }
 
 impl GridFigures {

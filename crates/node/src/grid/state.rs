@@ -261,8 +261,9 @@ impl GridState {
     fn gather(&mut self, partition: &mut Partition, shared: &Shared) {
         self.go_on(partition);
         for global in self.coordinator.poll_tick_requests() {
-            // If too many want one, the transaction is given up when it has been silent for too long.
-            self.asker.want(TickFor::Place(global));
+            if !self.asker.want(TickFor::Place(global)) {
+                self.coordinator.on_no_tick(global);
+            }
         }
         let mut outgoing = self.coordinator.poll_outgoing();
         if let Some(participant) = &mut self.participant {

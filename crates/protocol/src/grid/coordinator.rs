@@ -1,12 +1,12 @@
 //! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
 
 use super::message::{Answer, Body, Message, Operation, Outgoing, Reply, Request};
-use super::run::{Member, Phase, Run, SayAgain, Silence, answers};
+use super::run::{FreshTick, Member, Phase, Run, SayAgain, Silence, answers};
 use super::ticks::TickSource;
 use crate::api::{CommitLog, DecisionRecord};
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, SqlState, Timestamp};
 use std::collections::BTreeMap;
 
 /// How a transaction ended, as its client is told.
@@ -66,7 +66,7 @@ pub struct Coordinator {
     say_again: SayAgain,
     outgoing: Vec<Outgoing>,
     events: Vec<ClientEvent>,
-    /// Those that came to [`Phase::Placing`].
+    /// Those that want a fresh tick.
     wanting_ticks: Vec<GlobalId>,
 }
 
@@ -151,21 +151,26 @@ impl Coordinator {
         std::mem::take(&mut self.wanting_ticks)
     }
 
-    /// A tick for a transaction that wanted one. It was handed out after it was wanted, so it is above all floors.
+    /// A tick for a transaction that wanted one. It was handed out after the transaction's last operation, but the floors may have come
+    /// up since: then another one is asked for.
     pub fn on_tick(&mut self, global: GlobalId, tick: Timestamp, log: &mut dyn CommitLog) {
-        let Some(run) = self.runs.get_mut(&global).filter(|run| run.phase == Phase::Placing) else {
+        let Some(run) = self.runs.get_mut(&global) else {
             return;
         };
-        if run
-            .members
-            .iter()
-            .any(|member| member.floor.is_some_and(|floor| floor >= tick))
-        {
-            return self.on_refused(global, Error::internal("a fresh tick is not above what was prepared"));
+        if run.fresh_tick != FreshTick::Asked {
+            return;
         }
-        run.check(tick);
-        self.send_asked(global, |_| true);
-        self.go_on(global, &mut TickSource::default(), log);
+        run.fresh_tick = FreshTick::Here(tick);
+        if run.phase == Phase::Placing {
+            run.phase = Phase::Preparing;
+            self.go_on(global, &mut TickSource::default(), log);
+        }
+    }
+
+    /// A transaction that wanted a tick gets none, since too many want one: nobody can have been told that it committed.
+    pub fn on_no_tick(&mut self, global: GlobalId) {
+        let message = "too many transactions wait for the timestamp stage of the grid";
+        self.on_refused(global, Error::new(SqlState::TOO_MANY_CONNECTIONS, message));
     }
 
     /// What to send.
@@ -380,6 +385,14 @@ impl Coordinator {
             if let Phase::Checking(place) | Phase::Committed(place) = run.phase {
                 sketch.stamp(place);
             }
+            sketch.number(match run.fresh_tick {
+                FreshTick::Unasked => 0,
+                FreshTick::Asked => 1,
+                FreshTick::Here(_) => 2,
+            });
+            if let FreshTick::Here(tick) = run.fresh_tick {
+                sketch.stamp(tick);
+            }
             for member in &run.members {
                 sketch.number(1 + u64::from(member.node.0));
                 sketch.number(u64::from(member.sent));
@@ -430,15 +443,27 @@ impl Coordinator {
             }
             match run.phase {
                 Phase::Running | Phase::Alone | Phase::Placing => return,
-                Phase::Settling => run.prepare(global.tick),
-                Phase::Preparing => match run.place(global).or_else(|| ticks.next_tick()) {
+                Phase::Settling => {
+                    run.prepare(global.tick);
+                    // Most need a fresh tick: asked for now it is here when all are prepared, who hold up others for as long.
+                    if run.members.iter().any(|member| member.notes.writes) && ticks.left() == 0 {
+                        self.want_tick(global);
+                    }
+                }
+                Phase::Preparing => match run.place(global) {
                     Some(place) if place == global.tick => return self.decide(global, place, log),
                     Some(place) => run.check(place),
-                    None => {
-                        run.phase = Phase::Placing;
-                        self.wanting_ticks.push(global);
-                        return;
-                    }
+                    None => match (run.fresh_tick, ticks.next_tick()) {
+                        (FreshTick::Here(tick), _) if run.is_above_floors(tick) => run.check(tick),
+                        (_, Some(tick)) => run.check(tick),
+                        (known, None) => {
+                            run.phase = Phase::Placing;
+                            if known != FreshTick::Asked {
+                                self.want_tick(global);
+                            }
+                            return;
+                        }
+                    },
                 },
                 Phase::Checking(place) => return self.decide(global, place, log),
                 Phase::Committed(_) => {
@@ -451,6 +476,14 @@ impl Coordinator {
                 }
             }
             self.send_asked(global, |_| true);
+        }
+    }
+
+    /// A stage on another node is asked for a fresh tick.
+    fn want_tick(&mut self, global: GlobalId) {
+        if let Some(run) = self.runs.get_mut(&global) {
+            run.fresh_tick = FreshTick::Asked;
+            self.wanting_ticks.push(global);
         }
     }
 

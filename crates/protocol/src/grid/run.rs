@@ -86,7 +86,7 @@ pub(super) enum Phase {
     Settling,
     /// Those that wrote prepare; those that only read make durable what they have read.
     Preparing,
-    /// It cannot commit where it began, and the timestamp stage was asked for a fresh tick.
+    /// It cannot commit where it began, and waits for the fresh tick that the timestamp stage was asked for.
     Placing,
     /// Reads are checked at the place.
     Checking(Timestamp),
@@ -96,11 +96,23 @@ pub(super) enum Phase {
     Committed(Timestamp),
 }
 
+/// What a transaction has of a fresh tick of a timestamp stage on another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FreshTick {
+    /// It was not asked for.
+    Unasked,
+    /// It was, and has not come.
+    Asked,
+    /// This one.
+    Here(Timestamp),
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     pub(super) read_only: bool,
     pub(super) phase: Phase,
     pub(super) members: Vec<Member>,
+    pub(super) fresh_tick: FreshTick,
     /// Its commit is in the log, which has to know when everybody has carried it out.
     pub(super) is_logged: bool,
     /// Behind the record of the commit, if there is one.
@@ -123,6 +135,7 @@ impl Run {
             read_only,
             phase,
             members: Vec::new(),
+            fresh_tick: FreshTick::Unasked,
             is_logged: false,
             decided_at: Lsn(0),
         }
@@ -188,6 +201,12 @@ impl Run {
             return Some(floors.max().unwrap_or(global.tick));
         }
         None
+    }
+
+    /// Whether a place is above all floors.
+    pub(super) fn is_above_floors(&self, place: Timestamp) -> bool {
+        let floors = self.members.iter().filter_map(|member| member.floor);
+        floors.max().is_none_or(|floor| floor < place)
     }
 
     pub(super) fn check(&mut self, place: Timestamp) {

@@ -212,6 +212,34 @@ fn a_place_is_asked_for_where_the_stage_is_elsewhere_and_decisions_are_owed_unti
     assert_eq!(deciding.coordinator.open_transactions().count(), 0);
 }
 
+/// While it is on its way they prepare: whoever is prepared holds up others, and waits for no tick then.
+#[test]
+fn a_tick_of_a_stage_elsewhere_is_asked_for_with_prepare_and_another_one_if_a_floor_has_come_above_it() {
+    let mut deciding = Deciding::with(false);
+    let transaction = deciding.transaction;
+    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
+    deciding.coordinator.on_tick(transaction, tick(6), &mut deciding.log);
+    assert_eq!(deciding.coordinator.undone_decisions(), [], "nobody is prepared");
+    deciding.prepared(tick(5).next());
+    assert_eq!(deciding.coordinator.poll_tick_requests(), []);
+    let decided = |place| [(transaction, place, vec![HERE, NodeId(2)])];
+    assert_eq!(deciding.coordinator.undone_decisions(), decided(tick(6)));
+
+    let mut late = Deciding::with(false);
+    late.coordinator.poll_tick_requests();
+    late.prepared(tick(6));
+    assert_eq!(late.coordinator.poll_tick_requests(), [], "it is asked for already");
+    late.coordinator.on_tick(transaction, tick(6), &mut late.log);
+    assert_eq!(late.coordinator.undone_decisions(), [], "a place is above all floors");
+    assert_eq!(late.coordinator.poll_tick_requests(), [transaction]);
+    late.coordinator.on_tick(transaction, tick(8), &mut late.log);
+    assert_eq!(late.coordinator.undone_decisions(), decided(tick(8)));
+
+    let mut refused = Deciding::with(false);
+    refused.coordinator.on_no_tick(transaction);
+    assert_eq!(refused.coordinator.open_transactions().count(), 0);
+}
+
 #[test]
 fn a_transaction_that_gets_no_answer_is_given_up_after_a_bounded_time_unless_it_is_decided() {
     let mut deciding = Deciding::new();

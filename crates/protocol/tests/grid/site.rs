@@ -170,7 +170,12 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
+    /// The timestamp stage is on this node.
     pub(crate) fn new() -> Deciding {
+        Deciding::with(true)
+    }
+
+    pub(crate) fn with(stage_is_here: bool) -> Deciding {
         let mut ticks = TickSource::default();
         ticks.on_bound_durable(ticks.next_bound());
         let mut coordinator = Coordinator::new(HOME);
@@ -181,6 +186,9 @@ impl Deciding {
             log: CountingLog::default(),
             transaction,
         };
+        if !stage_is_here {
+            deciding.ticks = TickSource::default();
+        }
         for node in [HERE, NodeId(2)] {
             assert!(deciding.coordinator.operate(transaction, node, blind(1, 7)));
             let answer = Reply::Answer {

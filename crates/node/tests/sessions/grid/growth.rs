@@ -94,7 +94,9 @@ impl Sites {
             let is_at_rest = |node: usize| {
                 let figures = self.sites[node].as_ref().map(|site| site.node.figures());
                 figures.is_some_and(|own| {
-                    own.has_catalogs && own.is_born && own.open_branches + own.open_transactions == 0
+                    let has_votes = own.voters % 2 == 1;
+                    let is_idle = own.open_branches + own.open_transactions == 0;
+                    has_votes && own.has_catalogs && own.is_born && is_idle
                 })
             };
             if self.there().into_iter().all(is_at_rest) {

@@ -91,7 +91,7 @@ impl Session {
         };
         // What a block tells is told in the order of its statements: by whoever runs them.
         let is_told_along = self.block == Block::Explicit && is_notify(&current.statement);
-        if !is_told_along && !goes_along(&current.statement) {
+        if !is_told_along && (!goes_along(&current.statement) || self.explains_its_own(&current.statement)) {
             return Course::Here;
         }
         let Some(away) = &self.away else {
@@ -139,6 +139,19 @@ impl Session {
             return Course::Away(self.move_to_keeper(begun_elsewhere(node), partition, responder));
         }
         Course::Away(self.send_away(node, partition, responder))
+    }
+
+    /// EXPLAIN of an EXECUTE: only this session knows the prepared statement. With ANALYZE it runs here if it can begin here, since its rows
+    /// can be reached from everywhere.
+    fn explains_its_own(&self, statement: &Statement) -> bool {
+        let Statement::Utility(utility) = statement else {
+            return false;
+        };
+        let Utility::Explain { analyze, statement, .. } = &**utility else {
+            return false;
+        };
+        let is_execute = matches!(statement, Statement::Utility(own) if matches!(**own, Utility::Execute { .. }));
+        is_execute && (!analyze || self.away.is_none())
     }
 
     /// Where the statement is at home that EXPLAIN ANALYZE is to run: it runs there, as it would without EXPLAIN.

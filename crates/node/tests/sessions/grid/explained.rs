@@ -154,3 +154,30 @@ fn who_waits_on_another_node_is_told_how_long() {
     assert_eq!(line(&told, "D Execution Time"), "D Execution Time: 5.000 ms");
     assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 930");
 }
+
+/// `query!` of sqlx asks so.
+#[test]
+fn what_a_session_has_prepared_is_explained_at_any_node() {
+    let mut sites = spread();
+    for node in [0, 1] {
+        let prepared =
+            "PREPARE find AS SELECT v FROM accounts WHERE id = $1; PREPARE grow AS UPDATE accounts SET v = v + $1";
+        ask_at(node, &mut sites, prepared);
+        for json in ["", "(VERBOSE, FORMAT JSON) "] {
+            let told = ask_at(node, &mut sites, &format!("EXPLAIN {json}EXECUTE find (NULL)"));
+            assert_eq!(told[told.len() - 2..], ["C EXPLAIN", "Z I"], "{told:?}");
+            assert!(told.iter().any(|line| line.contains("accounts")), "{told:?}");
+        }
+        for id in [1, 2] {
+            let told = ask_at(node, &mut sites, &format!("EXPLAIN ANALYZE EXECUTE find ({id})"));
+            assert_eq!(line(&told, "D Rows: "), "D Rows: 1", "{told:?}");
+        }
+        let told = ask_at(node, &mut sites, "EXPLAIN ANALYZE EXECUTE grow (1)");
+        assert_eq!(told[told.len() - 2..], ["C EXPLAIN", "Z I"], "{told:?}");
+        let lowest = ask_at(1 - node, &mut sites, "SELECT min(v), max(v) FROM accounts");
+        assert_eq!(lowest[1], format!("D {0}|{0}", 101 + node));
+        // Within a block that runs on the first node its plan is told all the same.
+        let told = ask_at(node, &mut sites, "BEGIN; SELECT 1; EXPLAIN EXECUTE find (NULL); COMMIT");
+        assert!(!told.iter().any(|line| line.starts_with("E ")), "{told:?}");
+    }
+}

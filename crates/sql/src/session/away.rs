@@ -122,11 +122,8 @@ impl Session {
         let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
             return Course::Here;
         };
-        if self
-            .current
-            .as_ref()
-            .is_some_and(|current| self.has_its_portal(current))
-        {
+        let reads_here = |current: &Current| self.has_its_portal(current) || self.holds_rows_here(current, partition);
+        if self.current.as_ref().is_some_and(reads_here) {
             return Course::Here;
         }
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
@@ -189,6 +186,23 @@ impl Session {
             Utility::Fetch { name, .. } | Utility::Close(Some(name)) => self.portals.get(name).is_some(),
             _ => false,
         }
+    }
+
+    /// Whether a statement declares a cursor that outlasts its transaction, outside of a block, over rows that can be read from here: where
+    /// it runs it is asked for its rows.
+    fn holds_rows_here(&self, current: &Current, partition: &Partition) -> bool {
+        let (Some(desk), Statement::Utility(utility)) = (&partition.grid, &current.statement) else {
+            return false;
+        };
+        let Utility::Declare { options, statement, .. } = &**utility else {
+            return false;
+        };
+        let Statement::Planned(plan) = statement else {
+            return false;
+        };
+        let is_alone = self.transaction.is_none() && self.block == Block::None;
+        let home = || desk.home_of(plan, &current.parameters);
+        options.hold && is_alone && !matches!(home(), Ok(Home::AtKeeper(_)) | Err(_))
     }
 
     /// Where the current statement runs, if it begins a transaction. One that has begun here cannot reach what is elsewhere.

@@ -440,3 +440,37 @@ fn a_block_that_is_run_again_elsewhere_after_a_schema_change_does_all_of_it() {
         assert_eq!(rows[1..3], ["D 1", "D 10"], "node {node}");
     }
 }
+
+/// Django reads large tables so, outside of transactions.
+#[test]
+fn a_cursor_that_outlasts_its_transaction_has_its_rows_at_any_node() {
+    let mut sites = made();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE whole (id int PRIMARY KEY) WITH (spread = false)",
+    );
+    ask_at(0, &mut sites, "INSERT INTO whole SELECT generate_series(1, 3)");
+    for node in [0, 1] {
+        for (query, count) in [
+            ("SELECT id FROM stock ORDER BY id", 10),
+            ("SELECT id FROM whole", 3),
+            ("SELECT id FROM stock WHERE id = 1 OR id = 2", 2),
+            ("SELECT relname FROM pg_class WHERE relname IN ('stock', 'whole')", 2),
+            ("SELECT n FROM generate_series(1, 4) n", 4),
+        ] {
+            let declared = ask_at(node, &mut sites, &format!("DECLARE held CURSOR WITH HOLD FOR {query}"));
+            assert_eq!(declared, ["C DECLARE CURSOR", "Z I"], "{query} at {node}");
+            let first = ask_at(node, &mut sites, "FETCH held");
+            assert!(first.contains(&"C FETCH 1".to_owned()), "{query}: {first:?}");
+            ask_at(
+                1 - node,
+                &mut sites,
+                "DELETE FROM stock WHERE id = 10; INSERT INTO stock VALUES (10, 10)",
+            );
+            let rest = ask_at(node, &mut sites, "FETCH ALL FROM held");
+            assert!(rest.contains(&format!("C FETCH {}", count - 1)), "{query}: {rest:?}");
+            assert_eq!(ask_at(node, &mut sites, "CLOSE held"), ["C CLOSE CURSOR", "Z I"]);
+        }
+    }
+}

@@ -286,14 +286,12 @@ impl Session {
                 max_rows: 0,
             });
         }
-        // Its rows would come as text, and be taken for binary.
+        // As text its rows would come as text, and be taken for binary.
         let is_fetch = matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Fetch { .. }));
-        if is_fetch && current.formats.contains(&Format::Binary) {
-            let what = "binary rows of a cursor of a transaction that runs on another node";
-            return Err(Error::unsupported(what).with_hint("Ask for text, or connect to the grid's first node."));
-        }
+        let is_binary_fetch = is_fetch && current.formats.contains(&Format::Binary);
         // A cursor is declared with its parameters.
-        if matches!(current.statement, Statement::Utility(_)) && !current.parameters.is_empty() {
+        let has_parameters = matches!(current.statement, Statement::Utility(_)) && !current.parameters.is_empty();
+        if has_parameters || is_binary_fetch {
             return Ok(Run::Prepared {
                 sql: current.sql.to_string(),
                 types: parameter_types(&current.statement),

@@ -242,10 +242,11 @@ impl Session {
         match &**utility {
             Utility::Fetch {
                 name, is_move: false, ..
-            } => self
-                .portals
-                .get(name)
-                .map_or(statement, |portal| &portal.prepared.statement),
+            } => {
+                let elsewhere = || Some(self.away.as_ref()?.cursor(name)?.0);
+                let here = self.portals.get(name).map(|portal| &portal.prepared.statement);
+                here.or_else(elsewhere).unwrap_or(statement)
+            }
             _ => statement,
         }
     }

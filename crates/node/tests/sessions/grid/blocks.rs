@@ -76,6 +76,20 @@ fn what_a_block_has_made_is_known_to_its_client() {
     sites[1].request([Request::DescribePortal("c".to_owned()), Request::Sync]);
     work(&mut sites);
     assert_eq!(sites[1].said(), ["T 1", "Z T"]);
+    // As binary rows too, which are described before they come.
+    let mut fetch = bound(Vec::new());
+    if let Request::BindValues { formats, .. } = &mut fetch[0] {
+        *formats = [rubato_sql::client::Format::Binary].into_iter().collect();
+    }
+    sites[1].request([parse("FETCH 1 FROM c", Vec::new())].into_iter().chain(fetch));
+    work(&mut sites);
+    let told = sites[1].said();
+    assert!(
+        told.ends_with(&["T 1", "D one", "C FETCH 1", "Z T"].map(str::to_owned)),
+        "{told:?}"
+    );
+    let back = prepared(&mut sites, "MOVE BACKWARD ALL FROM c", Vec::new());
+    assert!(back.contains(&"Z T".to_owned()) && fine(&back), "{back:?}");
     let fetched = ask_at(1, &mut sites, "FETCH ALL FROM c; CLOSE c");
     assert!(fetched.contains(&"D one".to_owned()), "{fetched:?}");
     ask_at(

@@ -32,15 +32,22 @@ def require(condition, reason):
         raise CheckFailed(reason)
 
 
+PORTS_GIVEN = set()
+
+
 def free_port():
-    """A port that was free a moment ago, below the range from which the kernel serves clients."""
+    """A port that was free a moment ago, below the range from which the kernel serves clients. None is given twice: nodes of a grid get
+    theirs before any of them listens, and two of them drew the same one."""
     for _ in range(200):
         port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
+        if port in PORTS_GIVEN:
+            continue
         with socket.socket() as probe:
             # As servers do: a port is not taken by connections of an earlier check that linger.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
+                PORTS_GIVEN.add(port)
                 return port
             except OSError:
                 continue

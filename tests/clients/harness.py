@@ -37,7 +37,7 @@ PORTS_GIVEN = set()
 
 def free_port():
     """A port that was free a moment ago, below the range from which the kernel serves clients. None is given twice: nodes of a grid get
-    theirs before any of them listens, and two of them drew the same one."""
+    theirs before any of them listens."""
     for _ in range(200):
         port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
         if port in PORTS_GIVEN:

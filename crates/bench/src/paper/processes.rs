@@ -18,9 +18,9 @@ use crate::error::BenchError;
 use crate::url::Target;
 use crate::wire::Connection;
 
-/// How long the nodes may take to become one grid.
 /// How often the nodes of a grid are started if ports are taken.
 const STARTS_MAX: u32 = 5;
+/// How long the nodes may take to become one grid.
 const MEETING_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often they are asked whether they are.
 const MEETING_LOOK: Duration = Duration::from_millis(50);

@@ -152,13 +152,16 @@ impl Coordinator {
     }
 
     /// A tick for a transaction that wanted one. It was handed out after the transaction's last operation, but the floors may have come
-    /// up since: then another one is asked for.
+    /// up since: then another one is asked for, once, since that is handed out when all of them are known.
     pub fn on_tick(&mut self, global: GlobalId, tick: Timestamp, log: &mut dyn CommitLog) {
         let Some(run) = self.runs.get_mut(&global) else {
             return;
         };
-        if run.fresh_tick != FreshTick::Asked {
+        let FreshTick::Asked { floors_are_known } = run.fresh_tick else {
             return;
+        };
+        if floors_are_known && !run.is_above_floors(tick) {
+            return self.on_refused(global, Error::internal("a fresh tick is not above what was prepared"));
         }
         run.fresh_tick = FreshTick::Here(tick);
         if run.phase == Phase::Placing {
@@ -387,8 +390,8 @@ impl Coordinator {
             }
             sketch.number(match run.fresh_tick {
                 FreshTick::Unasked => 0,
-                FreshTick::Asked => 1,
-                FreshTick::Here(_) => 2,
+                FreshTick::Asked { floors_are_known } => 1 + u64::from(floors_are_known),
+                FreshTick::Here(_) => 3,
             });
             if let FreshTick::Here(tick) = run.fresh_tick {
                 sketch.stamp(tick);
@@ -445,25 +448,29 @@ impl Coordinator {
                 Phase::Running | Phase::Alone | Phase::Placing => return,
                 Phase::Settling => {
                     run.prepare(global.tick);
-                    // Most need a fresh tick: asked for now it is here when all are prepared, who hold up others for as long.
+                    // Most need a fresh tick (of TPC-C's 89 % on 2 nodes, 81 % on 8): asked for now it is here sooner, and those that are
+                    // prepared hold up others for as long as it is not.
                     if run.members.iter().any(|member| member.notes.writes) && ticks.left() == 0 {
-                        self.want_tick(global);
+                        run.want_tick();
+                        self.wanting_ticks.push(global);
                     }
                 }
                 Phase::Preparing => match run.place(global) {
                     Some(place) if place == global.tick => return self.decide(global, place, log),
                     Some(place) => run.check(place),
-                    None => match (run.fresh_tick, ticks.next_tick()) {
-                        (FreshTick::Here(tick), _) if run.is_above_floors(tick) => run.check(tick),
-                        (_, Some(tick)) => run.check(tick),
-                        (known, None) => {
+                    None => {
+                        let early = run.early_tick();
+                        if let Some(place) = early.or_else(|| ticks.next_tick()) {
+                            run.check(place);
+                        } else {
                             run.phase = Phase::Placing;
-                            if known != FreshTick::Asked {
-                                self.want_tick(global);
+                            if !matches!(run.fresh_tick, FreshTick::Asked { .. }) {
+                                run.want_tick();
+                                self.wanting_ticks.push(global);
                             }
                             return;
                         }
-                    },
+                    }
                 },
                 Phase::Checking(place) => return self.decide(global, place, log),
                 Phase::Committed(_) => {
@@ -476,14 +483,6 @@ impl Coordinator {
                 }
             }
             self.send_asked(global, |_| true);
-        }
-    }
-
-    /// A stage on another node is asked for a fresh tick.
-    fn want_tick(&mut self, global: GlobalId) {
-        if let Some(run) = self.runs.get_mut(&global) {
-            run.fresh_tick = FreshTick::Asked;
-            self.wanting_ticks.push(global);
         }
     }
 

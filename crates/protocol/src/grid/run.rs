@@ -101,8 +101,8 @@ pub(super) enum Phase {
 pub(super) enum FreshTick {
     /// It was not asked for.
     Unasked,
-    /// It was, and has not come.
-    Asked,
+    /// It was, and has not come. If all floors were known then, it is above them.
+    Asked { floors_are_known: bool },
     /// This one.
     Here(Timestamp),
 }
@@ -201,6 +201,20 @@ impl Run {
             return Some(floors.max().unwrap_or(global.tick));
         }
         None
+    }
+
+    /// A fresh tick is asked for.
+    pub(super) fn want_tick(&mut self) {
+        let floors_are_known = self.phase == Phase::Placing;
+        self.fresh_tick = FreshTick::Asked { floors_are_known };
+    }
+
+    /// The fresh tick, if it has come and is above all floors.
+    pub(super) fn early_tick(&self) -> Option<Timestamp> {
+        match self.fresh_tick {
+            FreshTick::Here(tick) if self.is_above_floors(tick) => Some(tick),
+            _ => None,
+        }
     }
 
     /// Whether a place is above all floors.

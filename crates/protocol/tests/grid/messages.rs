@@ -235,6 +235,14 @@ fn a_tick_of_a_stage_elsewhere_is_asked_for_with_prepare_and_another_one_if_a_fl
     late.coordinator.on_tick(transaction, tick(8), &mut late.log);
     assert_eq!(late.coordinator.undone_decisions(), decided(tick(8)));
 
+    // A stage that hands out nothing above what was prepared before it was asked is not asked for ever.
+    let mut broken = Deciding::with(false);
+    broken.prepared(tick(6));
+    broken.coordinator.on_tick(transaction, tick(5), &mut broken.log);
+    broken.coordinator.on_tick(transaction, tick(6), &mut broken.log);
+    assert_eq!(broken.coordinator.undone_decisions(), []);
+    assert_eq!(broken.coordinator.open_transactions().count(), 0);
+
     let mut refused = Deciding::with(false);
     refused.coordinator.on_no_tick(transaction);
     assert_eq!(refused.coordinator.open_transactions().count(), 0);

@@ -144,11 +144,14 @@ impl Session {
         let Statement::Utility(utility) = statement else {
             return false;
         };
-        let Utility::Explain { analyze, statement, .. } = &**utility else {
-            return false;
-        };
-        let is_execute = matches!(statement, Statement::Utility(own) if matches!(**own, Utility::Execute { .. }));
-        is_execute && (!analyze || self.away.is_none())
+        match &**utility {
+            Utility::Explain {
+                analyze,
+                statement: Statement::Utility(explained),
+                ..
+            } => matches!(**explained, Utility::Execute { .. }) && (!analyze || self.away.is_none()),
+            _ => false,
+        }
     }
 
     /// Where the statement is at home that EXPLAIN ANALYZE is to run: it runs there, as it would without EXPLAIN.
@@ -194,15 +197,17 @@ impl Session {
         let (Some(desk), Statement::Utility(utility)) = (&partition.grid, &current.statement) else {
             return false;
         };
-        let Utility::Declare { options, statement, .. } = &**utility else {
-            return false;
-        };
-        let Statement::Planned(plan) = statement else {
-            return false;
-        };
-        let is_alone = self.transaction.is_none() && self.block == Block::None;
-        let home = || desk.home_of(plan, &current.parameters);
-        options.hold && is_alone && !matches!(home(), Ok(Home::AtKeeper(_)) | Err(_))
+        match &**utility {
+            Utility::Declare {
+                options,
+                statement: Statement::Planned(plan),
+                ..
+            } if options.hold && self.transaction.is_none() && self.block == Block::None => {
+                let home = desk.home_of(plan, &current.parameters);
+                home.is_ok_and(|home| !matches!(home, Home::AtKeeper(_)))
+            }
+            _ => false,
+        }
     }
 
     /// Where the current statement runs, if it begins a transaction. One that has begun here cannot reach what is elsewhere.
@@ -276,22 +281,16 @@ impl Session {
     fn run_of_current(&mut self) -> Result<Run> {
         let lost = || Error::internal("a call without a statement");
         let current = self.current.as_ref().ok_or_else(lost)?;
-        if let (Statement::Planned(plan), true) = (&current.statement, current.is_executed()) {
-            return Ok(Run::Prepared {
-                sql: current.sql.to_string(),
-                types: plan.parameter_types.clone(),
-                values: current.parameters.to_vec(),
-                formats: current.formats.clone(),
-                portal: String::new(),
-                max_rows: 0,
-            });
-        }
-        // As text its rows would come as text, and be taken for binary.
-        let is_fetch = matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Fetch { .. }));
-        let is_binary_fetch = is_fetch && current.formats.contains(&Format::Binary);
-        // A cursor is declared with its parameters.
-        let has_parameters = matches!(current.statement, Statement::Utility(_)) && !current.parameters.is_empty();
-        if has_parameters || is_binary_fetch {
+        let is_prepared = match &current.statement {
+            Statement::Planned(_) => current.is_executed(),
+            // A cursor is declared with its parameters, and what is fetched as a script would come as text, and be taken for binary.
+            Statement::Utility(own) => {
+                let is_fetch = matches!(**own, Utility::Fetch { .. });
+                !current.parameters.is_empty() || (is_fetch && current.formats.contains(&Format::Binary))
+            }
+            Statement::Empty | Statement::Elsewhere => false,
+        };
+        if is_prepared {
             return Ok(Run::Prepared {
                 sql: current.sql.to_string(),
                 types: parameter_types(&current.statement),

@@ -78,9 +78,10 @@ fn what_a_block_has_made_is_known_to_its_client() {
     assert_eq!(sites[1].said(), ["T 1", "Z T"]);
     // As binary rows too, which are described before they come.
     let mut fetch = bound(Vec::new());
-    if let Request::BindValues { formats, .. } = &mut fetch[0] {
-        *formats = [rubato_sql::client::Format::Binary].into_iter().collect();
-    }
+    let [Request::BindValues { formats, .. }, ..] = &mut fetch else {
+        panic!("{fetch:?}");
+    };
+    *formats = [rubato_sql::client::Format::Binary].into_iter().collect();
     sites[1].request([parse("FETCH 1 FROM c", Vec::new())].into_iter().chain(fetch));
     work(&mut sites);
     let told = sites[1].said();

@@ -91,10 +91,12 @@ impl Sites {
                 self.at(node).node.on_timer(clock_us());
             }
             self.talk(usize::MAX);
+            let there = self.there().len();
+            let votes = there - 1 + there % 2;
             let is_at_rest = |node: usize| {
                 let figures = self.sites[node].as_ref().map(|site| site.node.figures());
                 figures.is_some_and(|own| {
-                    let has_votes = own.voters % 2 == 1;
+                    let has_votes = own.voters == votes;
                     let is_idle = own.open_branches + own.open_transactions == 0;
                     has_votes && own.has_catalogs && own.is_born && is_idle
                 })

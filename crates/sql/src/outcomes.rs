@@ -8,9 +8,10 @@
 //! - An id is shown after the log says that it may have been given. So it never comes back, not even after a crash.
 //! - An id stands in the commit record of its transaction. What is not in the log after a restart was not committed.
 //! - The newest [`OUTCOMES_KEPT`] ids are known; of older ones nothing is said.
+//! - An id names the node that gave it, and its transaction commits by that node's log: who asks elsewhere is sent there.
 
 use rubato_base::codec::{ByteReader, put_length};
-use rubato_base::{Error, Lsn, Result, SqlState};
+use rubato_base::{Error, Lsn, NodeId, Result, SqlState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ids whose outcome is kept; older ones are forgotten. At most some 400 KB.
@@ -19,6 +20,13 @@ pub const OUTCOMES_KEPT: u64 = 1 << 20;
 const IDS_LOGGED_AHEAD: u64 = 1024;
 /// The first id ever given. PostgreSQL keeps small ones for itself.
 const FIRST_ID: u64 = 1000;
+/// The number of the node stands above these bits.
+const NODE_SHIFT: u32 = 44;
+
+/// The node that gives such ids.
+pub(crate) fn node_of(id: u64) -> NodeId {
+    NodeId(u32::try_from(id >> NODE_SHIFT).unwrap_or(u32::MAX))
+}
 
 /// Outcomes as a log record or a checkpoint has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +60,8 @@ impl OutcomeRecord {
 /// The ids given, and which of them have committed.
 #[derive(Debug)]
 pub struct Outcomes {
+    /// The first id of this node.
+    first: u64,
     next: u64,
     /// The log says that ids below may have been given.
     reserved: u64,
@@ -68,6 +78,7 @@ pub struct Outcomes {
 impl Default for Outcomes {
     fn default() -> Outcomes {
         Outcomes {
+            first: FIRST_ID,
             next: FIRST_ID,
             reserved: FIRST_ID,
             has_moved: false,
@@ -79,6 +90,13 @@ impl Default for Outcomes {
 }
 
 impl Outcomes {
+    /// This is the node of that number in its grid: its ids are no other's. Called when what the log has was put back.
+    pub fn give_for(&mut self, node: NodeId) {
+        self.first = (u64::from(node.0) << NODE_SHIFT) | FIRST_ID;
+        self.reserved = self.reserved.max(self.first);
+        self.next = self.next.max(self.first);
+    }
+
     /// Gives an id to a transaction that has asked for one.
     pub(crate) fn open(&mut self) -> u64 {
         let id = self.next;
@@ -89,6 +107,19 @@ impl Outcomes {
         }
         self.open.insert(id);
         id
+    }
+
+    /// A transaction has committed on several nodes, as its branch here says; or was rolled back.
+    pub fn settle(&mut self, record: &OutcomeRecord, is_committed: bool, lsn: Lsn) {
+        for (word, bits) in &record.committed {
+            let ids = (0..64).filter(|bit| bits & (1 << bit) != 0).map(|bit| word * 64 + bit);
+            for id in ids {
+                match is_committed {
+                    true => self.commit(id, lsn),
+                    false => self.abort(id),
+                }
+            }
+        }
     }
 
     /// The transaction has committed; its record ends at `lsn`.
@@ -103,8 +134,17 @@ impl Outcomes {
         self.open.remove(&id);
     }
 
-    /// `pg_xact_status`: `None` if it is too old to be known. 22023 if it was never given.
+    /// `pg_xact_status`: `None` if it is too old to be known. 22023 if it was never given, 0A000 if another node gave it.
     pub(crate) fn status(&self, id: u64) -> Result<Option<&'static str>> {
+        let node = node_of(id);
+        if node != node_of(self.first) {
+            let message = format!(
+                "the outcome of transaction {id} on another node than its own, which is node {}",
+                node.0
+            );
+            return Err(Error::unsupported(message)
+                .with_hint("Ask for it in a SELECT of its own, without FROM: that runs on the transaction's node."));
+        }
         if id >= self.next {
             let message = format!("transaction ID {id} is in the future");
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
@@ -148,7 +188,7 @@ impl Outcomes {
 
     /// Everything, for a checkpoint; nothing if nobody has ever asked for an id.
     pub fn all(&self) -> Option<OutcomeRecord> {
-        (self.reserved > FIRST_ID).then(|| OutcomeRecord {
+        (self.reserved > self.first).then(|| OutcomeRecord {
             reserved: self.reserved,
             committed: self.committed.iter().map(|(word, bits)| (*word, *bits)).collect(),
         })
@@ -174,7 +214,7 @@ impl Outcomes {
     }
 
     fn oldest(&self) -> u64 {
-        self.next.saturating_sub(OUTCOMES_KEPT).max(FIRST_ID)
+        self.next.saturating_sub(OUTCOMES_KEPT).max(self.first)
     }
 }
 
@@ -225,6 +265,26 @@ mod tests {
             again.take_moved().is_some(),
             "the next ones are to be written down first"
         );
+    }
+
+    #[test]
+    fn ids_of_two_nodes_are_never_the_same() {
+        let (mut first, mut other) = (Outcomes::default(), Outcomes::default());
+        other.give_for(NodeId(3));
+        assert_eq!(other.all(), None, "nobody has asked yet");
+        let (here, there) = (first.open(), other.open());
+        assert_eq!((node_of(here), node_of(there)), (NodeId(0), NodeId(3)));
+        assert_eq!(first.status(there).unwrap_err().code().as_str(), "0A000");
+        other.settle(&other.record_of(there), true, Lsn(9));
+        assert_eq!(
+            (other.status(there).unwrap(), other.newest()),
+            (Some("committed"), Lsn(9))
+        );
+        let mut again = Outcomes::default();
+        again.recover(&other.all().expect("somebody has asked"));
+        again.give_for(NodeId(3));
+        assert_eq!(again.status(there).unwrap(), Some("committed"));
+        assert!(again.open() > there);
     }
 
     #[test]

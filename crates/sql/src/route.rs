@@ -7,6 +7,7 @@
 use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;
 use crate::layout::{ShardOf, only_node_of};
+use crate::outcomes::node_of;
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use crate::system_tables::OF_ALL_NODES;
 use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
@@ -28,6 +29,9 @@ const NEED_NOTHING: [&str; 9] = [
     "timeofday",
 ];
 
+/// Functions that tell what became of a transaction, which its own node knows.
+const OF_OUTCOMES: [&str; 2] = ["pg_xact_status", "txid_status"];
+
 /// Functions that tell what the session has taken of sequences.
 const OF_SESSION: [&str; 2] = ["currval", "lastval"];
 
@@ -42,6 +46,8 @@ pub enum Route {
     Kept,
     /// Rows of this node.
     At(NodeId),
+    /// What this node alone knows, whatever rows there are.
+    KnownAt(NodeId),
     /// Rows of several nodes.
     Several,
 }
@@ -54,6 +60,8 @@ pub struct KnownNeeds(OnceLock<Needs>);
 enum Needs {
     /// Nothing that lies on some node.
     Nothing,
+    /// What became of a transaction.
+    Outcome,
     /// What only the keeper has.
     Keeper,
     /// Rows that lie on the keeper.
@@ -65,7 +73,10 @@ enum Needs {
 impl Needs {
     fn of(plan: &Plan) -> Needs {
         if needs_nothing(plan) {
-            return Needs::Nothing;
+            return match asked_outcome(plan) {
+                Some(_) => Needs::Outcome,
+                None => Needs::Nothing,
+            };
         }
         if needs_keeper(plan) {
             return Needs::Keeper;
@@ -78,16 +89,21 @@ impl Needs {
 
 /// Which node a statement with these parameters, of a client of node `own`, is to run on.
 pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeId), shard_of: ShardOf) -> Route {
-    match plan.needs.0.get_or_init(|| Needs::of(plan)) {
+    let needs = plan.needs.0.get_or_init(|| Needs::of(plan));
+    match needs {
         Needs::Nothing => return Route::Nowhere,
         Needs::Keeper => return Route::Keeper,
         Needs::Kept => return Route::Kept,
-        Needs::Spread => {}
+        Needs::Outcome | Needs::Spread => {}
     }
     let evaluation = EvalContext {
         parameters,
         ..EvalContext::constant()
     };
+    if matches!(needs, Needs::Outcome) {
+        let node = asked_outcome(plan).and_then(|id| node_of_outcome(id, &evaluation));
+        return Route::KnownAt(node.unwrap_or(own));
+    }
     let places = Places {
         evaluation: &evaluation,
         own,
@@ -144,6 +160,34 @@ fn needs_nothing(plan: &Plan) -> bool {
         && plan.subqueries.queries.is_empty()
         && select.steps.iter().all(|step| is_made(&step.relation))
         && !calls_shared(plan)
+}
+
+/// The id of the first transaction whose outcome a statement asks for.
+fn asked_outcome(plan: &Plan) -> Option<&Expr> {
+    let PlanBody::Select(select) = &plan.body else {
+        return None;
+    };
+    let mut found = None;
+    select.for_each_expression(&mut |expr| {
+        expr.walk(&mut |node| match node {
+            Expr::Call { function, arguments } if OF_OUTCOMES.contains(&function.name()) => {
+                found = found.or(arguments.first());
+            }
+            _ => {}
+        });
+    });
+    found
+}
+
+/// The node that knows it. `None` if the id is not known before the statement runs, or is none.
+fn node_of_outcome(id: &Expr, evaluation: &EvalContext<'_>) -> Option<NodeId> {
+    let id = id
+        .is_constant()
+        .then(|| id.evaluate(&[] as &[Value], evaluation).ok())??;
+    match id {
+        Value::Int8(id) => Some(node_of(u64::try_from(id).ok()?)),
+        _ => None,
+    }
 }
 
 /// Whether each node has such a system table of its own.

@@ -372,6 +372,11 @@ impl GridState {
             definition,
         } = ended;
         let committing = partition.schema_changes.take_committing(*transaction);
+        let attached = definition.attachment.as_deref().map(Attachment::decode);
+        if let Some(outcomes) = attached.and_then(|own| own.ok()?.outcomes) {
+            let appended = Lsn(shared.forcer.appended_lsn().0);
+            partition.sequences.outcomes.settle(&outcomes, *is_committed, appended);
+        }
         let content = definition.attachment.as_deref().filter(|_| *is_committed);
         let databases = match (content, committing) {
             (None, _) => None,

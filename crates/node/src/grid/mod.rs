@@ -188,6 +188,7 @@ impl GridNode {
             partition.row_numbers.number_for(settings.id, standing.life);
             partition.sequences.are_elsewhere = true;
         }
+        partition.sequences.outcomes.give_for(settings.id);
         let founded_at = before.tick_bound.max(clock.tick());
         let agreement = agreement_of(&settings, past.agreement.as_deref(), founded_at)?;
         let decisions = past.decisions.into_iter();

@@ -151,22 +151,26 @@ impl GridDesk for GridShared {
         let Some(router) = &state.settings.router else {
             return Ok(Home::Here);
         };
+        let own = state.settings.id;
+        let nodes = (own, state.settings.keeper.unwrap_or(own));
+        let route = router.route_of(plan, parameters, nodes);
+        // A node that there is not, by the number in a transaction's id, is asked for nothing.
+        if let Route::KnownAt(node) = route {
+            let is_other = node != own && state.settings.nodes.contains(&node);
+            return Ok(if is_other { Home::At(node) } else { Home::Here });
+        }
         // Where everything is here, nobody has to look.
         if state.keeps_catalogs() && matches!(state.layout, Some((_, None))) {
             return Ok(Home::Here);
         }
-        let own = state.settings.id;
-        let nodes = (own, state.settings.keeper.unwrap_or(own));
-        Ok(
-            match (router.route_of(plan, parameters, nodes), state.settings.keeper) {
-                (Route::Nowhere, _) => Home::Anywhere,
-                (Route::Several, _) => Home::OverSeveral,
-                (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
-                (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
-                (Route::At(node), _) if node != own => Home::At(node),
-                (Route::Keeper | Route::Kept | Route::At(_), _) => Home::Here,
-            },
-        )
+        Ok(match (route, state.settings.keeper) {
+            (Route::Nowhere, _) => Home::Anywhere,
+            (Route::Several, _) => Home::OverSeveral,
+            (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
+            (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
+            (Route::At(node), _) if node != own => Home::At(node),
+            (Route::Keeper | Route::Kept | Route::At(_) | Route::KnownAt(_), _) => Home::Here,
+        })
     }
 
     fn keeper(&self) -> Option<NodeId> {

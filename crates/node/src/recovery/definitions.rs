@@ -4,6 +4,7 @@ use super::Recovery;
 use crate::attached::{definition_of, leave, tables, with_newer};
 use rubato_base::{GlobalId, Result, Timestamp};
 use rubato_protocol::Definition;
+use rubato_sql::partition::Attachment;
 
 impl Recovery<'_> {
     /// What a prepared branch does to definitions: its storage is there again.
@@ -23,10 +24,13 @@ impl Recovery<'_> {
     /// What became of a branch: one that has committed has changed the catalogs.
     pub(super) fn decide(&mut self, transaction: GlobalId, cts: Option<Timestamp>) -> Result<()> {
         let content = self.database.attachment_of(transaction);
-        if let (Some(cts), Some(content)) = (cts, content)
-            && let Some((databases, derived)) = with_newer(&self.databases, content)?
-        {
-            self.change_to(databases, cts, derived)?;
+        if let (Some(cts), Some(content)) = (cts, content) {
+            if let Some(outcomes) = Attachment::decode(content)?.outcomes {
+                self.sequences.outcomes.recover(&outcomes);
+            }
+            if let Some((databases, derived)) = with_newer(&self.databases, content)? {
+                self.change_to(databases, cts, derived)?;
+            }
         }
         self.database.recover_decision(transaction, cts);
         for ended in self.database.take_ended_definitions() {

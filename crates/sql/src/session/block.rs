@@ -283,7 +283,9 @@ impl Session {
 
     /// Rolls the open transaction back, if there is one: its id, if it was asked for one, is that of an aborted transaction.
     pub(super) fn roll_back(&mut self, partition: &mut Partition) {
-        if let Some(id) = self.asked_id.take() {
+        // What all nodes are committing may have committed: its branch says how that ends.
+        let is_known = !self.commits_far();
+        if let Some(id) = self.asked_id.take().filter(|_| is_known) {
             partition.sequences.outcomes.abort(id);
         }
         self.undo(partition);

@@ -4,8 +4,8 @@ use super::schema::attachment_of;
 use super::{Session, block::OpenTransaction};
 use crate::catalog::{Catalog, RelationName};
 use crate::far::FarRows;
-use crate::partition::{Committing, Partition};
-use rubato_base::{Error, NodeId, TableId};
+use crate::partition::{Attachment, Committing, Partition};
+use rubato_base::{Error, NodeId, Result, TableId};
 use rubato_protocol::Outcome;
 use rubato_protocol::grid::Operation;
 use std::collections::BTreeMap;
@@ -40,17 +40,34 @@ impl Session {
 
     /// The transaction is about to commit on several nodes: those on which it has changed definitions get to know the new catalog, which
     /// becomes part of the commit.
+    ///
+    /// The id that the client has asked for is attached to the branch of this node.
     pub(super) fn attach_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<()> {
-        let Some(content) = self.catalog_to_attach(partition)? else {
-            return Ok(());
+        if let Some(content) = self.catalog_to_attach(partition)? {
+            let outcome = self.attach(content, partition);
+            self.ask_others(partition);
+            return outcome;
+        }
+        match (self.own_attachment(partition)?, &self.transaction) {
+            (Some(content), Some(own)) => partition.database.attach_to_session(own.id, content, &[], &[]),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is attached to the branch of this node, if that is something of its own: what the others get, and the id.
+    fn own_attachment(&self, partition: &Partition) -> Result<Option<Vec<u8>>> {
+        let (Some(asked), Some(transaction)) = (self.asked_id, &self.transaction) else {
+            return Ok(None);
         };
-        let outcome = self.attach(content, partition);
-        self.ask_others(partition);
-        outcome
+        let content = transaction.attachment.as_deref();
+        let mut attached = content.map(Attachment::decode).transpose()?.unwrap_or_default();
+        attached.outcomes = Some(partition.sequences.outcomes.record_of(asked));
+        Ok(Some(attached.encode()))
     }
 
     fn attach(&mut self, content: Vec<u8>, partition: &mut Partition) -> Outcome<()> {
         let lost = || Error::internal("a schema change over several nodes has lost its part");
+        let own = self.own_attachment(partition)?;
         let transaction = self.transaction.as_mut().ok_or_else(lost)?;
         let far = transaction.far.as_mut().ok_or_else(lost)?;
         let nodes = far.defining_nodes();
@@ -63,7 +80,7 @@ impl Session {
         let (created, lengthened) = (&transaction.created_storage, &transaction.lengthened);
         partition
             .database
-            .attach_to_session(transaction.id, content, created, lengthened)?;
+            .attach_to_session(transaction.id, own.unwrap_or(content), created, lengthened)?;
         transaction.is_attached = true;
         Ok(())
     }

@@ -4,10 +4,10 @@ use super::Session;
 use super::block::OpenTransaction;
 use crate::far::{FarRows, Mark, Rows, stop_of};
 use crate::grid::FarTold;
-use crate::partition::{Attachment, Partition};
-use rubato_base::{Error, Lsn, SqlState, TableId, Timestamp, TransactionId};
+use crate::partition::Partition;
+use rubato_base::{Error, Lsn, SqlState, TableId, TransactionId};
 use rubato_protocol::grid::Ending;
-use rubato_protocol::{CommitRecord, Outcome, Stop, Wait, WaitReason};
+use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
 
 /// For what other nodes are to do: nobody in particular has to end first.
 pub(super) const FOR_OTHERS: Wait = Wait {
@@ -142,20 +142,8 @@ impl Session {
     pub(super) fn commit_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<()> {
         let durable_at = self.end_on_all_nodes(partition)?;
         self.raise_durable(durable_at);
-        if let Some(asked) = self.asked_id.take() {
-            let outcomes = Some(partition.sequences.outcomes.record_of(asked));
-            let attachment = Attachment {
-                outcomes,
-                ..Attachment::default()
-            };
-            let durable_at = partition.log.append(&CommitRecord {
-                cts: Timestamp::ZERO,
-                changes: &(),
-                attachment: Some(&attachment.encode()),
-            })?;
-            partition.sequences.outcomes.commit(asked, durable_at);
-            self.raise_durable(durable_at);
-        }
+        // What is attached to its branch has said so.
+        self.asked_id = None;
         if let Some(transaction) = self.transaction.take()
             && !transaction.is_attached
         {

@@ -131,7 +131,10 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Next {
         self.begins_at_keeper = true;
-        let is_unseen = self.block == Block::Explicit && self.replay.is_some() && self.cancelled.is_none();
+        // An id of the transaction names the node that it was given on.
+        let has_shown_id = self.asked_id.is_some();
+        let is_unseen =
+            self.block == Block::Explicit && self.replay.is_some() && self.cancelled.is_none() && !has_shown_id;
         match self.current.take() {
             Some(mut current) if is_unseen && !current.streamed && current.fetch.is_none() => {
                 responder.truncate(current.mark);

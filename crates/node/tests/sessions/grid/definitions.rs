@@ -325,7 +325,7 @@ fn a_change_needs_all_nodes_that_have_rows() {
 }
 
 /// Hands over so many messages; says how many of them were not there.
-fn talk_at_most(sites: &mut [Site; 2], mut left: usize) -> usize {
+pub(super) fn talk_at_most(sites: &mut [Site; 2], mut left: usize) -> usize {
     for _ in 0..100 {
         for site in sites.iter_mut() {
             site.node.on_wake();

@@ -8,6 +8,7 @@ mod definitions;
 mod explained;
 mod growth;
 mod numbers;
+mod outcomes;
 mod placement;
 mod spread;
 mod ticks;

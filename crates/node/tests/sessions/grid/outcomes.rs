@@ -1,0 +1,144 @@
+//! What became of a transaction whose client asked for its id: the same whichever node is asked, and whichever was killed.
+
+use super::definitions::{come_to_rest, talk_at_most};
+use super::*;
+
+/// Row 2 is on the first node, row 1 on the other.
+fn made() -> [Site; 2] {
+    let mut sites = followed();
+    let made = "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL) WITH (spread = true);
+                INSERT INTO accounts SELECT n, 100 FROM generate_series(1, 4) n";
+    let told = ask_at(0, &mut sites, made);
+    assert_eq!(told, ["C CREATE TABLE", "C INSERT 0 4", "Z I"]);
+    sites
+}
+
+/// The id that a client was told.
+fn told_id(told: &[String]) -> i64 {
+    let id = told.iter().find_map(|line| line.strip_prefix("D "));
+    id.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{told:?}"))
+}
+
+fn status(node: usize, sites: &mut [Site; 2], id: i64) -> String {
+    let told = ask_at(node, sites, &format!("SELECT pg_xact_status({id})"));
+    told[1].clone()
+}
+
+#[test]
+fn every_node_gives_ids_of_its_own_and_any_is_asked_for_all() {
+    let mut sites = made();
+    let mut ids = Vec::new();
+    for node in 0..2 {
+        for (row, end, outcome) in [
+            (1, "COMMIT", "D committed"),
+            (2, "COMMIT", "D committed"),
+            (1, "ROLLBACK", "D aborted"),
+        ] {
+            let begun = format!("BEGIN; UPDATE accounts SET v = v + 1 WHERE id = {row}; SELECT pg_current_xact_id()");
+            let id = told_id(&ask_at(node, &mut sites, &begun));
+            assert!(
+                !ids.iter().any(|(known, _)| *known == id),
+                "{id} was given before: {ids:?}"
+            );
+            // Both rows: the transaction is one over two nodes.
+            let both = "UPDATE accounts SET v = v + 1 WHERE id IN (1, 2); SELECT txid_current()";
+            assert_eq!(told_id(&ask_at(node, &mut sites, both)), id);
+            assert_eq!(ask_at(node, &mut sites, end)[0], format!("C {end}"));
+            ids.push((id, outcome));
+        }
+        // First in its block, and by itself.
+        let id = told_id(&ask_at(node, &mut sites, "BEGIN; SELECT txid_current()"));
+        ask_at(node, &mut sites, "UPDATE accounts SET v = v + 1; COMMIT");
+        ids.push((id, "D committed"));
+        ids.push((
+            told_id(&ask_at(node, &mut sites, "SELECT txid_current()")),
+            "D committed",
+        ));
+    }
+    for round in ["before", "after a restart"] {
+        for node in 0..2 {
+            for (id, outcome) in &ids {
+                assert_eq!(status(node, &mut sites, *id), *outcome, "{id} at {node} {round}");
+            }
+        }
+        for site in &mut sites {
+            site.settle();
+            site.node.checkpoint().expect("a checkpoint");
+            site.restart();
+        }
+        disconnect(&mut sites);
+        connect(&mut sites);
+        come_to_rest(&mut sites);
+    }
+    // In a block, prepared, and where there is no such node.
+    let (id, _) = ids[0];
+    for node in 0..2 {
+        let told = ask_at(node, &mut sites, &format!("BEGIN; SELECT txid_status({id}); COMMIT"));
+        assert!(told.contains(&"D committed".to_owned()), "{told:?}");
+        let told = ask_at(node, &mut sites, &format!("SELECT pg_xact_status({})", 7_i64 << 44));
+        assert!(told[1].starts_with("E 0A000"), "{told:?}");
+    }
+    assert_eq!(ask_at(1, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 420");
+}
+
+#[test]
+fn a_block_that_has_shown_its_id_moves_to_no_other_node() {
+    let mut sites = made();
+    let told = ask_at(
+        1,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 1; SELECT txid_current()",
+    );
+    let id = told_id(&told);
+    let told = ask_at(1, &mut sites, "CREATE TABLE other (a int)");
+    assert!(told[0].starts_with("E 40001"), "{told:?}");
+    ask_at(1, &mut sites, "ROLLBACK");
+    assert_eq!(status(0, &mut sites, id), "D aborted");
+}
+
+/// A transaction over both nodes that changes rows of `rows`, whose node, or the other, is killed after so many messages: what is said of its
+/// id is what its rows say. False if it was over before.
+fn kill_one(victim: usize, rows: &str, messages: usize, is_forced: bool) -> bool {
+    let mut sites = made();
+    let id = told_id(&ask_at(
+        1,
+        &mut sites,
+        &format!("BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN ({rows}); SELECT pg_current_xact_id()"),
+    ));
+    sites[1].send("COMMIT");
+    let left = talk_at_most(&mut sites, messages);
+    let told = sites[1].said();
+    if is_forced {
+        sites[victim].node.force().expect("forced");
+    }
+    sites[victim].restart();
+    disconnect(&mut sites);
+    connect(&mut sites);
+    come_to_rest(&mut sites);
+    let said: Vec<String> = told.into_iter().chain(sites[1].said()).collect();
+    let context = format!("node {victim} killed after {messages} messages, {rows}, forced {is_forced}: {said:?}");
+    if sites[1].idle.is_none() {
+        panic!("the client waits for ever: {context}");
+    }
+    ask_at(1, &mut sites, "ROLLBACK");
+    let is_there = ask_at(0, &mut sites, "SELECT sum(v) > 400 FROM accounts")[1] == "D t";
+    assert!(is_there || !said.contains(&"C COMMIT".to_owned()), "{context}");
+    let expected = if is_there { "D committed" } else { "D aborted" };
+    for node in 0..2 {
+        assert_eq!(status(node, &mut sites, id), expected, "{context} asked at {node}");
+    }
+    left == 0
+}
+
+#[test]
+fn what_is_said_of_a_transaction_over_nodes_that_were_killed_is_what_became_of_it() {
+    for rows in ["1, 2", "2"] {
+        for victim in 0..2 {
+            for is_forced in [false, true] {
+                let goes_on = |messages: &usize| kill_one(victim, rows, *messages, is_forced);
+                let steps = (0..).take_while(goes_on).count();
+                assert!(steps > 1, "{steps}");
+            }
+        }
+    }
+}

@@ -34,6 +34,9 @@ pub trait GridDesk: Send + Sync {
     /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.
     fn keeper(&self) -> Option<NodeId>;
 
+    /// Whether another node is heard of.
+    fn is_up(&self, node: NodeId) -> bool;
+
     /// The next numbers of a sequence that is on the keeper, for this session alone: some, at most `count`. `None`: they are asked
     /// for, the session is woken when they have come, and asks again for the same sequence.
     ///
@@ -177,6 +180,8 @@ pub enum Home {
     AtKeeper(NodeId),
     /// It needs rows of several nodes, and can run on any.
     OverSeveral,
+    /// On any: it needs the catalogs, which every node has from the tick on that it begins with.
+    Catalogs,
     /// It needs nothing of any.
     Anywhere,
 }

@@ -1,8 +1,7 @@
 //! Where the rows of a grid lie, and which node a statement is to run on.
 //!
 //! The rows and index entries of a table that is laid on several nodes ([`Spread`](crate::catalog::Spread)) are where its [`Layout`] says;
-//! all others on the *keeper*, the grid's first node, which also has what there is once: sequences, locks that are no row's, what the
-//! system's tables show.
+//! all others on the *keeper*, the grid's first node, which also has what there is once: sequences, and locks that are no row's.
 
 use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;
@@ -40,6 +39,8 @@ const OF_SESSION: [&str; 2] = ["currval", "lastval"];
 pub enum Route {
     /// Nothing that lies on some node.
     Nowhere,
+    /// The catalogs, which every node has.
+    Catalogs,
     /// What only the keeper has.
     Keeper,
     /// Rows that lie on the keeper.
@@ -62,6 +63,8 @@ enum Needs {
     Nothing,
     /// What became of a transaction.
     Outcome,
+    /// The catalogs.
+    Catalogs,
     /// What only the keeper has.
     Keeper,
     /// Rows that lie on the keeper.
@@ -81,9 +84,16 @@ impl Needs {
         if needs_keeper(plan) {
             return Needs::Keeper;
         }
-        let mut is_spread = false;
-        for_each_table(plan, &mut |table| is_spread |= table.laid().is_some());
-        if is_spread { Needs::Spread } else { Needs::Kept }
+        let (mut is_spread, mut is_kept) = (false, false);
+        for_each_table(plan, &mut |table| match table.laid() {
+            Some(_) => is_spread = true,
+            None => is_kept = true,
+        });
+        match (is_spread, is_kept) {
+            (true, _) => Needs::Spread,
+            (false, true) => Needs::Kept,
+            (false, false) => Needs::Catalogs,
+        }
     }
 }
 
@@ -92,6 +102,7 @@ pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeI
     let needs = plan.needs.0.get_or_init(|| Needs::of(plan));
     match needs {
         Needs::Nothing => return Route::Nowhere,
+        Needs::Catalogs => return Route::Catalogs,
         Needs::Keeper => return Route::Keeper,
         Needs::Kept => return Route::Kept,
         Needs::Outcome | Needs::Spread => {}
@@ -153,7 +164,7 @@ fn needs_nothing(plan: &Plan) -> bool {
     };
     let is_made = |relation: &Relation| match relation {
         Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => true,
-        Relation::System(name) => is_of_each(name),
+        Relation::System(name) => name == OF_EACH,
         _ => false,
     };
     select.lock.is_none()
@@ -190,18 +201,19 @@ fn node_of_outcome(id: &Expr, evaluation: &EvalContext<'_>) -> Option<NodeId> {
     }
 }
 
-/// Whether each node has such a system table of its own.
-fn is_of_each(name: &str) -> bool {
-    name == "rubato.nodes"
-}
+/// The system's table that each node shows without a tick: how it stands with the others.
+const OF_EACH: &str = "rubato.nodes";
+
+/// What of the system's tables the keeper alone knows.
+const OF_KEEPER: &str = "rubato.moves";
 
 /// Whether a statement needs something that there is once.
 fn needs_keeper(plan: &Plan) -> bool {
-    calls_shared(plan) || shows_system_anywhere(plan)
+    calls_shared(plan) || shows_of_keeper(plan)
 }
 
-fn shows_system_anywhere(plan: &Plan) -> bool {
-    shows_anywhere(plan, &|name| !is_of_each(name))
+fn shows_of_keeper(plan: &Plan) -> bool {
+    shows_anywhere(plan, &|name| name == OF_KEEPER)
 }
 
 /// The views that it shows of what is so on all nodes, a bit for each.
@@ -285,7 +297,7 @@ enum Spot {
 /// The sequences that a statement takes numbers of, by their names, each as often as it does for a row. `None`: it needs something else
 /// that there is once, or a sequence that is not known before it runs.
 pub(crate) fn numbers_called(plan: &Plan, parameters: &[Value]) -> Option<Vec<String>> {
-    if shows_system_anywhere(plan) || !plan.subqueries.queries.is_empty() {
+    if shows_of_keeper(plan) || !plan.subqueries.queries.is_empty() {
         return None;
     }
     let evaluation = EvalContext {

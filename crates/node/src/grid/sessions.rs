@@ -166,6 +166,7 @@ impl GridDesk for GridShared {
         Ok(match (route, state.settings.keeper) {
             (Route::Nowhere, _) => Home::Anywhere,
             (Route::Several, _) => Home::OverSeveral,
+            (Route::Catalogs, _) => Home::Catalogs,
             (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
             (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
             (Route::At(node), _) if node != own => Home::At(node),
@@ -176,6 +177,10 @@ impl GridDesk for GridShared {
     fn keeper(&self) -> Option<NodeId> {
         let state = self.state.lock();
         state.settings.keeper.filter(|keeper| *keeper != state.settings.id)
+    }
+
+    fn is_up(&self, node: NodeId) -> bool {
+        self.state.lock().calls.is_up(node)
     }
 
     fn write_down(&self, log: &mut dyn CommitLog) -> Result<()> {

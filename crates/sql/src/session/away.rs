@@ -3,6 +3,7 @@
 //! The other node's session commits in its own log, runs again by itself what was aborted, and has the cursors and savepoints of the
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
+use super::finish::reads_no_row;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
@@ -175,7 +176,7 @@ impl Session {
     fn is_better_at_keeper(&self, home: Home, alone: bool, partition: &Partition) -> bool {
         let has_own = || self.has_own_elsewhere(&self.catalog(partition));
         match alone {
-            true => home == Home::OverSeveral && has_own(),
+            true => matches!(home, Home::OverSeveral | Home::Catalogs) && has_own(),
             false => self.begins_at_keeper || has_own(),
         }
     }
@@ -228,12 +229,15 @@ impl Session {
             return Ok(Place::Here);
         }
         Ok(match (home, &self.transaction) {
-            // What comes next in the block may need what is there once.
             (Home::Anywhere, None) if current.alone => Place::Nowhere,
-            (Home::Anywhere, None) => desk.keeper().map_or(Place::Here, Place::At),
-            // What comes next in the block may need what is there once.
-            (Home::OverSeveral, None) if !current.alone => desk.keeper().map_or(Place::Here, Place::At),
-            (Home::Here | Home::Anywhere | Home::OverSeveral, _) => Place::Here,
+            // Whoever looks at the catalogs first is about to change them more often than others; what has shown nothing can move later.
+            (Home::Anywhere, None) if reads_no_row(&current.statement) => Place::Here,
+            (Home::Anywhere | Home::Catalogs, None) if !current.alone => match desk.keeper() {
+                Some(keeper) if desk.is_up(keeper) => Place::At(keeper),
+                _ => Place::Here,
+            },
+            // Not on the keeper, although what comes next in the block may need what is there once: all blocks would meet there.
+            (Home::Here | Home::Anywhere | Home::Catalogs | Home::OverSeveral, _) => Place::Here,
             (Home::At(node) | Home::AtKeeper(node), None) => Place::At(node),
             // Rows can be reached from here.
             (Home::At(_), Some(transaction)) if transaction.far.is_some() => Place::Here,

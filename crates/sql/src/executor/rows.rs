@@ -264,6 +264,23 @@ pub(crate) fn change_row(
     Ok(new_key)
 }
 
+/// What belongs to the change of a row that another node has made already: its key, what the indexes have and what is generated stay as
+/// they are.
+pub(crate) fn check_changed_row(
+    table: &Arc<Table>,
+    old: RowRef<'_>,
+    changes: &[(usize, Value)],
+    effects: &mut Effects,
+    evaluation: &EvalContext<'_>,
+) -> Result<()> {
+    let new = ChangedRow { old, changes };
+    let changed: ColumnSet = changes.iter().map(|change| change.0).collect();
+    check_row(table, &new, changed, evaluation)?;
+    check_options(table, &new, changed, evaluation)?;
+    effects.row_changed(table, old, &new, changed);
+    Ok(())
+}
+
 fn refuse<T: Tuple + ?Sized>(
     table: &Table,
     conflict: Option<Conflict>,

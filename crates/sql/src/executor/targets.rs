@@ -309,6 +309,15 @@ impl<'a> Target<'a> {
         })
     }
 
+    /// Whether its rows are named by their keys, and need not satisfy anything else.
+    pub(crate) fn is_named_by_keys(&self) -> bool {
+        let by_keys = matches!(
+            self.step.access,
+            Access::Point(_) | Access::Points(_) | Access::Elements(_)
+        );
+        by_keys && self.conditions().next().is_none()
+    }
+
     /// Reads a row to write; `None` if it is gone or no longer satisfies the conditions.
     pub(crate) fn read_to_write(
         &self,

@@ -1,11 +1,11 @@
 //! The update stage: UPDATE as blind formulas where the plan allows it, and read to write where it does not.
 
 use super::ExecutionContext;
-use super::rows::{ChangedRow, change_row, columns_to_remove};
+use super::rows::{ChangedRow, change_row, check_changed_row, columns_to_remove};
 use super::targets::{ChangeRun, Target};
 use crate::catalog::{Check, Table};
-use crate::plan::UpdatePlan;
-use rubato_base::{ColumnSet, Key, Result, Value};
+use crate::plan::{Assignment, UpdatePlan};
+use rubato_base::{ColumnSet, Key, Result, Row, Value};
 use rubato_formula::{Change, ColumnChange, EvalContext, Formula, Volatility};
 use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
@@ -22,6 +22,7 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
         .iter()
         .any(|it| it.expression.volatility() == Volatility::Volatile);
     let mut columns = None;
+    let mut at_once = None;
     let mut is_first = true;
     while let Some(key) = run.next_key(context) {
         if key.is_none() {
@@ -36,6 +37,14 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
                     return Ok(());
                 }
                 let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
+                let may = !each_differs && context.database.is_elsewhere(target.table.id);
+                let at_once =
+                    at_once.get_or_insert_with(|| may.then(|| formula_at_once(plan, &target, context)).flatten());
+                if let Some(formula) = at_once
+                    && let Some(old) = context.database.update_read((target.table.id, key), columns, formula)
+                {
+                    return old?.map_or(Ok(()), |old| note_updated(plan, &target, &old, run, context));
+                }
                 update_ordered(plan, &target, key, columns, run, context)
             })
         })?;
@@ -78,28 +87,33 @@ fn blind_formula(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>)
         return None;
     }
     let not_null = |column: usize| table.columns.get(column).is_some_and(|column| column.not_null);
-    let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
-    for assignment in &plan.assignments {
-        let column = &table.columns[assignment.column];
-        let change = assignment
-            .shape
-            .change(column.column_type, &assignment.expression, evaluation)
-            .ok()??;
-        let change = Change {
-            column: assignment.column as u16,
-            column_type: column.column_type,
-            change,
-        };
-        // With the values of this execution it may turn out to be one that fails, whatever the plan said.
-        if !change.may_be_blind(&not_null) {
-            return None;
-        }
-        changes.push(change);
+    let changes = changes_of(plan, table, evaluation)?;
+    // With the values of this execution it may turn out to be one that fails, whatever the plan said.
+    if !changes.iter().all(|change| change.may_be_blind(&not_null)) {
+        return None;
     }
     if !table.checks.is_empty() {
         keeps_checks(plan, table, &changes, evaluation)?;
     }
     Formula::new(changes).ok()
+}
+
+/// What the statement makes of each column; `None` if no formula can say it, or a constant is none.
+fn changes_of(plan: &UpdatePlan, table: &Table, evaluation: &EvalContext<'_>) -> Option<SmallVec<[Change; 2]>> {
+    let assignments = plan.assignments.iter();
+    let change = |assignment: &Assignment| {
+        let column_type = table.columns[assignment.column].column_type;
+        let change = assignment
+            .shape
+            .change(column_type, &assignment.expression, evaluation)
+            .ok()??;
+        Some(Change {
+            column: assignment.column as u16,
+            column_type,
+            change,
+        })
+    };
+    assignments.map(change).collect()
 }
 
 /// Whether the values that the statement sets keep the CHECK constraints on changed columns; what it adds is left to escrow.
@@ -202,6 +216,56 @@ pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet 
     }
 }
 
+/// The statement as a formula for a row that another node reads to write and changes at once: what it comes to is found out here as well,
+/// and if that fails, all of it is undone. `None` if more than the row's own columns has to be looked after.
+fn formula_at_once(plan: &UpdatePlan, target: &Target<'_>, context: &ExecutionContext<'_>) -> Option<Formula> {
+    let table = target.table;
+    let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
+    let is_generated = table
+        .generated_columns()
+        .any(|(_, own)| own.columns.intersects(changed));
+    let is_indexed = table
+        .indexes
+        .iter()
+        .any(|index| table.read_by_index(index).intersects(changed));
+    if plan.changes_key || is_generated || is_indexed || !target.is_named_by_keys() {
+        return None;
+    }
+    Formula::new(changes_of(plan, table, context.evaluation)?).ok()
+}
+
+/// Takes note of a row that was changed elsewhere.
+fn note_updated(
+    plan: &UpdatePlan,
+    target: &Target<'_>,
+    old: &Row,
+    run: &mut ChangeRun,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
+    let changes = values_of(plan, old, context.evaluation)?;
+    check_changed_row(
+        target.table,
+        old.as_ref(),
+        &changes,
+        &mut run.effects,
+        context.evaluation,
+    )?;
+    let new = ChangedRow {
+        old: old.as_ref(),
+        changes: &changes,
+    };
+    run.written.add(plan.returning.as_ref(), &new, context)?;
+    Ok(())
+}
+
+/// What the assignments come to over a row.
+fn values_of(plan: &UpdatePlan, row: &Row, evaluation: &EvalContext<'_>) -> Result<Vec<(usize, Value)>> {
+    let assignments = plan.assignments.iter();
+    assignments
+        .map(|own| Ok((own.column, own.expression.evaluate(row, evaluation)?)))
+        .collect()
+}
+
 fn update_ordered(
     plan: &UpdatePlan,
     target: &Target<'_>,
@@ -213,17 +277,7 @@ fn update_ordered(
     let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
         return Ok(());
     };
-    let changes: Result<Vec<(usize, Value)>> = plan
-        .assignments
-        .iter()
-        .map(|assignment| {
-            Ok((
-                assignment.column,
-                assignment.expression.evaluate(&row, context.evaluation)?,
-            ))
-        })
-        .collect();
-    let mut changes = changes?;
+    let mut changes = values_of(plan, &row, context.evaluation)?;
     change_row(target.table, key, row.as_ref(), &mut changes, &mut run.effects, context)?;
     let new = ChangedRow {
         old: row.as_ref(),

@@ -377,6 +377,28 @@ impl<'a> Rows<'a> {
         changed.and_then(row_of).map(drop)
     }
 
+    /// Reads a row to write and changes it by a formula, at once, if one other node has it: the row as it was, if it is there. `None` if
+    /// the row lies elsewhere.
+    pub(crate) fn update_read(
+        &mut self,
+        (table, key): (TableId, &Key),
+        columns: ColumnSet,
+        formula: &Formula,
+    ) -> Option<Outcome<Option<Row>>> {
+        let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes()) else {
+            return None;
+        };
+        self.touch(table, Some(key.as_bytes()), true);
+        let operation = Operation::Update {
+            table,
+            key: key.clone(),
+            columns,
+            formula: formula.clone(),
+        };
+        let changed = self.far.as_deref_mut()?.change(node, (table, key), operation);
+        Some(changed.and_then(row_of))
+    }
+
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
         self.touch(table, Some(key), true);

@@ -19,6 +19,7 @@ pub fn rows_of(answer: &Answer) -> u64 {
     match answer {
         Answer::Row(row) => u64::from(row.is_some()),
         Answer::Rows(rows) | Answer::Page { rows, .. } => rows.len() as u64,
+        Answer::Entries { entries, rows, .. } => (entries.len() + rows.len()) as u64,
         Answer::Groups { groups, .. } => groups.len() as u64,
         Answer::Several(answers) => answers.iter().map(rows_of).sum(),
         _ => 0,

@@ -24,7 +24,8 @@ use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_protocol::grid::{
-    Answer, Body, Message, Notes, Operation, Passed, RelayJoin, RelayStep, Reply, Request, Sieve, StageMessage,
+    Answer, Body, EntriesRead, Message, Notes, Operation, Passed, RelayJoin, RelayStep, Reply, Request, RowKey, Sieve,
+    StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -160,7 +161,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(18) {
+        match self.of(19) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -219,6 +220,24 @@ impl Choices<'_> {
                 sieve: self.sieve(),
                 aggregate: self.aggregate(),
                 rows_max: self.small(),
+            },
+            17 => Operation::Entries {
+                read: Box::new(EntriesRead {
+                    index: table,
+                    range: KeyRange {
+                        from: self.bound(),
+                        to: self.bound(),
+                    },
+                    reverse: self.truth(),
+                    entry_columns: columns,
+                    rows_max: self.small(),
+                    row_key: match self.truth() {
+                        true => RowKey::InEntry,
+                        false => RowKey::Behind(self.small() / 2),
+                    },
+                    table: TableId(self.small()),
+                    columns: ColumnSet(u64::from(self.small())),
+                }),
             },
             16 => Operation::Relay {
                 join: self.relay_join(),
@@ -299,7 +318,7 @@ impl Choices<'_> {
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(15) {
+        match self.of(16) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -323,6 +342,13 @@ impl Choices<'_> {
                 tuples: (0..self.of(5)).map(|_| self.row()).collect(),
                 reached: self.truth().then(|| self.key()),
                 is_too_much: self.truth(),
+            },
+            14 => Answer::Entries {
+                entries: (0..self.of(5)).map(|_| (self.key(), self.row())).collect(),
+                reached: self.truth().then(|| self.key()),
+                rows: (0..self.of(5))
+                    .map(|_| (self.key(), self.truth().then(|| self.row())))
+                    .collect(),
             },
             _ => Answer::Failed(self.error()),
         }

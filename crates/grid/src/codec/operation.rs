@@ -4,7 +4,7 @@ use super::{damaged, put_bool, put_u32, read_bool};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
 use rubato_formula::{Formula, PartialAggregate, RowBounds};
-use rubato_protocol::grid::{Answer, Operation, Passed, RelayJoin, SEVERAL_MAX, Sieve};
+use rubato_protocol::grid::{Answer, EntriesRead, Operation, Passed, RelayJoin, SEVERAL_MAX, Sieve};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
 
@@ -98,6 +98,11 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_columns(out, columns.unwrap_or(ColumnSet::EMPTY));
             put_u32(out, *rows_max);
             sieve.encode(out);
+        }
+        Operation::Entries { read } => {
+            out.push(20);
+            put_operation(out, &read.page());
+            read.encode_rest(out);
         }
         Operation::Aggregate {
             table,
@@ -232,6 +237,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
         13..=16 => return read_definition(tag, reader),
         18 => return read_aggregate_operation(reader),
         19 => return read_relay_operation(reader),
+        20 => return read_entries_operation(reader),
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
@@ -333,6 +339,15 @@ fn read_page_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     })
 }
 
+fn read_entries_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
+    let page = match reader.u8()? {
+        10 => read_page_operation(reader)?,
+        _ => return Err(damaged("entries that are no page")),
+    };
+    let read = Box::new(EntriesRead::decode_rest(page, reader)?);
+    Ok(Operation::Entries { read })
+}
+
 fn read_relay_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     let has_range = read_bool(reader)?;
     let range = KeyRange {
@@ -413,6 +428,18 @@ fn read_rows(reader: &mut ByteReader<'_>) -> Result<Vec<(Key, Row)>> {
     Ok(rows)
 }
 
+fn read_rows_of_entries(reader: &mut ByteReader<'_>) -> Result<Vec<(Key, Option<Row>)>> {
+    let count = reader.length()?;
+    // Not with room for `count`, as for rows.
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        let key = read_key(reader)?;
+        let row = read_bool(reader)?.then(|| read_row(reader)).transpose()?;
+        rows.push((key, row));
+    }
+    Ok(rows)
+}
+
 fn read_groups(reader: &mut ByteReader<'_>) -> Result<Vec<Row>> {
     let count = reader.length()?;
     // Not with room for `count`, as for rows.
@@ -438,6 +465,17 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
             out.push(if reached.is_none() { 9 } else { 8 });
             put_rows(out, rows);
             reached.iter().for_each(|key| put_key(out, key));
+        }
+        Answer::Entries { entries, reached, rows } => {
+            out.push(if reached.is_none() { 19 } else { 18 });
+            put_rows(out, entries);
+            reached.iter().for_each(|key| put_key(out, key));
+            put_length(out, rows.len());
+            for (key, row) in rows {
+                put_key(out, key);
+                put_bool(out, row.is_some());
+                row.iter().for_each(|row| put_row(out, row));
+            }
         }
         Answer::Groups { groups, reached } => {
             out.push(if reached.is_none() { 15 } else { 14 });
@@ -505,6 +543,11 @@ fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
         tag @ (8 | 9) => Answer::Page {
             rows: read_rows(reader)?,
             reached: (tag == 8).then(|| read_key(reader)).transpose()?,
+        },
+        tag @ (18 | 19) => Answer::Entries {
+            entries: read_rows(reader)?,
+            reached: (tag == 18).then(|| read_key(reader)).transpose()?,
+            rows: read_rows_of_entries(reader)?,
         },
         tag @ (14 | 15) => Answer::Groups {
             groups: read_groups(reader)?,

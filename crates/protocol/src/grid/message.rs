@@ -1,5 +1,6 @@
 //! What coordinators and participants say to each other.
 
+use super::entries::EntriesRead;
 use super::relay::{Passed, RelayJoin};
 use super::sieve::Sieve;
 use crate::api::{BlindUpdate, KeyRange};
@@ -159,6 +160,11 @@ pub enum Operation {
         /// What is left out.
         sieve: Sieve,
     },
+    /// The next entries of an index, and the rows that they stand for, which lie on the same node: [`Answer::Entries`].
+    Entries {
+        /// Which.
+        read: Box<EntriesRead>,
+    },
     /// Groups made of the next rows of a range, in key order: [`Answer::Groups`].
     Aggregate {
         /// The table.
@@ -293,6 +299,15 @@ pub enum Answer {
         rows: Vec<(Key, Row)>,
         /// The last key that was looked at; `None`: there are no more in the range.
         reached: Option<Key>,
+    },
+    /// Entries of an index in the order that was asked for.
+    Entries {
+        /// The entries.
+        entries: Vec<(Key, Row)>,
+        /// The last one that was looked at; `None`: there are no more in the range.
+        reached: Option<Key>,
+        /// The rows of the first of them, by their keys, or that there is none.
+        rows: Vec<(Key, Option<Row>)>,
     },
     /// Groups of rows.
     Groups {
@@ -433,6 +448,15 @@ impl Answer {
                 sketch.number(12 + u64::from(reached.is_none()));
                 groups.iter().for_each(|group| sketch.row(Some(group)));
                 reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
+            }
+            Answer::Entries { entries, reached, rows } => {
+                sketch.number(18 + u64::from(reached.is_none()));
+                sketch_rows(entries, sketch);
+                reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
+                for (key, row) in rows {
+                    sketch.bytes(key.as_bytes());
+                    sketch.row(row.as_ref());
+                }
             }
             Answer::Page { rows, reached } => {
                 sketch.number(7 + u64::from(reached.is_none()));

@@ -25,6 +25,7 @@
 
 mod asker;
 mod coordinator;
+mod entries;
 mod message;
 mod operation;
 mod participant;
@@ -36,6 +37,7 @@ mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
 pub use coordinator::{ClientEvent, CommitCounts, Coordinator, Ending, Recovered, Told};
+pub use entries::{EntriesRead, RowKey};
 pub use message::{
     Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, Reply, Request,
     SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,

@@ -23,6 +23,7 @@ impl Operation {
             | Operation::Insert { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
             Operation::Lengthen { table, .. } => Some(*table),
+            Operation::Entries { read } => Some(read.index),
             Operation::Close { tables } => tables.first().copied(),
             Operation::Several { operations } => operations.first()?.table(),
             Operation::Relay { join } => Some(join.steps.first()?.table),
@@ -72,6 +73,7 @@ impl Operation {
             Operation::Read { .. }
             | Operation::Scan { .. }
             | Operation::Page { .. }
+            | Operation::Entries { .. }
             | Operation::Aggregate { .. }
             | Operation::Peek { .. }
             | Operation::TryLock { .. }
@@ -168,6 +170,7 @@ impl Operation {
                 let rows_max = (*rows_max as usize).clamp(1, PAGE_LOOKED_AT_MAX);
                 groups(database, transaction, (&reading, range), aggregate, rows_max)?
             }
+            Operation::Entries { read } => read.run(database, transaction)?,
             Operation::Peek { table, key } => answer_of(database.peek(transaction, *table, key.as_bytes())?),
             Operation::TryLock { table, key, columns } => {
                 answer_of(database.read_for_update(transaction, *table, key.as_bytes(), *columns, OnBusy::Tell)?)
@@ -247,6 +250,14 @@ impl Answer {
                 let rows = rows.iter();
                 rows.map(|(key, row)| EACH + key.as_bytes().len() + row.as_bytes().len())
                     .sum()
+            }
+            Answer::Entries { entries, rows, .. } => {
+                let entries = entries
+                    .iter()
+                    .map(|(key, row)| EACH + key.as_bytes().len() + row.as_bytes().len());
+                let content = |row: &Option<Row>| row.as_ref().map_or(0, |row| row.as_bytes().len());
+                let rows = rows.iter().map(|(key, row)| EACH + key.as_bytes().len() + content(row));
+                entries.chain(rows).sum()
             }
             Answer::Several(answers) => answers.iter().map(Answer::bytes).sum(),
             Answer::Groups { groups: rows, .. } | Answer::Joined { tuples: rows, .. } => {

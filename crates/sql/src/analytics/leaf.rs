@@ -180,6 +180,7 @@ fn scan(
         columns: Some(step.reads),
         sieve,
         useful: want,
+        along: None,
     };
     let end = database.pass(transaction, (table, range), how, &mut visit)?;
     context.spend(looked_at as u64 + 1);

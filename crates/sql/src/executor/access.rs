@@ -2,6 +2,7 @@
 
 mod ahead;
 mod computed;
+mod entries;
 mod hashing;
 mod queries;
 mod system;
@@ -9,7 +10,7 @@ mod waiting;
 
 use super::batch::Batch;
 use super::generated::{FunctionRows, Generated, generate};
-use super::keys::{distinct_keys, element_keys, entry_key, entry_target, point_key};
+use super::keys::{distinct_keys, element_keys, entry_key, point_key};
 use super::lock::read_locked;
 use super::ranges::{access_range, access_ranges, in_ranges};
 use super::seen::SeenKeys;
@@ -21,6 +22,7 @@ use crate::far::Passage;
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
 use ahead::{keys_ahead, look_ahead};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
+pub(crate) use entries::read_entries;
 use hashing::{Hashing, prepare_hashing, read_hashed};
 use queries::{Nested, keep_rows, read_kept};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
@@ -542,6 +544,7 @@ fn scan_rows(
         columns: (!peeks).then_some(reader.step.reads),
         sieve: &sieve,
         useful: want.saturating_sub(reader.output.len()),
+        along: None,
     };
     let mut visit = |key: &[u8], row: RowRef<'_>| match reader.offer(key, row) {
         Ok(()) => {
@@ -587,11 +590,20 @@ fn scan_index(
 ) -> Outcome<Option<Position>> {
     let index = &table.indexes[found.index];
     let mut left = Some(range);
+    // Where rows are locked, they are asked for by that.
+    let rows_along = reader.lock.is_none().then_some(reader.step.reads);
     while let Some(part) = left.take() {
         let count_max = want.saturating_sub(reader.output.len()).clamp(1, BATCH_TUPLES);
         let peeks = reader.lock.filter(StepLock::peeks);
         let span = (&part, found.reverse);
-        let (keys, end) = read_entries(table, found.index, span, count_max, peeks.is_none(), context)?;
+        let (keys, end) = read_entries(
+            table,
+            found.index,
+            span,
+            (count_max, rows_along),
+            peeks.is_none(),
+            context,
+        )?;
         *reader.lookups += keys.len() as u64;
         keys_ahead(table, &keys, reader, context);
         for key in &keys {
@@ -620,42 +632,6 @@ fn scan_index(
         }
     }
     Ok(left.map(Position::Range))
-}
-
-/// Reads at most `count_max` entries of an index, protected or not: the keys of their rows.
-pub(crate) fn read_entries(
-    table: &Table,
-    index_number: usize,
-    (range, reverse): (&KeyRange, bool),
-    count_max: usize,
-    protects: bool,
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<(Vec<Key>, ScanEnd)> {
-    let index = &table.indexes[index_number];
-    let columns = if index.unique {
-        ColumnSet::EXISTENCE.union(ColumnSet::column(0))
-    } else {
-        ColumnSet::EXISTENCE
-    };
-    let mut keys = Vec::new();
-    let mut failure = None;
-    let mut visit = |entry: &[u8], row: RowRef<'_>| match entry_target(table, index, entry, row) {
-        Ok(key) => {
-            keys.push(key);
-            keys.len() < count_max
-        }
-        Err(error) => {
-            failure = Some(error);
-            false
-        }
-    };
-    let (database, transaction) = (&mut context.database, context.transaction);
-    let end = if protects {
-        database.scan(transaction, index.id, range, reverse, columns, &mut visit)?
-    } else {
-        database.peek_scan(transaction, index.id, range, reverse, &mut visit)?
-    };
-    failure.map_or(Ok((keys, end)), |error| Err(Stop::Fail(error)))
 }
 
 fn read_generated(

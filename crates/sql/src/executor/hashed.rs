@@ -124,6 +124,7 @@ impl HashedRows {
             columns: Some(step.reads),
             sieve: &sieve,
             useful: usize::MAX,
+            along: None,
         };
         let (mut fits, mut failure, mut looked_at) = (true, None, 0);
         let mut visit = |key: &[u8], row: RowRef<'_>| {

@@ -245,6 +245,7 @@ impl<'a> Target<'a> {
             columns: Some(self.columns()),
             sieve: &sieve,
             useful: usize::MAX,
+            along: None,
         };
         let (database, transaction) = (&mut context.database, context.transaction);
         let end = database.pass(transaction, (self.table.id, range), how, &mut visit)?;
@@ -265,7 +266,15 @@ impl<'a> Target<'a> {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<KeyRange>> {
         let has_conditions = self.conditions().next().is_some();
-        let (found, end) = read_entries(self.table, index, (range, false), BATCH_TUPLES, true, context)?;
+        let rows_along = has_conditions.then(|| self.columns());
+        let (found, end) = read_entries(
+            self.table,
+            index,
+            (range, false),
+            (BATCH_TUPLES, rows_along),
+            true,
+            context,
+        )?;
         context.spend(found.len() as u64 + 1);
         let columns = self.columns();
         if has_conditions {

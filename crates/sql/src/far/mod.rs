@@ -17,7 +17,7 @@ mod seen;
 mod walk;
 
 pub use conversation::{FarMark, FarRows};
-pub use walk::Passage;
+pub use walk::{Along, Passage};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
 use rubato_formula::{Drawn, Formula, RowBounds};
@@ -170,6 +170,14 @@ impl<'a> Rows<'a> {
             Some(far) => far.whereabouts().nodes_of(storage, range),
             None => vec![None],
         }
+    }
+
+    /// Whether the entries of an index in the range, and the rows of the table that lie as their entries do, are all on one other node and stay there.
+    pub(crate) fn lie_together(&self, index: TableId, table: TableId, range: &KeyRange) -> bool {
+        let Some(far) = &self.far else { return false };
+        let whereabouts = far.whereabouts();
+        let stay = |storage| whereabouts.former_holders(storage).is_empty() && whereabouts.copies(storage).is_empty();
+        matches!(whereabouts.nodes_of(index, range)[..], [Some(_)]) && stay(index) && stay(table)
     }
 
     /// Asks for rows that come to be read, so that what lies on one node is asked for together. A row that is read within the part of a

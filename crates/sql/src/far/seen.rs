@@ -3,7 +3,7 @@
 use super::walk::Passage;
 use rubato_base::codec::put_bytes;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, SqlState, TableId};
-use rubato_protocol::grid::{Answer, Operation, Sieve};
+use rubato_protocol::grid::{Answer, EntriesRead, Operation, Sieve};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -149,6 +149,9 @@ impl Seen {
             });
             return true;
         }
+        if let Operation::Entries { read } = operation {
+            return self.expect(node, &read.page());
+        }
         if self.point(node, operation).is_some() {
             return false;
         }
@@ -191,6 +194,9 @@ impl Seen {
     }
 
     pub(super) fn on_answer(&mut self, node: NodeId, operation: &Operation, answer: Answer) {
+        if let Operation::Entries { read } = operation {
+            return self.on_entries(node, read, answer);
+        }
         let bytes = bytes_of(&answer);
         if let Operation::Page { table, .. } = operation {
             let pages = self.pages.entry((node, *table)).or_default();
@@ -217,6 +223,22 @@ impl Seen {
             point.bytes = bytes;
             point.answer = Some(answer);
             self.bytes += bytes;
+        }
+    }
+
+    /// Entries have come, and rows that are read soon.
+    fn on_entries(&mut self, node: NodeId, read: &EntriesRead, answer: Answer) {
+        let Answer::Entries { entries, reached, rows } = answer else {
+            return self.on_answer(node, &read.page(), answer);
+        };
+        let page = Answer::Page { rows: entries, reached };
+        self.on_answer(node, &read.page(), page);
+        for (key, row) in rows {
+            let (table, columns) = (read.table, read.columns);
+            let row_read = Operation::Read { table, key, columns };
+            if self.expect(node, &row_read) {
+                self.on_answer(node, &row_read, Answer::Row(row));
+            }
         }
     }
 

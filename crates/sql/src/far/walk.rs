@@ -3,7 +3,7 @@
 use super::conversation::{FarRows, wait_for};
 use super::seen::{Piece, is_left};
 use rubato_base::{ColumnSet, Key, NodeId, Row, RowRef, TableId, TransactionId};
-use rubato_protocol::grid::{Answer, Operation, Sieve};
+use rubato_protocol::grid::{Answer, EntriesRead, Operation, RowKey, Sieve};
 use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
@@ -21,6 +21,19 @@ pub struct Passage<'a> {
     pub sieve: &'a Sieve,
     /// So many rows are of use, as far as it is known: whoever wants few asks for few at first.
     pub useful: usize,
+    /// They are entries of an index, and their rows are read soon, which other nodes then send along.
+    pub along: Option<Along>,
+}
+
+/// The rows that the entries of an index stand for, where each lies beside its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Along {
+    /// Where entries have their keys.
+    pub row_key: RowKey,
+    /// Their table.
+    pub table: TableId,
+    /// What is read of each.
+    pub columns: ColumnSet,
 }
 
 impl Passage<'_> {
@@ -31,6 +44,7 @@ impl Passage<'_> {
             columns,
             sieve: Sieve::open(),
             useful: usize::MAX,
+            along: None,
         }
     }
 }
@@ -221,7 +235,22 @@ fn piece_of(
     if let Some(piece) = far.seen.piece(node, (table, range), how)? {
         return Ok(Some(piece));
     }
-    let operation = page(far.seen.page_rows(node, table, how.useful));
+    let rows_max = far.seen.page_rows(node, table, how.useful);
+    let operation = match (how.along, how.columns) {
+        (Some(along), Some(entry_columns)) => Operation::Entries {
+            read: Box::new(EntriesRead {
+                index: table,
+                range: range.clone(),
+                reverse: how.reverse,
+                entry_columns,
+                rows_max,
+                row_key: along.row_key,
+                table: along.table,
+                columns: along.columns,
+            }),
+        },
+        _ => page(rows_max),
+    };
     far.want(node, operation);
     Ok(None)
 }

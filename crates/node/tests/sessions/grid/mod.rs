@@ -7,6 +7,7 @@ mod conflicts;
 mod definitions;
 mod explained;
 mod growth;
+mod lookups;
 mod numbers;
 mod outcomes;
 mod placement;

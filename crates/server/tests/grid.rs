@@ -357,6 +357,12 @@ fn the_grid_goes_on_without_its_first_node() {
                 assert!(is_refused(&ask(node, needs_it)));
                 assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
             }
+            // What programs look up when they connect is known to every node.
+            let known = "SELECT relname FROM pg_catalog.pg_class WHERE relname IN ('accounts', 'whole') ORDER BY 1";
+            assert_eq!(rows(node, known), ["row accounts", "row whole"]);
+            let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'whole'";
+            assert_eq!(rows(node, &format!("BEGIN; {columns}; COMMIT")), ["row 1"]);
+            assert_eq!(rows(node, "SELECT count(*) > 0 FROM pg_stat_activity"), ["row t"]);
             eventually("another node leads", || {
                 let found = rows(node, leader);
                 found == ["row 1"] || found == ["row 2"]

@@ -69,6 +69,8 @@ pub struct Outcomes {
     has_moved: bool,
     /// Ids of transactions that have not ended.
     open: BTreeSet<u64>,
+    /// Those of them whose sessions have gone while several nodes were committing.
+    left: BTreeSet<u64>,
     /// Committed ids: 64 to a word.
     committed: BTreeMap<u64, u64>,
     /// Behind the newest commit record with an id: nobody is told of it before the log is forced up to here.
@@ -83,6 +85,7 @@ impl Default for Outcomes {
             reserved: FIRST_ID,
             has_moved: false,
             open: BTreeSet::new(),
+            left: BTreeSet::new(),
             committed: BTreeMap::new(),
             newest: Lsn(0),
         }
@@ -109,14 +112,21 @@ impl Outcomes {
         id
     }
 
-    /// A transaction has committed on several nodes, as its branch here says; or was rolled back.
+    /// The session of a transaction has gone while several nodes were committing it: [`Outcomes::settle`] says how that ends.
+    pub(crate) fn leave(&mut self, id: u64) {
+        self.left.insert(id);
+    }
+
+    /// A transaction has committed on several nodes, as its branch here says; or was rolled back, which is its end if its session has
+    /// gone, and else perhaps one attempt of several.
     pub fn settle(&mut self, record: &OutcomeRecord, is_committed: bool, lsn: Lsn) {
         for (word, bits) in &record.committed {
             let ids = (0..64).filter(|bit| bits & (1 << bit) != 0).map(|bit| word * 64 + bit);
             for id in ids {
-                match is_committed {
-                    true => self.commit(id, lsn),
-                    false => self.abort(id),
+                match (is_committed, self.left.remove(&id)) {
+                    (true, _) => self.commit(id, lsn),
+                    (false, true) => self.abort(id),
+                    (false, false) => {}
                 }
             }
         }
@@ -280,6 +290,14 @@ mod tests {
             (other.status(there).unwrap(), other.newest()),
             (Some("committed"), Lsn(9))
         );
+        // An attempt that was rolled back is not the end, unless nobody is there to make another.
+        let tried = other.open();
+        let record = other.record_of(tried);
+        other.settle(&record, false, Lsn(9));
+        assert_eq!(other.status(tried).unwrap(), Some("in progress"));
+        other.leave(tried);
+        other.settle(&record, false, Lsn(9));
+        assert_eq!(other.status(tried).unwrap(), Some("aborted"));
         let mut again = Outcomes::default();
         again.recover(&other.all().expect("somebody has asked"));
         again.give_for(NodeId(3));

@@ -284,9 +284,11 @@ impl Session {
     /// Rolls the open transaction back, if there is one: its id, if it was asked for one, is that of an aborted transaction.
     pub(super) fn roll_back(&mut self, partition: &mut Partition) {
         // What all nodes are committing may have committed: its branch says how that ends.
-        let is_known = !self.commits_far();
-        if let Some(id) = self.asked_id.take().filter(|_| is_known) {
-            partition.sequences.outcomes.abort(id);
+        let outcomes = &mut partition.sequences.outcomes;
+        match (self.asked_id.take(), self.commits_far()) {
+            (Some(id), true) => outcomes.leave(id),
+            (Some(id), false) => outcomes.abort(id),
+            (None, _) => {}
         }
         self.undo(partition);
         self.roll_back_away(partition);

@@ -142,3 +142,42 @@ fn what_is_said_of_a_transaction_over_nodes_that_were_killed_is_what_became_of_i
         }
     }
 }
+
+/// The client goes away while several nodes commit, after each has spoken so often: what is said of its id is what became of it. False if
+/// the commit was over before.
+fn leave_after(rounds: usize) -> bool {
+    let mut sites = made();
+    let begun = "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2); SELECT pg_current_xact_id()";
+    let id = told_id(&ask_at(1, &mut sites, begun));
+    sites[1].send("COMMIT");
+    for _ in 0..rounds {
+        for from in 0..2 {
+            sites[from].node.on_wake();
+            sites[from].turn();
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+            }
+        }
+    }
+    let is_told = !sites[1].said().is_empty();
+    sites[1].worker.cancel(SessionId(1), CancelReason::Disconnected);
+    sites[1].turn();
+    let early = status(0, &mut sites, id);
+    come_to_rest(&mut sites);
+    let is_there = ask_at(0, &mut sites, "SELECT sum(v) > 400 FROM accounts")[1] == "D t";
+    assert!(is_there || !is_told);
+    let expected = if is_there { "D committed" } else { "D aborted" };
+    assert_eq!(status(0, &mut sites, id), expected, "after {rounds} rounds");
+    assert!(
+        early == expected || early == "D in progress",
+        "{early}, then {expected}, after {rounds} rounds"
+    );
+    !is_told
+}
+
+#[test]
+fn what_a_client_that_has_gone_has_committed_is_known() {
+    let rounds = (0..).take_while(|rounds| leave_after(*rounds)).count();
+    assert!(rounds > 1, "{rounds}");
+}

@@ -4,7 +4,7 @@ use crate::checkpoint::with_attached;
 use rubato_base::{Result, TableId};
 use rubato_protocol::{Definition, FormulaDatabase};
 use rubato_sql::catalog::Table;
-use rubato_sql::databases::Databases;
+use rubato_sql::databases::{DatabaseFacts, Databases};
 use rubato_sql::partition::{Attachment, Derived};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,14 @@ pub(crate) fn with_newer(databases: &Databases, content: &[u8]) -> Result<Option
     if catalogs.is_empty() {
         return Ok(None);
     }
-    Ok(Some((with_attached(databases, None, catalogs), attachment.derived)))
+    // A database that is made is one of these; of the others newer facts may be here.
+    let made = attachment.databases.map(|told| {
+        let has_catalog = |id| catalogs.iter().any(|(database, _)| *database == id);
+        let is_new = |facts: &DatabaseFacts| databases.get(facts.id).is_none() && has_catalog(facts.id);
+        let made = told.into_iter().filter(is_new);
+        databases.facts().into_iter().chain(made).collect()
+    });
+    Ok(Some((with_attached(databases, made, catalogs), attachment.derived)))
 }
 
 /// The storage of tables that are not the same in both.

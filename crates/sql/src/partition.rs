@@ -76,11 +76,18 @@ pub struct Committing {
     pub base: Arc<Catalog>,
     /// The new one.
     pub catalog: Arc<Catalog>,
+    /// What the database is, if the transaction makes it.
+    pub made: Option<DatabaseFacts>,
 }
 
 impl Committing {
     /// The databases with the new catalog. Meanwhile nobody has changed more than what was a session's own.
     pub fn installed(self, partition: &mut Partition) -> Databases {
+        if let Some(facts) = &self.made {
+            // Nobody has changed what databases there are meanwhile.
+            let made = partition.databases.with_new(facts, &self.catalog);
+            return made.unwrap_or_else(|_| (*partition.databases).clone());
+        }
         let newest = partition.databases.catalog(self.database);
         let is_left_alone = Arc::ptr_eq(newest, &self.base);
         let merged = (!is_left_alone).then(|| merge(&self.base, &self.catalog, newest).ok());

@@ -32,6 +32,10 @@ pub(crate) fn copied(template: &Catalog, mut take_id: impl FnMut() -> u32) -> Co
     catalog.table_names.clear();
     for (name, table) in &mut catalog.tables {
         let table = Arc::make_mut(table);
+        if let Some(spread) = &mut table.spread {
+            // Rows that are on their way are laid where they come to be.
+            spread.former.clear();
+        }
         let from = std::mem::replace(&mut table.id, TableId(take_id()));
         catalog.table_names.insert(table.id, name.clone());
         works.push(StorageWork::Create { storage: table.id });

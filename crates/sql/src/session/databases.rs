@@ -9,21 +9,24 @@
 use super::block::NewDatabase;
 use super::schema::{SchemaChanging, have_to_itself};
 use super::{Block, Next, Origin, Session, SessionContext};
-use crate::catalog::{RelationName, Table};
+use crate::catalog::RelationName;
 use crate::client::Responder;
 use crate::databases::{
     Applied, Copied, DatabaseChange, DatabaseCommand, DatabaseFacts, DatabaseId, Databases, copied, storage_of,
 };
 use crate::executor::SchemaRun;
+use crate::far::stop_of;
 use crate::partition::{Attachment, Partition};
 use crate::schema_change::FIRST_ID;
-use rubato_base::{Error, Result, SqlState, Timestamp};
+use rubato_base::{Error, Result, SqlState, Timestamp, TransactionId};
 use rubato_protocol::{CommitRecord, Outcome};
 use rubato_stages::worker::Signal;
 use std::sync::Arc;
 
 /// How long sessions that leave a database are waited for, as PostgreSQL does: a client that has closed its connection is gone a little later.
 const LEAVING_US_MAX: i64 = 5_000_000;
+/// How often it is looked whether others have made the catalogs that all nodes of a grid commit.
+const COMMITTING_LOOK_US: i64 = 2_000;
 /// How often it is looked whether they have left.
 const LEAVING_LOOK_US: i64 = 10_000;
 
@@ -41,6 +44,10 @@ impl Session {
         }
         self.check_place(&command.change)?;
         partition.admit_write()?;
+        // One that all nodes are committing is told them with what databases there were.
+        if partition.schema_changes.other_committing(TransactionId(0)).is_some() {
+            return Ok(self.look_again(COMMITTING_LOOK_US));
+        }
         let command = self.with_known_setting(command)?;
         partition.next_storage_id = partition.next_storage_id.max(FIRST_ID);
         let new_id = match command.change {
@@ -151,13 +158,10 @@ impl Session {
         self.replay = None;
         partition.database.catch_up(id)?;
         let source = Arc::clone(partition.databases.catalog(template));
-        let is_spread = |table: &Arc<Table>| table.laid().is_some();
-        if let Some(table) = source.tables.values().find(|table| is_spread(table)) {
-            let what = format!(
-                "a template with a table that lies on several nodes (\"{}\")",
-                table.name
-            );
-            return Err(Error::unsupported(what).into());
+        self.see_whereabouts(partition);
+        self.hear_others(partition);
+        if let Some(why) = self.transaction.as_ref().and_then(|open| open.why_ended()) {
+            return Err(stop_of(why));
         }
         if let Some(transaction) = &mut self.transaction {
             transaction.base_catalog = Some(Arc::clone(&source));
@@ -168,6 +172,7 @@ impl Session {
         }
         let tables: Vec<RelationName> = source.tables.keys().cloned().collect();
         have_to_itself(&tables, (template, &source), id, partition)?;
+        self.close_elsewhere(&tables, &source, partition)?;
         let Copied {
             catalog,
             works,
@@ -179,8 +184,10 @@ impl Session {
         let after = Arc::new(catalog);
         if let Some(transaction) = &mut self.transaction {
             let catalog = Arc::clone(&after);
+            transaction.placed_by = vec![Arc::clone(&after)];
             transaction.new_database = Some(NewDatabase { facts, catalog });
         }
+        self.see_whereabouts(partition);
         for work in &works {
             self.note_storage(work, &works, partition, &after);
         }

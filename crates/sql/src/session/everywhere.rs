@@ -90,9 +90,6 @@ impl Session {
         let Some(transaction) = self.transaction.as_ref().filter(|own| own.base_catalog.is_some()) else {
             return Ok(None);
         };
-        if transaction.new_database.is_some() {
-            return Err(Error::unsupported("CREATE DATABASE in a transaction over several nodes").into());
-        }
         if let Some(content) = &transaction.attachment {
             return Ok(Some(content.clone()));
         }
@@ -100,17 +97,35 @@ impl Session {
         if let Some(owner) = partition.schema_changes.other_committing(id) {
             partition.database.wait_for(id, owner, TableId(0))?;
         }
-        let Some(catalog) = self.checked_catalog(transaction, partition)? else {
-            return Ok(None);
+        let (committing, databases) = match &transaction.new_database {
+            Some(new) => {
+                let databases = partition.databases.with_new(&new.facts, &new.catalog)?;
+                let committing = Committing {
+                    owner: id,
+                    database: new.facts.id,
+                    base: Arc::default(),
+                    catalog: Arc::clone(&new.catalog),
+                    made: Some(new.facts.clone()),
+                };
+                (committing, Some(databases))
+            }
+            None => {
+                let Some(catalog) = self.checked_catalog(transaction, partition)? else {
+                    return Ok(None);
+                };
+                let committing = Committing {
+                    owner: id,
+                    database: self.identity.database_id,
+                    base: Arc::clone(self.committed(partition)),
+                    catalog,
+                    made: None,
+                };
+                (committing, None)
+            }
         };
-        let database = self.identity.database_id;
-        let content = attachment_of((database, Some(&catalog)), None, None, transaction);
-        partition.schema_changes.begin_commit(Committing {
-            owner: id,
-            database,
-            base: Arc::clone(self.committed(partition)),
-            catalog,
-        });
+        let own = (committing.database, Some(&*committing.catalog));
+        let content = attachment_of(own, databases.as_ref(), None, transaction);
+        partition.schema_changes.begin_commit(committing);
         if let Some(transaction) = &mut self.transaction {
             transaction.attachment = Some(content.clone());
         }

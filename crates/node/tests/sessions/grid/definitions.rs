@@ -451,3 +451,101 @@ fn a_node_that_is_killed_in_the_midst_of_a_change_has_it_afterwards_or_nobody_ha
         }
     }
 }
+
+/// A database is made of another whose tables lie on both nodes, with one of these killed after so many messages: it is there with all of its
+/// rows, or not at all. False if it was over before.
+fn kill_one_of_a_copy(victim: usize, messages: usize) -> bool {
+    let mut sites = made();
+    does(0, &mut sites, "CREATE DATABASE source", "CREATE DATABASE");
+    let mut inside = |sql: &str| within(0, &mut sites, "source", sql);
+    let tables = "CREATE TABLE accounts (id int PRIMARY KEY, v int, name text UNIQUE) WITH (spread = true);
+                  CREATE TABLE whole (id serial PRIMARY KEY, v int) WITH (spread = false); INSERT INTO whole (v) VALUES (1), (2);
+                  INSERT INTO accounts SELECT n, 100, 'account ' || n FROM generate_series(1, 10) n";
+    let told = inside(tables);
+    assert!(told.contains(&"C INSERT 0 10".to_owned()), "{told:?}");
+    sites[0].send("CREATE DATABASE copy TEMPLATE source");
+    let left = talk_at_most(&mut sites, messages);
+    let told = sites[0].said();
+    sites[victim].restart();
+    disconnect(&mut sites);
+    connect(&mut sites);
+    come_to_rest(&mut sites);
+    let told: Vec<String> = told.into_iter().chain(sites[0].said()).collect();
+    let context = format!("node {victim} killed after {messages} messages, {told:?}");
+    let is_there = ask_at(0, &mut sites, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")[1] == "D 1";
+    assert!(is_there || !told.contains(&"C CREATE DATABASE".to_owned()), "{context}");
+    for node in 0..2 {
+        let seen = ask_at(
+            node,
+            &mut sites,
+            "SELECT count(*) FROM pg_database WHERE datname = 'copy'",
+        );
+        assert_eq!(seen[1] == "D 1", is_there, "{context}: at {node}");
+    }
+    if !is_there {
+        let told = ask_at(0, &mut sites, "CREATE DATABASE copy TEMPLATE source");
+        assert_eq!(told, ["C CREATE DATABASE", "Z I"], "{context}");
+    }
+    // Each of the two is changed without the other.
+    for node in 0..2 {
+        let added = format!(
+            "INSERT INTO accounts VALUES ({0}, 1, 'new {0}'), ({1}, 1, 'new {1}'); INSERT INTO whole (v) VALUES (3)",
+            21 + node * 2,
+            22 + node * 2
+        );
+        let told = within(node, &mut sites, "copy", &added);
+        assert!(told.contains(&"C INSERT 0 2".to_owned()), "{context}: {told:?}");
+        let told = within(
+            node,
+            &mut sites,
+            "copy",
+            "INSERT INTO accounts VALUES (50, 1, 'account 3')",
+        );
+        assert!(told[0].starts_with("E 23505"), "{context}: {told:?}");
+    }
+    let sums = "SELECT (SELECT count(*) FROM accounts), (SELECT sum(v) FROM accounts), (SELECT count(*) FROM whole)";
+    for (database, expected) in [("copy", "D 14|1004|4"), ("source", "D 10|1000|2")] {
+        for node in 0..2 {
+            assert_eq!(
+                within(node, &mut sites, database, sums)[1],
+                expected,
+                "{context}: {database} at {node}"
+            );
+        }
+    }
+    does(0, &mut sites, "DROP DATABASE copy", "DROP DATABASE");
+    left == 0
+}
+
+/// Asks in another database.
+fn within(node: usize, sites: &mut [Site; 2], database: &str, sql: &str) -> Vec<String> {
+    let idle = sites[node].idle.take().expect("the session is idle");
+    let start = SessionStart {
+        session: SessionId(99),
+        user: "rubato".into(),
+        database: database.into(),
+        ..SessionStart::default()
+    };
+    let mut responder: Box<dyn rubato_sql::client::Responder> = Box::new(Lines::default());
+    let session = sites[node]
+        .worker
+        .open_session(start, &mut responder)
+        .expect("a session");
+    sites[node].idle = Some(session);
+    let told = ask_at(node, sites, sql);
+    sites[node].request([Request::Terminate]);
+    work(sites);
+    sites[node].said();
+    sites[node].idle = Some(idle);
+    told
+}
+
+#[test]
+fn a_database_is_made_of_one_whose_tables_lie_on_several_nodes() {
+    for victim in 0..2 {
+        let steps = (0..)
+            .take_while(|messages| kill_one_of_a_copy(victim, *messages))
+            .count();
+        assert!(steps > 10, "{steps}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::outcomes::node_of;
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use crate::system_tables::OF_ALL_NODES;
 use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
-use rubato_formula::{EvalContext, Expr, Function, Volatility};
+use rubato_formula::{EvalContext, Expr, Function, SetFunction, Volatility};
 use std::sync::OnceLock;
 
 pub use crate::layout::{Layout, NodeOfKey, node_of_key};
@@ -163,7 +163,7 @@ fn needs_nothing(plan: &Plan) -> bool {
         return false;
     };
     let is_made = |relation: &Relation| match relation {
-        Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => true,
+        Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => !is_of_keeper(relation),
         Relation::System(name) => name == OF_EACH,
         _ => false,
     };
@@ -213,17 +213,30 @@ fn needs_keeper(plan: &Plan) -> bool {
 }
 
 fn shows_of_keeper(plan: &Plan) -> bool {
-    shows_anywhere(plan, &|name| name == OF_KEEPER)
+    shows_anywhere(plan, &is_of_keeper)
+}
+
+/// Whether it shows what the keeper alone knows: how far sequences are, too.
+fn is_of_keeper(relation: &Relation) -> bool {
+    match relation {
+        Relation::System(name) => name == OF_KEEPER,
+        Relation::Functions(rows) => rows
+            .calls
+            .iter()
+            .any(|call| call.function == Some(SetFunction::Sequence)),
+        _ => false,
+    }
 }
 
 /// The views that it shows of what is so on all nodes, a bit for each.
 pub(crate) fn shown_of_all_nodes(plan: &Plan) -> u8 {
     let views = OF_ALL_NODES.iter().enumerate();
-    let shown = views.filter(|(_, view)| shows_anywhere(plan, &|name| name == **view));
+    let is_view = |relation: &Relation, view: &str| matches!(relation, Relation::System(name) if name == view);
+    let shown = views.filter(|(_, view)| shows_anywhere(plan, &|relation| is_view(relation, view)));
     shown.map(|(number, _)| 1 << number).sum()
 }
 
-fn shows_anywhere(plan: &Plan, is: &dyn Fn(&str) -> bool) -> bool {
+fn shows_anywhere(plan: &Plan, is: &dyn Fn(&Relation) -> bool) -> bool {
     let mut is_needed = false;
     let mut look = |select: &SelectPlan| is_needed |= shows(select, is);
     for_each_select(&plan.body, &mut look);
@@ -248,17 +261,16 @@ fn for_each_select<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a SelectPlan)
     }
 }
 
-fn shows(select: &SelectPlan, is: &dyn Fn(&str) -> bool) -> bool {
+fn shows(select: &SelectPlan, is: &dyn Fn(&Relation) -> bool) -> bool {
     let within = |query: &QueryPlan| {
         let mut found = false;
         query.for_each_select(&mut |select| found |= shows(select, is));
         found
     };
     select.steps.iter().any(|step| match &step.relation {
-        Relation::System(name) => is(name),
         Relation::Query(query) => within(query),
         Relation::Lateral { query, .. } => within(query),
-        _ => false,
+        relation => is(relation),
     })
 }
 

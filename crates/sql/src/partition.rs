@@ -120,6 +120,11 @@ impl SchemaChanges {
         owner.filter(|owner| *owner != transaction)
     }
 
+    /// Whether all nodes are committing a new catalog of whomever.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.committing.is_some()
+    }
+
     /// All nodes are about to commit this.
     pub fn begin_commit(&mut self, committing: Committing) {
         self.committing = Some(committing);

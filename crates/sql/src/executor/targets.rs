@@ -266,7 +266,8 @@ impl<'a> Target<'a> {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Option<KeyRange>> {
         let has_conditions = self.conditions().next().is_some();
-        let rows_along = has_conditions.then(|| self.columns());
+        let columns = self.columns();
+        let rows_along = has_conditions.then_some(columns);
         let (found, end) = read_entries(
             self.table,
             index,
@@ -276,7 +277,6 @@ impl<'a> Target<'a> {
             context,
         )?;
         context.spend(found.len() as u64 + 1);
-        let columns = self.columns();
         if has_conditions {
             let database = &mut context.database;
             found

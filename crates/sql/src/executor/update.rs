@@ -37,10 +37,8 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
                     return Ok(());
                 }
                 let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
-                let may = !each_differs && context.database.is_elsewhere(target.table.id);
-                let at_once =
-                    at_once.get_or_insert_with(|| may.then(|| formula_at_once(plan, &target, context)).flatten());
-                if let Some(formula) = at_once
+                let formula = || formula_at_once(plan, &target, context).filter(|_| !each_differs);
+                if let Some(formula) = at_once.get_or_insert_with(formula)
                     && let Some(old) = context.database.update_read((target.table.id, key), columns, formula)
                 {
                     return old?.map_or(Ok(()), |old| note_updated(plan, &target, &old, run, context));
@@ -217,18 +215,12 @@ pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet 
 }
 
 /// The statement as a formula for a row that another node reads to write and changes at once: what it comes to is found out here as well,
-/// and if that fails, all of it is undone. `None` if more than the row's own columns has to be looked after.
+/// and if that fails, all of it is undone. `None` if more than the columns that it names has to be looked after, or all rows are here.
 fn formula_at_once(plan: &UpdatePlan, target: &Target<'_>, context: &ExecutionContext<'_>) -> Option<Formula> {
     let table = target.table;
     let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
-    let is_generated = table
-        .generated_columns()
-        .any(|(_, own)| own.columns.intersects(changed));
-    let is_indexed = table
-        .indexes
-        .iter()
-        .any(|index| table.read_by_index(index).intersects(changed));
-    if plan.changes_key || is_generated || is_indexed || !target.is_named_by_keys() {
+    let changes_more = plan.changes_key || !plan.changed_indexes.is_empty() || table.changed_with(changed) != changed;
+    if changes_more || !target.is_named_by_keys() || !context.database.is_elsewhere(table.id) {
         return None;
     }
     Formula::new(changes_of(plan, table, context.evaluation)?).ok()

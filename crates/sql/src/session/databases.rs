@@ -18,14 +18,14 @@ use crate::executor::SchemaRun;
 use crate::far::stop_of;
 use crate::partition::{Attachment, Partition};
 use crate::schema_change::FIRST_ID;
-use rubato_base::{Error, Result, SqlState, Timestamp, TransactionId};
+use rubato_base::{Error, Result, SqlState, Timestamp};
 use rubato_protocol::{CommitRecord, Outcome};
 use rubato_stages::worker::Signal;
 use std::sync::Arc;
 
 /// How long sessions that leave a database are waited for, as PostgreSQL does: a client that has closed its connection is gone a little later.
 const LEAVING_US_MAX: i64 = 5_000_000;
-/// How often it is looked whether others have made the catalogs that all nodes of a grid commit.
+/// How often it is looked whether a catalog is committed that all nodes of a grid are committing.
 const COMMITTING_LOOK_US: i64 = 2_000;
 /// How often it is looked whether they have left.
 const LEAVING_LOOK_US: i64 = 10_000;
@@ -44,8 +44,8 @@ impl Session {
         }
         self.check_place(&command.change)?;
         partition.admit_write()?;
-        // One that all nodes are committing is told them with what databases there were.
-        if partition.schema_changes.other_committing(TransactionId(0)).is_some() {
+        // All nodes are told of it together with what databases there are.
+        if partition.schema_changes.is_committing() {
             return Ok(self.look_again(COMMITTING_LOOK_US));
         }
         let command = self.with_known_setting(command)?;

@@ -97,35 +97,23 @@ impl Session {
         if let Some(owner) = partition.schema_changes.other_committing(id) {
             partition.database.wait_for(id, owner, TableId(0))?;
         }
-        let (committing, databases) = match &transaction.new_database {
-            Some(new) => {
-                let databases = partition.databases.with_new(&new.facts, &new.catalog)?;
-                let committing = Committing {
-                    owner: id,
-                    database: new.facts.id,
-                    base: Arc::default(),
-                    catalog: Arc::clone(&new.catalog),
-                    made: Some(new.facts.clone()),
-                };
-                (committing, Some(databases))
-            }
-            None => {
-                let Some(catalog) = self.checked_catalog(transaction, partition)? else {
-                    return Ok(None);
-                };
-                let committing = Committing {
-                    owner: id,
-                    database: self.identity.database_id,
-                    base: Arc::clone(self.committed(partition)),
-                    catalog,
-                    made: None,
-                };
-                (committing, None)
-            }
+        let made = transaction.new_database.as_ref();
+        let catalog = match made {
+            Some(new) => Some(Arc::clone(&new.catalog)),
+            None => self.checked_catalog(transaction, partition)?,
         };
-        let own = (committing.database, Some(&*committing.catalog));
-        let content = attachment_of(own, databases.as_ref(), None, transaction);
-        partition.schema_changes.begin_commit(committing);
+        let Some(catalog) = catalog else { return Ok(None) };
+        let databases = made.map(|new| partition.databases.with_new(&new.facts, &catalog));
+        let database = made.map_or(self.identity.database_id, |new| new.facts.id);
+        let own = (database, Some(&*catalog));
+        let content = attachment_of(own, databases.transpose()?.as_ref(), None, transaction);
+        partition.schema_changes.begin_commit(Committing {
+            owner: id,
+            database,
+            base: Arc::clone(partition.databases.catalog(database)),
+            catalog,
+            made: made.map(|new| new.facts.clone()),
+        });
         if let Some(transaction) = &mut self.transaction {
             transaction.attachment = Some(content.clone());
         }

@@ -138,7 +138,7 @@ impl Session {
 
     /// Commits on all nodes. Waits until it is known how that ended.
     ///
-    /// Errors: [`Stop::Abort`] if it was rolled back for another transaction; 08007 if nobody knows; 0A000 for schema changes.
+    /// Errors: [`Stop::Abort`] if it was rolled back for another transaction; 08007 if nobody knows.
     pub(super) fn commit_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<()> {
         let durable_at = self.end_on_all_nodes(partition)?;
         self.raise_durable(durable_at);

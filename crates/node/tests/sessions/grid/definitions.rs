@@ -324,6 +324,14 @@ fn a_change_needs_all_nodes_that_have_rows() {
     does(1, &mut sites, "UPDATE accounts SET v = v + 1 WHERE id < 3", "UPDATE 2");
 }
 
+/// Kills a node and starts it again; what was under way ends.
+pub(super) fn kill(victim: usize, sites: &mut [Site; 2]) {
+    sites[victim].restart();
+    disconnect(sites);
+    connect(sites);
+    come_to_rest(sites);
+}
+
 /// Hands over so many messages; says how many of them were not there.
 pub(super) fn talk_at_most(sites: &mut [Site; 2], mut left: usize) -> usize {
     for _ in 0..100 {
@@ -363,10 +371,7 @@ fn kill_one(victim: usize, messages: usize, checkpoint: bool, is_forced: bool) -
     if is_forced {
         sites[victim].node.force().expect("forced");
     }
-    sites[victim].restart();
-    disconnect(&mut sites);
-    connect(&mut sites);
-    come_to_rest(&mut sites);
+    kill(victim, &mut sites);
     let context = format!(
         "node {victim} killed after {messages} messages, checkpoint {checkpoint}, forced {is_forced}, {told:?}"
     );
@@ -466,10 +471,7 @@ fn kill_one_of_a_copy(victim: usize, messages: usize) -> bool {
     sites[0].send("CREATE DATABASE copy TEMPLATE source");
     let left = talk_at_most(&mut sites, messages);
     let told = sites[0].said();
-    sites[victim].restart();
-    disconnect(&mut sites);
-    connect(&mut sites);
-    come_to_rest(&mut sites);
+    kill(victim, &mut sites);
     let told: Vec<String> = told.into_iter().chain(sites[0].said()).collect();
     let context = format!("node {victim} killed after {messages} messages, {told:?}");
     let is_there = ask_at(0, &mut sites, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")[1] == "D 1";

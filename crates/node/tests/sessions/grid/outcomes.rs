@@ -1,6 +1,6 @@
 //! What became of a transaction whose client asked for its id: the same whichever node is asked, and whichever was killed.
 
-use super::definitions::{come_to_rest, talk_at_most};
+use super::definitions::{come_to_rest, kill, talk_at_most};
 use super::*;
 
 /// Row 2 is on the first node, row 1 on the other.
@@ -111,10 +111,7 @@ fn kill_one(victim: usize, rows: &str, messages: usize, is_forced: bool) -> bool
     if is_forced {
         sites[victim].node.force().expect("forced");
     }
-    sites[victim].restart();
-    disconnect(&mut sites);
-    connect(&mut sites);
-    come_to_rest(&mut sites);
+    kill(victim, &mut sites);
     let said: Vec<String> = told.into_iter().chain(sites[1].said()).collect();
     let context = format!("node {victim} killed after {messages} messages, {rows}, forced {is_forced}: {said:?}");
     if sites[1].idle.is_none() {

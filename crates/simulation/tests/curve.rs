@@ -83,13 +83,14 @@ fn a_slow_network_is_felt_and_the_same_seed_gives_the_same() {
     let near = found(&curve(2, 30.0));
     assert_eq!(near, found(&curve(2, 30.0)));
     let far = found(&curve(2, 3_000.0));
-    let median_us = |run: &Found| run.latencies_us[run.latencies_us.len() / 2].1;
+    // Most transactions of the node with the timestamp stage say nothing to the other one, and there are more of them when that is slow.
+    let slow_us = |run: &Found| run.latencies_us[run.latencies_us.len() * 9 / 10].1;
     for (near, far) in near.iter().zip(&far) {
         assert!(
-            median_us(far) > median_us(near) + 3_000,
+            slow_us(far) > slow_us(near) + 3_000,
             "{} and {} us",
-            median_us(near),
-            median_us(far)
+            slow_us(near),
+            slow_us(far)
         );
     }
 }

@@ -28,7 +28,7 @@ pub trait GridDesk: Send + Sync {
 
     /// Where a statement that begins a transaction is to run.
     ///
-    /// Errors: 0A000 for one that only several nodes together could run.
+    /// Errors: 22023 if it asks for the outcome of a transaction of no node.
     fn home_of(&self, plan: &Plan, parameters: &[Value]) -> Result<Home>;
 
     /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.

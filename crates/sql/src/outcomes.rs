@@ -28,6 +28,12 @@ pub(crate) fn node_of(id: u64) -> NodeId {
     NodeId(u32::try_from(id >> NODE_SHIFT).unwrap_or(u32::MAX))
 }
 
+/// 22023, as PostgreSQL says it.
+pub fn never_given(id: u64) -> Error {
+    let message = format!("transaction ID {id} is in the future");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
 /// Outcomes as a log record or a checkpoint has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeRecord {
@@ -62,6 +68,8 @@ impl OutcomeRecord {
 pub struct Outcomes {
     /// The first id of this node.
     first: u64,
+    /// Whether other nodes give ids too.
+    has_others: bool,
     next: u64,
     /// The log says that ids below may have been given.
     reserved: u64,
@@ -81,6 +89,7 @@ impl Default for Outcomes {
     fn default() -> Outcomes {
         Outcomes {
             first: FIRST_ID,
+            has_others: false,
             next: FIRST_ID,
             reserved: FIRST_ID,
             has_moved: false,
@@ -95,6 +104,7 @@ impl Default for Outcomes {
 impl Outcomes {
     /// This is the node of that number in its grid: its ids are no other's. Called when what the log has was put back.
     pub fn give_for(&mut self, node: NodeId) {
+        self.has_others = true;
         self.first = (u64::from(node.0) << NODE_SHIFT) | FIRST_ID;
         self.reserved = self.reserved.max(self.first);
         self.next = self.next.max(self.first);
@@ -147,7 +157,7 @@ impl Outcomes {
     /// `pg_xact_status`: `None` if it is too old to be known. 22023 if it was never given, 0A000 if another node gave it.
     pub(crate) fn status(&self, id: u64) -> Result<Option<&'static str>> {
         let node = node_of(id);
-        if node != node_of(self.first) {
+        if self.has_others && node != node_of(self.first) {
             let message = format!(
                 "the outcome of transaction {id} on another node than its own, which is node {}",
                 node.0
@@ -156,8 +166,7 @@ impl Outcomes {
                 .with_hint("Ask for it in a SELECT of its own, without FROM: that runs on the transaction's node."));
         }
         if id >= self.next {
-            let message = format!("transaction ID {id} is in the future");
-            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            return Err(never_given(id));
         }
         if self.open.contains(&id) {
             return Ok(Some("in progress"));
@@ -280,6 +289,12 @@ mod tests {
     #[test]
     fn ids_of_two_nodes_are_never_the_same() {
         let (mut first, mut other) = (Outcomes::default(), Outcomes::default());
+        assert_eq!(
+            first.status(1 << 60).unwrap_err().code().as_str(),
+            "22023",
+            "a node alone"
+        );
+        first.give_for(NodeId(0));
         other.give_for(NodeId(3));
         assert_eq!(other.all(), None, "nobody has asked yet");
         let (here, there) = (first.open(), other.open());

@@ -47,8 +47,8 @@ pub enum Route {
     Kept,
     /// Rows of this node.
     At(NodeId),
-    /// What this node alone knows, whatever rows there are.
-    KnownAt(NodeId),
+    /// The outcome of the transaction with this id, which this node alone knows.
+    OutcomeAt(NodeId, u64),
     /// Rows of several nodes.
     Several,
 }
@@ -112,8 +112,8 @@ pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeI
         ..EvalContext::constant()
     };
     if matches!(needs, Needs::Outcome) {
-        let node = asked_outcome(plan).and_then(|id| node_of_outcome(id, &evaluation));
-        return Route::KnownAt(node.unwrap_or(own));
+        let id = asked_outcome(plan).and_then(|id| outcome_of(id, &evaluation));
+        return id.map_or(Route::At(own), |id| Route::OutcomeAt(node_of(id), id));
     }
     let places = Places {
         evaluation: &evaluation,
@@ -190,13 +190,13 @@ fn asked_outcome(plan: &Plan) -> Option<&Expr> {
     found
 }
 
-/// The node that knows it. `None` if the id is not known before the statement runs, or is none.
-fn node_of_outcome(id: &Expr, evaluation: &EvalContext<'_>) -> Option<NodeId> {
+/// The id. `None` if it is not known before the statement runs, or is none.
+fn outcome_of(id: &Expr, evaluation: &EvalContext<'_>) -> Option<u64> {
     let id = id
         .is_constant()
         .then(|| id.evaluate(&[] as &[Value], evaluation).ok())??;
     match id {
-        Value::Int8(id) => Some(node_of(u64::try_from(id).ok()?)),
+        Value::Int8(id) => u64::try_from(id).ok(),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@ use rubato_sql::channels::Told;
 use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::far::Whereabouts;
 use rubato_sql::grid::{Answer, Call, FarTold, GridDesk, Home};
+use rubato_sql::outcomes::never_given;
 use rubato_sql::plan::Plan;
 use rubato_sql::route::Route;
 use std::collections::BTreeMap;
@@ -154,10 +155,12 @@ impl GridDesk for GridShared {
         let own = state.settings.id;
         let nodes = (own, state.settings.keeper.unwrap_or(own));
         let route = router.route_of(plan, parameters, nodes);
-        // A node that there is not, by the number in a transaction's id, is asked for nothing.
-        if let Route::KnownAt(node) = route {
-            let is_other = node != own && state.settings.nodes.contains(&node);
-            return Ok(if is_other { Home::At(node) } else { Home::Here });
+        if let Route::OutcomeAt(node, id) = route {
+            return match state.settings.nodes.contains(&node) {
+                false => Err(never_given(id)),
+                true if node == own => Ok(Home::Here),
+                true => Ok(Home::At(node)),
+            };
         }
         // Where everything is here, nobody has to look.
         if state.keeps_catalogs() && matches!(state.layout, Some((_, None))) {
@@ -170,7 +173,7 @@ impl GridDesk for GridShared {
             (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
             (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
             (Route::At(node), _) if node != own => Home::At(node),
-            (Route::Keeper | Route::Kept | Route::At(_) | Route::KnownAt(_), _) => Home::Here,
+            (Route::Keeper | Route::Kept | Route::At(_) | Route::OutcomeAt(..), _) => Home::Here,
         })
     }
 

@@ -53,6 +53,8 @@ impl Timestamp {
     /// After every transaction.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
     const LOGICAL_BITS: u32 = 16;
+    /// Of the steps below a tick every one in so many is one node's alone.
+    const OWNERS: u64 = 64;
 
     /// The smallest timestamp above this one.
     pub fn next(self) -> Timestamp {
@@ -67,6 +69,22 @@ impl Timestamp {
     /// The whole tick at or below this timestamp.
     pub fn tick(self) -> Timestamp {
         Timestamp((self.0 >> Self::LOGICAL_BITS) << Self::LOGICAL_BITS)
+    }
+
+    /// The node that may give this step to a transaction over several partitions; none may give some steps, and whole ticks.
+    pub fn owner(self) -> Option<NodeId> {
+        let owner = (self.0 % Self::OWNERS).checked_sub(1)?;
+        Some(NodeId(owner as u32))
+    }
+
+    /// The first step at or above this timestamp, and within its tick, that is this node's ([`Timestamp::owner`]). `None`: the tick
+    /// has none left, or the node has none at all, since there are too many before it.
+    pub fn first_of(self, owner: NodeId) -> Option<Timestamp> {
+        let own = u64::from(owner.0) + 1;
+        let below = self.0 - self.0 % Self::OWNERS + own;
+        let first = if below < self.0 { below + Self::OWNERS } else { below };
+        let first = Timestamp(first);
+        (own < Self::OWNERS && first.tick() == self.tick()).then_some(first)
     }
 
     /// The first whole tick above this timestamp.

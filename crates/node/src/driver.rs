@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Instructions handled before the worker looks at its inbox again.
-const RUN_LIMIT: usize = 4096;
+pub(crate) const RUN_LIMIT: usize = 4096;
 
 /// Work that has left the stages, and why.
 pub(crate) type Finished = (Left, Box<SessionWork>);
@@ -95,11 +95,19 @@ impl Driver {
         }
     }
 
-    /// Runs what can run on this thread; gives the number of instructions handled.
-    pub(crate) fn run(&mut self, clock_us: fn() -> i64) -> usize {
+    /// Runs what can run on this thread, so many instructions at most; gives the number of those handled.
+    pub(crate) fn run(&mut self, clock_us: fn() -> i64, limit: usize) -> usize {
         match self {
-            Driver::Local(relay) => relay.run(clock_us, RUN_LIMIT),
+            Driver::Local(relay) => relay.run(clock_us, limit),
             Driver::Threads { .. } => 0,
+        }
+    }
+
+    /// Whether nothing waits for this thread.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Driver::Local(relay) => relay.is_idle(),
+            Driver::Threads { .. } => true,
         }
     }
 

@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Mutex<Vec<Arc<Inbox>>>,
     /// Work for clients of other nodes.
     pub(crate) hosting: Hosting,
+    /// There are other nodes, for which the first worker interrupts what it does.
+    pub(crate) has_others: AtomicBool,
     /// Wakes whoever drives this node's part in its grid.
     pub(crate) grid_wake: Mutex<Option<WakeHandle>>,
     /// Storage of which the store may hold rows.
@@ -386,6 +388,7 @@ impl Node {
             store,
             inboxes: Mutex::new(Vec::new()),
             hosting: Hosting::default(),
+            has_others: AtomicBool::new(false),
             grid_wake: Mutex::new(None),
             stored: recovered.stored,
             laying: recovered.laying,

@@ -1,7 +1,7 @@
 //! One worker: stages of its own, and the sessions that are parked with it.
 
 use crate::door::Door;
-use crate::driver::Driver;
+use crate::driver::{Driver, RUN_LIMIT};
 use crate::hosted::{HostedSessions, NO_CONNECTION, Task};
 use crate::node::{Inbox, Shared, partition_session};
 use crate::relay::{EPOCH_2000_US, Left, SessionWork};
@@ -20,6 +20,14 @@ use std::sync::atomic::Ordering;
 const HELD_BACK_PAUSE_US: i64 = 1000;
 /// How long work is held back when no checkpoint helps: memory is full of what open transactions hold.
 const HELD_BACK_US_MAX: i64 = 5_000_000;
+
+/// Instructions handled before other nodes have their turn: each takes one session through about a dozen statements at most. Who waits
+/// on another node for a word of this one holds rows there.
+///
+/// Simulated, TPC-C on 16 nodes with 20 and 80 terminals each, in times the throughput of one: 8.4 and 9.3 with all that a round has in
+/// one turn (processors were at work for 66 and 75 % of the time), 9.2 and 13.1 with 8, 10.4 and 12.7 with 4, 11.6 and 12.3 with 2. Real
+/// nodes that share two processors paid 5 % for turns of 2, and nothing that could be told from noise for turns of 4.
+const TURN_LIMIT: usize = 4;
 
 /// A session that waits for a transaction.
 struct Parked {
@@ -316,16 +324,23 @@ impl StatementWorker for NodeWorker {
         self.unpark_overdue();
         self.release_held_back();
         self.take_calls();
+        // One worker speaks with the other nodes (decision 0039).
+        let speaks = self.index == 0 && self.shared.has_others.load(Ordering::Relaxed);
+        let limit = if speaks { TURN_LIMIT } else { RUN_LIMIT };
         loop {
             self.unpark_woken();
             self.let_in();
             self.feed();
-            let handled = self.driver.run(self.shared.settings.clock_us);
+            let handled = self.driver.run(self.shared.settings.clock_us, limit);
             self.gather();
-            if handled == 0 && self.submitted.is_empty() {
+            if (handled == 0 && self.submitted.is_empty()) || (handled == limit && speaks) {
                 break;
             }
         }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.driver.is_idle() || !self.submitted.is_empty()
     }
 
     fn poll_completed(&mut self) -> Option<SessionWork> {

@@ -348,6 +348,22 @@ impl FormulaDatabase {
         Ok(next)
     }
 
+    /// As [`FormulaDatabase::first_above`], for who commits here alone.
+    ///
+    /// Rule T-4: a step that a prepared branch of this partition may come to have is left to it.
+    pub(crate) fn first_free_above(&mut self, floor: Timestamp, at_least: Timestamp) -> Outcome<Timestamp> {
+        let mut place = self.first_above(floor, at_least)?;
+        while self.is_promised(place) {
+            place = self.first_above(place, at_least)?;
+        }
+        Ok(place)
+    }
+
+    fn is_promised(&self, place: Timestamp) -> bool {
+        let owner = place.owner().filter(|_| !self.branches.is_empty() && is_kept(Rule::T4));
+        owner.is_some_and(|owner| self.branches.keys().any(|prepared| prepared.coordinator == owner))
+    }
+
     fn refused(&mut self, message: &str, item: String) -> Stop {
         self.statistics.aborted(AbortReason::Deadlock);
         Stop::Abort(Error::serialization(message, item))

@@ -116,7 +116,7 @@ impl FormulaDatabase {
             // Where its reads do not hold at the smallest place, they may again hold at the newest.
             // Rule C-7: so the newest place is tried.
             if !self.holds(transaction, cts)? {
-                cts = self.first_above(self.last_cts, cts)?;
+                cts = self.first_free_above(self.last_cts, cts)?;
                 self.validate(transaction, cts)?;
             }
         }
@@ -213,7 +213,7 @@ impl FormulaDatabase {
     /// Just above everything that the transaction has to stand above.
     fn place_above(&mut self, transaction: TransactionId) -> Outcome<Timestamp> {
         let (ts, floor) = self.must_stand_above(transaction)?;
-        self.first_above(floor, ts)
+        self.first_free_above(floor, ts)
     }
 
     /// The snapshot, and the largest timestamp that the place has to be above: the place of every transaction that this one

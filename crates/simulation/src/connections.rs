@@ -154,7 +154,12 @@ impl Connections {
     /// Whether there is something to run: another worker has rung, or something was given to the engine, since the last
     /// [`Connections::run`].
     pub fn is_rung(&self) -> bool {
-        self.submitted || self.bell.0.load(Ordering::SeqCst)
+        self.submitted || self.bell.0.load(Ordering::SeqCst) || self.has_more()
+    }
+
+    /// Whether more can run, and others are to have their turn first.
+    pub fn has_more(&self) -> bool {
+        self.engine.has_more()
     }
 
     /// Runs all that can run.

@@ -53,9 +53,15 @@ pub enum Route {
     Several,
 }
 
-/// What a plan needs, whatever its parameters are: found out when it is asked for first.
+/// What a plan needs, whatever its parameters are: each found out when it is asked for first.
 #[derive(Debug, Default)]
-pub struct KnownNeeds(OnceLock<Needs>);
+pub struct KnownNeeds {
+    route: OnceLock<Needs>,
+    /// See [`shown_of_all_nodes`].
+    shown: OnceLock<u8>,
+    /// It takes no numbers of sequences, and needs nothing else that there is once.
+    takes_nothing: OnceLock<bool>,
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Needs {
@@ -99,7 +105,7 @@ impl Needs {
 
 /// Which node a statement with these parameters, of a client of node `own`, is to run on.
 pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeId), shard_of: ShardOf) -> Route {
-    let needs = plan.needs.0.get_or_init(|| Needs::of(plan));
+    let needs = plan.needs.route.get_or_init(|| Needs::of(plan));
     match needs {
         Needs::Nothing => return Route::Nowhere,
         Needs::Catalogs => return Route::Catalogs,
@@ -230,6 +236,10 @@ fn is_of_keeper(relation: &Relation) -> bool {
 
 /// The views that it shows of what is so on all nodes, a bit for each.
 pub(crate) fn shown_of_all_nodes(plan: &Plan) -> u8 {
+    *plan.needs.shown.get_or_init(|| find_shown_of_all_nodes(plan))
+}
+
+fn find_shown_of_all_nodes(plan: &Plan) -> u8 {
     let views = OF_ALL_NODES.iter().enumerate();
     let is_view = |relation: &Relation, view: &str| matches!(relation, Relation::System(name) if name == view);
     let shown = views.filter(|(_, view)| shows_anywhere(plan, &|relation| is_view(relation, view)));
@@ -309,6 +319,10 @@ enum Spot {
 /// The sequences that a statement takes numbers of, by their names, each as often as it does for a row. `None`: it needs something else
 /// that there is once, or a sequence that is not known before it runs.
 pub(crate) fn numbers_called(plan: &Plan, parameters: &[Value]) -> Option<Vec<String>> {
+    let finds_nothing = || plan.subqueries.queries.is_empty() && !needs_keeper(plan);
+    if *plan.needs.takes_nothing.get_or_init(finds_nothing) {
+        return Some(Vec::new());
+    }
     if shows_of_keeper(plan) || !plan.subqueries.queries.is_empty() {
         return None;
     }

@@ -215,6 +215,19 @@ pub(crate) const OF_ALL_NODES: [&str; 4] = [
     "rubato.waits",
 ];
 
+/// The bit of `pg_stat_activity` among these.
+pub(crate) const ACTIVITY: u8 = 1;
+
+/// Whose sessions are in a database, by rows of `pg_stat_activity`: their numbers as clients know them.
+pub(crate) fn backends_in(rows: &[(u8, Vec<Value>)], database: &str) -> Vec<i32> {
+    let sessions = rows.iter().filter(|(view, _)| *view == 0);
+    let inside = sessions.filter_map(|(_, row)| match &row[..] {
+        [_, Value::Text(name), Value::Int4(backend_id), ..] if name == database => Some(*backend_id),
+        _ => None,
+    });
+    inside.collect()
+}
+
 /// What is so on this node, as those of these views (a bit for each) show it with the names of a catalog: rows, each with the number of
 /// its view.
 pub fn rows_here(

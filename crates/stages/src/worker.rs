@@ -120,8 +120,15 @@ pub trait StatementWorker: Send {
     where
         Self: Sized;
 
-    /// Runs all that can run now; returns when everything waits for another thread, a lock or time.
+    /// Runs what can run now; returns when everything waits for another thread, a lock or time, or others are to have their turn
+    /// ([`StatementWorker::has_more`]).
     fn run(&mut self, now_us: i64);
+
+    /// Whether [`StatementWorker::run`] has returned although more can run, so that its owner looks after others first: it is to be
+    /// called again soon.
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// Work that is done, in the order of completion. If `requests` is not empty it stopped early, since the responder's
     /// buffer is large or the client asked for a flush: it is to be submitted again once the answers are sent. A session

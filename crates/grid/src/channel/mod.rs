@@ -15,7 +15,7 @@ use rubato_base::NodeId;
 use std::fmt;
 
 /// The versions of the channel that this build speaks.
-pub const VERSIONS: Versions = Versions { lowest: 7, highest: 7 };
+pub const VERSIONS: Versions = Versions { lowest: 8, highest: 8 };
 /// A secret has at least so many bytes: who has seen a hello can try secrets as fast as he can compute.
 pub const SECRET_BYTES_MIN: usize = 16;
 /// A hello that is not through after so long is given up: some round trips of the slowest network, and a node that is busy.

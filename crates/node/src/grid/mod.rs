@@ -231,6 +231,7 @@ impl GridNode {
         partition.grid = Some(Arc::clone(&shared) as _);
         drop(partition);
         let opened = GridNode { node, shared };
+        opened.note_others();
         opened.drive(|_, _| {});
         Ok((opened, report))
     }
@@ -348,6 +349,12 @@ impl GridNode {
             state.settings.nodes = nodes;
             self.shared.set_gate(state.settings.gate(&self.node.0));
         });
+        self.note_others();
+    }
+
+    fn note_others(&self) {
+        let has_others = self.shared.state.lock().settings.nodes.len() > 1;
+        self.node.0.has_others.store(has_others, Ordering::Relaxed);
     }
 
     /// The nodes that are to be members no more, until they are none by [`GridNode::set_members`].

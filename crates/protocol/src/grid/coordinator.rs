@@ -1,7 +1,7 @@
 //! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
 
 use super::message::{Answer, Body, Message, Operation, Outgoing, Reply, Request};
-use super::run::{FreshTick, Member, Phase, Run, SayAgain, Silence, answers};
+use super::run::{Member, Phase, Run, SayAgain, Silence, answers};
 use super::ticks::TickSource;
 use crate::api::{CommitLog, DecisionRecord};
 use crate::rules::{Rule, is_kept};
@@ -68,6 +68,8 @@ pub struct Coordinator {
     events: Vec<ClientEvent>,
     /// Those that want a fresh tick.
     wanting_ticks: Vec<GlobalId>,
+    /// The last place that it has given. Whoever begins after a restart does so above it.
+    given: Timestamp,
 }
 
 impl Coordinator {
@@ -82,6 +84,7 @@ impl Coordinator {
             outgoing: Vec::new(),
             events: Vec::new(),
             wanting_ticks: Vec::new(),
+            given: Timestamp::ZERO,
         }
     }
 
@@ -151,23 +154,18 @@ impl Coordinator {
         std::mem::take(&mut self.wanting_ticks)
     }
 
-    /// A tick for a transaction that wanted one. It was handed out after the transaction's last operation, but the floors may have come
-    /// up since: then another one is asked for, once, since that is handed out when all of them are known.
+    /// A tick for a transaction that wanted one. It was handed out when all floors were known.
     pub fn on_tick(&mut self, global: GlobalId, tick: Timestamp, log: &mut dyn CommitLog) {
-        let Some(run) = self.runs.get_mut(&global) else {
+        let run = self.runs.get_mut(&global);
+        let Some(run) = run.filter(|run| run.phase == Phase::Placing) else {
             return;
         };
-        let FreshTick::Asked { floors_are_known } = run.fresh_tick else {
-            return;
-        };
-        if floors_are_known && !run.is_above_floors(tick) {
+        if !run.is_above_floors(tick) {
             return self.on_refused(global, Error::internal("a fresh tick is not above what was prepared"));
         }
-        run.fresh_tick = FreshTick::Here(tick);
-        if run.phase == Phase::Placing {
-            run.phase = Phase::Preparing;
-            self.go_on(global, &mut TickSource::default(), log);
-        }
+        run.check(tick);
+        self.send_asked(global, |_| true);
+        self.go_on(global, &mut TickSource::default(), log);
     }
 
     /// A transaction that wanted a tick gets none, since too many want one: nobody can have been told that it committed.
@@ -374,6 +372,7 @@ impl Coordinator {
     /// Writes down what distinguishes this state. How many messages were refused, and transactions committed, does not.
     pub fn sketch(&self, sketch: &mut Sketch) {
         sketch.number(self.runs.len() as u64);
+        sketch.stamp(self.given);
         for (global, run) in &self.runs {
             sketch.stamp(global.tick);
             sketch.number(match run.phase {
@@ -387,14 +386,6 @@ impl Coordinator {
             });
             if let Phase::Checking(place) | Phase::Committed(place) = run.phase {
                 sketch.stamp(place);
-            }
-            sketch.number(match run.fresh_tick {
-                FreshTick::Unasked => 0,
-                FreshTick::Asked { floors_are_known } => 1 + u64::from(floors_are_known),
-                FreshTick::Here(_) => 3,
-            });
-            if let FreshTick::Here(tick) = run.fresh_tick {
-                sketch.stamp(tick);
             }
             for member in &run.members {
                 sketch.number(1 + u64::from(member.node.0));
@@ -446,30 +437,17 @@ impl Coordinator {
             }
             match run.phase {
                 Phase::Running | Phase::Alone | Phase::Placing => return,
-                Phase::Settling => {
-                    run.prepare(global.tick);
-                    // Most need a fresh tick (of TPC-C's 89 % on 2 nodes, 81 % on 8): asked for now it is here sooner, and those that are
-                    // prepared hold up others for as long as it is not.
-                    if run.members.iter().any(|member| member.notes.writes) && ticks.left() == 0 {
-                        run.want_tick();
-                        self.wanting_ticks.push(global);
-                    }
-                }
-                Phase::Preparing => match run.place(global) {
+                Phase::Settling => run.prepare(global.tick),
+                Phase::Preparing => match run.place(global, self.given).or_else(|| ticks.next_tick()) {
                     Some(place) if place == global.tick => return self.decide(global, place, log),
-                    Some(place) => run.check(place),
+                    Some(place) => {
+                        self.given = self.given.max(place);
+                        run.check(place);
+                    }
                     None => {
-                        let early = run.early_tick();
-                        if let Some(place) = early.or_else(|| ticks.next_tick()) {
-                            run.check(place);
-                        } else {
-                            run.phase = Phase::Placing;
-                            if !matches!(run.fresh_tick, FreshTick::Asked { .. }) {
-                                run.want_tick();
-                                self.wanting_ticks.push(global);
-                            }
-                            return;
-                        }
+                        run.phase = Phase::Placing;
+                        self.wanting_ticks.push(global);
+                        return;
                     }
                 },
                 Phase::Checking(place) => return self.decide(global, place, log),

@@ -17,8 +17,8 @@
 //! A transaction of one partition is one round, `commit alone`, without any of this.
 //!
 //! Real time: the [`TickSource`] hands out whole ticks, each once. A transaction begins at one, and commits at its own, at a
-//! fresh one, or (on one partition) some logical steps above something that has a tick that was handed out, never leaving
-//! that tick. So whatever was acknowledged when a transaction begins has a place below its tick (promise 1 over all nodes),
+//! fresh one, or some logical steps above something that has a tick that was handed out, never leaving that tick; over several
+//! partitions these are steps that only its coordinator gives (rule T-4). So whatever was acknowledged when a transaction begins has a place below its tick (promise 1 over all nodes),
 //! whichever node's clock says what.
 //!
 //! The ticks come from the [`TimestampStage`] of one node; the others ask it ([`TickAsker`]).

@@ -86,7 +86,8 @@ pub(super) enum Phase {
     Settling,
     /// Those that wrote prepare; those that only read make durable what they have read.
     Preparing,
-    /// It cannot commit where it began, and waits for the fresh tick that the timestamp stage was asked for.
+    /// It can commit neither where it began nor at a step of its coordinator, and waits for the fresh tick that the timestamp stage was
+    /// asked for.
     Placing,
     /// Reads are checked at the place.
     Checking(Timestamp),
@@ -96,23 +97,11 @@ pub(super) enum Phase {
     Committed(Timestamp),
 }
 
-/// What a transaction has of a fresh tick of a timestamp stage on another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FreshTick {
-    /// It was not asked for.
-    Unasked,
-    /// It was, and has not come. If all floors were known then, it is above them.
-    Asked { floors_are_known: bool },
-    /// This one.
-    Here(Timestamp),
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     pub(super) read_only: bool,
     pub(super) phase: Phase,
     pub(super) members: Vec<Member>,
-    pub(super) fresh_tick: FreshTick,
     /// Its commit is in the log, which has to know when everybody has carried it out.
     pub(super) is_logged: bool,
     /// Behind the record of the commit, if there is one.
@@ -135,7 +124,6 @@ impl Run {
             read_only,
             phase,
             members: Vec::new(),
-            fresh_tick: FreshTick::Unasked,
             is_logged: false,
             decided_at: Lsn(0),
         }
@@ -189,32 +177,21 @@ impl Run {
         }
     }
 
-    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else nothing: it needs a fresh tick,
-    /// which is above all floors. Rule T-4: so nobody else has this place.
-    pub(super) fn place(&self, global: GlobalId) -> Option<Timestamp> {
+    /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else the coordinator's first own step that
+    /// no floor is above, and that is above `given`, the last one that it gave. Rule T-4: so nobody else has this place. Nothing: it
+    /// needs a fresh tick, since there is no such step, or a branch that has no floor has read above where it began.
+    pub(super) fn place(&self, global: GlobalId, given: Timestamp) -> Option<Timestamp> {
         let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
         if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
             return Some(global.tick);
         }
+        let floor = self.members.iter().filter_map(|member| member.floor).max()?;
         if !is_kept(Rule::T4) {
-            let floors = self.members.iter().filter_map(|member| member.floor);
-            return Some(floors.max().unwrap_or(global.tick));
+            return Some(floor);
         }
-        None
-    }
-
-    /// A fresh tick is asked for.
-    pub(super) fn want_tick(&mut self) {
-        let floors_are_known = self.phase == Phase::Placing;
-        self.fresh_tick = FreshTick::Asked { floors_are_known };
-    }
-
-    /// The fresh tick, if it has come and is above all floors.
-    pub(super) fn early_tick(&self) -> Option<Timestamp> {
-        match self.fresh_tick {
-            FreshTick::Here(tick) if self.is_above_floors(tick) => Some(tick),
-            _ => None,
-        }
+        let is_known = |member: &Member| member.floor.is_some() || !member.notes.moved;
+        let knows_all = self.members.iter().all(is_known);
+        knows_all.then(|| floor.max(given.next()).first_of(global.coordinator))?
     }
 
     /// Whether a place is above all floors.

@@ -192,7 +192,8 @@ fn a_place_is_asked_for_where_the_stage_is_elsewhere_and_decisions_are_owed_unti
     let mut deciding = Deciding::new();
     let transaction = deciding.transaction;
     deciding.ticks = TickSource::default();
-    deciding.prepared(tick(5).next());
+    // The tick has no step any more.
+    deciding.prepared(Timestamp(tick(6).0 - 1));
     assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
     assert_eq!(deciding.coordinator.poll_outgoing(), []);
     deciding.coordinator.on_tick(transaction, tick(6), &mut deciding.log);
@@ -212,33 +213,27 @@ fn a_place_is_asked_for_where_the_stage_is_elsewhere_and_decisions_are_owed_unti
     assert_eq!(deciding.coordinator.open_transactions().count(), 0);
 }
 
-/// While it is on its way they prepare: whoever is prepared holds up others, and waits for no tick then.
+/// Where it has no step of its own that may serve: the tick ends, or somebody who has no floor has read above where it began.
 #[test]
-fn a_tick_of_a_stage_elsewhere_is_asked_for_with_prepare_and_another_one_if_a_floor_has_come_above_it() {
+fn a_tick_of_a_stage_elsewhere_is_asked_for_once_all_floors_are_known_and_has_to_be_above_them() {
     let mut deciding = Deciding::with(false);
     let transaction = deciding.transaction;
-    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
-    deciding.coordinator.on_tick(transaction, tick(6), &mut deciding.log);
-    assert_eq!(deciding.coordinator.undone_decisions(), [], "nobody is prepared");
-    deciding.prepared(tick(5).next());
     assert_eq!(deciding.coordinator.poll_tick_requests(), []);
+    deciding.coordinator.on_tick(transaction, tick(6), &mut deciding.log);
+    deciding.prepared(Timestamp(tick(7).0 - 1));
+    assert_eq!(
+        deciding.coordinator.undone_decisions(),
+        [],
+        "what nobody asked for is of no use"
+    );
+    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
+    deciding.coordinator.on_tick(transaction, tick(8), &mut deciding.log);
     let decided = |place| [(transaction, place, vec![HERE, NodeId(2)])];
-    assert_eq!(deciding.coordinator.undone_decisions(), decided(tick(6)));
-
-    let mut late = Deciding::with(false);
-    late.coordinator.poll_tick_requests();
-    late.prepared(tick(6));
-    assert_eq!(late.coordinator.poll_tick_requests(), [], "it is asked for already");
-    late.coordinator.on_tick(transaction, tick(6), &mut late.log);
-    assert_eq!(late.coordinator.undone_decisions(), [], "a place is above all floors");
-    assert_eq!(late.coordinator.poll_tick_requests(), [transaction]);
-    late.coordinator.on_tick(transaction, tick(8), &mut late.log);
-    assert_eq!(late.coordinator.undone_decisions(), decided(tick(8)));
+    assert_eq!(deciding.coordinator.undone_decisions(), decided(tick(8)));
 
     // A stage that hands out nothing above what was prepared before it was asked is not asked for ever.
     let mut broken = Deciding::with(false);
-    broken.prepared(tick(6));
-    broken.coordinator.on_tick(transaction, tick(5), &mut broken.log);
+    broken.prepared(Timestamp(tick(7).0 - 1));
     broken.coordinator.on_tick(transaction, tick(6), &mut broken.log);
     assert_eq!(broken.coordinator.undone_decisions(), []);
     assert_eq!(broken.coordinator.open_transactions().count(), 0);

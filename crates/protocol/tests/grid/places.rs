@@ -1,9 +1,9 @@
 //! Where a transaction over several partitions may come to stand.
 
 use crate::site::*;
-use rubato_base::{ColumnSet, GlobalId, Row, Timestamp, Value};
-use rubato_protocol::Change;
-use rubato_protocol::grid::{Answer, Body, Operation, Reply, Request};
+use rubato_base::{ColumnSet, GlobalId, NodeId, Row, Timestamp, Value};
+use rubato_protocol::grid::{Answer, Body, Coordinator, Notes, Operation, Reply, Request};
+use rubato_protocol::{BlindUpdate, Change};
 
 /// The last place before the next tick.
 fn last_step_of(tick: Timestamp) -> Timestamp {
@@ -63,28 +63,140 @@ fn a_commit_place_does_not_leave_the_tick_it_stands_above() {
     assert_eq!(value(&mut site, global(9), 2), Value::Int8(114));
 }
 
-#[test]
-fn the_place_over_several_partitions_is_the_begin_tick_or_a_fresh_one() {
-    let place_of = |deciding: &mut Deciding| {
-        let decided = |outgoing: &rubato_protocol::grid::Outgoing| match outgoing.message.body {
-            Body::Request(Request::Decide(place)) => place,
-            ref other => panic!("{other:?}"),
-        };
-        let places: Vec<_> = deciding.coordinator.poll_outgoing().iter().map(decided).collect();
-        assert_eq!(places.len(), 2);
-        assert_eq!(places[0], places[1]);
-        places[0].expect("a commit")
+fn place_of(deciding: &mut Deciding) -> Timestamp {
+    let decided = |outgoing: &rubato_protocol::grid::Outgoing| match outgoing.message.body {
+        Body::Request(Request::Decide(place)) => place,
+        ref other => panic!("{other:?}"),
     };
+    let places: Vec<_> = deciding.coordinator.poll_outgoing().iter().map(decided).collect();
+    assert_eq!(places.len(), 2);
+    assert_eq!(places[0], places[1]);
+    places[0].expect("a commit")
+}
+
+#[test]
+fn the_place_over_several_partitions_is_the_begin_tick_or_a_step_that_only_its_coordinator_gives() {
     let mut stays = Deciding::new();
     stays.prepared(stays.transaction.tick);
     assert_eq!(place_of(&mut stays), stays.transaction.tick);
-    // A floor is a logical step, where a commit of that partition alone may stand as well.
-    let mut moves = Deciding::new();
+    // A floor is any step, where a commit of that partition alone may stand as well.
+    let mut moves = Deciding::with(false);
     let floor = moves.transaction.tick.next();
     moves.prepared(floor);
     let place = place_of(&mut moves);
-    assert!(place.is_tick() && place > floor);
-    assert!(moves.ticks.next_tick().unwrap() > place, "nobody else is given it");
+    assert_eq!(place.owner(), Some(HOME));
+    assert!(
+        place > floor && place.tick() == floor.tick(),
+        "in a tick that was handed out"
+    );
+    assert_eq!(
+        moves.coordinator.poll_tick_requests(),
+        [],
+        "no word of the stage is waited for"
+    );
+    // The tick has no step of this node any more.
+    let mut ends = Deciding::new();
+    ends.prepared(last_step_of(ends.transaction.tick));
+    let place = place_of(&mut ends);
+    assert!(place.is_tick() && place > last_step_of(ends.transaction.tick));
+    assert!(ends.ticks.next_tick().unwrap() > place, "nobody else is given it");
+}
+
+#[test]
+fn a_coordinator_gives_no_place_twice() {
+    let mut deciding = Deciding::new();
+    let floor = Timestamp(tick(40).0 + 3);
+    deciding.prepared(floor);
+    let first = place_of(&mut deciding);
+    let tick = deciding.ticks.next_tick().unwrap();
+    let second = deciding.coordinator.begin(tick, false);
+    for node in [HERE, NodeId(2)] {
+        assert!(deciding.coordinator.operate(second, node, blind(1, 7)));
+        let (answer, notes) = (
+            Answer::Blind(BlindUpdate::Pending),
+            Notes {
+                writes: true,
+                ..Notes::default()
+            },
+        );
+        let answer = Reply::Answer {
+            number: 0,
+            answer,
+            notes,
+        };
+        deciding.transaction = second;
+        deciding.hear(node, answer);
+    }
+    let Deciding {
+        coordinator,
+        ticks,
+        log,
+        ..
+    } = &mut deciding;
+    coordinator.commit(second, ticks, log);
+    coordinator.poll_outgoing();
+    deciding.prepared(floor);
+    let place = place_of(&mut deciding);
+    assert!(place > first && place.owner() == Some(HOME), "{first} {place}");
+}
+
+/// A branch that has only read has no floor that would tell how far up it has read.
+#[test]
+fn who_has_only_read_above_the_begin_tick_is_given_a_fresh_tick() {
+    let mut deciding = Deciding::with(false);
+    let mut coordinator = Coordinator::new(HOME);
+    let transaction = coordinator.begin(tick(5), false);
+    std::mem::swap(&mut deciding.coordinator, &mut coordinator);
+    deciding.transaction = transaction;
+    for (node, writes) in [(HERE, true), (NodeId(2), false)] {
+        deciding.coordinator.operate(transaction, node, blind(1, 7));
+        let (answer, moved) = (Answer::Blind(BlindUpdate::Pending), !writes);
+        let notes = Notes {
+            writes,
+            moved,
+            ..Notes::default()
+        };
+        deciding.hear(
+            node,
+            Reply::Answer {
+                number: 0,
+                answer,
+                notes,
+            },
+        );
+    }
+    let Deciding {
+        coordinator,
+        ticks,
+        log,
+        ..
+    } = &mut deciding;
+    coordinator.commit(transaction, ticks, log);
+    coordinator.poll_outgoing();
+    let (floor, check_above) = (tick(5).next(), false);
+    deciding.hear(HERE, Reply::Prepared { floor, check_above });
+    deciding.hear(NodeId(2), Reply::Holds { place: tick(5) });
+    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
+}
+
+/// Rule T-4: the other half. What commits here alone beside a branch that is prepared leaves it the steps that it may be given.
+#[test]
+fn who_commits_alone_takes_no_step_that_a_prepared_branch_may_be_given() {
+    let mut site = Site::new();
+    let row = Row::from_values(&[Value::Int8(100)]);
+    let promised = tick(6).first_of(HOME).expect("a step");
+    let below = Timestamp(promised.0 - 1);
+    site.2.replay(below, TABLE, &key(2), Change::Insert(row)).unwrap();
+    let free = commit_alone(&mut site, global(3), 2, 7);
+    assert_eq!(free, [Reply::Committed { cts: promised }], "nobody is prepared");
+
+    let mut site = Site::new();
+    let row = Row::from_values(&[Value::Int8(100)]);
+    site.2.replay(below, TABLE, &key(2), Change::Insert(row)).unwrap();
+    site.ask(global(4), operate(0, blind(1, 7)));
+    site.ask(global(4), Request::Prepare { operations: 1 });
+    let beside = commit_alone(&mut site, global(3), 2, 7);
+    assert_eq!(beside, [Reply::Committed { cts: promised.next() }]);
 }
 
 fn lock() -> Operation {

@@ -281,7 +281,8 @@ impl Carrier {
                 Some(count) => {
                     PeerCounters::add(&self.counters.received_bytes, count);
                     self.links.on_bytes(id, &self.scratch[..count], now_us);
-                    self.hear();
+                    // The messages of all channels are delivered together.
+                    self.listen();
                     // What was refused is closed behind its last words.
                     self.act();
                     // Less than there was room for: there is no more now, and an event tells of what comes.
@@ -360,6 +361,12 @@ impl Carrier {
 
     /// Hands over what has come, in its order.
     fn hear(&mut self) {
+        self.listen();
+        self.deliver();
+    }
+
+    /// The same, but for the messages behind the last other event, which are kept for [`Carrier::deliver`].
+    fn listen(&mut self) {
         while let Some(event) = self.links.poll_event() {
             if !matches!(event, Event::Message { .. }) {
                 self.deliver();
@@ -395,7 +402,6 @@ impl Carrier {
                 Event::Applied { connection, message } => self.on_application(connection, message),
             }
         }
-        self.deliver();
     }
 
     fn deliver(&mut self) {

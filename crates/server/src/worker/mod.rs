@@ -48,6 +48,8 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Rounds in which answers may wait for the log while new requests keep coming; then the log is forced all the same.
 const ROUNDS_BEFORE_FORCE: u32 = 4;
+/// The same where a round is but a turn, since others are to be heard.
+const TURNS_BEFORE_FORCE: u32 = 8;
 
 /// How often the engine may run again in one round for work that came out of what it just completed.
 const RUNS_PER_ROUND: u32 = 8;
@@ -271,7 +273,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
             false => self.timeout(),
         };
         events.clear();
-        let only_resting = !self.resting.is_empty() && self.ready.is_empty() && !self.submitted;
+        let only_resting =
+            !self.resting.is_empty() && self.ready.is_empty() && !self.submitted && !self.engine.has_more();
         let may_look = !self.connections.is_empty() && self.carrier.as_ref().is_none_or(Carrier::is_alone);
         if (only_resting || timeout != Some(Duration::ZERO)) && may_look {
             match self.look(events) {
@@ -345,7 +348,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             while let Some(work) = self.engine.poll_completed() {
                 self.on_completed(work, now_us);
             }
-            if !self.submitted {
+            if !self.submitted || self.engine.has_more() {
                 break;
             }
         }
@@ -368,8 +371,12 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         }
         self.rounds_held += 1;
-        let nothing_else = idle && !self.submitted && self.ready.is_empty();
-        if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
+        let nothing_else = idle && !self.submitted && !self.engine.has_more() && self.ready.is_empty();
+        let rounds_max = match self.engine.has_more() {
+            true => TURNS_BEFORE_FORCE,
+            false => ROUNDS_BEFORE_FORCE,
+        };
+        if nothing_else || self.rounds_held > rounds_max {
             self.rounds_held = 0;
             match &mut self.carrier {
                 Some(carrier) if carrier.holds_answers() => carrier.force(),
@@ -385,8 +392,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
     // How long to wait for events; `None` for ever.
     fn timeout(&self) -> Option<Duration> {
         let answers_wait = self.awaits_log();
-        if self.submitted || !self.ready.is_empty() || !self.resting.is_empty() || (answers_wait && !self.waits_for_log)
-        {
+        let runs = self.submitted || self.engine.has_more();
+        if runs || !self.ready.is_empty() || !self.resting.is_empty() || (answers_wait && !self.waits_for_log) {
             return Some(Duration::ZERO);
         }
         let deadlines = [

@@ -15,6 +15,8 @@ mod world;
 
 pub use world::measure;
 
+use std::collections::BTreeMap;
+
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
@@ -97,6 +99,8 @@ pub struct Found {
     pub errors: Vec<String>,
     /// Messages between nodes.
     pub messages: u64,
+    /// The same by their kinds ([`rubato_node::grid::GridMessage::name`]).
+    pub messages_by_kind: BTreeMap<&'static str, u64>,
     /// Frames that they travelled in.
     pub frames: u64,
     /// Bytes of these.

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SEGMENT_BYTES: u64 = 4 << 20;
 /// Rounds in which others are looked after before the log is forced, as in a worker of the server.
 const ROUNDS_BEFORE_FORCE: u32 = 4;
+/// The same where a round is but a turn, since others are to be heard.
+const TURNS_BEFORE_FORCE: u32 = 8;
 /// Works of one node in one go: more than this in a row are the next one's.
 const ROUNDS_MAX: usize = 1_000;
 
@@ -39,6 +41,18 @@ pub(super) enum Task {
 pub(super) struct Frame {
     pub(super) node: NodeId,
     pub(super) messages: Vec<Vec<u8>>,
+    /// What each of them is.
+    pub(super) kinds: Vec<&'static str>,
+}
+
+impl Frame {
+    fn to(node: NodeId) -> Frame {
+        Frame {
+            node,
+            messages: Vec::new(),
+            kinds: Vec::new(),
+        }
+    }
 }
 
 /// What came of it.
@@ -173,6 +187,10 @@ impl CurveSite {
             if self.connections.waits_for_readers() {
                 self.connections.on_read();
             }
+            if self.connections.has_more() {
+                self.inbox.push(Task::Run);
+                break;
+            }
             if self.connections.is_rung() {
                 self.connections.run(now_us);
             } else if !has_rung {
@@ -189,14 +207,14 @@ impl CurveSite {
             let mut bytes = Vec::new();
             message.encode(&mut bytes);
             effects.cpu_us += times.message_us / 2.0;
-            match effects.frames.iter_mut().find(|frame| frame.node == to) {
-                Some(frame) => frame.messages.push(bytes),
-                None => {
-                    effects.cpu_us += times.frame_us / 2.0;
-                    let messages = vec![bytes];
-                    effects.frames.push(Frame { node: to, messages });
-                }
-            }
+            let at = effects.frames.iter().position(|frame| frame.node == to);
+            let at = at.unwrap_or_else(|| {
+                effects.cpu_us += times.frame_us / 2.0;
+                effects.frames.push(Frame::to(to));
+                effects.frames.len() - 1
+            });
+            effects.frames[at].messages.push(bytes);
+            effects.frames[at].kinds.push(message.name());
         }
         for (client, outcome) in self.connections.take_outcomes() {
             if let Outcome::Answered(answer) = outcome {
@@ -224,7 +242,11 @@ impl CurveSite {
             return false;
         }
         self.rounds_held += 1;
-        let begins = self.inbox.is_empty() || self.rounds_held > ROUNDS_BEFORE_FORCE;
+        let rounds_max = match self.connections.has_more() {
+            true => TURNS_BEFORE_FORCE,
+            false => ROUNDS_BEFORE_FORCE,
+        };
+        let begins = self.inbox.is_empty() || self.rounds_held > rounds_max;
         if begins {
             (self.rounds_held, self.is_forcing) = (0, true);
         }

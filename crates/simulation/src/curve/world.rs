@@ -62,9 +62,9 @@ struct Packet {
 impl Packet {
     /// Whom it reaches, and what that gets.
     fn open(self) -> (usize, Frame) {
+        let to = self.frame.node.0 as usize;
         let node = self.from;
-        let messages = self.frame.messages;
-        (self.frame.node.0 as usize, Frame { node, messages })
+        (to, Frame { node, ..self.frame })
     }
 }
 
@@ -243,6 +243,7 @@ impl<'c> World<'c> {
             if at_us >= self.counts_from_us && before.is_none() {
                 before = Some(self.counted());
                 self.found.cpu_us = 0.0;
+                self.found.messages_by_kind.clear();
                 self.sites.iter_mut().for_each(CurveSite::count_from_now);
             }
             if at_us >= end_us {
@@ -471,6 +472,9 @@ impl<'c> World<'c> {
         for frame in effects.frames {
             let bytes: usize = frame.messages.iter().map(Vec::len).sum();
             self.found.messages += frame.messages.len() as u64;
+            for kind in &frame.kinds {
+                *self.found.messages_by_kind.entry(kind).or_default() += 1;
+            }
             self.found.frames += 1;
             self.found.bytes += bytes as u64;
             let begins_us = self.sites[at].sends_from_us.max((self.now_us - BEGIN_US) as f64);

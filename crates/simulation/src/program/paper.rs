@@ -4,6 +4,7 @@ use crate::curve::{Curve, CurveLoad, Found, Times, measure};
 use clap::Args;
 use rubato_workload::ycsb::Workload;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -70,6 +71,7 @@ struct Each {
     forces: f64,
     statements: f64,
     two_phase_commits: f64,
+    messages_by_kind: BTreeMap<&'static str, f64>,
 }
 
 #[derive(Serialize)]
@@ -198,6 +200,11 @@ fn run_of(request: &Request, nodes: u32, load: CurveLoad, found: &Found) -> Run 
             forces: found.forces as f64 / transactions,
             statements: found.statements as f64 / transactions,
             two_phase_commits: found.two_phase_commits as f64 / transactions,
+            messages_by_kind: found
+                .messages_by_kind
+                .iter()
+                .map(|(kind, count)| (*kind, *count as f64 / transactions))
+                .collect(),
         },
         busy: found.busy.iter().map(busy_of).collect(),
         conditions: found.conditions,

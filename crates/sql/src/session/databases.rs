@@ -7,6 +7,7 @@
 //! transaction that has the other's tables to itself and makes the database when it commits.
 
 use super::block::NewDatabase;
+use super::far::FOR_OTHERS;
 use super::schema::{SchemaChanging, have_to_itself};
 use super::{Block, Next, Origin, Session, SessionContext};
 use crate::catalog::RelationName;
@@ -18,9 +19,9 @@ use crate::executor::SchemaRun;
 use crate::far::stop_of;
 use crate::partition::{Attachment, Partition};
 use crate::schema_change::FIRST_ID;
+use crate::system_tables::{ACTIVITY, backends_in};
 use rubato_base::{Error, Result, SqlState, Timestamp};
-use rubato_protocol::{CommitRecord, Outcome};
-use rubato_stages::worker::Signal;
+use rubato_protocol::{CommitRecord, Outcome, Stop};
 use std::sync::Arc;
 
 /// How long sessions that leave a database are waited for, as PostgreSQL does: a client that has closed its connection is gone a little later.
@@ -121,9 +122,14 @@ impl Session {
         left: Option<DatabaseId>,
         command: &DatabaseCommand,
         partition: &Partition,
-    ) -> Result<Option<Next>> {
+    ) -> Outcome<Option<Next>> {
         let Some(database) = left else { return Ok(None) };
-        let others = partition.insight.sessions_in(database, self.id);
+        let here = partition.insight.sessions_in(database, self.id);
+        let mut others: Vec<i32> = here.iter().map(|facts| facts.identity.backend_id).collect();
+        others.extend(self.backends_elsewhere(database, partition)?);
+        // Who has a part of his session here is in both.
+        others.sort_unstable();
+        others.dedup();
         // Nobody is in one that is being copied.
         if others.is_empty() && !partition.schema_changes.concern(database) {
             return Ok(None);
@@ -131,10 +137,8 @@ impl Session {
         let started_us = self.current.as_ref().map_or(self.now_us, |current| current.started_us);
         if self.now_us.saturating_sub(started_us) < LEAVING_US_MAX {
             let is_forced = matches!(command.change, DatabaseChange::Drop { force: true, .. });
-            if let Some(signals) = self.identity.signals.as_ref().filter(|_| is_forced) {
-                for other in others {
-                    signals.signal(other.identity.backend_id, Signal::Terminate);
-                }
+            for other in others.into_iter().filter(|_| is_forced) {
+                partition.insight.signal(other, true);
             }
             return Ok(Some(self.look_again(LEAVING_LOOK_US)));
         }
@@ -143,7 +147,20 @@ impl Session {
             0 | 1 => "There is 1 other session using the database.".to_owned(),
             count => format!("There are {count} other sessions using the database."),
         };
-        Err(Error::new(SqlState::OBJECT_IN_USE, message).with_detail(detail))
+        Err(Error::new(SqlState::OBJECT_IN_USE, message).with_detail(detail).into())
+    }
+
+    /// Clients of other nodes that are in a database, idle ones too; of a node that is not heard of nobody knows.
+    ///
+    /// Errors: [`Stop::Wait`] until the nodes have said so.
+    fn backends_elsewhere(&self, database: DatabaseId, partition: &Partition) -> Outcome<Vec<i32>> {
+        let Some(desk) = &partition.grid else {
+            return Ok(Vec::new());
+        };
+        let shown = (ACTIVITY, self.identity.database_id);
+        let rows = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
+        let named = partition.databases.get(database).map(|own| own.facts.name.clone());
+        Ok(named.map_or(Vec::new(), |name| backends_in(&rows, &name)))
     }
 
     /// The catalog of a database that is made of another, and what has to happen to rows.

@@ -80,7 +80,7 @@ const IN_A_GRID: [&str; 5] = [
     "3",
     "--quick",
     "--suites",
-    "psycopg,sqlalchemy,asyncpg,node,go,jdbc,hibernate,tokio,sqlx,dump,hermitage,outcome",
+    "psycopg,sqlalchemy,asyncpg,node,go,jdbc,hibernate,tokio,sqlx,dump,hermitage,outcome,databases",
 ];
 
 /// Whether all suites are asked for, of Rubato.

@@ -4,6 +4,7 @@ mod away;
 mod blocks;
 mod catalogs;
 mod conflicts;
+mod databases;
 mod definitions;
 mod explained;
 mod growth;
@@ -153,6 +154,13 @@ impl Site {
     }
 
     fn turn(&mut self) {
+        self.step();
+        while self.worker.has_more() {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
         self.worker.run(clock_us());
         while let Some(mut work) = self.worker.poll_completed() {
             let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");

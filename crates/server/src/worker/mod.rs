@@ -48,8 +48,11 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Rounds in which answers may wait for the log while new requests keep coming; then the log is forced all the same.
 const ROUNDS_BEFORE_FORCE: u32 = 4;
-/// The same where a round is but a turn, since others are to be heard.
+/// Turns of the engine in which a word to another node may wait for the log.
 const TURNS_BEFORE_FORCE: u32 = 8;
+
+/// Turns of the engine in one round, however much there is to run: then clients have theirs.
+const TURNS_PER_ROUND: u32 = 64;
 
 /// How often the engine may run again in one round for work that came out of what it just completed.
 const RUNS_PER_ROUND: u32 = 8;
@@ -113,6 +116,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     /// Connections whose answers wait for the log.
     held: BinaryHeap<Reverse<(Lsn, usize)>>,
     rounds_held: u32,
+    /// Turns of the engine since a word to another node waits for the log.
+    turns_held: u32,
     waits_for_log: bool,
     /// How often looking for requests was in vain, since it last was not.
     vain_looks: u32,
@@ -172,6 +177,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             ready: VecDeque::new(),
             held: BinaryHeap::new(),
             rounds_held: 0,
+            turns_held: 0,
             waits_for_log: false,
             vain_looks: VAIN_LOOKS_MAX,
             submitted: false,
@@ -325,7 +331,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.advance(index, now_us);
         }
         let rested = self.resting.len();
-        self.run_engine(now_us);
+        self.run_engine(events, now_us)?;
         if self.resting.len() > rested {
             let ended_us = self::now_us();
             self.rest_until_us = ended_us + (ended_us - now_us).clamp(0, REST_US_MAX);
@@ -341,17 +347,52 @@ impl<W: SqlWorker> WorkerLoop<W> {
         Ok(())
     }
 
-    fn run_engine(&mut self, now_us: i64) {
-        for _ in 0..RUNS_PER_ROUND {
+    fn run_engine(&mut self, events: &mut Events, now_us: i64) -> io::Result<()> {
+        let (mut runs, mut turns) = (0, 0);
+        while runs < RUNS_PER_ROUND && turns < TURNS_PER_ROUND {
             self.submitted = false;
             self.engine.run(now_us);
             while let Some(work) = self.engine.poll_completed() {
                 self.on_completed(work, now_us);
             }
-            if !self.submitted || self.engine.has_more() {
+            if self.engine.has_more() {
+                turns += 1;
+                self.hear_others(events, now_us)?;
+            } else if self.submitted {
+                runs += 1;
+            } else {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Between two turns of the engine: hears other nodes, and says what is to be said to them. Clients have their turn in the next
+    /// round, with what is found of them meanwhile.
+    fn hear_others(&mut self, events: &mut Events, now_us: i64) -> io::Result<()> {
+        if self.carrier.is_none() {
+            return Ok(());
+        }
+        match self.poll.poll(events, Some(Duration::ZERO)) {
+            Err(wrong) if wrong.kind() == ErrorKind::Interrupted => events.clear(),
+            polled => polled?,
+        }
+        for event in &*events {
+            self.on_event(event, now_us);
+        }
+        let Some(carrier) = &mut self.carrier else {
+            return Ok(());
+        };
+        carrier.take_in();
+        carrier.turn();
+        self.turns_held = if carrier.awaits_log() { self.turns_held + 1 } else { 0 };
+        if self.turns_held > TURNS_BEFORE_FORCE && !carrier.holds_answers() {
+            self.turns_held = 0;
+            if self.engine.force_if_idle() {
+                carrier.turn();
+            }
+        }
+        Ok(())
     }
 
     /// Whether somebody has asked for something since it was last looked for.
@@ -372,11 +413,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
         self.rounds_held += 1;
         let nothing_else = idle && !self.submitted && !self.engine.has_more() && self.ready.is_empty();
-        let rounds_max = match self.engine.has_more() {
-            true => TURNS_BEFORE_FORCE,
-            false => ROUNDS_BEFORE_FORCE,
-        };
-        if nothing_else || self.rounds_held > rounds_max {
+        if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
             self.rounds_held = 0;
             match &mut self.carrier {
                 Some(carrier) if carrier.holds_answers() => carrier.force(),

@@ -538,7 +538,7 @@ fn scan_rows(
     let mut failure = None;
     let mut left = reader.rows_left(context);
     let peeks = reader.lock.is_some_and(|lock| lock.peeks());
-    let sieve = sieve_of(reader.step, table.id, context.evaluation, &context.database);
+    let sieve = sieve_of(reader.step, (table.id, &range), context.evaluation, &context.database);
     let how = Passage {
         reverse,
         columns: (!peeks).then_some(reader.step.reads),

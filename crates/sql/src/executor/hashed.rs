@@ -117,7 +117,7 @@ impl HashedRows {
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Reading> {
         let (evaluation, limits, rows_left) = (context.evaluation, context.limits, context.rows_left);
-        let sieve = sieve_of(step, table.id, evaluation, &context.database);
+        let sieve = sieve_of(step, (table.id, rest), evaluation, &context.database);
         let sieve = with_terms(sieve, &self.partners);
         let how = Passage {
             reverse: false,

@@ -5,15 +5,21 @@ use crate::plan::Step;
 use crate::planner::flatten;
 use rubato_base::TableId;
 use rubato_formula::{EvalContext, Expr, OUTER_BASE};
+use rubato_protocol::KeyRange;
 use rubato_protocol::grid::Sieve;
 
 /// A term that is longer, as a list of very many values is, is not sent with each page.
 const TERM_BYTES_MAX: usize = 16 << 10;
 
-/// What is left out where rows of the step's table are on other nodes: what surely does not satisfy its condition. What the condition says
+/// What is left out where rows of the step's table with keys of this range are on other nodes: what surely does not satisfy its condition. What the condition says
 /// of the tuples before is not among that, so that pages serve all of them.
-pub(crate) fn sieve_of(step: &Step, table: TableId, evaluation: &EvalContext<'_>, rows: &Rows<'_>) -> Sieve {
-    if !rows.is_elsewhere(table) {
+pub(crate) fn sieve_of(
+    step: &Step,
+    (table, range): (TableId, &KeyRange),
+    evaluation: &EvalContext<'_>,
+    rows: &Rows<'_>,
+) -> Sieve {
+    if !rows.is_range_elsewhere(table, range) {
         return Sieve::open().clone();
     }
     let terms = flatten(step.condition.iter().cloned().collect());
@@ -32,11 +38,11 @@ pub(crate) fn with_terms(sieve: Sieve, terms: &[Expr]) -> Sieve {
 /// The same for conditions over the columns of a row, as those of a target are.
 pub(crate) fn sieve_of_columns<'e>(
     conditions: impl Iterator<Item = &'e Expr>,
-    table: TableId,
+    (table, range): (TableId, &KeyRange),
     evaluation: &EvalContext<'_>,
     rows: &Rows<'_>,
 ) -> Sieve {
-    if !rows.is_elsewhere(table) {
+    if !rows.is_range_elsewhere(table, range) {
         return Sieve::open().clone();
     }
     let terms = flatten(conditions.cloned().collect());

@@ -239,7 +239,7 @@ impl<'a> Target<'a> {
             failure = taken.err();
             failure.is_none() && looked_at < rows_left
         };
-        let sieve = sieve_of_columns(self.conditions(), self.table.id, evaluation, &context.database);
+        let sieve = sieve_of_columns(self.conditions(), (self.table.id, range), evaluation, &context.database);
         let how = Passage {
             reverse: false,
             columns: Some(self.columns()),

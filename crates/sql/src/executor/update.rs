@@ -38,7 +38,8 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
                 }
                 let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
                 let formula = || formula_at_once(plan, &target, context).filter(|_| !each_differs);
-                if let Some(formula) = at_once.get_or_insert_with(formula)
+                if context.database.is_row_elsewhere(target.table.id, key)
+                    && let Some(formula) = at_once.get_or_insert_with(formula)
                     && let Some(old) = context.database.update_read((target.table.id, key), columns, formula)
                 {
                     return old?.map_or(Ok(()), |old| note_updated(plan, &target, &old, run, context));
@@ -215,12 +216,12 @@ pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet 
 }
 
 /// The statement as a formula for a row that another node reads to write and changes at once: what it comes to is found out here as well,
-/// and if that fails, all of it is undone. `None` if more than the columns that it names has to be looked after, or all rows are here.
+/// and if that fails, all of it is undone. `None` if more than the columns that it names has to be looked after.
 fn formula_at_once(plan: &UpdatePlan, target: &Target<'_>, context: &ExecutionContext<'_>) -> Option<Formula> {
     let table = target.table;
     let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
     let changes_more = plan.changes_key || !plan.changed_indexes.is_empty() || table.changed_with(changed) != changed;
-    if changes_more || !target.is_named_by_keys() || !context.database.is_elsewhere(table.id) {
+    if changes_more || !target.is_named_by_keys() {
         return None;
     }
     Formula::new(changes_of(plan, table, context.evaluation)?).ok()

@@ -151,6 +151,16 @@ impl<'a> Rows<'a> {
             .is_some_and(|far| far.whereabouts().is_elsewhere(storage))
     }
 
+    /// Whether keys of the range may be those of rows on other nodes.
+    pub fn is_range_elsewhere(&self, storage: TableId, range: &KeyRange) -> bool {
+        self.is_elsewhere(storage) && self.nodes_of(storage, range) != [None]
+    }
+
+    /// Whether the row with this key is on one other node, and stays there.
+    pub(crate) fn is_row_elsewhere(&self, storage: TableId, key: &Key) -> bool {
+        matches!(self.elsewhere(storage, key.as_bytes()), Some(Elsewhere::At(_)))
+    }
+
     /// Whether other nodes have rows of the storage too.
     pub fn is_on_others(&self, storage: TableId) -> bool {
         self.far

@@ -70,10 +70,10 @@ pub struct PaperArguments {
     #[arg(long, default_value_t = 10)]
     pub terminals_per_node: u64,
     /// Warehouses of each node of the simulated grid
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 8)]
     pub simulated_warehouses_per_node: u32,
     /// Terminals, and clients of YCSB, of each node of the simulated grid: enough that its processors are always at work
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 80)]
     pub simulated_terminals_per_node: u64,
     /// Records of YCSB for each node, 1 KB each
     #[arg(long, default_value_t = 2_000)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
+use super::fit;
 
 /// What a grid was given to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,13 +59,15 @@ pub(super) struct Run {
     pub violations: Vec<String>,
 }
 
-/// CPU time that both ends together spend on what goes from node to node, in microseconds.
+/// CPU time that a grid of several nodes takes beyond what its nodes would take alone, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Talk {
-    /// A frame, beside its messages.
+    /// A frame, beside its messages: both ends together.
     pub frame_us: f64,
-    /// A message.
+    /// A message: both ends together.
     pub message_us: f64,
+    /// A statement, whatever is said for it: where its rows are is looked for, and its transaction waits for a tick.
+    pub statement_us: f64,
 }
 
 /// What the simulated grid takes from the real one.
@@ -113,9 +116,6 @@ pub(super) struct Findings {
     /// What could not be done, in sentences.
     pub left_out: Vec<String>,
 }
-
-/// Frames and messages that differ by less than this part from run to run are alike.
-const ALIKE: f64 = 1e-3;
 
 /// What the machine takes for things that no run is made for.
 #[derive(Clone, Copy, Debug)]
@@ -169,37 +169,20 @@ fn of_statement<'r>(runs: impl Iterator<Item = &'r Run>, force_cpu_us: f64) -> O
     (statements > 0.0).then(|| time_us.max(0.0) / statements)
 }
 
-/// The least squares: so much more CPU time for so many frames with so many messages. None without frames.
+/// By how much more CPU time for so many frames, messages and statements. None without frames.
 fn of_talk(runs: &[&Run], statement_us: impl Fn(u32) -> f64, force_cpu_us: f64) -> Option<Talk> {
-    let (mut frames2, mut messages2, mut both) = (0.0, 0.0, 0.0);
-    let (mut of_frames, mut of_messages) = (0.0, 0.0);
-    for run in runs.iter().filter(|run| run.setup.nodes > 1) {
+    let grids = runs.iter().filter(|run| run.setup.nodes > 1 && run.each.frames > 0.0);
+    let beyond = |run: &&&Run| {
         let each = &run.each;
         let beyond_us = each.cpu_us - statement_us(run.setup.nodes) * each.statements - force_cpu_us * each.forces;
-        frames2 += each.frames * each.frames;
-        messages2 += each.messages * each.messages;
-        both += each.frames * each.messages;
-        of_frames += beyond_us * each.frames;
-        of_messages += beyond_us * each.messages;
-    }
-    if frames2 <= 0.0 {
-        return None;
-    }
-    let determinant = frames2 * messages2 - both * both;
-    let frame_us = (of_frames * messages2 - of_messages * both) / determinant;
-    let message_us = (of_messages * frames2 - of_frames * both) / determinant;
-    // Where there are as many messages in each frame nobody can tell them apart; and nothing costs less than nothing.
-    let is_known = determinant > frames2 * messages2 * ALIKE && frame_us >= 0.0 && message_us >= 0.0;
-    Some(match is_known {
-        true => Talk { frame_us, message_us },
-        false if message_us > frame_us => Talk {
-            frame_us: 0.0,
-            message_us: (of_messages / messages2).max(0.0),
-        },
-        false => Talk {
-            frame_us: (of_frames / frames2).max(0.0),
-            message_us: 0.0,
-        },
+        ([each.frames, each.messages, each.statements], beyond_us)
+    };
+    let measured: Vec<_> = grids.map(|run| beyond(&run)).collect();
+    let [frame_us, message_us, statement_us] = fit::costs(&measured);
+    (!measured.is_empty()).then_some(Talk {
+        frame_us,
+        message_us,
+        statement_us,
     })
 }
 

@@ -7,6 +7,7 @@
 mod counters;
 mod data;
 mod experiments;
+mod fit;
 mod overload;
 mod processes;
 mod report;

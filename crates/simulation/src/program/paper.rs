@@ -26,6 +26,7 @@ pub(super) struct Paper {
 struct Talk {
     frame_us: f64,
     message_us: f64,
+    statement_us: f64,
 }
 
 #[derive(Deserialize)]
@@ -134,6 +135,7 @@ fn answer(request: &Path, answer: &Path) -> Result<(), String> {
 
 fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
     let times = &request.service_times;
+    let of_statement = |alone_us, beyond_us| if nodes > 1 { alone_us + beyond_us } else { alone_us };
     Curve {
         nodes,
         terminals_per_node: request.terminals_per_node,
@@ -141,7 +143,7 @@ fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
         records_per_node: request.records_per_node,
         loads,
         times: Times {
-            statement_us: times.statement_us,
+            statement_us: of_statement(times.statement_us, times.talk.statement_us),
             frame_us: times.talk.frame_us,
             message_us: times.talk.message_us,
             force_cpu_us: times.force_cpu_us,
@@ -149,7 +151,7 @@ fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
             network_delay_us: times.network_delay_us,
             bytes_per_us: times.bytes_per_us,
         },
-        operation_us: times.operation_us,
+        operation_us: of_statement(times.operation_us, times.operation_talk.statement_us),
         operation_talk_us: (times.operation_talk.frame_us, times.operation_talk.message_us),
         measured_us: (request.seconds * 1e6) as i64,
         seed: request.seed,

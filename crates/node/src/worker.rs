@@ -357,7 +357,7 @@ impl StatementWorker for NodeWorker {
 
     fn force_if_idle(&mut self) -> bool {
         // With one session there is nobody else to look after: forcing here saves two thread switches.
-        let several = std::mem::replace(&mut self.several_sessions, false);
+        let several = std::mem::replace(&mut self.several_sessions, false) || self.has_more();
         if several && self.shared.may_force(self.now_us) && self.shared.ask_to_force(self.index) {
             return false;
         }

@@ -4,6 +4,7 @@
 //! One machine cannot show more throughput by them. That is what the simulated grid is for: the program `rubato-simulation`, which
 //! runs the same nodes in virtual time, is given the service times that were measured. The report says of every figure which it is.
 
+mod clients;
 mod counters;
 mod data;
 mod experiments;
@@ -20,6 +21,7 @@ use rubato_workload::ycsb::Workload;
 
 use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
+pub use clients::without_huge_pages;
 use data::{Findings, Machine, Run, Setup, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rubato_workload::{Client, ClientError};
 use tempfile::TempDir;
 
+use super::clients::NO_HUGE_PAGES;
 use super::counters::{Counters, cpu_us, page, resident_bytes};
 use crate::error::BenchError;
 use crate::url::Target;
@@ -141,6 +142,7 @@ impl<'s> Grid<'s> {
             for name in own.filter(|name| name.to_string_lossy().starts_with(SETTINGS)) {
                 command.env_remove(name);
             }
+            command.env_remove(NO_HUGE_PAGES);
             command
                 .args(["start", "--stop-with-stdin", "--log", "warn", "--listen", "127.0.0.1:0"])
                 .args(["--memory", &settings.memory, "--grid-listen", &ports[node].to_string()])

@@ -65,6 +65,7 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
             experiments(move |stopper| rubato_bench::paper::run(&paper, stopper, &mut std::io::stdout()))
         }
         Some(Command::Bench(BenchCommand::Overload(overload))) => {
+            rubato_bench::paper::without_huge_pages();
             experiments(move |stopper| rubato_bench::paper::run_overload(&overload, stopper, &mut std::io::stdout()))
         }
         Some(Command::Bench(bench)) => {

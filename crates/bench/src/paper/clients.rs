@@ -8,7 +8,7 @@ pub(super) const NO_HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP";
 /// Runs the same command again, in place of this process, without huge pages for the threads of clients, unless somebody has decided
 /// about them. The few buffers of a client lie in some megabytes of its thread's own, all of which the system would make empty
 /// pages of: with 320 clients on two processors that took a quarter of their time, while the server was measured. Servers that are
-/// started are as everybody's ([`super::processes`]).
+/// started are as everybody's.
 #[cfg(unix)]
 pub fn without_huge_pages() {
     use std::os::unix::process::CommandExt;

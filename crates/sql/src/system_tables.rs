@@ -220,7 +220,7 @@ pub(crate) const ACTIVITY: u8 = 1;
 
 /// Whose sessions are in a database, by rows of `pg_stat_activity`: their numbers as clients know them.
 pub(crate) fn backends_in(rows: &[(u8, Vec<Value>)], database: &str) -> Vec<i32> {
-    let sessions = rows.iter().filter(|(view, _)| *view == 0);
+    let sessions = rows.iter().filter(|(view, _)| 1 << view == ACTIVITY);
     let inside = sessions.filter_map(|(_, row)| match &row[..] {
         [_, Value::Text(name), Value::Int4(backend_id), ..] if name == database => Some(*backend_id),
         _ => None,

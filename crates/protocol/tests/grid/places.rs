@@ -2,8 +2,8 @@
 
 use crate::site::*;
 use rubato_base::{ColumnSet, GlobalId, NodeId, Row, Timestamp, Value};
-use rubato_protocol::grid::{Answer, Body, Coordinator, Notes, Operation, Reply, Request};
-use rubato_protocol::{BlindUpdate, Change};
+use rubato_protocol::Change;
+use rubato_protocol::grid::{Answer, Body, Notes, Operation, Reply, Request};
 
 /// The last place before the next tick.
 fn last_step_of(tick: Timestamp) -> Timestamp {
@@ -109,32 +109,8 @@ fn a_coordinator_gives_no_place_twice() {
     deciding.prepared(floor);
     let first = place_of(&mut deciding);
     let tick = deciding.ticks.next_tick().unwrap();
-    let second = deciding.coordinator.begin(tick, false);
-    for node in [HERE, NodeId(2)] {
-        assert!(deciding.coordinator.operate(second, node, blind(1, 7)));
-        let (answer, notes) = (
-            Answer::Blind(BlindUpdate::Pending),
-            Notes {
-                writes: true,
-                ..Notes::default()
-            },
-        );
-        let answer = Reply::Answer {
-            number: 0,
-            answer,
-            notes,
-        };
-        deciding.transaction = second;
-        deciding.hear(node, answer);
-    }
-    let Deciding {
-        coordinator,
-        ticks,
-        log,
-        ..
-    } = &mut deciding;
-    coordinator.commit(second, ticks, log);
-    coordinator.poll_outgoing();
+    deciding.begin(tick);
+    deciding.writes();
     deciding.prepared(floor);
     let place = place_of(&mut deciding);
     assert!(place > first && place.owner() == Some(HOME), "{first} {place}");
@@ -144,39 +120,17 @@ fn a_coordinator_gives_no_place_twice() {
 #[test]
 fn who_has_only_read_above_the_begin_tick_is_given_a_fresh_tick() {
     let mut deciding = Deciding::with(false);
-    let mut coordinator = Coordinator::new(HOME);
-    let transaction = coordinator.begin(tick(5), false);
-    std::mem::swap(&mut deciding.coordinator, &mut coordinator);
-    deciding.transaction = transaction;
-    for (node, writes) in [(HERE, true), (NodeId(2), false)] {
-        deciding.coordinator.operate(transaction, node, blind(1, 7));
-        let (answer, moved) = (Answer::Blind(BlindUpdate::Pending), !writes);
-        let notes = Notes {
-            writes,
-            moved,
-            ..Notes::default()
-        };
-        deciding.hear(
-            node,
-            Reply::Answer {
-                number: 0,
-                answer,
-                notes,
-            },
-        );
-    }
-    let Deciding {
-        coordinator,
-        ticks,
-        log,
-        ..
-    } = &mut deciding;
-    coordinator.commit(transaction, ticks, log);
-    coordinator.poll_outgoing();
+    deciding.begin(tick(5));
+    let noted = |writes, moved| Notes {
+        writes,
+        moved,
+        ..Notes::default()
+    };
+    deciding.does([(HERE, noted(true, false)), (NodeId(2), noted(false, true))]);
     let (floor, check_above) = (tick(5).next(), false);
     deciding.hear(HERE, Reply::Prepared { floor, check_above });
     deciding.hear(NodeId(2), Reply::Holds { place: tick(5) });
-    assert_eq!(deciding.coordinator.poll_tick_requests(), [transaction]);
+    assert_eq!(deciding.coordinator.poll_tick_requests(), [deciding.transaction]);
 }
 
 /// Rule T-4: the other half. What commits here alone beside a branch that is prepared leaves it the steps that it may be given.

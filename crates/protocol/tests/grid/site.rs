@@ -189,27 +189,41 @@ impl Deciding {
         if !stage_is_here {
             deciding.ticks = TickSource::default();
         }
-        for node in [HERE, NodeId(2)] {
-            assert!(deciding.coordinator.operate(transaction, node, blind(1, 7)));
-            let answer = Reply::Answer {
-                number: 0,
-                answer: Answer::Blind(BlindUpdate::Pending),
-                notes: Notes {
-                    writes: true,
-                    ..Notes::default()
-                },
-            };
-            deciding.hear(node, answer);
-        }
-        let Deciding {
-            coordinator,
-            ticks,
-            log,
-            ..
-        } = &mut deciding;
-        coordinator.commit(transaction, ticks, log);
-        coordinator.poll_outgoing();
+        deciding.writes();
         deciding
+    }
+
+    /// Another transaction, of which nothing is done yet.
+    pub(crate) fn begin(&mut self, tick: Timestamp) {
+        self.transaction = self.coordinator.begin(tick, false);
+    }
+
+    /// It writes at two nodes, and is about to commit.
+    pub(crate) fn writes(&mut self) {
+        let notes = Notes {
+            writes: true,
+            ..Notes::default()
+        };
+        self.does([(HERE, notes), (NodeId(2), notes)]);
+    }
+
+    /// It has operations done of which these notes are taken, and is about to commit.
+    pub(crate) fn does(&mut self, noted: [(NodeId, Notes); 2]) {
+        for (node, notes) in noted {
+            assert!(self.coordinator.operate(self.transaction, node, blind(1, 7)));
+            let answer = Answer::Blind(BlindUpdate::Pending);
+            self.hear(
+                node,
+                Reply::Answer {
+                    number: 0,
+                    answer,
+                    notes,
+                },
+            );
+        }
+        self.coordinator
+            .commit(self.transaction, &mut self.ticks, &mut self.log);
+        self.coordinator.poll_outgoing();
     }
 
     pub(crate) fn hear(&mut self, from: NodeId, heard: Reply) {

@@ -1,7 +1,7 @@
 //! How throughput and latency go as a grid grows: whole nodes with sessions, SQL and the protocol, in virtual time.
 //!
-//! Nothing goes wrong here. Each node is one processor, which works in rounds as a worker of the server does: what has come meanwhile is done
-//! together, and what comes of it leaves together. A statement takes the time that it took on a real machine, and so does a frame of
+//! Nothing goes wrong here. Each node is one processor, which works in turns as a worker of the server does (decision 0040): what has come from other
+//! nodes is taken in, some sessions go on, and what comes of it leaves together. What a turn costs by itself is not modelled. A statement takes the time that it took on a real machine, and so does a frame of
 //! messages at either end. A forced write keeps the disk of its node for as long as it did
 //! there, takes some time of its processor, and what is appended meanwhile shares the next one. What a node says to another at one
 //! time is one frame; it waits for those before it, crosses the network, and arrives; a node takes in all frames that are there. What is

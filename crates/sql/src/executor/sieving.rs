@@ -11,8 +11,8 @@ use rubato_protocol::grid::Sieve;
 /// A term that is longer, as a list of very many values is, is not sent with each page.
 const TERM_BYTES_MAX: usize = 16 << 10;
 
-/// What is left out where rows of the step's table with keys of this range are on other nodes: what surely does not satisfy its condition. What the condition says
-/// of the tuples before is not among that, so that pages serve all of them.
+/// What is left out where rows of the step's table with keys of this range are on other nodes: what surely does not satisfy its
+/// condition. What the condition says of the tuples before is not among that, so that pages serve all of them.
 pub(crate) fn sieve_of(
     step: &Step,
     (table, range): (TableId, &KeyRange),

@@ -159,8 +159,8 @@ impl Session {
         };
         let shown = (ACTIVITY, self.identity.database_id);
         let rows = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
-        let named = partition.databases.get(database).map(|own| own.facts.name.clone());
-        Ok(named.map_or(Vec::new(), |name| backends_in(&rows, &name)))
+        let own = partition.databases.get(database);
+        Ok(own.map_or(Vec::new(), |own| backends_in(&rows, &own.facts.name)))
     }
 
     /// The catalog of a database that is made of another, and what has to happen to rows.

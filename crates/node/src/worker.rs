@@ -43,6 +43,8 @@ pub struct NodeWorker {
     driver: Driver,
     insight: Arc<Insight>,
     parked: BTreeMap<SessionId, Parked>,
+    /// None of them is overdue before that: it is asked often, and seldom so.
+    parked_due_us: Option<i64>,
     /// Sessions that were woken while their work was still on its way to be parked (threads per stage only).
     woken_early: BTreeSet<SessionId>,
     /// Work that is about to write, held back while memory is full.
@@ -71,6 +73,7 @@ impl NodeWorker {
             index,
             inbox,
             parked: BTreeMap::new(),
+            parked_due_us: None,
             woken_early: BTreeSet::new(),
             held_back: VecDeque::new(),
             held_since_us: BTreeMap::new(),
@@ -127,7 +130,7 @@ impl NodeWorker {
                     if self.woken_early.remove(&work.session.id) {
                         self.submitted.push_back((stage, work));
                     } else {
-                        self.parked.insert(work.session.id, Parked { stage, work });
+                        self.park(stage, work);
                     }
                 }
             }
@@ -182,6 +185,12 @@ impl NodeWorker {
         }
     }
 
+    fn park(&mut self, stage: StageKind, work: Box<SessionWork>) {
+        let due_us = work.session.deadline_us().map(unix);
+        self.parked_due_us = [self.parked_due_us, due_us].into_iter().flatten().min();
+        self.parked.insert(work.session.id, Parked { stage, work });
+    }
+
     fn unpark(&mut self, session: SessionId) {
         if let Some(Parked { stage, work }) = self.parked.remove(&session) {
             self.submitted.push_back((stage, work));
@@ -225,6 +234,7 @@ impl NodeWorker {
             .chain(&mut self.submitted)
             .map(|(_, work)| work);
         self.door.shift_time(by_us);
+        self.parked_due_us = self.parked_due_us.map(|due_us| due_us + by_us);
         for work in parked.chain(waiting) {
             work.session.shift_time(by_us);
         }
@@ -232,24 +242,18 @@ impl NodeWorker {
     }
 
     fn unpark_overdue(&mut self) {
-        if self.parked.is_empty() {
+        let now_us = self.now_us;
+        if self.parked_due_us.is_none_or(|due_us| due_us > now_us) {
             return;
         }
-        let now_us = self.now_us;
-        let due = |parked: &Parked| {
-            parked
-                .work
-                .session
-                .deadline_us()
-                .is_some_and(|deadline| unix(deadline) <= now_us)
-        };
-        let overdue: Vec<SessionId> = self
+        let due_us = |parked: &Parked| parked.work.session.deadline_us().map(unix);
+        let parked = self
             .parked
             .iter()
-            .filter(|(_, parked)| due(parked))
-            .map(|(id, _)| *id)
-            .collect();
-        overdue.into_iter().for_each(|session| self.unpark(session));
+            .filter_map(|(id, parked)| Some((due_us(parked)?, *id)));
+        let (overdue, later): (Vec<_>, Vec<_>) = parked.partition(|(due_us, _)| *due_us <= now_us);
+        self.parked_due_us = later.iter().map(|(due_us, _)| *due_us).min();
+        overdue.into_iter().for_each(|(_, session)| self.unpark(session));
     }
 }
 
@@ -372,16 +376,13 @@ impl StatementWorker for NodeWorker {
     }
 
     fn next_deadline_us(&self) -> Option<i64> {
-        let parked = self
-            .parked
-            .values()
-            .filter_map(|parked| parked.work.session.deadline_us())
-            .map(unix)
-            .min();
         let held_back = (!self.held_back.is_empty()).then_some(self.now_us + HELD_BACK_PAUSE_US);
         let door = self.door.deadline_us(self.shared.settings.admission, self.now_us);
         let hosted = self.hosted.is_busy().then_some(self.now_us);
-        [parked, held_back, door, hosted].into_iter().flatten().min()
+        [self.parked_due_us, held_back, door, hosted]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn idle_timeout_us(&self, session: &Session) -> Option<i64> {

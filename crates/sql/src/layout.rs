@@ -6,7 +6,7 @@ pub use places::{NodeOfKey, node_of_key};
 
 use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::databases::Databases;
-use crate::far::{Moving, Whereabouts};
+use crate::far::{KnownHere, Moving, Whereabouts};
 use crate::row_numbers::node_of_number;
 use rubato_base::{DataType, Key, KeyReader, NodeId, TableId, Value, prefix_successor};
 use rubato_protocol::KeyRange;
@@ -26,10 +26,12 @@ pub(crate) struct Lying {
     /// Whether new rows are not made there.
     takes_new: bool,
     by: By,
+    /// What it shares with all that lie by the beginning of their keys in the same way, if they do and none moves.
+    alike: Option<u16>,
 }
 
 /// The nodes of parts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Turns {
     /// At least one, in ascending order.
     nodes: Vec<NodeId>,
@@ -95,7 +97,7 @@ impl Part {
 }
 
 /// What of a key says where its row is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum By {
     /// The shard of the column behind these.
     Hash {
@@ -147,6 +149,7 @@ impl Lying {
             former: spread.is_moving().then(|| Turns::of(&spread.former)),
             takes_new: spread.takes_new,
             by,
+            alike: None,
         }
     }
 
@@ -168,6 +171,16 @@ impl Lying {
             },
         };
         Some(Lying::new(spread, by))
+    }
+
+    /// Whether all rows whose keys begin with the same value are on the same node and stay there.
+    fn lies_by_beginning(&self) -> bool {
+        let is_first = matches!(&self.by, By::Hash { before, .. } | By::Range { before, .. } if before.is_empty());
+        is_first && self.former.is_none()
+    }
+
+    fn lies_as(&self, other: &Lying) -> bool {
+        (&self.by, &self.now) == (&other.by, &other.now)
     }
 
     fn part_of(&self, value: &Value, shard_of: ShardOf) -> Option<Part> {
@@ -224,8 +237,8 @@ impl Lying {
         Some((value, key.len() - reader.rest().len()))
     }
 
-    /// The value that all rows with keys of a range lie by, if it is one.
-    fn only_value(&self, range: &KeyRange) -> Option<Value> {
+    /// The value that all rows with keys of a range lie by, if it is one, and the beginning of these keys that ends with it.
+    fn only_value<'k>(&self, range: &'k KeyRange) -> Option<(Value, &'k [u8])> {
         let (Bound::Included(from) | Bound::Excluded(from)) = &range.from else {
             return None;
         };
@@ -238,7 +251,7 @@ impl Lying {
                 to.as_bytes().starts_with(prefix) || prefix_successor(prefix).is_some_and(|next| *to <= next)
             }
         };
-        ends_within.then_some(value)
+        ends_within.then_some((value, prefix))
     }
 }
 
@@ -249,6 +262,8 @@ pub struct Layout {
     keeper: NodeId,
     shard_of: ShardOf,
     laid: BTreeMap<TableId, Lying>,
+    /// One of each kind of those that lie alike.
+    ways: Vec<Lying>,
     /// The nodes of those of which each node has all rows; `None` is this one.
     copied: BTreeMap<TableId, Vec<Option<NodeId>>>,
 }
@@ -266,6 +281,7 @@ impl Layout {
             keeper,
             shard_of,
             laid: BTreeMap::new(),
+            ways: Vec::new(),
             copied: BTreeMap::new(),
         };
         let catalogs = databases.iter().map(|database| &database.catalog).chain(made);
@@ -281,17 +297,50 @@ impl Layout {
             let lying = Lying::of_entries(table, *index.columns.first()?)?;
             Some((index.id, lying))
         });
-        for (storage, lying) in rows.into_iter().chain(entries) {
+        for (storage, mut lying) in rows.into_iter().chain(entries) {
             if let By::Nothing = lying.by {
                 let nodes = lying.now.nodes.iter().map(|node| self.other(*node)).collect();
                 self.copied.insert(storage, nodes);
             }
+            lying.alike = self.alike(&lying);
             self.laid.insert(storage, lying);
         }
     }
 
+    /// The number that is shared by all that lie so.
+    fn alike(&mut self, lying: &Lying) -> Option<u16> {
+        if !lying.lies_by_beginning() {
+            return None;
+        }
+        let known = self.ways.iter().position(|other| other.lies_as(lying));
+        let number = known.unwrap_or(self.ways.len());
+        if known.is_none() {
+            self.ways.push(lying.clone());
+        }
+        u16::try_from(number).ok()
+    }
+
     fn other(&self, node: NodeId) -> Option<NodeId> {
         (node != self.own).then_some(node)
+    }
+
+    /// Whether rows with this value are here, which a key begins with in so many bytes; remembers it.
+    fn finds_here(
+        &self,
+        lying: &Lying,
+        alike: u16,
+        value: Option<(Value, usize)>,
+        key: &[u8],
+        known: &mut KnownHere,
+    ) -> bool {
+        let Some((value, bytes)) = value else {
+            return lying.now.nodes[0] == self.own;
+        };
+        let is_here = lying.node_of(&value, self.shard_of).unwrap_or(lying.now.nodes[0]) == self.own;
+        if is_here {
+            known.note(alike, &key[..bytes]);
+        }
+        is_here
     }
 
     /// The node whose copy of the rows is read here.
@@ -338,6 +387,33 @@ impl Whereabouts for Layout {
         })
     }
 
+    fn is_here(&self, storage: TableId, key: &[u8], known: &mut KnownHere) -> bool {
+        let Some(lying) = self.laid.get(&storage) else {
+            return self.own == self.keeper;
+        };
+        let Some(alike) = lying.alike else {
+            let stays = lying.former.is_none() && !matches!(lying.by, By::Nothing);
+            return stays && self.node_of(storage, key).is_none();
+        };
+        known.has(alike, key) || self.finds_here(lying, alike, lying.value_in(key), key, known)
+    }
+
+    fn is_range_here(&self, storage: TableId, range: &KeyRange, known: &mut KnownHere) -> bool {
+        let Some(lying) = self.laid.get(&storage) else {
+            return self.own == self.keeper;
+        };
+        let Some(alike) = lying.alike else {
+            return self.nodes_of(storage, range) == [None];
+        };
+        if known.has_range(alike, range) {
+            return true;
+        }
+        match lying.only_value(range) {
+            Some((value, beginning)) => self.finds_here(lying, alike, Some((value, beginning.len())), beginning, known),
+            None => lying.now.nodes == [self.own],
+        }
+    }
+
     fn former_holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
         let former = self.laid.get(&storage).and_then(|lying| lying.former.as_ref());
         let nodes = former.iter().flat_map(|former| &former.nodes);
@@ -352,7 +428,7 @@ impl Whereabouts for Layout {
             return vec![self.copy_read(lying)];
         }
         let value = lying.only_value(range);
-        match value.and_then(|value| lying.way_of(&value, self.shard_of)) {
+        match value.and_then(|(value, _)| lying.way_of(&value, self.shard_of)) {
             Some((before, now)) if before == now => vec![self.other(now)],
             Some((before, now)) => vec![self.other(before), self.other(now)],
             None => lying.nodes().into_iter().map(|node| self.other(node)).collect(),

@@ -9,8 +9,9 @@ use crate::layout::{ShardOf, only_node_of};
 use crate::outcomes::node_of;
 use crate::plan::{Access, InsertSource, Plan, PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use crate::system_tables::OF_ALL_NODES;
-use rubato_base::{KeyReader, KeyWriter, NodeId, Value};
+use rubato_base::{ColumnType, DataType, KeyReader, KeyWriter, NodeId, Value};
 use rubato_formula::{EvalContext, Expr, Function, SetFunction, Volatility};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 pub use crate::layout::{Layout, NodeOfKey, node_of_key};
@@ -434,23 +435,52 @@ impl Places<'_> {
         }
     }
 
-    fn of_value(&self, table: &Table, value: &Expr, changes: bool) -> Option<Spot> {
-        if let Some(spot) = self.of_whole(table, changes) {
-            return spot;
+    /// What it is, if it does not depend on rows and is known.
+    fn value_of<'v>(&'v self, value: &'v Expr) -> Option<Cow<'v, Value>> {
+        match value {
+            Expr::Literal(value) => return Some(Cow::Borrowed(value)),
+            Expr::Parameter(number) => {
+                if let Some(value) = self.evaluation.parameters.get(*number) {
+                    return Some(Cow::Borrowed(value));
+                }
+            }
+            _ => {}
         }
         if !value.is_constant() {
             return None;
         }
-        let value = value.evaluate(&[] as &[Value], self.evaluation).ok()?;
-        let column_type = table.key_type(table.spread_column()?);
-        // As the key has it.
-        let mut writer = KeyWriter::default();
-        if !push_key_value(&mut writer, column_type, &value) {
-            return None;
+        value.evaluate(&[] as &[Value], self.evaluation).ok().map(Cow::Owned)
+    }
+
+    fn of_value(&self, table: &Table, value: &Expr, changes: bool) -> Option<Spot> {
+        if let Some(spot) = self.of_whole(table, changes) {
+            return spot;
         }
-        let value = KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()?;
+        let column_type = table.key_type(table.spread_column()?);
+        let value = self.value_of(value)?;
+        let value = match is_as_in_key(column_type.data_type, &value) {
+            true => value,
+            false => Cow::Owned(as_in_key(column_type, &value)?),
+        };
         only_node_of(table, &value, self.shard_of).map(Spot::At)
     }
+}
+
+/// Whether a key has the value as it is: asked of each statement, and of most by whole numbers.
+fn is_as_in_key(data_type: DataType, value: &Value) -> bool {
+    matches!(
+        (data_type, value),
+        (DataType::Int4, Value::Int4(_)) | (DataType::Int8, Value::Int8(_)) | (DataType::Int2, Value::Int2(_))
+    )
+}
+
+/// The value as a key of this type has it; `None` if none does.
+fn as_in_key(column_type: ColumnType, value: &Value) -> Option<Value> {
+    let mut writer = KeyWriter::default();
+    if !push_key_value(&mut writer, column_type, value) {
+        return None;
+    }
+    KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()
 }
 
 fn same(mut spots: impl Iterator<Item = Option<Spot>>) -> Option<Spot> {

@@ -3,11 +3,12 @@
 use super::ahead::{Ahead, BYTES_MAX, Call, RowCalls, depend};
 use super::definitions::Definitions;
 use super::seen::Seen;
-use super::{Whereabouts, stop_of};
+use super::{KnownHere, Whereabouts, stop_of};
 use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
 use rubato_formula::Drawn;
 use rubato_protocol::grid::{Answer, Ending, Operation, SEVERAL_MAX};
-use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
+use rubato_protocol::{KeyRange, Outcome, Stop, Wait, WaitReason};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -97,6 +98,8 @@ impl Line {
 ///   what was asked, until the transaction changes something there.
 pub struct FarRows {
     whereabouts: Arc<dyn Whereabouts>,
+    /// Of rows by [`FarRows::whereabouts`].
+    known_here: RefCell<KnownHere>,
     lines: BTreeMap<NodeId, Line>,
     /// Parts that are within each other are one.
     depth: u32,
@@ -129,6 +132,7 @@ impl FarRows {
     pub fn new(whereabouts: Arc<dyn Whereabouts>) -> FarRows {
         FarRows {
             whereabouts,
+            known_here: RefCell::default(),
             lines: BTreeMap::new(),
             depth: 0,
             row: RowCalls::default(),
@@ -175,6 +179,18 @@ impl FarRows {
     /// Where rows are.
     pub fn whereabouts(&self) -> &dyn Whereabouts {
         &*self.whereabouts
+    }
+
+    /// As [`Whereabouts::is_here`].
+    pub(super) fn is_here(&self, storage: TableId, key: &[u8]) -> bool {
+        self.whereabouts
+            .is_here(storage, key, &mut self.known_here.borrow_mut())
+    }
+
+    /// As [`Whereabouts::is_range_here`].
+    pub(super) fn is_range_here(&self, storage: TableId, range: &KeyRange) -> bool {
+        self.whereabouts
+            .is_range_here(storage, range, &mut self.known_here.borrow_mut())
     }
 
     /// Whether another node takes part in the transaction.
@@ -243,6 +259,9 @@ impl FarRows {
 
     /// Rows are there from now on.
     pub fn see(&mut self, whereabouts: Arc<dyn Whereabouts>) {
+        if !Arc::ptr_eq(&self.whereabouts, &whereabouts) {
+            self.known_here.get_mut().clear();
+        }
         self.whereabouts = whereabouts;
     }
 

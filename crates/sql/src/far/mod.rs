@@ -11,12 +11,14 @@ mod ahead;
 mod conversation;
 mod copies;
 mod definitions;
+mod known;
 mod moving;
 mod relay;
 mod seen;
 mod walk;
 
 pub use conversation::{FarMark, FarRows};
+pub use known::KnownHere;
 pub use walk::{Along, Passage};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
@@ -50,6 +52,18 @@ pub trait Whereabouts: Send + Sync {
     fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
         let _ = (storage, key);
         None
+    }
+
+    /// Whether the row with this key is on this node alone, and stays here. What was found out for others is in `known`.
+    fn is_here(&self, storage: TableId, key: &[u8], known: &mut KnownHere) -> bool {
+        let _ = known;
+        known::is_here(self, storage, key)
+    }
+
+    /// Whether all rows with keys of the range are read on this node, in the same way.
+    fn is_range_here(&self, storage: TableId, range: &KeyRange, known: &mut KnownHere) -> bool {
+        let _ = known;
+        !self.is_elsewhere(storage) || self.nodes_of(storage, range) == [None]
     }
 
     /// The nodes from which rows of the storage move; `None` is this one.
@@ -153,7 +167,12 @@ impl<'a> Rows<'a> {
 
     /// Whether keys of the range may be those of rows on other nodes.
     pub fn is_range_elsewhere(&self, storage: TableId, range: &KeyRange) -> bool {
-        self.is_elsewhere(storage) && self.nodes_of(storage, range) != [None]
+        self.far.as_ref().is_some_and(|far| !far.is_range_here(storage, range))
+    }
+
+    /// Whether the row with this key is on this node alone, and stays here.
+    fn is_here(&self, storage: TableId, key: &[u8]) -> bool {
+        self.far.as_ref().is_none_or(|far| far.is_here(storage, key))
     }
 
     /// Whether the row with this key is on one other node, and stays there.
@@ -219,6 +238,9 @@ impl<'a> Rows<'a> {
 
     /// Who changes the row, if it is not this node alone.
     fn elsewhere(&self, storage: TableId, key: &[u8]) -> Option<Elsewhere> {
+        if self.is_here(storage, key) {
+            return None;
+        }
         let whereabouts = self.far.as_ref()?.whereabouts();
         let copies = whereabouts.copies(storage);
         if !copies.is_empty() {
@@ -262,6 +284,9 @@ impl<'a> Rows<'a> {
         columns: ColumnSet,
     ) -> Outcome<Option<Cow<'_, Row>>> {
         self.touch(table, Some(key), false);
+        if self.is_here(table, key) {
+            return self.here.read(transaction, table, key, columns);
+        }
         if let Some(moving) = self.moving(table, key) {
             let key = Key::from_bytes(key);
             let answer = self.ask_moving(transaction, moving, &Operation::Read { table, key, columns })?;
@@ -278,6 +303,9 @@ impl<'a> Rows<'a> {
     /// What is read soon as [`Rows::read`] does: it is asked for together with what is asked for now, if another node has it and it was
     /// not asked for before. Changes nothing within the part of a statement that belongs to one row.
     pub(crate) fn want(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
+        if self.is_here(table, key) {
+            return;
+        }
         if let Some(moving) = self.moving(table, key) {
             let key = Key::from_bytes(key);
             self.want_moving(moving, &Operation::Read { table, key, columns });
@@ -295,6 +323,9 @@ impl<'a> Rows<'a> {
     /// As [`FormulaDatabase::peek`].
     pub fn peek(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<OrderedRead> {
         self.touch(table, Some(key), false);
+        if self.is_here(table, key) {
+            return self.here.peek(transaction, table, key);
+        }
         if let Some(moving) = self.moving(table, key) {
             let key = Key::from_bytes(key);
             let answer = self.ask_moving(transaction, moving, &Operation::Peek { table, key });
@@ -317,6 +348,9 @@ impl<'a> Rows<'a> {
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
         self.touch(table, Some(key), false);
+        if self.is_here(table, key) {
+            return self.here.read_for_update(transaction, table, key, columns, on_busy);
+        }
         let lock = |key: &[u8]| {
             let key = Key::from_bytes(key);
             match on_busy {
@@ -357,6 +391,9 @@ impl<'a> Rows<'a> {
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
         self.touch(table, Some(key), true);
+        if self.is_here(table, key) {
+            return self.here.update_blind(transaction, table, key, formula, bounds);
+        }
         // What is pending is not the same on all nodes: each could come to say something else of what its bounds allow. And of a row that
         // moves it has to be known where it is.
         if self.copies(table).is_some() || self.moving(table, key).is_some() {
@@ -468,11 +505,7 @@ impl<'a> Rows<'a> {
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
         self.touch(table, None, false);
-        match self
-            .far
-            .as_deref_mut()
-            .filter(|far| far.whereabouts().is_elsewhere(table))
-        {
+        match self.far.as_deref_mut().filter(|far| !far.is_range_here(table, range)) {
             None => walk::scan_here(self.here, transaction, (table, range), how, visit),
             Some(far) => walk::walk(self.here, far, transaction, (table, range), how, visit),
         }

@@ -91,6 +91,7 @@ impl Lying {
             former: None,
             takes_new: false,
             by,
+            alike: None,
         })
     }
 }
@@ -125,6 +126,7 @@ mod tests {
                 now: Turns::of(&turns),
                 former: None,
                 takes_new: false,
+                alike: None,
                 by,
             };
             let route = node_of_key(&lying.encode().expect("bytes"), shard_of).expect("a way");

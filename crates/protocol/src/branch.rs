@@ -298,9 +298,10 @@ impl FormulaDatabase {
         }
     }
 
-    /// Rule Q-5: in a grid waits go from the younger to the older. Who is younger, stands in the way and is not prepared is
-    /// rolled back; who is prepared waits for nobody, and so everybody may wait for it, except that of two prepared ones the
-    /// older does not wait.
+    /// Rule Q-5: between transactions over several partitions waits go from the younger to the older, also through others. Who is
+    /// younger, stands in the way and is not prepared is rolled back; who is prepared waits for nobody, and so everybody may wait for
+    /// it, except that of two prepared ones the older does not wait. A circle over partitions would lead through two such transactions
+    /// at least; one on this partition alone is found by rule Q-4.
     pub(crate) fn wait_by_age(&mut self, transaction: TransactionId, owner: TransactionId) -> Outcome<()> {
         if !is_kept(Rule::Q5) {
             return Ok(());
@@ -315,12 +316,60 @@ impl FormulaDatabase {
                 owner.to_string(),
             ));
         }
-        if older_waits && !ahead.committing {
+        let Some(spread) = self.first_spread(owner).filter(|spread| !spread.committing) else {
+            return Ok(());
+        };
+        let (spread, begun) = (spread.id, spread.begun);
+        if self
+            .oldest_spread_behind(transaction)
+            .is_some_and(|oldest| oldest < begun)
+        {
             let message = "an older transaction needs what this one holds";
             let error = Error::serialization(message, format!("transaction {transaction}"));
-            self.doom(owner, AbortReason::Wounded, error);
+            self.doom(spread, AbortReason::Wounded, error);
         }
         Ok(())
+    }
+
+    /// Whether the transaction may come to be over several partitions: no older one waits for it already (rule Q-5).
+    pub(crate) fn may_spread(&mut self, transaction: TransactionId) -> bool {
+        let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
+            return false;
+        };
+        let oldest = self.oldest_spread_behind(transaction).filter(|_| is_kept(Rule::Q5));
+        let may = oldest.is_none_or(|oldest| oldest >= begun);
+        if !may {
+            self.statistics.aborted(AbortReason::Wounded);
+        }
+        may
+    }
+
+    /// The first transaction over several partitions that has to end before `owner` can: itself, or one that it waits for.
+    fn first_spread(&self, owner: TransactionId) -> Option<&Transaction> {
+        let next = |t: &&Transaction| self.transactions.get(t.waiting_for?);
+        let chain = std::iter::successors(self.transactions.get(owner), next);
+        // Bounded, for circles that rule Q-4 has not kept away.
+        chain.take(self.transactions.len()).find(|t| t.is_spread())
+    }
+
+    /// Where the oldest began of the transactions over several partitions among this one and those that wait for it.
+    fn oldest_spread_behind(&self, transaction: TransactionId) -> Option<Timestamp> {
+        let (mut behind, mut next) = (vec![transaction], 0);
+        let mut oldest: Option<Timestamp> = None;
+        while let Some(id) = behind.get(next).copied() {
+            next += 1;
+            let Some(t) = self.transactions.get(id) else { continue };
+            if t.is_spread() {
+                oldest = Some(oldest.map_or(t.begun, |oldest| oldest.min(t.begun)));
+            }
+            let waits = |waiter: &&TransactionId| {
+                let waiting_for = self.transactions.get(**waiter).and_then(|waiter| waiter.waiting_for);
+                waiting_for == Some(id) && !behind.contains(waiter)
+            };
+            let waiters: Vec<TransactionId> = t.waiters.iter().filter(waits).copied().collect();
+            behind.extend(waiters);
+        }
+        oldest
     }
 
     /// One of `owners` that began after the transaction, in a grid.

@@ -54,9 +54,12 @@ impl FormulaDatabase {
         }
     }
 
-    /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, or did not begin at
-    /// the tick.
+    /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, did not begin at the tick,
+    /// or stands in the way of an older branch: that waits for it as one that is here alone (rule Q-5).
     pub(crate) fn adopt(&mut self, transaction: TransactionId, tick: Timestamp) -> bool {
+        if !self.may_spread(transaction) {
+            return false;
+        }
         let own = |t: &&mut Transaction| t.begun == tick && t.doomed.is_none() && !t.is_branch && !t.is_adopted;
         match self.transactions.get_mut(transaction).filter(own) {
             Some(t) => t.is_adopted = true,

@@ -78,7 +78,7 @@ rules! {
     Q4 "Q-4" true "database.rs"
         "On one partition, the wait that would close a circle is refused."
     Q5 "Q-5" true "branch.rs"
-        "In a grid waits go from the younger to the older only: a younger one that is not prepared and stands in the way is rolled back."
+        "Between transactions over several partitions waits go from the younger to the older only, also through others: a younger one that is not prepared and stands in the way is rolled back."
     Q6 "Q-6" false "branch.rs"
         "A branch is prepared when it follows nobody any more, so that who is prepared never waits for who is not."
     Q7 "Q-7" false "queue.rs"

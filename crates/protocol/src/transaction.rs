@@ -89,6 +89,11 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    /// Whether it is, or may be, over several partitions: others may wait for it elsewhere.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.is_branch || self.is_adopted
+    }
+
     fn new(id: TransactionId, options: BeginOptions, ts: Timestamp, policy: CommitPolicy) -> Transaction {
         Transaction {
             id,

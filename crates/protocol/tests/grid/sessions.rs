@@ -76,8 +76,10 @@ fn a_session_in_the_way_of_an_older_transaction_loses_its_own_and_is_told_why() 
     let mut site = Site::new();
     let session = site.begin(5);
     site.lock(session, 1).unwrap();
+    assert!(site.0.adopt(&mut site.2, global(5), session));
     // Its client is idle: the older one has the row nevertheless.
-    assert!(matches!(&site.ask(global(4), operate(0, lock(1)))[..], [reply] if locked(reply)));
+    let told = site.ask(global(4), operate(0, lock(1)));
+    assert!(told.iter().any(locked), "{told:?}");
     assert_eq!(site.2.live_transactions(), 1);
     for _ in 0..2 {
         let told = site.lock(session, 2).map(drop);
@@ -101,6 +103,76 @@ fn a_session_in_the_way_of_an_older_transaction_loses_its_own_and_is_told_why() 
         matches!(ended, Err(Stop::Fail(_))),
         "it is as any that has ended: {ended:?}"
     );
+}
+
+#[test]
+fn who_stays_on_one_node_is_not_rolled_back_for_an_older_one() {
+    // Sessions wait for each other whatever their age, and an older branch for a session.
+    let mut site = Site::new();
+    let (older, younger) = (site.begin(4), site.begin(5));
+    site.lock(younger, 1).unwrap();
+    assert!(matches!(site.lock(older, 1), Err(Stop::Wait(_))));
+    assert_eq!(site.ask(global(3), operate(0, lock(1))), [], "it waits");
+    site.2.commit(younger, None, &mut site.1).unwrap();
+    assert_eq!(site.2.take_woken(), [(older, SESSION)]);
+    assert!(matches!(site.lock(older, 1), Ok(OrderedRead::Row(Some(_)))));
+    site.2.commit(older, None, &mut site.1).unwrap();
+    assert!(matches!(&site.go_on()[..], [reply] if locked(reply)));
+    // Of two that would close a circle one is told.
+    let mut site = Site::new();
+    let (older, younger) = (site.begin(4), site.begin(5));
+    site.lock(younger, 1).unwrap();
+    site.lock(older, 2).unwrap();
+    assert!(matches!(site.lock(older, 1), Err(Stop::Wait(_))));
+    assert!(matches!(site.lock(younger, 2), Err(Stop::Abort(_))));
+}
+
+#[test]
+fn who_has_an_older_branch_behind_it_goes_to_no_other_node() {
+    let mut site = Site::new();
+    let (first, second) = (site.begin(5), site.begin(6));
+    site.lock(second, 1).unwrap();
+    site.lock(first, 2).unwrap();
+    // The branch waits for the first session, and that for the second.
+    assert!(matches!(site.lock(first, 1), Err(Stop::Wait(_))));
+    assert_eq!(site.ask(global(4), operate(0, lock(2))), [], "it waits");
+    assert!(!site.0.adopt(&mut site.2, global(6), second));
+    // Younger ones may wait for it elsewhere.
+    let mut site = Site::new();
+    let session = site.begin(5);
+    site.lock(session, 1).unwrap();
+    assert_eq!(site.ask(global(6), operate(0, lock(1))), [], "it waits");
+    assert!(site.0.adopt(&mut site.2, global(5), session));
+}
+
+#[test]
+fn no_older_branch_waits_through_others_for_a_younger_one() {
+    // The last wait to come is the session's, for the younger branch.
+    let mut site = Site::new();
+    let session = site.begin(5);
+    site.lock(session, 1).unwrap();
+    assert!(site.ask(global(6), operate(0, lock(2))).iter().all(locked));
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), [], "it waits for the session");
+    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
+    let told = site.go_on();
+    assert!(matches!(&told[..], [Reply::Refused(_)]), "{told:?}");
+    assert!(matches!(site.lock(session, 2), Ok(OrderedRead::Row(Some(_)))));
+    // Or the older branch's.
+    let mut site = Site::new();
+    let session = site.begin(5);
+    site.lock(session, 1).unwrap();
+    assert!(site.ask(global(6), operate(0, lock(2))).iter().all(locked));
+    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
+    let told = site.ask(global(4), operate(0, lock(1)));
+    assert!(matches!(&told[..], [Reply::Refused(_)]), "{told:?}");
+    // An older one is waited for.
+    let mut site = Site::new();
+    let session = site.begin(5);
+    site.lock(session, 1).unwrap();
+    assert!(site.ask(global(3), operate(0, lock(2))).iter().all(locked));
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
+    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
+    assert_eq!(site.go_on(), []);
 }
 
 /// A coordinator, the node that it runs on with a session's transaction there, and another participant.

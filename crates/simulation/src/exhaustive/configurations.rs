@@ -186,6 +186,19 @@ const THREES: &[Shape] = &[
     },
 ];
 
+/// Three sessions of one node: a circle over both nodes leads through one that stays (rule Q-5).
+const SESSIONS: &[Shape] = &[Shape {
+    name: "a session that stays between two that go over",
+    programs: || {
+        vec![
+            vec![ReadAdd(0, 7), ReadAdd(1, 1)],
+            vec![ReadAdd(2, 5), ReadAdd(0, 3)],
+            vec![ReadAdd(1, 2), ReadAdd(2, 4)],
+        ]
+    },
+    start: &[0, 1, 2],
+}];
+
 /// Steps that are asked for together.
 const TOGETHER: &[Shape] = &[
     Shape {
@@ -231,7 +244,7 @@ pub fn all() -> Vec<Configuration> {
     let mut all = Vec::new();
     all.extend(SHAPES.iter().map(|shape| of(shape, "")));
     all.extend(THREES.iter().map(|shape| of(shape, "")));
-    for shape in SHAPES {
+    for shape in SHAPES.iter().chain(SESSIONS) {
         let mut configuration = of(shape, ", by sessions");
         configuration.sessions = true;
         all.push(configuration);

@@ -435,8 +435,8 @@ fn a_block_that_is_run_again_elsewhere_after_a_schema_change_does_all_of_it() {
         &mut sites,
         "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO t VALUES (1, 0), (2, 0)",
     );
-    // The schema change is of the older transaction, and what the younger one has done is rolled back for it.
-    ask_at(1, &mut sites, "BEGIN; SELECT count(*) FROM t");
+    // The schema change waits for the other block, which comes to wait for it, and is rolled back.
+    ask_at(1, &mut sites, "BEGIN; SELECT v FROM t WHERE id = 2 FOR UPDATE");
     let told = ask(&mut sites, "BEGIN; UPDATE t SET v = v + 1 WHERE id = 1");
     assert_eq!(told, ["C BEGIN", "C UPDATE 1", "Z T"]);
     sites[1].send("ALTER TABLE t SET (spread = true)");

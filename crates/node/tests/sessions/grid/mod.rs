@@ -1,5 +1,6 @@
 //! Sessions on the nodes of a grid.
 
+mod ages;
 mod away;
 mod blocks;
 mod catalogs;

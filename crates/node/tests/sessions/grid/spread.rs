@@ -8,7 +8,7 @@ const ACCOUNTS: &str =
     "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0), name text UNIQUE) WITH (spread = true)";
 
 /// Two nodes with a table that is spread over both: rows with even numbers are on the first.
-fn spread() -> [Site; 2] {
+pub(super) fn spread() -> [Site; 2] {
     let mut sites = followed();
     assert_eq!(ask_at(1, &mut sites, ACCOUNTS), ["C CREATE TABLE", "Z I"]);
     let filled = "INSERT INTO accounts SELECT n, 100, 'account ' || n FROM generate_series(1, 10) n";

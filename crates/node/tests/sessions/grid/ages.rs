@@ -1,0 +1,71 @@
+//! Sessions over both nodes in the way of older transactions (rules ).
+
+use super::spread::spread;
+use super::*;
+
+/// A transaction of the grid that begins at the first node.
+fn begin_there(sites: &mut [Site; 2]) -> u64 {
+    let ticket = sites[0].node.begin(false).expect("a ticket");
+    work(sites);
+    sites[0].told();
+    ticket
+}
+
+/// It reads a row of a node to write; what all transactions of the first node are told then.
+fn lock_at(node: usize, sites: &mut [Site; 2], ticket: u64, id: i32) -> Vec<ClientTold> {
+    let operation = Operation::Lock {
+        table: sites[0].node.storage_of("accounts").expect("the table").0,
+        key: Key::of(&[Value::Int4(id)]),
+        columns: ColumnSet::ALL,
+    };
+    assert!(sites[0].node.operate(ticket, NodeId(node as u32), operation));
+    work(sites);
+    sites[0].told()
+}
+
+fn has_row(told: &[ClientTold]) -> bool {
+    let is_row = |told: &ClientTold| matches!(told, ClientTold::Answer(_, Answer::Row(Some(_))));
+    told.iter().any(is_row)
+}
+
+#[test]
+fn an_idle_session_over_both_nodes_in_the_way_of_an_older_transaction_is_told_at_its_next_statement() {
+    let mut sites = spread();
+    let older = begin_there(&mut sites);
+    let shown = ask(
+        &mut sites,
+        "BEGIN; SAVEPOINT s; UPDATE accounts SET v = v + 1 WHERE id <= 2 RETURNING v",
+    );
+    assert_eq!(shown[3..5], ["D 101", "D 101"], "{shown:?}");
+    let told = lock_at(0, &mut sites, older, 2);
+    assert!(has_row(&told), "an idle client holds nobody up: {told:?}");
+    let refused = "E 40001 could not serialize access: an older transaction needs what this one holds";
+    let shown = ask(&mut sites, "SELECT v FROM accounts WHERE id = 4");
+    assert!(shown.contains(&refused.to_owned()), "{shown:?}");
+    // There is nothing left that a savepoint could bring back.
+    ask(&mut sites, "ROLLBACK TO s");
+    assert!(ask(&mut sites, "UPDATE accounts SET v = 0").contains(&refused.to_owned()));
+    assert_eq!(ask(&mut sites, "COMMIT"), ["C ROLLBACK", "Z I"]);
+    sites[0].node.commit(older);
+    work(&mut sites);
+    assert_eq!(ask(&mut sites, "SELECT sum(v) FROM accounts")[1], "D 1000");
+}
+
+#[test]
+fn a_statement_over_both_nodes_that_lost_its_way_is_run_again_by_the_server() {
+    let mut sites = spread();
+    let (older, other) = (begin_there(&mut sites), begin_there(&mut sites));
+    assert!(has_row(&lock_at(1, &mut sites, other, 1)));
+    // It has the row of its own node, and waits for that of the other one.
+    sites[0].send("UPDATE accounts SET v = v * 2 + id WHERE id IN (1, 2)");
+    work(&mut sites);
+    assert!(sites[0].idle.is_none());
+    let told = lock_at(0, &mut sites, older, 2);
+    assert!(has_row(&told), "{told:?}");
+    for ticket in [older, other] {
+        sites[0].node.commit(ticket);
+        work(&mut sites);
+    }
+    assert_eq!(sites[0].said(), ["C UPDATE 2", "Z I"]);
+    assert_eq!(ask(&mut sites, "SELECT sum(v) FROM accounts")[1], "D 1203");
+}

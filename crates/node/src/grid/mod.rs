@@ -41,7 +41,7 @@ use catalogs::Catalogs;
 use clients::Clients;
 use far::FarSessions;
 use numbers::Numbers;
-use outbox::Held;
+use outbox::{Along, Held};
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
 use rubato_grid::links::{PeerState, PeerStatus};
@@ -210,6 +210,7 @@ impl GridNode {
                 asker,
                 stage: None,
                 outgoing: Held::default(),
+                along: Along::default(),
                 told: Held::default(),
                 clients: Clients::default(),
                 far: FarSessions::default(),
@@ -438,7 +439,7 @@ impl GridNode {
     /// What may be sent now: to whom, and what.
     pub fn poll_outgoing(&self) -> Vec<(NodeId, GridMessage)> {
         let state = &mut *self.shared.state.lock();
-        state.outgoing.take_ready(state.forced).collect()
+        state.along.choose(state.outgoing.take_ready(state.forced))
     }
 
     /// What clients may be told now, by the tickets that [`GridNode::begin`] gave.

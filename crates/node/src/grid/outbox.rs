@@ -1,7 +1,9 @@
-//! What a node has to send, or to tell a client, held back until its log is forced as far as that needs.
+//! What a node has to send, or to tell a client, held back until its log is forced as far as that needs, or until there is more to say.
 
-use rubato_base::Lsn;
-use std::collections::BTreeMap;
+use rubato_base::{Lsn, NodeId};
+use rubato_grid::GridMessage;
+use rubato_protocol::grid::{Body, Message, Reply, StageMessage};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much may be held back. Beyond it messages are dropped, as a network would: whoever waits for them asks again.
 pub(crate) const HELD_MAX: usize = 1 << 16;
@@ -74,9 +76,85 @@ impl<T> Held<T> {
     }
 }
 
+/// Words that nobody waits for, and that wait for one node.
+const ALONG_MAX: usize = 256;
+
+/// What nobody waits for goes along with what is said to the same node, or by itself at the next round of the clock: a frame of its own
+/// would wake the other node for nothing else.
+#[derive(Default)]
+pub(crate) struct Along {
+    waiting: BTreeMap<NodeId, Vec<GridMessage>>,
+    /// What has waited for long enough.
+    due: Vec<(NodeId, GridMessage)>,
+}
+
+impl Along {
+    /// What leaves now of all that is ready.
+    pub(crate) fn choose(&mut self, ready: impl Iterator<Item = (NodeId, GridMessage)>) -> Vec<(NodeId, GridMessage)> {
+        let mut chosen = std::mem::take(&mut self.due);
+        for (to, message) in ready {
+            match may_wait(&message) {
+                true => self.waiting.entry(to).or_default().push(message),
+                false => chosen.push((to, message)),
+            }
+        }
+        let spoken_to: BTreeSet<NodeId> = chosen.iter().map(|(to, _)| *to).collect();
+        for (to, messages) in &mut self.waiting {
+            if spoken_to.contains(to) || messages.len() >= ALONG_MAX {
+                chosen.extend(messages.drain(..).map(|message| (*to, message)));
+            }
+        }
+        self.waiting.retain(|_, messages| !messages.is_empty());
+        chosen
+    }
+
+    /// A round of the clock: what waits leaves next.
+    pub(crate) fn hurry(&mut self) {
+        for (to, messages) in std::mem::take(&mut self.waiting) {
+            self.due.extend(messages.into_iter().map(|message| (to, message)));
+        }
+    }
+}
+
+/// That a decision was carried out, and which transactions are live.
+fn may_wait(message: &GridMessage) -> bool {
+    matches!(
+        message,
+        GridMessage::Transaction(Message {
+            body: Body::Reply(Reply::Done),
+            ..
+        }) | GridMessage::Stage(StageMessage::LiveHere { .. } | StageMessage::LiveEverywhere { .. })
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_waits_for_goes_along_or_at_the_next_round() {
+        let live = || {
+            GridMessage::Stage(StageMessage::LiveEverywhere {
+                stage_life: 1,
+                report: 1,
+                live: Vec::new(),
+                open_from: rubato_base::Timestamp::ZERO,
+            })
+        };
+        let alive = || GridMessage::Stage(StageMessage::Alive { stage_life: 1 });
+        let names = |chosen: Vec<(NodeId, GridMessage)>| -> Vec<(u32, &'static str)> {
+            chosen.iter().map(|(to, message)| (to.0, message.name())).collect()
+        };
+        let (one, other) = (NodeId(1), NodeId(2));
+        let mut along = Along::default();
+        assert_eq!(names(along.choose([(one, live()), (other, live())].into_iter())), []);
+        let spoken = names(along.choose([(one, alive())].into_iter()));
+        assert_eq!(spoken, [(1, alive().name()), (1, live().name())]);
+        along.hurry();
+        assert_eq!(names(along.choose(std::iter::empty())), [(2, live().name())]);
+        let many = (0..ALONG_MAX).map(|_| (one, live()));
+        assert_eq!(along.choose(many).len(), ALONG_MAX, "bounded");
+    }
 
     #[test]
     fn what_waits_for_the_log_stays_and_the_rest_leaves_in_order() {

@@ -7,7 +7,7 @@ use super::catalogs::Catalogs;
 use super::clients::Clients;
 use super::far::FarSessions;
 use super::numbers::Numbers;
-use super::outbox::Held;
+use super::outbox::{Along, Held};
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
@@ -41,6 +41,8 @@ pub(super) struct GridState {
     pub(super) stage: Option<TimestampStage>,
     pub(super) agreement: Agreeing,
     pub(super) outgoing: Held<(NodeId, GridMessage)>,
+    /// What of it waits for more to be said.
+    pub(super) along: Along,
     pub(super) told: Held<(u64, ClientTold)>,
     pub(super) clients: Clients,
     pub(super) far: FarSessions,
@@ -68,6 +70,7 @@ impl GridState {
     /// A time for saying again what was not answered.
     pub(super) fn on_round(&mut self, partition: &mut Partition) {
         self.outgoing.hurry();
+        self.along.hurry();
         self.end_decisions_of_removed(partition);
         self.coordinator.on_timer();
         if let Some(participant) = &mut self.participant {

@@ -64,10 +64,10 @@ pub struct PaperArguments {
     #[arg(long, default_value_t = 2.0)]
     pub simulated_seconds: f64,
     /// Warehouses of each node
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 4)]
     pub warehouses_per_node: u32,
-    /// Terminals, and clients of YCSB, of each node
-    #[arg(long, default_value_t = 10)]
+    /// Terminals, and clients of YCSB, of each node: enough that each of its rounds has something to do for several of them
+    #[arg(long, default_value_t = 40)]
     pub terminals_per_node: u64,
     /// Warehouses of each node of the simulated grid
     #[arg(long, default_value_t = 8)]

@@ -126,10 +126,14 @@ pub(super) struct Machine {
     pub network_delay_us: f64,
     /// Bandwidth.
     pub bytes_per_us: f64,
+    /// How many processors it has.
+    pub processors: u32,
 }
 
 /// Service times from what was measured: statements from grids of one node, frames from what larger ones cost beyond that, and beyond
-/// as many nodes that are no grid where these were run: so many processes on one machine make each other dearer.
+/// as many nodes that are no grid where these were run: so many processes on one machine make each other dearer. Where there are grids
+/// that have a processor for each node, as the simulated ones have, frames are theirs alone: a process that shares one is put to sleep and
+/// woken for every few frames, and finds its caches cold.
 pub(super) fn service_times(real: &[Run], machine: Machine) -> ServiceTimes {
     let (force_us, force_cpu_us) = machine.force_us;
     let is_tpcc = |run: &&Run| run.setup.workload == super::TPCC;
@@ -146,16 +150,30 @@ pub(super) fn service_times(real: &[Run], machine: Machine) -> ServiceTimes {
         let apart = of(super::APART).filter(|run| run.setup.nodes == nodes);
         of_statement(apart, force_cpu_us).unwrap_or(statement_us)
     };
-    let talk = of_talk(&tpcc, apart_us, force_cpu_us).unwrap_or_default();
+    let talk = of_talk(&with_own_processors(&tpcc, machine.processors), apart_us, force_cpu_us).unwrap_or_default();
     ServiceTimes {
         statement_us,
         operation_us,
         talk,
-        operation_talk: of_talk(&ycsb, |_| operation_us, force_cpu_us).unwrap_or(talk),
+        operation_talk: of_talk(
+            &with_own_processors(&ycsb, machine.processors),
+            |_| operation_us,
+            force_cpu_us,
+        )
+        .unwrap_or(talk),
         force_us,
         force_cpu_us,
         network_delay_us: machine.network_delay_us,
         bytes_per_us: machine.bytes_per_us,
+    }
+}
+
+/// The runs whose nodes had a processor each, if there is one of several nodes among them; else all.
+fn with_own_processors<'r>(runs: &[&'r Run], processors: u32) -> Vec<&'r Run> {
+    let own = || runs.iter().copied().filter(|run| run.setup.nodes <= processors);
+    match own().any(|run| run.setup.nodes > 1) {
+        true => own().collect(),
+        false => runs.to_vec(),
     }
 }
 
@@ -227,6 +245,7 @@ pub(super) mod tests {
         force_us: (100.0, 10.0),
         network_delay_us: 50.0,
         bytes_per_us: 125.0,
+        processors: 1,
     };
 
     #[test]
@@ -247,6 +266,17 @@ pub(super) mod tests {
         grid.each.forces = 2.0;
         let times = service_times(&[run(1, 400.0, 0.0), apart, grid], MACHINE);
         assert!((times.statement_us - 20.0).abs() < 1e-9 && (times.talk.frame_us - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn frames_cost_what_nodes_with_a_processor_each_take() {
+        let runs = [run(1, 400.0, 0.0), run(2, 440.0, 4.0), run(4, 560.0, 8.0)];
+        let with = |processors| {
+            let machine = Machine { processors, ..MACHINE };
+            service_times(&runs, machine).talk.frame_us
+        };
+        assert!((with(2) - 10.0).abs() < 1e-9, "{}", with(2));
+        assert!(with(1) > 15.0 && with(4) > 15.0);
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
         force_us: force_us()?,
         network_delay_us,
         bytes_per_us: arguments.bytes_per_us,
+        processors: std::thread::available_parallelism()
+            .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
     };
     findings.service_times = service_times(&findings.real, machine);
     if is_wanted(arguments, Experiment::Simulated) {

@@ -276,6 +276,7 @@ impl Choices<'_> {
             rows_max: self.small(),
             width: usize::from(self.of(9)),
             steps: (0..self.of(4)).map(|_| self.relay_step()).collect(),
+            aggregate: self.truth().then(|| self.aggregate()),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The coordinator asks all nodes that have rows of the tables for the same thing, each for the next rows of its own. Each reads them,
 //! passes those on that may have a partner to the node where that lies, waits until all others have passed on theirs, and joins what has
-//! come to it; so on for each further table. What comes out of the last step is the answer. Nobody waits before it has passed on, so
+//! come to it; so on for each further table. What comes out of the last step is the answer, or groups that the node makes of it. Nobody waits before it has passed on, so
 //! nobody waits for ever while all are there.
 //!
 //! Rule P-11: every node passes one piece to every other for each step, an empty one too, and goes on when it has one of each: what it
@@ -17,7 +17,7 @@ use crate::api::KeyRange;
 use crate::sketch::Sketch;
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length};
 use rubato_base::{ColumnSet, DataType, Error, Key, KeyWriter, NodeId, Result, Row, RowRef, TableId, Value};
-use rubato_formula::{EvalContext, Expr};
+use rubato_formula::{EvalContext, Expr, PartialAggregate};
 
 /// Rows of the first table that one node passes on in one round, at most.
 pub const RELAY_ROWS_MAX: u32 = 2048;
@@ -66,6 +66,8 @@ pub struct RelayJoin {
     pub width: usize,
     /// The tables in order; two or more.
     pub steps: Vec<RelayStep>,
+    /// Groups to be made of what comes out of the last step, over the slots of a tuple; `None`: the tuples are the answer.
+    pub aggregate: Option<PartialAggregate>,
 }
 
 /// What participants say to each other.
@@ -123,7 +125,12 @@ impl RelayJoin {
             let exprs = step.key.iter().map(|(expr, _)| expr).chain(&step.conditions);
             behind.is_some_and(|behind| behind <= self.width) && exprs.into_iter().all(has_slots)
         };
-        (2..=RELAY_STEPS_MAX).contains(&self.steps.len())
+        let mut groups_fit = true;
+        if let Some(aggregate) = &self.aggregate {
+            aggregate.for_each_expression(&mut |expr| groups_fit &= has_slots(expr));
+        }
+        groups_fit
+            && (2..=RELAY_STEPS_MAX).contains(&self.steps.len())
             && self.width <= WIDTH_MAX
             && self.nodes.contains(&own)
             && self.steps.iter().all(fits)
@@ -138,6 +145,8 @@ impl RelayJoin {
         put_length(out, self.width);
         put_length(out, self.steps.len());
         self.steps.iter().for_each(|step| step.encode(out));
+        out.push(u8::from(self.aggregate.is_some()));
+        self.aggregate.iter().for_each(|aggregate| aggregate.encode(out));
     }
 
     /// Reads what [`RelayJoin::encode`] wrote; the range comes from elsewhere. XX001 for anything else.
@@ -152,6 +161,10 @@ impl RelayJoin {
         for _ in 0..reader.length()? {
             steps.push(RelayStep::decode(reader)?);
         }
+        let aggregate = match reader.u8()? {
+            0 => None,
+            _ => Some(PartialAggregate::decode(reader)?),
+        };
         Ok(RelayJoin {
             round,
             nodes,
@@ -159,6 +172,7 @@ impl RelayJoin {
             rows_max,
             width,
             steps,
+            aggregate,
         })
     }
 }

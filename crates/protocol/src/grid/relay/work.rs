@@ -4,12 +4,30 @@ use super::super::message::{Answer, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX};
 use super::{RELAY_BYTES_MAX, RELAY_ROWS_MAX, RelayJoin, RouteOf};
 use crate::api::{Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, Key, NodeId, Row, RowRef, TransactionId, Value};
-use rubato_formula::{EvalContext, ListSets};
+use rubato_base::{Error, Key, NodeId, Result, Row, RowRef, TransactionId, Value};
+use rubato_formula::{EvalContext, ListSets, PartialAggregate, PartialGroups};
 use std::collections::BTreeMap;
 
 /// Pieces by step and the other node. `None` in place of tuples: the sender has failed.
 pub type Pieces = BTreeMap<(u32, NodeId), Option<Vec<Row>>>;
+
+/// What has come out of a step so far.
+#[derive(Default)]
+struct Made {
+    tuples: Vec<Row>,
+    groups: PartialGroups,
+}
+
+impl Made {
+    /// Takes a tuple, or adds it to the groups that are made of tuples.
+    fn take(&mut self, tuple: &[Value], aggregate: Option<&PartialAggregate>, context: &EvalContext<'_>) -> Result<()> {
+        match aggregate {
+            Some(aggregate) => self.groups.add(aggregate, tuple, context)?,
+            None => self.tuples.push(Row::from_values(tuple)),
+        }
+        Ok(())
+    }
+}
 
 /// What one node does of a relay join.
 #[derive(Clone, Debug)]
@@ -115,24 +133,36 @@ impl RelayWork {
             if !self.missing().is_empty() {
                 return Ok(None);
             }
-            let tuples = match self.next {
-                0 => self.scan(database, transaction, &context)?,
+            let made = match self.next {
+                0 => Made {
+                    tuples: self.scan(database, transaction, &context)?,
+                    ..Made::default()
+                },
                 _ => self.join(database, transaction, &context)?,
             };
-            if self.next + 1 == self.join.steps.len() {
-                return Ok(Some(self.answer(tuples)));
+            if self.is_last() {
+                return Ok(Some(self.answer(made)));
             }
-            self.pass_on(tuples, route_of, &context)?;
+            self.pass_on(made.tuples, route_of, &context)?;
             self.next += 1;
         }
     }
 
-    fn answer(&mut self, tuples: Vec<Row>) -> Answer {
-        let is_too_much = self.is_too_much || self.exceeds(&tuples);
-        Answer::Joined {
-            tuples: if is_too_much { Vec::new() } else { tuples },
-            reached: self.reached.clone(),
-            is_too_much,
+    fn is_last(&self) -> bool {
+        self.next + 1 == self.join.steps.len()
+    }
+
+    fn answer(&mut self, made: Made) -> Answer {
+        let makes_groups = self.join.aggregate.is_some();
+        let rows = if makes_groups { made.groups.rows() } else { made.tuples };
+        let (reached, is_too_much) = (self.reached.clone(), self.is_too_much || self.exceeds(&rows));
+        match makes_groups && !is_too_much {
+            true => Answer::Groups { groups: rows, reached },
+            false => Answer::Joined {
+                tuples: if is_too_much { Vec::new() } else { rows },
+                reached,
+                is_too_much,
+            },
         }
     }
 
@@ -180,19 +210,21 @@ impl RelayWork {
         Ok(tuples)
     }
 
-    /// The tuples that have come for the next step, with their partners.
+    /// The tuples that have come for the next step, with their partners; of the last step the groups, where these are wanted.
     fn join(
         &mut self,
         database: &mut FormulaDatabase,
         transaction: TransactionId,
         context: &EvalContext<'_>,
-    ) -> Outcome<Vec<Row>> {
+    ) -> Outcome<Made> {
+        // It is done from its start again after a wait, with no tuple in any group.
+        let mut made = Made::default();
         let Some(step) = self.join.steps.get(self.next) else {
-            return Ok(Vec::new());
+            return Ok(made);
         };
+        let aggregate = self.join.aggregate.as_ref().filter(|_| self.is_last());
         let number = self.next as u32;
         let come = self.received.range((number, NodeId(0))..=(number, NodeId(u32::MAX)));
-        let mut joined = Vec::new();
         for tuple in come.filter_map(|(_, tuples)| tuples.as_ref()).flatten() {
             let mut tuple = values_of(tuple, self.join.width);
             let Some(key) = step.partner(&tuple, context)? else {
@@ -202,7 +234,7 @@ impl RelayWork {
             if let Some(row) = row
                 && step.takes(&mut tuple, Row::as_ref(&row), context)?
             {
-                joined.push(Row::from_values(&tuple));
+                made.take(&tuple, aggregate, context)?;
             }
         }
         // They are of no more use.
@@ -210,7 +242,7 @@ impl RelayWork {
             .iter_mut()
             .filter(|((step, _), _)| *step == number)
             .for_each(|(_, tuples)| *tuples = Some(Vec::new()));
-        Ok(joined)
+        Ok(made)
     }
 
     /// Passes tuples on to the nodes of their partners.

@@ -294,6 +294,8 @@ impl Choices<'_> {
             columns: (0..self.of(4)).map(usize::from).collect(),
             first_slot: usize::from(self.of(9)),
             conditions: sieve.terms().to_vec(),
+            keeps_all: self.truth(),
+            conditions_after: self.sieve().terms().to_vec(),
         }
     }
 

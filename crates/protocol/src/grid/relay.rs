@@ -47,8 +47,13 @@ pub struct RelayStep {
     pub columns: Vec<usize>,
     /// See `columns`.
     pub first_slot: usize,
-    /// What must be true of the tuple, with this row in it.
+    /// What must be true of the tuple, with this row in it, for the row to be its partner.
     pub conditions: Vec<Expr>,
+    /// A tuple without a partner goes on with NULLs in place of the row, from the node where its partner would lie, or where it is if
+    /// its key is of no row.
+    pub keeps_all: bool,
+    /// What must be true of a tuple for it to go on, with its partner or with NULLs.
+    pub conditions_after: Vec<Expr>,
 }
 
 /// A join that goes from node to node, as one of the nodes is asked for it.
@@ -123,6 +128,7 @@ impl RelayJoin {
         let fits = |step: &RelayStep| {
             let behind = step.first_slot.checked_add(step.columns.len());
             let exprs = step.key.iter().map(|(expr, _)| expr).chain(&step.conditions);
+            let exprs = exprs.chain(&step.conditions_after);
             behind.is_some_and(|behind| behind <= self.width) && exprs.into_iter().all(has_slots)
         };
         let mut groups_fit = true;
@@ -192,6 +198,9 @@ impl RelayStep {
         put_length(out, self.first_slot);
         put_length(out, self.conditions.len());
         self.conditions.iter().for_each(|condition| condition.encode(out));
+        out.push(u8::from(self.keeps_all));
+        put_length(out, self.conditions_after.len());
+        self.conditions_after.iter().for_each(|condition| condition.encode(out));
     }
 
     fn decode(reader: &mut ByteReader<'_>) -> Result<RelayStep> {
@@ -208,10 +217,9 @@ impl RelayStep {
             columns.push(reader.length()?);
         }
         let first_slot = reader.length()?;
-        let mut conditions = Vec::new();
-        for _ in 0..reader.length()? {
-            conditions.push(Expr::decode(reader)?);
-        }
+        let conditions = read_exprs(reader)?;
+        let keeps_all = reader.u8()? != 0;
+        let conditions_after = read_exprs(reader)?;
         Ok(RelayStep {
             table,
             places,
@@ -220,6 +228,8 @@ impl RelayStep {
             columns,
             first_slot,
             conditions,
+            keeps_all,
+            conditions_after,
         })
     }
 
@@ -244,20 +254,46 @@ impl RelayStep {
         Ok(Some(writer.finish()))
     }
 
-    /// Puts a row into a tuple: whether the conditions are true of it.
+    /// Puts a row into a tuple: whether it is a partner.
     fn takes(&self, tuple: &mut [Value], row: RowRef<'_>, context: &EvalContext<'_>) -> Result<bool> {
         for (place, column) in self.columns.iter().enumerate() {
             if let Some(slot) = tuple.get_mut(self.first_slot + place) {
                 *slot = row.get(*column);
             }
         }
-        for condition in &self.conditions {
-            if !condition.is_true(&*tuple, context)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        are_true(&self.conditions, tuple, context)
     }
+
+    /// Whether a tuple goes on, and with what in place of a partner that it has not.
+    fn goes_on(&self, tuple: &mut [Value], has_partner: bool, context: &EvalContext<'_>) -> Result<bool> {
+        if !has_partner && !self.keeps_all {
+            return Ok(false);
+        }
+        if !has_partner {
+            // A row that is no partner may have left something there.
+            let slots = tuple.iter_mut().skip(self.first_slot).take(self.columns.len());
+            slots.for_each(|slot| *slot = Value::Null);
+        }
+        are_true(&self.conditions_after, tuple, context)
+    }
+}
+
+fn are_true(conditions: &[Expr], tuple: &[Value], context: &EvalContext<'_>) -> Result<bool> {
+    for condition in conditions {
+        if !condition.is_true(tuple, context)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read_exprs(reader: &mut ByteReader<'_>) -> Result<Vec<Expr>> {
+    // Not with room for what a message says, as for keys.
+    let mut exprs = Vec::new();
+    for _ in 0..reader.length()? {
+        exprs.push(Expr::decode(reader)?);
+    }
+    Ok(exprs)
 }
 
 fn read_number(reader: &mut ByteReader<'_>) -> Result<u32> {

@@ -44,6 +44,8 @@ fn join(round: u32) -> RelayJoin {
         columns: vec![0, 1],
         first_slot,
         conditions: Vec::new(),
+        keeps_all: false,
+        conditions_after: Vec::new(),
     };
     RelayJoin {
         round,
@@ -300,6 +302,53 @@ fn lost_doubled_and_late_pieces_change_no_group() {
             answers.iter().any(|answer| matches!(answer, Answer::Failed(_))),
             "{answers:?}"
         );
+        assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
+    }
+}
+
+/// A tuple without a partner goes on once, with NULLs: from where its partner would lie, or from where it is.
+#[test]
+fn what_has_no_partner_goes_on_once() {
+    let small = |column, limit| {
+        let limit = Box::new(Expr::Literal(Value::Int4(limit)));
+        Expr::Compare(Comparison::Less, Box::new(Expr::Column(column)), limit)
+    };
+    for seed in 0..100 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        // Parts from the tenth on are partners of none, and then those of no item's below 5 are left out.
+        let mut left = join(1);
+        left.steps[1].keeps_all = true;
+        left.steps[1].conditions = vec![small(3, 100)];
+        left.steps[1].conditions_after = vec![Expr::Or(vec![small(0, 5), small(3, 100)])];
+        let answers = grid.relay(global, &left);
+        let mut given: Vec<(i64, Option<i64>)> = Vec::new();
+        for answer in &answers {
+            let Answer::Joined {
+                tuples,
+                is_too_much: false,
+                ..
+            } = answer
+            else {
+                panic!("{answer:?}");
+            };
+            let pair = |tuple: &Row| (tuple.get(0).as_i64().expect("a number"), tuple.get(3).as_i64());
+            given.extend(tuples.iter().map(pair));
+        }
+        given.sort();
+        let without = (0..5).map(|id| (id, None));
+        let with = (20..30).map(|id| (id, Some((29 - id) * 10)));
+        assert_eq!(given, without.chain(with).collect::<Vec<_>>(), "seed {seed}");
+        // A key that is of no row.
+        let mut left = join(2);
+        left.steps[1].keeps_all = true;
+        left.steps[1].key = vec![(Expr::Literal(Value::Null), DataType::Int4)];
+        let answers = grid.relay(global, &left);
+        let count = |answer: &Answer| match answer {
+            Answer::Joined { tuples, .. } => tuples.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answers.iter().map(count).sum::<usize>(), ITEMS as usize, "seed {seed}");
         assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
     }
 }

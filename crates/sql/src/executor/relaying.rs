@@ -90,8 +90,8 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
         Access::Ranges(access) => place == 0 && access.index.is_none(),
         _ => false,
     };
-    let is_plain = |step: &Step| step.join == JoinKind::Inner && step.filter_after.is_none();
-    let is_fit = plan.steps.iter().enumerate().all(reaches) && plan.steps.iter().all(is_plain);
+    let reads_all = |step: &Step| step.join == JoinKind::Inner && step.filter_after.is_none();
+    let is_fit = plan.steps.iter().enumerate().all(reaches) && plan.steps.first().is_some_and(reads_all);
     is_fit
         .then(|| plan.steps.iter().map(table_of).collect::<Option<Vec<_>>>())
         .flatten()
@@ -114,6 +114,7 @@ fn steps_of(
     for step in &plan.steps {
         let table = table_of(step)?;
         let conditions = sent_terms(step.condition.as_ref(), evaluation)?;
+        let conditions_after = sent_terms(step.filter_after.as_ref(), evaluation)?;
         let (key, places) = match &step.access {
             Access::Point(expressions) => (key_of(plan, table, expressions, evaluation)?, places(table.id)?),
             _ => (Vec::new(), Vec::new()),
@@ -126,6 +127,8 @@ fn steps_of(
             columns: step.columns.clone(),
             first_slot: step.first_slot,
             conditions,
+            keeps_all: step.join == JoinKind::Left,
+            conditions_after,
         });
     }
     Some(steps)
@@ -251,7 +254,7 @@ impl Relaying {
         let mut aggregate = None;
         if let (Some((groups, terms)), Some(last)) = (groups_of(plan, context.evaluation), steps.last_mut()) {
             aggregate = Some(groups);
-            last.conditions.extend(terms);
+            last.conditions_after.extend(terms);
         }
         let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
         Ok(Some(Relaying {

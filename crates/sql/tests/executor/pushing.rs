@@ -312,6 +312,22 @@ fn a_relay_join_that_is_too_much_goes_in_smaller_rounds() {
     assert_eq!((&*rows[0], operations, sent), ("40000000", 2, 0));
 }
 
+/// What has no partner goes from node to node, too, and comes when it is wanted.
+#[test]
+fn left_joins_go_from_node_to_node() {
+    let mut world = filled_with_pairs(3000);
+    run(&mut world, "delete from part where id % 10 = 0").unwrap();
+    let outer = "from item left join part on part.id = item.part_id";
+    let (rows, [operations, sent, bytes]) = asked(
+        &mut world,
+        &format!("select item.id {outer} where part.id is null and item.n = 1 order by item.n, item.id limit 2"),
+    );
+    assert_eq!((&rows[..], operations), (&["1".to_owned(), "11".to_owned()][..], 2));
+    assert!(sent <= 300 && bytes < 40 * sent, "{bytes} bytes of {sent} tuples");
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), count(part.id) {outer}"));
+    assert_eq!((&*rows[0], operations, sent), ("3000|2700", 2, 0));
+}
+
 /// Of joined tuples come groups alone, where nodes can make them.
 #[test]
 fn nodes_aggregate_what_they_have_joined() {

@@ -122,6 +122,90 @@ fn groups_have_what_the_transaction_has_changed() {
     compare(&changes, &aggregates());
 }
 
+/// Left joins, of which tuples come or groups; how many at most.
+fn left_joins() -> Vec<(String, Option<u64>)> {
+    let outer = "from item i left join part p on p.id = i.part_id";
+    let tuples = [
+        ("i.id, p.id, p.kind, p.v", "order by i.id", 402),
+        (
+            "i.id, p.id, p.v",
+            "and p.v > 5 and i.n < 3 where i.id % 4 = 1 order by i.id",
+            101,
+        ),
+        ("i.id, p.v", "where p.v is null and i.n > 1 order by i.id", 200),
+        ("i.id, p.id", "where coalesce(p.v, 100) > 8 order by i.id", 200),
+        ("i.id", "where p.id is null order by 1", 150),
+        (
+            "i.id, o.v, p.v",
+            "left join none o on o.id = p.v where i.id < 50 order by 1",
+            50,
+        ),
+        // Keys of later steps that come from what is not there.
+        (
+            "i.id, p.id, k.rank",
+            "left join kind k on k.name = p.kind where i.id < 100 order by 1",
+            100,
+        ),
+        (
+            "i.id, k.rank, q.v",
+            "left join kind k on k.name = p.kind left join part q on q.id = k.part_id order by 1",
+            402,
+        ),
+        (
+            "i.id, k.name",
+            "join kind k on k.name = p.kind where i.id < 100 order by 1",
+            100,
+        ),
+        (
+            "i.id, p.v, k.rank",
+            "left join kind k on k.name = i.kind_name and p.v > 3 where k.rank = 1 or p.v is null order by 1",
+            402,
+        ),
+        (
+            "i.id, k.rank",
+            "join kind k on k.name = i.kind_name where p.id is null order by 1",
+            402,
+        ),
+    ];
+    let groups = [
+        ("count(*), count(p.id), sum(p.v), count(i.part_id)", ""),
+        ("p.kind, count(*), avg(p.v)", "group by p.kind order by 1"),
+        (
+            "k.rank, count(*), count(p.id), sum(i.amount)",
+            "left join kind k on k.name = p.kind group by 1 order by 1",
+        ),
+        (
+            "count(*) filter (where p.id is null), max(o.v)",
+            "left join none o on o.id = p.id",
+        ),
+        (
+            "i.n, count(p.v)",
+            "and p.price < 50 where i.id > 100 and (p.kind = 'k1' or p.kind is null) group by 1 having count(*) > 1 order by 1",
+        ),
+        ("count(*), sum(10 / (p.id - 151))", ""),
+        ("sum(10 / (p.id - 7))", ""),
+        ("sum(10 / (coalesce(p.id, 7) - 7))", "where i.part_id is null"),
+        ("sum(10 / coalesce(p.id, 1))", "where i.part_id is null or p.id > 7"),
+    ];
+    let tuples = tuples.map(|(shown, rest, most)| (format!("select {shown} {outer} {rest}"), Some(most)));
+    let groups = groups.map(|(shown, rest)| (format!("select {shown} {outer} {rest}"), Some(0)));
+    let empty = "select o.id, p.id from none o left join part p on p.id = o.v order by 1, 2".to_owned();
+    tuples.into_iter().chain(groups).chain([(empty, None)]).collect()
+}
+
+#[test]
+fn what_has_no_partner_comes_once_with_nulls() {
+    compare(&[], &left_joins());
+    let changes = [
+        "delete from part where id % 3 = 0",
+        "update item set part_id = null where n = 3",
+        "update part set kind = 'k9' where id between 40 and 90",
+        "insert into none values (1, 1), (2, 500), (3, null)",
+        "insert into part values (188, 'k1', 1, 1)",
+    ];
+    compare(&changes, &left_joins());
+}
+
 /// What fails for a tuple fails, and what would fail for one that is not joined, or not of the group, does not.
 #[test]
 fn errors_in_aggregates_are_told_as_on_one_node() {

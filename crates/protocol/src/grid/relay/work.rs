@@ -227,13 +227,15 @@ impl RelayWork {
         let come = self.received.range((number, NodeId(0))..=(number, NodeId(u32::MAX)));
         for tuple in come.filter_map(|(_, tuples)| tuples.as_ref()).flatten() {
             let mut tuple = values_of(tuple, self.join.width);
-            let Some(key) = step.partner(&tuple, context)? else {
-                continue;
+            let row = match step.partner(&tuple, context)? {
+                Some(key) => database.read(transaction, step.table, key.as_bytes(), step.reads)?,
+                None => None,
             };
-            let row = database.read(transaction, step.table, key.as_bytes(), step.reads)?;
-            if let Some(row) = row
-                && step.takes(&mut tuple, Row::as_ref(&row), context)?
-            {
+            let has_partner = match &row {
+                Some(row) => step.takes(&mut tuple, Row::as_ref(row), context)?,
+                None => false,
+            };
+            if step.goes_on(&mut tuple, has_partner, context)? {
                 made.take(&tuple, aggregate, context)?;
             }
         }
@@ -256,10 +258,12 @@ impl RelayWork {
         let is_too_much = self.exceeds(&tuples);
         let mut pieces: BTreeMap<NodeId, Vec<Row>> = self.join.nodes.iter().map(|node| (*node, Vec::new())).collect();
         for tuple in tuples.into_iter().filter(|_| !is_too_much) {
-            let Some(key) = step.partner(&values_of(&tuple, self.join.width), context)? else {
-                continue;
+            let node = match step.partner(&values_of(&tuple, self.join.width), context)? {
+                Some(key) => route(key.as_bytes()).ok_or_else(unknown)?,
+                // It has no partner anywhere.
+                None if step.keeps_all => self.own,
+                None => continue,
             };
-            let node = route(key.as_bytes()).ok_or_else(unknown)?;
             pieces.get_mut(&node).ok_or_else(unknown)?.push(tuple);
         }
         self.is_too_much |= is_too_much;

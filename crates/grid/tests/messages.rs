@@ -276,6 +276,7 @@ impl Choices<'_> {
             rows_max: self.small(),
             width: usize::from(self.of(9)),
             steps: (0..self.of(4)).map(|_| self.relay_step()).collect(),
+            aggregate: self.truth().then(|| self.aggregate()),
         }
     }
 
@@ -293,6 +294,8 @@ impl Choices<'_> {
             columns: (0..self.of(4)).map(usize::from).collect(),
             first_slot: usize::from(self.of(9)),
             conditions: sieve.terms().to_vec(),
+            keeps_all: self.truth(),
+            conditions_after: self.sieve().terms().to_vec(),
         }
     }
 

@@ -87,6 +87,14 @@ impl PartialAggregate {
         self.keys.len()
     }
 
+    /// Every expression in it.
+    pub fn for_each_expression<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.keys.iter().for_each(&mut *visit);
+        for call in self.calls.iter() {
+            call.arguments.iter().chain(&call.filter).for_each(&mut *visit);
+        }
+    }
+
     /// Appends it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.encoded);

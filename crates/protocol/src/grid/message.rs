@@ -249,7 +249,7 @@ pub enum Operation {
         /// The operations, each of which [`Operation::may_be_one_of_several`].
         operations: Vec<Operation>,
     },
-    /// This node's part of a join that goes from node to node: [`Answer::Joined`].
+    /// This node's part of a join that goes from node to node: [`Answer::Joined`], or [`Answer::Groups`] of what came out of it.
     Relay {
         /// The join.
         join: RelayJoin,
@@ -309,11 +309,11 @@ pub enum Answer {
         /// The rows of the first of them, by their keys, or that there is none.
         rows: Vec<(Key, Option<Row>)>,
     },
-    /// Groups of rows.
+    /// Groups of rows, or of joined tuples.
     Groups {
         /// Of each its keys, then what its aggregates have seen.
         groups: Vec<Row>,
-        /// The last key that was looked at; `None`: there are no more in the range.
+        /// The last key that was looked at, of a join that of its first table; `None`: there are no more in the range.
         reached: Option<Key>,
     },
     /// Joined tuples.

@@ -2,23 +2,22 @@
 //!
 //! The coordinator asks all nodes that have rows of the tables for the same thing, each for the next rows of its own. Each reads them,
 //! passes those on that may have a partner to the node where that lies, waits until all others have passed on theirs, and joins what has
-//! come to it; so on for each further table. What comes out of the last step is the answer. Nobody waits before it has passed on, so
+//! come to it; so on for each further table. What comes out of the last step is the answer, or groups that the node makes of it. Nobody waits before it has passed on, so
 //! nobody waits for ever while all are there.
 //!
 //! Rule P-11: every node passes one piece to every other for each step, an empty one too, and goes on when it has one of each: what it
 //! answers has seen all of them. A piece is known by the round and the step, so that one that comes twice or late is one; one that is lost is
 //! asked for again when the coordinator asks again. What is read is read in the transaction's branch, as by any other operation.
 
-use super::message::{Answer, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX};
-use crate::api::{KeyRange, Outcome, ScanEnd, Stop};
-use crate::database::FormulaDatabase;
+mod work;
+
+pub use work::{Pieces, RelayWork};
+
+use crate::api::KeyRange;
 use crate::sketch::Sketch;
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length};
-use rubato_base::{
-    ColumnSet, DataType, Error, Key, KeyWriter, NodeId, Result, Row, RowRef, TableId, TransactionId, Value,
-};
-use rubato_formula::{EvalContext, Expr, ListSets};
-use std::collections::BTreeMap;
+use rubato_base::{ColumnSet, DataType, Error, Key, KeyWriter, NodeId, Result, Row, RowRef, TableId, Value};
+use rubato_formula::{EvalContext, Expr, PartialAggregate};
 
 /// Rows of the first table that one node passes on in one round, at most.
 pub const RELAY_ROWS_MAX: u32 = 2048;
@@ -48,8 +47,13 @@ pub struct RelayStep {
     pub columns: Vec<usize>,
     /// See `columns`.
     pub first_slot: usize,
-    /// What must be true of the tuple, with this row in it.
+    /// What must be true of the tuple, with this row in it, for the row to be its partner.
     pub conditions: Vec<Expr>,
+    /// A tuple without a partner goes on with NULLs in place of the row, from the node where its partner would lie, or where it is if
+    /// its key is of no row.
+    pub keeps_all: bool,
+    /// What must be true of a tuple for it to go on, with its partner or with NULLs.
+    pub conditions_after: Vec<Expr>,
 }
 
 /// A join that goes from node to node, as one of the nodes is asked for it.
@@ -67,6 +71,8 @@ pub struct RelayJoin {
     pub width: usize,
     /// The tables in order; two or more.
     pub steps: Vec<RelayStep>,
+    /// Groups to be made of what comes out of the last step, over the slots of a tuple; `None`: the tuples are the answer.
+    pub aggregate: Option<PartialAggregate>,
 }
 
 /// What participants say to each other.
@@ -122,9 +128,15 @@ impl RelayJoin {
         let fits = |step: &RelayStep| {
             let behind = step.first_slot.checked_add(step.columns.len());
             let exprs = step.key.iter().map(|(expr, _)| expr).chain(&step.conditions);
+            let exprs = exprs.chain(&step.conditions_after);
             behind.is_some_and(|behind| behind <= self.width) && exprs.into_iter().all(has_slots)
         };
-        (2..=RELAY_STEPS_MAX).contains(&self.steps.len())
+        let mut groups_fit = true;
+        if let Some(aggregate) = &self.aggregate {
+            aggregate.for_each_expression(&mut |expr| groups_fit &= has_slots(expr));
+        }
+        groups_fit
+            && (2..=RELAY_STEPS_MAX).contains(&self.steps.len())
             && self.width <= WIDTH_MAX
             && self.nodes.contains(&own)
             && self.steps.iter().all(fits)
@@ -139,6 +151,8 @@ impl RelayJoin {
         put_length(out, self.width);
         put_length(out, self.steps.len());
         self.steps.iter().for_each(|step| step.encode(out));
+        out.push(u8::from(self.aggregate.is_some()));
+        self.aggregate.iter().for_each(|aggregate| aggregate.encode(out));
     }
 
     /// Reads what [`RelayJoin::encode`] wrote; the range comes from elsewhere. XX001 for anything else.
@@ -153,6 +167,10 @@ impl RelayJoin {
         for _ in 0..reader.length()? {
             steps.push(RelayStep::decode(reader)?);
         }
+        let aggregate = match reader.u8()? {
+            0 => None,
+            _ => Some(PartialAggregate::decode(reader)?),
+        };
         Ok(RelayJoin {
             round,
             nodes,
@@ -160,6 +178,7 @@ impl RelayJoin {
             rows_max,
             width,
             steps,
+            aggregate,
         })
     }
 }
@@ -179,6 +198,9 @@ impl RelayStep {
         put_length(out, self.first_slot);
         put_length(out, self.conditions.len());
         self.conditions.iter().for_each(|condition| condition.encode(out));
+        out.push(u8::from(self.keeps_all));
+        put_length(out, self.conditions_after.len());
+        self.conditions_after.iter().for_each(|condition| condition.encode(out));
     }
 
     fn decode(reader: &mut ByteReader<'_>) -> Result<RelayStep> {
@@ -195,10 +217,9 @@ impl RelayStep {
             columns.push(reader.length()?);
         }
         let first_slot = reader.length()?;
-        let mut conditions = Vec::new();
-        for _ in 0..reader.length()? {
-            conditions.push(Expr::decode(reader)?);
-        }
+        let conditions = read_exprs(reader)?;
+        let keeps_all = reader.u8()? != 0;
+        let conditions_after = read_exprs(reader)?;
         Ok(RelayStep {
             table,
             places,
@@ -207,6 +228,8 @@ impl RelayStep {
             columns,
             first_slot,
             conditions,
+            keeps_all,
+            conditions_after,
         })
     }
 
@@ -231,20 +254,46 @@ impl RelayStep {
         Ok(Some(writer.finish()))
     }
 
-    /// Puts a row into a tuple: whether the conditions are true of it.
+    /// Puts a row into a tuple: whether it is a partner.
     fn takes(&self, tuple: &mut [Value], row: RowRef<'_>, context: &EvalContext<'_>) -> Result<bool> {
         for (place, column) in self.columns.iter().enumerate() {
             if let Some(slot) = tuple.get_mut(self.first_slot + place) {
                 *slot = row.get(*column);
             }
         }
-        for condition in &self.conditions {
-            if !condition.is_true(&*tuple, context)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        are_true(&self.conditions, tuple, context)
     }
+
+    /// Whether a tuple goes on, and with what in place of a partner that it has not.
+    fn goes_on(&self, tuple: &mut [Value], has_partner: bool, context: &EvalContext<'_>) -> Result<bool> {
+        if !has_partner && !self.keeps_all {
+            return Ok(false);
+        }
+        if !has_partner {
+            // A row that is no partner may have left something there.
+            let slots = tuple.iter_mut().skip(self.first_slot).take(self.columns.len());
+            slots.for_each(|slot| *slot = Value::Null);
+        }
+        are_true(&self.conditions_after, tuple, context)
+    }
+}
+
+fn are_true(conditions: &[Expr], tuple: &[Value], context: &EvalContext<'_>) -> Result<bool> {
+    for condition in conditions {
+        if !condition.is_true(tuple, context)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read_exprs(reader: &mut ByteReader<'_>) -> Result<Vec<Expr>> {
+    // Not with room for what a message says, as for keys.
+    let mut exprs = Vec::new();
+    for _ in 0..reader.length()? {
+        exprs.push(Expr::decode(reader)?);
+    }
+    Ok(exprs)
 }
 
 fn read_number(reader: &mut ByteReader<'_>) -> Result<u32> {
@@ -252,244 +301,4 @@ fn read_number(reader: &mut ByteReader<'_>) -> Result<u32> {
         let message = "damaged data: a number of a relay join is too large";
         Error::new(rubato_base::SqlState::DATA_CORRUPTED, message)
     })
-}
-
-/// Pieces by step and the other node. `None` in place of tuples: the sender has failed.
-pub type Pieces = BTreeMap<(u32, NodeId), Option<Vec<Row>>>;
-
-/// What one node does of a relay join.
-#[derive(Clone, Debug)]
-pub struct RelayWork {
-    own: NodeId,
-    join: RelayJoin,
-    /// The step that is to be done next.
-    next: usize,
-    received: Pieces,
-    /// What was passed on, in case it is asked for again.
-    passed: Pieces,
-    /// Of these, what is still to be sent.
-    unsent: Vec<(u32, NodeId)>,
-    reached: Option<Key>,
-    is_too_much: bool,
-    has_failed: bool,
-}
-
-impl RelayWork {
-    /// In front of the first row.
-    pub fn new(own: NodeId, join: RelayJoin) -> RelayWork {
-        RelayWork {
-            own,
-            join,
-            next: 0,
-            received: Pieces::new(),
-            passed: Pieces::new(),
-            unsent: Vec::new(),
-            reached: None,
-            is_too_much: false,
-            has_failed: false,
-        }
-    }
-
-    /// Which time that the transaction has asked.
-    pub fn round(&self) -> u32 {
-        self.join.round
-    }
-
-    /// Takes what another node has passed on; one that came before is the same.
-    pub fn on_piece(&mut self, step: u32, from: NodeId, tuples: Option<Vec<Row>>) {
-        if self.join.nodes.contains(&from) && (step as usize) < self.join.steps.len() {
-            self.has_failed |= tuples.is_none();
-            self.received.entry((step, from)).or_insert(tuples);
-        }
-    }
-
-    /// From whom a piece is awaited, for which step.
-    pub fn missing(&self) -> Vec<(u32, NodeId)> {
-        let step = self.next as u32;
-        let nodes = self.join.nodes.iter().map(|node| (step, *node));
-        nodes
-            .filter(|place| self.next > 0 && !self.received.contains_key(place))
-            .collect()
-    }
-
-    /// What was passed on to a node, if it was.
-    pub fn piece_for(&self, step: u32, node: NodeId) -> Option<&Option<Vec<Row>>> {
-        self.passed.get(&(step, node))
-    }
-
-    /// What is to be sent now.
-    pub fn take_unsent(&mut self) -> Vec<(u32, NodeId)> {
-        std::mem::take(&mut self.unsent)
-    }
-
-    /// It has failed here: the others need not wait.
-    pub fn fail(&mut self) {
-        self.has_failed = true;
-        for step in 1..self.join.steps.len() as u32 {
-            for node in self.join.nodes.iter().filter(|node| **node != self.own) {
-                if let std::collections::btree_map::Entry::Vacant(place) = self.passed.entry((step, *node)) {
-                    place.insert(None);
-                    self.unsent.push((step, *node));
-                }
-            }
-        }
-    }
-
-    /// Goes on as far as it gets: the answer, or nothing while pieces of others are missing.
-    ///
-    /// Errors: [`Stop::Wait`] goes on where it stood when it is called again.
-    pub fn advance(
-        &mut self,
-        database: &mut FormulaDatabase,
-        transaction: TransactionId,
-        route_of: RouteOf,
-    ) -> Outcome<Option<Answer>> {
-        let lists = ListSets::default();
-        let context = EvalContext {
-            lists: Some(&lists),
-            ..EvalContext::constant()
-        };
-        loop {
-            if self.has_failed {
-                self.fail();
-                return Ok(Some(Answer::Joined {
-                    tuples: Vec::new(),
-                    reached: None,
-                    is_too_much: true,
-                }));
-            }
-            if !self.missing().is_empty() {
-                return Ok(None);
-            }
-            let tuples = match self.next {
-                0 => self.scan(database, transaction, &context)?,
-                _ => self.join(database, transaction, &context)?,
-            };
-            if self.next + 1 == self.join.steps.len() {
-                return Ok(Some(self.answer(tuples)));
-            }
-            self.pass_on(tuples, route_of, &context)?;
-            self.next += 1;
-        }
-    }
-
-    fn answer(&mut self, tuples: Vec<Row>) -> Answer {
-        let is_too_much = self.is_too_much || self.exceeds(&tuples);
-        Answer::Joined {
-            tuples: if is_too_much { Vec::new() } else { tuples },
-            reached: self.reached.clone(),
-            is_too_much,
-        }
-    }
-
-    /// Whether so much may not travel, and there is a smaller round.
-    fn exceeds(&self, tuples: &[Row]) -> bool {
-        let bytes: usize = tuples.iter().map(|tuple| tuple.as_bytes().len()).sum();
-        bytes > RELAY_BYTES_MAX && self.join.rows_max > 1
-    }
-
-    /// The next rows of the first table.
-    fn scan(
-        &mut self,
-        database: &mut FormulaDatabase,
-        transaction: TransactionId,
-        context: &EvalContext<'_>,
-    ) -> Outcome<Vec<Row>> {
-        let (Some(range), Some(step)) = (&self.join.range, self.join.steps.first()) else {
-            return Ok(Vec::new());
-        };
-        let rows_max = self.join.rows_max.clamp(1, RELAY_ROWS_MAX) as usize;
-        let (mut tuples, mut bytes, mut looked_at, mut failure) = (Vec::new(), 0, 0, None);
-        let width = self.join.width;
-        let mut visit = |_: &[u8], row: RowRef<'_>| {
-            looked_at += 1;
-            let mut tuple = vec![Value::Null; width];
-            match step.takes(&mut tuple, row, context) {
-                Ok(true) => {
-                    let tuple = Row::from_values(&tuple);
-                    bytes += tuple.as_bytes().len();
-                    tuples.push(tuple);
-                }
-                Ok(false) => {}
-                Err(error) => failure = Some(error),
-            }
-            failure.is_none() && tuples.len() < rows_max && bytes < PAGE_BYTES_MAX && looked_at < PAGE_LOOKED_AT_MAX
-        };
-        let end = database.scan(transaction, step.table, range, false, step.reads, &mut visit)?;
-        if let Some(error) = failure {
-            return Err(Stop::Fail(error));
-        }
-        self.reached = match end {
-            ScanEnd::Exhausted => None,
-            ScanEnd::Stopped(last) => Some(last),
-        };
-        Ok(tuples)
-    }
-
-    /// The tuples that have come for the next step, with their partners.
-    fn join(
-        &mut self,
-        database: &mut FormulaDatabase,
-        transaction: TransactionId,
-        context: &EvalContext<'_>,
-    ) -> Outcome<Vec<Row>> {
-        let Some(step) = self.join.steps.get(self.next) else {
-            return Ok(Vec::new());
-        };
-        let number = self.next as u32;
-        let come = self.received.range((number, NodeId(0))..=(number, NodeId(u32::MAX)));
-        let mut joined = Vec::new();
-        for tuple in come.filter_map(|(_, tuples)| tuples.as_ref()).flatten() {
-            let mut tuple = values_of(tuple, self.join.width);
-            let Some(key) = step.partner(&tuple, context)? else {
-                continue;
-            };
-            let row = database.read(transaction, step.table, key.as_bytes(), step.reads)?;
-            if let Some(row) = row
-                && step.takes(&mut tuple, Row::as_ref(&row), context)?
-            {
-                joined.push(Row::from_values(&tuple));
-            }
-        }
-        // They are of no more use.
-        self.received
-            .iter_mut()
-            .filter(|((step, _), _)| *step == number)
-            .for_each(|(_, tuples)| *tuples = Some(Vec::new()));
-        Ok(joined)
-    }
-
-    /// Passes tuples on to the nodes of their partners.
-    fn pass_on(&mut self, tuples: Vec<Row>, route_of: RouteOf, context: &EvalContext<'_>) -> Outcome<()> {
-        let number = self.next as u32 + 1;
-        let Some(step) = self.join.steps.get(self.next + 1) else {
-            return Ok(());
-        };
-        let unknown = || Error::internal("how the rows of a relay join lie is not known");
-        let route = route_of(&step.places).ok_or_else(unknown)?;
-        let is_too_much = self.exceeds(&tuples);
-        let mut pieces: BTreeMap<NodeId, Vec<Row>> = self.join.nodes.iter().map(|node| (*node, Vec::new())).collect();
-        for tuple in tuples.into_iter().filter(|_| !is_too_much) {
-            let Some(key) = step.partner(&values_of(&tuple, self.join.width), context)? else {
-                continue;
-            };
-            let node = route(key.as_bytes()).ok_or_else(unknown)?;
-            pieces.get_mut(&node).ok_or_else(unknown)?.push(tuple);
-        }
-        self.is_too_much |= is_too_much;
-        for (node, tuples) in pieces {
-            match node == self.own {
-                true => drop(self.received.insert((number, node), Some(tuples))),
-                false => {
-                    self.passed.insert((number, node), Some(tuples));
-                    self.unsent.push((number, node));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn values_of(tuple: &Row, width: usize) -> Vec<Value> {
-    (0..width).map(|slot| tuple.as_ref().get(slot)).collect()
 }

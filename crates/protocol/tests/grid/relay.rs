@@ -2,7 +2,9 @@
 
 use crate::site::*;
 use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Lsn, NodeId, Row, TableId, Timestamp, Value};
-use rubato_formula::{Change as ColumnFormula, Expr, Formula};
+use rubato_formula::{
+    Change as ColumnFormula, Comparison, Expr, Formula, PartialAggregate, PartialCall, resolve_aggregate,
+};
 use rubato_protocol::grid::{
     Answer, Body, Coordinator, Ending, Message, Notes, Operation, Outgoing, Participant, Passed, RelayJoin, RelayStep,
     Reply, Request, SILENT_ROUNDS_MAX, TickSource, Told,
@@ -42,6 +44,8 @@ fn join(round: u32) -> RelayJoin {
         columns: vec![0, 1],
         first_slot,
         conditions: Vec::new(),
+        keeps_all: false,
+        conditions_after: Vec::new(),
     };
     RelayJoin {
         round,
@@ -57,6 +61,7 @@ fn join(round: u32) -> RelayJoin {
                 ..step(PART, 2)
             },
         ],
+        aggregate: None,
     }
 }
 
@@ -227,6 +232,127 @@ fn lost_doubled_and_late_pieces_change_nothing() {
     }
 }
 
+/// How many items there are below 10 and not, and the sum of what their parts have.
+fn grouped(round: u32) -> RelayJoin {
+    let few = Expr::Compare(
+        Comparison::Less,
+        Box::new(Expr::Column(0)),
+        Box::new(Expr::Literal(Value::Int4(10))),
+    );
+    let call = |name: &str, types: &[DataType], arguments: Vec<Expr>| PartialCall {
+        aggregate: resolve_aggregate(name, types, false).unwrap().expect("an aggregate"),
+        arguments,
+        filter: None,
+    };
+    let calls = vec![
+        call("count", &[], Vec::new()),
+        call("sum", &[DataType::Int4], vec![Expr::Column(3)]),
+    ];
+    RelayJoin {
+        aggregate: PartialAggregate::new(vec![few], calls),
+        ..join(round)
+    }
+}
+
+/// Groups of all nodes, put together.
+fn put_together(answers: &[Answer]) -> Vec<[i64; 3]> {
+    let mut all = [[0; 3], [1, 0, 0]];
+    for answer in answers {
+        let Answer::Groups { groups, .. } = answer else {
+            panic!("{answer:?}");
+        };
+        for group in groups {
+            // The count, and of the sum the high and the low half and of how many it is.
+            let parts: Vec<i64> = (1..5).map(|slot| group.get(slot).as_i64().expect("a number")).collect();
+            assert_eq!((parts[0], parts[1]), (parts[3], 0), "{group:?}");
+            let whole = &mut all[usize::from(group.get(0) == Value::Bool(true))];
+            whole[1] += parts[0];
+            whole[2] += parts[2];
+        }
+    }
+    all.to_vec()
+}
+
+/// What comes twice, late or only when it is asked for again is in its group once.
+#[test]
+fn lost_doubled_and_late_pieces_change_no_group() {
+    let sum = |ids: std::ops::Range<i64>| ids.map(|id| (29 - id) * 10).sum::<i64>();
+    let expected = [[0, 20, sum(10..30)], [1, 10, sum(0..10)]];
+    for seed in 0..300 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        for round in 1..3 {
+            let answers = grid.relay(global, &grouped(round));
+            assert_eq!(put_together(&answers), expected, "seed {seed}, round {round}");
+            let groups = |answer: &Answer| matches!(answer, Answer::Groups { groups, .. } if groups.len() <= 2);
+            assert!(answers.iter().all(groups), "{answers:?}");
+        }
+        // An aggregate that fails on one node fails the statement, and nobody waits.
+        let mut failing = grouped(3);
+        let bad = PartialCall {
+            aggregate: resolve_aggregate("bool_or", &[DataType::Bool], false)
+                .unwrap()
+                .expect("an aggregate"),
+            arguments: vec![Expr::Column(3)],
+            filter: None,
+        };
+        failing.aggregate = PartialAggregate::new(Vec::new(), vec![bad]);
+        let answers = grid.relay(global, &failing);
+        assert!(
+            answers.iter().any(|answer| matches!(answer, Answer::Failed(_))),
+            "{answers:?}"
+        );
+        assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
+    }
+}
+
+/// A tuple without a partner goes on once, with NULLs: from where its partner would lie, or from where it is.
+#[test]
+fn what_has_no_partner_goes_on_once() {
+    let small = |column, limit| {
+        let limit = Box::new(Expr::Literal(Value::Int4(limit)));
+        Expr::Compare(Comparison::Less, Box::new(Expr::Column(column)), limit)
+    };
+    for seed in 0..100 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        // Parts from the tenth on are partners of none, and then those of no item's below 5 are left out.
+        let mut left = join(1);
+        left.steps[1].keeps_all = true;
+        left.steps[1].conditions = vec![small(3, 100)];
+        left.steps[1].conditions_after = vec![Expr::Or(vec![small(0, 5), small(3, 100)])];
+        let answers = grid.relay(global, &left);
+        let mut given: Vec<(i64, Option<i64>)> = Vec::new();
+        for answer in &answers {
+            let Answer::Joined {
+                tuples,
+                is_too_much: false,
+                ..
+            } = answer
+            else {
+                panic!("{answer:?}");
+            };
+            let pair = |tuple: &Row| (tuple.get(0).as_i64().expect("a number"), tuple.get(3).as_i64());
+            given.extend(tuples.iter().map(pair));
+        }
+        given.sort();
+        let without = (0..5).map(|id| (id, None));
+        let with = (20..30).map(|id| (id, Some((29 - id) * 10)));
+        assert_eq!(given, without.chain(with).collect::<Vec<_>>(), "seed {seed}");
+        // A key that is of no row.
+        let mut left = join(2);
+        left.steps[1].keeps_all = true;
+        left.steps[1].key = vec![(Expr::Literal(Value::Null), DataType::Int4)];
+        let answers = grid.relay(global, &left);
+        let count = |answer: &Answer| match answer {
+            Answer::Joined { tuples, .. } => tuples.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answers.iter().map(count).sum::<usize>(), ITEMS as usize, "seed {seed}");
+        assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
+    }
+}
+
 #[test]
 fn of_pieces_few_are_needed() {
     let mut grid = Grid::new(0);
@@ -257,7 +383,7 @@ fn set(table: TableId, id: i32) -> Operation {
 /// Another transaction changes a row that was joined, or not, and one that the first then reads to write: what it has read must hold there.
 #[test]
 fn whoever_changes_what_was_joined_is_noticed() {
-    let commits = |changed: Option<(TableId, i32)>| {
+    let commits = |makes_groups: bool, changed: Option<(TableId, i32)>| {
         let mut grid = Grid::new(0);
         let global = grid.begin();
         // Nobody comes to part 0, which the last item names.
@@ -266,8 +392,12 @@ fn whoever_changes_what_was_joined_is_noticed() {
             to: Bound::Excluded(key(ITEMS - 1)),
         };
         let range = Some(most);
-        let answers = grid.relay(global, &RelayJoin { range, ..join(1) });
-        assert_eq!(tuples(&answers).len(), ITEMS as usize - 1);
+        let how = if makes_groups { grouped(1) } else { join(1) };
+        let answers = grid.relay(global, &RelayJoin { range, ..how });
+        match makes_groups {
+            true => assert_eq!(put_together(&answers)[0][1], i64::from(ITEMS) - 11),
+            false => assert_eq!(tuples(&answers).len(), ITEMS as usize - 1),
+        }
         let writer = grid.begin();
         for (table, id) in changed.into_iter().chain([(PART, 0)]) {
             assert!(grid.coordinator.operate(writer, node_of(table, id), set(table, id)));
@@ -280,10 +410,12 @@ fn whoever_changes_what_was_joined_is_noticed() {
             _ => matches!(grid.commit(global), Ending::Committed(_)),
         }
     };
-    assert!(commits(None));
-    for id in [1, 5, 12, 28] {
-        assert!(!commits(Some((PART, id))), "part {id}");
-        assert!(!commits(Some((ITEM, id))), "item {id}");
+    for makes_groups in [false, true] {
+        assert!(commits(makes_groups, None));
+        for id in [1, 5, 12, 28] {
+            assert!(!commits(makes_groups, Some((PART, id))), "part {id}");
+            assert!(!commits(makes_groups, Some((ITEM, id))), "item {id}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::types::{query_types, relation_types};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::combining::partial_nodes;
+use crate::executor::relaying::relay_way;
 use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
@@ -74,7 +75,8 @@ impl Builder<'_, '_> {
         if plan.steps.is_empty() || plan.lock.is_some() || by_order || of_session || plan.steps.iter().any(is_working) {
             return Ok(None);
         }
-        if partial_nodes(plan, self.context).is_some() {
+        let makes_groups = || relay_way(plan, self.context).is_some_and(|way| way.makes_groups);
+        if partial_nodes(plan, self.context).is_some() || makes_groups() {
             let rows = plan
                 .steps
                 .iter()

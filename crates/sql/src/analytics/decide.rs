@@ -5,7 +5,7 @@ use super::sizes::table_rows;
 use super::{Engine, Run, Setting};
 use crate::executor::ExecutionContext;
 use crate::executor::combining::partial_nodes;
-use crate::executor::relaying::relay_nodes;
+use crate::executor::relaying::relay_way;
 use crate::plan::{Access, QueryPlan, Relation, SelectPlan, Step};
 use crate::planner::select_calls;
 use rubato_base::{Error, Result, SqlState};
@@ -96,15 +96,13 @@ pub(crate) fn start_query(query: &QueryPlan, context: &ExecutionContext<'_>) -> 
 
 /// What EXPLAIN says: the way, and the operators where it is the engine's. Nothing where there is no engine.
 pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Vec<String>> {
-    let partial = partial_nodes(plan, context).map(|nodes| format!("Partial aggregate on {nodes} nodes"));
-    let relayed = relay_nodes(plan, context).map(|nodes| format!("Relay join over {nodes} nodes"));
-    let partial = partial.or(relayed);
+    let of_nodes = done_by_nodes(plan, context);
     let Some(engine) = context.analytics else {
-        return Ok(partial.into_iter().collect());
+        return Ok(of_nodes);
     };
     let relay = |why: &str| {
         let way = format!("Way: the relay, since {why}");
-        Ok([way].into_iter().chain(partial.clone()).collect())
+        Ok([way].into_iter().chain(of_nodes.clone()).collect())
     };
     let why = match choice(plan, context) {
         Choice::Relay(why) => return relay(why),
@@ -124,6 +122,16 @@ pub(crate) fn explained(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Re
     }
 }
 
+/// What EXPLAIN says of what other nodes do, the last of it first.
+fn done_by_nodes(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Vec<String> {
+    let relayed = relay_way(plan, context);
+    let grouped = relayed.filter(|way| way.makes_groups).map(|way| way.nodes);
+    let partial = partial_nodes(plan, context).or(grouped);
+    let partial = partial.map(|nodes| format!("Partial aggregate on {nodes} nodes"));
+    let joined = relayed.map(|way| format!("Relay join over {} nodes", way.nodes));
+    partial.into_iter().chain(joined).collect()
+}
+
 /// The way. What costs least to know is asked first: short statements pass here too, and only what an engine is chosen for is looked through.
 fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
     if let Some(why) = by_shape(plan) {
@@ -132,7 +140,7 @@ fn choice(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Choice {
     if partial_nodes(plan, context).is_some() {
         return Choice::Relay("nodes aggregate their own rows");
     }
-    if relay_nodes(plan, context).is_some() {
+    if relay_way(plan, context).is_some() {
         return Choice::Relay("rows go from node to node");
     }
     let chosen = match has_windows(plan) {

@@ -1,8 +1,10 @@
-//! Aggregates of a table whose rows are on several nodes: each node makes groups of its own rows, and they are put together here.
+//! Aggregates of tables whose rows are on several nodes: each node makes groups of its own rows, or of what it has joined, and they are put
+//! together here.
 
 use super::ExecutionContext;
 use super::aggregation::Aggregation;
 use super::ranges::{access_range, access_ranges};
+use super::relaying::Relaying;
 use super::sieving::{is_sent, over_row};
 use crate::catalog::Table;
 use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
@@ -12,6 +14,32 @@ use rubato_formula::{EvalContext, Expr, PartialAggregate, PartialCall};
 use rubato_protocol::grid::{Answer, Operation, PAGE_LOOKED_AT_MAX, Sieve};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::VecDeque;
+
+/// Groups that nodes are making.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    /// Of rows of one table.
+    OfRows(Combining),
+    /// Of tuples that have gone from node to node.
+    OfTuples(Relaying),
+}
+
+impl Parts {
+    /// Goes on as far as the context's rows allow for: whether all groups are there.
+    ///
+    /// Errors: [`Stop::Wait`] has kept what was done so far.
+    pub(crate) fn run(
+        &mut self,
+        plan: &AggregatePlan,
+        aggregation: &mut Aggregation,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        match self {
+            Parts::OfRows(combining) => combining.run(plan, aggregation, context),
+            Parts::OfTuples(relaying) => relaying.run(plan, aggregation, context),
+        }
+    }
+}
 
 /// Groups that are being made of the rows of one table.
 #[derive(Debug)]
@@ -97,7 +125,8 @@ fn sent_expr(step: &Step, expr: &Expr, evaluation: &EvalContext<'_>) -> Option<E
     over_row(step, expr, evaluation).filter(is_sent)
 }
 
-fn partial(plan: &AggregatePlan, sent: &dyn Fn(&Expr) -> Option<Expr>) -> Option<PartialAggregate> {
+/// What nodes are to make groups of, if they can do all of it; `sent` says what they get of an expression.
+pub(super) fn partial(plan: &AggregatePlan, sent: &dyn Fn(&Expr) -> Option<Expr>) -> Option<PartialAggregate> {
     let keys: Option<Vec<Expr>> = plan.keys.iter().map(sent).collect();
     let call = |call: &crate::plan::AggregateCall| {
         let is_plain = !call.distinct && call.order_by.is_empty();
@@ -152,10 +181,8 @@ impl Combining {
         }))
     }
 
-    /// Goes on as far as the context's rows allow for: whether all groups are there.
-    ///
-    /// Errors: [`Stop::Wait`] has kept what was done so far.
-    pub(crate) fn run(
+    /// See [`Parts::run`].
+    fn run(
         &mut self,
         plan: &AggregatePlan,
         aggregation: &mut Aggregation,

@@ -1,18 +1,20 @@
 //! Joins that go from node to node: the rows of the first table go from where they are straight on to their partners, which a key leads to, and
-//! only what comes out at the end comes here. See `rubato_protocol::grid::RelayJoin` and decision 0037.
+//! only what comes out at the end comes here, or groups of it. See `rubato_protocol::grid::RelayJoin` and decision 0037.
 
 mod beside;
 
 use super::ExecutionContext;
+use super::aggregation::Aggregation;
 use super::batch::Batch;
+use super::combining::partial;
 use super::keys::key_value;
 use super::ranges::{access_range, access_ranges};
 use super::sieving::is_sent;
 use crate::catalog::{Spread, SpreadWay, Table};
-use crate::plan::{Access, JoinKind, Relation, SelectPlan, Step};
+use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
 use crate::planner::flatten;
 use rubato_base::{DataType, Error, NodeId, Row, TableId};
-use rubato_formula::{EvalContext, Expr, OUTER_BASE};
+use rubato_formula::{EvalContext, Expr, OUTER_BASE, PartialAggregate};
 use rubato_protocol::grid::{Answer, Operation, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::VecDeque;
@@ -24,6 +26,8 @@ const SMALLER: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Relaying {
     steps: Vec<RelayStep>,
+    /// What nodes make of the tuples that come out.
+    aggregate: Option<PartialAggregate>,
     width: usize,
     sources: Vec<Source>,
     /// All partners of a row are on its own node: each does its part alone.
@@ -31,8 +35,8 @@ pub(crate) struct Relaying {
     rows_max: u32,
     /// The round that was asked for.
     round: Option<u32>,
-    /// What has come and was not given.
-    tuples: VecDeque<Row>,
+    /// What has come and was not given: tuples, or groups of them.
+    rows: VecDeque<Row>,
 }
 
 /// What one node has still to read of the first table.
@@ -42,8 +46,17 @@ struct Source {
     rest: VecDeque<KeyRange>,
 }
 
-/// Whether a plan's tables are joined from node to node, by its shape and how they lie: over how many nodes.
-pub(crate) fn relay_nodes(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<usize> {
+/// How a plan's tables are joined from node to node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RelayWay {
+    /// Over how many nodes.
+    pub(crate) nodes: usize,
+    /// Whether they make groups of what comes out.
+    pub(crate) makes_groups: bool,
+}
+
+/// Whether a plan's tables are joined from node to node, by its shape and how they lie, and how.
+pub(crate) fn relay_way(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<RelayWay> {
     let tables = tables_of(plan)?;
     let nodes = match tables[0].laid() {
         // Also where no transaction knows of other nodes yet.
@@ -56,7 +69,11 @@ pub(crate) fn relay_nodes(plan: &SelectPlan, context: &ExecutionContext<'_>) -> 
         }
         None => context.database.relay_nodes(tables.iter().map(|table| table.id))?.len(),
     };
-    (nodes > 1 && steps_of(plan, &|_| Some(Vec::new()), context.evaluation).is_some()).then_some(nodes)
+    let is_relayed = nodes > 1 && steps_of(plan, &|_| Some(Vec::new()), context.evaluation).is_some();
+    is_relayed.then(|| RelayWay {
+        nodes,
+        makes_groups: groups_of(plan, context.evaluation).is_some(),
+    })
 }
 
 /// The tables of a plan that may be joined so, all of them.
@@ -73,8 +90,8 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
         Access::Ranges(access) => place == 0 && access.index.is_none(),
         _ => false,
     };
-    let is_plain = |step: &Step| step.join == JoinKind::Inner && step.filter_after.is_none();
-    let is_fit = plan.steps.iter().enumerate().all(reaches) && plan.steps.iter().all(is_plain);
+    let reads_all = |step: &Step| step.join == JoinKind::Inner && step.filter_after.is_none();
+    let is_fit = plan.steps.iter().enumerate().all(reaches) && plan.steps.first().is_some_and(reads_all);
     is_fit
         .then(|| plan.steps.iter().map(table_of).collect::<Option<Vec<_>>>())
         .flatten()
@@ -96,8 +113,8 @@ fn steps_of(
     let mut steps = Vec::new();
     for step in &plan.steps {
         let table = table_of(step)?;
-        let terms = flatten(step.condition.iter().cloned().collect());
-        let conditions: Option<Vec<Expr>> = terms.iter().map(|term| sent(term, evaluation)).collect();
+        let conditions = sent_terms(step.condition.as_ref(), evaluation)?;
+        let conditions_after = sent_terms(step.filter_after.as_ref(), evaluation)?;
         let (key, places) = match &step.access {
             Access::Point(expressions) => (key_of(plan, table, expressions, evaluation)?, places(table.id)?),
             _ => (Vec::new(), Vec::new()),
@@ -109,10 +126,26 @@ fn steps_of(
             reads: step.reads,
             columns: step.columns.clone(),
             first_slot: step.first_slot,
-            conditions: conditions?,
+            conditions,
+            keeps_all: step.join == JoinKind::Left,
+            conditions_after,
         });
     }
     Some(steps)
+}
+
+/// The groups that nodes make of the tuples of the last step, if they can do all of it, and what these have to satisfy beside the steps'
+/// conditions.
+fn groups_of(plan: &SelectPlan, evaluation: &EvalContext<'_>) -> Option<(PartialAggregate, Vec<Expr>)> {
+    let sent = |expr: &Expr| sent(expr, evaluation);
+    let aggregate = partial(plan.aggregate.as_ref()?, &sent)?;
+    Some((aggregate, sent_terms(plan.filter.as_ref(), evaluation)?))
+}
+
+/// The terms of a condition, if other nodes can evaluate all of them.
+fn sent_terms(condition: Option<&Expr>, evaluation: &EvalContext<'_>) -> Option<Vec<Expr>> {
+    let terms = flatten(condition.into_iter().cloned().collect());
+    terms.iter().map(|term| sent(term, evaluation)).collect()
 }
 
 /// An expression over tuples as other nodes can evaluate it.
@@ -186,7 +219,7 @@ impl Relaying {
             return Ok(None);
         };
         let places = |storage| context.database.places(storage);
-        let Some(steps) = steps_of(plan, &places, context.evaluation) else {
+        let Some(mut steps) = steps_of(plan, &places, context.evaluation) else {
             return Ok(None);
         };
         let ranges = match &step.access {
@@ -218,16 +251,55 @@ impl Relaying {
         if is_beside && holders.iter().all(|node| context.database.is_own_node(*node)) {
             return Ok(None);
         }
+        let mut aggregate = None;
+        if let (Some((groups, terms)), Some(last)) = (groups_of(plan, context.evaluation), steps.last_mut()) {
+            aggregate = Some(groups);
+            last.conditions_after.extend(terms);
+        }
         let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
         Ok(Some(Relaying {
             steps,
+            aggregate,
             width: width.unwrap_or(0),
             sources,
             is_beside,
             rows_max: RELAY_ROWS_MAX,
             round: None,
-            tuples: VecDeque::new(),
+            rows: VecDeque::new(),
         }))
+    }
+
+    /// Whether what comes are groups, for [`Relaying::run`], in place of tuples, for [`Relaying::pull`].
+    pub(crate) fn makes_groups(&self) -> bool {
+        self.aggregate.is_some()
+    }
+
+    /// Puts groups together, as far as the context's rows allow for: whether all are there.
+    ///
+    /// Errors: [`Stop::Wait`] has kept what was done so far.
+    pub(super) fn run(
+        &mut self,
+        plan: &AggregatePlan,
+        aggregation: &mut Aggregation,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        loop {
+            let groups = Vec::from(std::mem::take(&mut self.rows));
+            context.spend(groups.len() as u64);
+            aggregation.merge(plan, &groups, plan.keys.len(), context)?;
+            if self.is_over() {
+                return Ok(true);
+            }
+            if context.is_spent() {
+                return Ok(false);
+            }
+            self.go_round(context)?;
+        }
+    }
+
+    /// Whether all rows of the first table have been read.
+    fn is_over(&self) -> bool {
+        self.sources.iter().all(|source| source.rest.is_empty())
     }
 
     /// Appends joined tuples until `output` holds `want`, there are no more, or the context's rows are spent.
@@ -235,7 +307,7 @@ impl Relaying {
     /// On [`Stop::Wait`] `output` is as it was; call again.
     pub(crate) fn pull(&mut self, want: usize, context: &mut ExecutionContext<'_>, output: &mut Batch) -> Outcome<()> {
         while output.len() < want && !context.is_spent() {
-            if let Some(row) = self.tuples.pop_front() {
+            if let Some(row) = self.rows.pop_front() {
                 context.spend(1);
                 output.push_nulls();
                 let tuple = output.last_mut();
@@ -244,7 +316,7 @@ impl Relaying {
                 }
                 continue;
             }
-            if self.sources.iter().all(|source| source.rest.is_empty()) {
+            if self.is_over() {
                 break;
             }
             match self.go_round(context) {
@@ -274,17 +346,13 @@ impl Relaying {
                 rows_max: self.rows_max,
                 width: self.width,
                 steps: self.steps.clone(),
+                aggregate: self.aggregate.clone(),
             };
             match context.database.ask(source.node, Operation::Relay { join }) {
-                Ok(Answer::Joined {
-                    tuples,
-                    reached,
-                    is_too_much,
-                }) => {
-                    is_complete &= !is_too_much;
-                    answers.push((tuples, reached));
-                }
-                Ok(_) => return Err(Error::internal("another node answered with no tuples").into()),
+                Ok(Answer::Joined { is_too_much: true, .. }) => is_complete = false,
+                Ok(Answer::Joined { tuples, reached, .. }) if !self.makes_groups() => answers.push((tuples, reached)),
+                Ok(Answer::Groups { groups, reached }) if self.makes_groups() => answers.push((groups, reached)),
+                Ok(_) => return Err(Error::internal("another node answered with something else").into()),
                 Err(Stop::Wait(own)) => wait = Some(own),
                 Err(stop) => return Err(stop),
             }
@@ -300,8 +368,8 @@ impl Relaying {
             self.rows_max = (self.rows_max / SMALLER).max(1);
             return Ok(());
         }
-        for (source, (tuples, reached)) in self.sources.iter_mut().zip(answers) {
-            self.tuples.extend(tuples);
+        for (source, (rows, reached)) in self.sources.iter_mut().zip(answers) {
+            self.rows.extend(rows);
             if let (Some(range), Some(reached)) = (source.rest.pop_front(), reached) {
                 source.rest.push_front(range.rest_behind(&reached, false));
             }

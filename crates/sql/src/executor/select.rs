@@ -3,7 +3,7 @@
 use super::access::{StepLock, StepState};
 use super::aggregation::{Aggregation, FinishedGroups};
 use super::batch::Batch;
-use super::combining::Combining;
+use super::combining::{Combining, Parts};
 use super::join::join_batch;
 use super::lock::lock_tuple;
 use super::point::{is_single_point, run_point};
@@ -48,7 +48,7 @@ enum Phase {
     /// Tuples are grouped; how many more are of use.
     Grouping(Box<Aggregation>, usize),
     /// Groups that nodes make of their rows are put together.
-    Combining(Box<Combining>, Box<Aggregation>),
+    Combining(Box<Parts>, Box<Aggregation>),
     /// Rows are sorted.
     Sorting(Box<Sorter<()>>),
     /// Tuples are projected and given as they come.
@@ -188,7 +188,7 @@ impl SelectRun {
         }
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Grouping(aggregation, wanted) => self.collect_groups(plan, aggregation, wanted, context)?,
-            Phase::Combining(combining, aggregation) => self.combine(plan, combining, aggregation, context)?,
+            Phase::Combining(parts, aggregation) => self.combine(plan, parts, aggregation, context)?,
             Phase::Projecting(groups, sorter) => self.project_groups(plan, groups, sorter, context)?,
             Phase::Sorting(sorter) => self.collect_sorted(plan, sorter, context)?,
             Phase::Locking(rows) => self.collect_locked(plan, rows, context)?,
@@ -238,10 +238,15 @@ impl SelectRun {
         let width = prepare_states(plan, &mut self.states);
         self.batch = Batch::new(width);
         self.seen = plan.distinct.then(Seen::default);
-        self.relaying = Relaying::of(plan, context)?.map(Box::new);
-        let combining = Combining::of(plan, context)?.map(Box::new);
-        self.phase = if let (Some(combining), Some(aggregate)) = (combining, &plan.aggregate) {
-            Phase::Combining(combining, Box::new(Aggregation::new(aggregate)))
+        let parts = match Relaying::of(plan, context)? {
+            Some(relaying) if relaying.makes_groups() => Some(Parts::OfTuples(relaying)),
+            relaying => {
+                self.relaying = relaying.map(Box::new);
+                Combining::of(plan, context)?.map(Parts::OfRows)
+            }
+        };
+        self.phase = if let (Some(parts), Some(aggregate)) = (parts, &plan.aggregate) {
+            Phase::Combining(Box::new(parts), Box::new(Aggregation::new(aggregate)))
         } else if let Some(aggregate) = &plan.aggregate {
             let wanted = plan
                 .input_limit
@@ -449,20 +454,20 @@ impl SelectRun {
     fn combine(
         &mut self,
         plan: &SelectPlan,
-        mut combining: Box<Combining>,
+        mut parts: Box<Parts>,
         mut aggregation: Box<Aggregation>,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<Phase> {
         let Some(aggregate) = &plan.aggregate else {
             return Ok(Phase::Ended);
         };
-        match combining.run(aggregate, &mut aggregation, context) {
+        match parts.run(aggregate, &mut aggregation, context) {
             Ok(true) => {}
-            Ok(false) => return Ok(Phase::Combining(combining, aggregation)),
+            Ok(false) => return Ok(Phase::Combining(parts, aggregation)),
             // What was put together is kept, and the wait told at the end.
             Err(Stop::Wait(wait)) => {
                 self.wait = Some(wait);
-                return Ok(Phase::Combining(combining, aggregation));
+                return Ok(Phase::Combining(parts, aggregation));
             }
             Err(stop) => return Err(stop),
         }

@@ -6,6 +6,7 @@ mod elsewhere;
 mod names;
 mod pausing;
 mod pushing;
+mod relaying;
 mod scripts;
 mod select;
 mod undecided;

@@ -298,10 +298,60 @@ fn a_relay_join_sees_what_the_transaction_has_changed() {
 fn a_relay_join_that_is_too_much_goes_in_smaller_rounds() {
     let mut world = filled_with_pairs(200);
     run(&mut world, "update part set note = repeat('long', 50000)").unwrap();
-    let joined = "select count(*), sum(length(part.note)) from item join part on part.id = item.part_id";
-    let (rows, [operations, ..]) = asked(&mut world, joined);
-    assert_eq!(rows, ["200|40000000"]);
-    assert!(operations > 4, "{operations} operations");
+    let pairs = "from item join part on part.id = item.part_id";
+    let of_tuples = format!("select count(distinct item.id), sum(length(part.note)) {pairs}");
+    // A group for each tuple takes as much as the tuples.
+    let of_groups = format!("select count(*), sum(length(note)) from (select part.note {pairs} group by part.id) s");
+    for joined in [of_tuples, of_groups] {
+        let (rows, [operations, ..]) = asked(&mut world, &joined);
+        assert_eq!(rows, ["200|40000000"], "{joined}");
+        assert!(operations > 4, "{operations} operations for {joined}");
+    }
+    // What is made of them takes little.
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select sum(length(part.note)) {pairs}"));
+    assert_eq!((&*rows[0], operations, sent), ("40000000", 2, 0));
+}
+
+/// What has no partner goes from node to node, too, and comes when it is wanted.
+#[test]
+fn left_joins_go_from_node_to_node() {
+    let mut world = filled_with_pairs(3000);
+    run(&mut world, "delete from part where id % 10 = 0").unwrap();
+    let outer = "from item left join part on part.id = item.part_id";
+    let (rows, [operations, sent, bytes]) = asked(
+        &mut world,
+        &format!("select item.id {outer} where part.id is null and item.n = 1 order by item.n, item.id limit 2"),
+    );
+    assert_eq!((&rows[..], operations), (&["1".to_owned(), "11".to_owned()][..], 2));
+    assert!(sent <= 300 && bytes < 40 * sent, "{bytes} bytes of {sent} tuples");
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), count(part.id) {outer}"));
+    assert_eq!((&*rows[0], operations, sent), ("3000|2700", 2, 0));
+}
+
+/// Of joined tuples come groups alone, where nodes can make them.
+#[test]
+fn nodes_aggregate_what_they_have_joined() {
+    let mut world = filled_with_pairs(3000);
+    let pairs = "from item join part on part.id = item.part_id";
+    let grouped = format!(
+        "select part.v % 3, count(*), avg(item.n), max(part.note), sum(part.v) filter (where item.n > 5) {pairs}
+         where part.v > 10 group by 1 having count(*) > 1 order by 1"
+    );
+    let (rows, [operations, sent, _]) = asked(&mut world, &grouped);
+    assert_eq!((rows.len(), operations, sent), (3, 2, 0));
+    world.elsewhere.as_mut().expect("other nodes").see(false);
+    assert_eq!(asked(&mut world, &grouped).0, rows);
+    // Each of several rounds brings its groups.
+    let mut world = filled_with_pairs(20_000);
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), min(item.id) {pairs}"));
+    assert_eq!((&*rows[0], operations, sent), ("20000|1", 8, 0));
+    // What nodes cannot do for themselves is done here.
+    let (rows, [_, sent, _]) = asked(
+        &mut world,
+        &format!("select count(distinct part.v) {pairs} where item.id <= 900"),
+    );
+    assert_eq!(rows, ["100"]);
+    assert!((300..=900).contains(&sent), "{sent} tuples");
 }
 
 /// What crosses the links of the node that was asked: messages, and about how many bytes, there and back.

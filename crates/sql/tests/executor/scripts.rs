@@ -73,6 +73,7 @@ scripts!(
     ordered_sets,
     partial_indexes,
     recursive,
+    relayed,
     rows,
     schemas,
     schemas_combined,

@@ -145,15 +145,18 @@ pub(super) fn whole_scan(select: &SelectPlan) -> Option<(TableId, &[usize], Colu
 
 /// Whether a leaf is a scan that other nodes have rows of, and may leave out some.
 pub(super) fn is_sieved(select: &SelectPlan, context: &ExecutionContext<'_>) -> bool {
-    let Ok(Some(Scan {
-        table,
-        range: Some(range),
-        ..
-    })) = scan_of(select, context)
-    else {
+    let database = &context.database;
+    if !plain_step(select).is_some_and(|(_, table)| database.may_combine(table.id)) {
         return false;
-    };
-    context.database.may_combine(table) && context.database.is_range_elsewhere(table, &range)
+    }
+    match scan_of(select, context) {
+        Ok(Some(Scan {
+            table,
+            range: Some(range),
+            ..
+        })) => database.is_range_elsewhere(table, &range),
+        _ => false,
+    }
 }
 
 /// A leaf that goes through rows of a table in the order of their keys.

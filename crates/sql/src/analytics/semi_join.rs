@@ -65,13 +65,16 @@ impl Marking<'_, '_> {
     /// Whether the leaf's rows are best asked for with the values that the expression is to have.
     fn serves(&self, found: &Found<'_>) -> bool {
         let Found { leaf, terms, own } = found;
+        if !is_sieved(&leaf.select, self.context) {
+            return false;
+        }
         let of_column = |place: usize| leaf.types.get(place).map_or(DataType::Unknown, |own| own.data_type);
         let data_type = own.data_type(&of_column, &|_| DataType::Unknown);
         // They are equal with rounding.
         let is_float = matches!(data_type, DataType::Float4 | DataType::Float8);
         // A term that fails for a row does so whether the row has a partner or not.
         let tells_errors = terms.iter().all(|term| is_sent(term) || !term.can_fail());
-        !is_float && tells_errors && Sieve::can_have(own) && is_sieved(&leaf.select, self.context)
+        !is_float && tells_errors && Sieve::can_have(own)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The leaves: batches that the relay fills between two polls.
 
+use crate::gathering::JoinValues;
 use crate::kinds::{Builder, Column, Refused};
 use crate::segments::{Segments, Taken};
 use crate::sieve::Sieve;
@@ -17,6 +18,7 @@ use datafusion_physical_plan::{
 use futures::Stream;
 use parking_lot::Mutex;
 use rubato_base::{Error, RowRef, Value};
+use rubato_formula::Expr;
 use rubato_sql::analytics::{Gathered, LeafRun, LeafSink, Outcome};
 use rubato_sql::executor::ExecutionContext;
 use std::collections::VecDeque;
@@ -65,6 +67,8 @@ pub(crate) struct Feed {
     /// What of the rows that were gathered passes; `None`: all.
     condition: Option<Arc<dyn PhysicalExpr>>,
     way: Way,
+    /// Expressions over the leaf's columns, and the values of which each has one in every row that is of use; none once reading has begun.
+    partners: Vec<(Expr, JoinValues)>,
     is_over: bool,
 }
 
@@ -307,8 +311,18 @@ impl Feed {
         }
     }
 
+    /// Tells other nodes what rows must be equal to: a join asks for its second side when it has read the first.
+    fn narrow(&mut self) {
+        let partners = std::mem::take(&mut self.partners);
+        let terms: Vec<Expr> = partners.iter().filter_map(|(own, values)| values.term(own)).collect();
+        if !terms.is_empty() {
+            self.run.narrow(&terms);
+        }
+    }
+
     /// Reads rows until there is a batch.
     fn read(&mut self, context: &mut ExecutionContext<'_>, batch_rows: usize) -> Outcome<Result<Fed>> {
+        self.narrow();
         while !self.is_over && self.rows.count < batch_rows {
             if context.rows_left == 0 {
                 return Ok(Ok(Fed::Paused));
@@ -348,6 +362,8 @@ pub(crate) struct NewLeaf {
     pub(crate) sieve: Sieve,
     /// The same for arrays.
     pub(crate) condition: Option<Arc<dyn PhysicalExpr>>,
+    /// Expressions over the columns, and the values of which each has one in every row that is of use.
+    pub(crate) partners: Vec<(Expr, JoinValues)>,
     pub(crate) segments: Arc<Segments>,
 }
 
@@ -359,6 +375,7 @@ pub(crate) fn leaf(new: NewLeaf, batch_rows: usize) -> (Feed, Arc<dyn ExecutionP
         columns,
         sieve,
         condition,
+        partners,
         segments,
     } = new;
     let schema = schema_of(&columns);
@@ -378,6 +395,7 @@ pub(crate) fn leaf(new: NewLeaf, batch_rows: usize) -> (Feed, Arc<dyn ExecutionP
         segments,
         condition,
         way: Way::Gathering(Found::default()),
+        partners,
         is_over: false,
     };
     let exec = FeedExec {

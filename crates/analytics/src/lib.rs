@@ -27,6 +27,7 @@ mod expression;
 mod failure;
 mod feed;
 mod frames;
+mod gathering;
 mod groups;
 mod kinds;
 mod node;

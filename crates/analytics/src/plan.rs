@@ -6,6 +6,7 @@ use crate::compile::{Compiler, constant, keyed};
 use crate::expression::Compiled;
 use crate::failure::carried;
 use crate::feed::{Feed, NewLeaf, leaf, schema_of};
+use crate::gathering::{Gather, GatherExec, JoinValues};
 use crate::kinds::{Column, Kind};
 use crate::node::{Node, Surroundings, Work};
 use crate::segments::Segments;
@@ -33,6 +34,7 @@ use rubato_sql::analytics::{Join, JoinMode, Leaf, LeafRun, Order, Tree};
 use rubato_sql::explain::{relation_title, show_expr};
 use rubato_sql::plan::AggregateCall;
 use rubato_sql::window::{WindowCall, WindowFunction};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An operator with the columns that it gives.
@@ -50,6 +52,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) segments: &'a Arc<Segments>,
     /// The relay's ends of the leaves.
     pub(crate) feeds: Vec<Feed>,
+    /// The values that joins gather, by their numbers.
+    pub(crate) gathered: BTreeMap<usize, JoinValues>,
 }
 
 impl Planner<'_> {
@@ -102,21 +106,21 @@ impl Planner<'_> {
         let columns: Vec<Column> = columns.collect();
         let (sieve, rest) = Sieve::take(terms, &columns);
         let taken: Vec<Expr> = terms.iter().filter(|term| !rest.contains(term)).cloned().collect();
-        let mut name = relation_title(&own.select);
-        let mut condition = None;
-        if !taken.is_empty() {
-            let words = taken
-                .iter()
-                .map(|term| show_expr(term, &|place: usize| format!("c{place}")));
-            name = format!("{name}, where {}", words.collect::<Vec<_>>().join(" AND "));
-            condition = Some(self.condition(&columns, &taken)?);
-        }
+        let condition = match taken.is_empty() {
+            true => None,
+            false => Some(self.condition(&columns, &taken)?),
+        };
+        let partners = own.partners.iter().filter_map(|(number, own)| {
+            let values = self.gathered.get(number)?;
+            Some((own.clone(), values.clone()))
+        });
         let new = NewLeaf {
             run: LeafRun::new(Arc::clone(&own.select), terms),
-            name,
+            name: leaf_name(own, &taken),
             columns: columns.clone(),
             sieve,
             condition,
+            partners: partners.collect(),
             segments: Arc::clone(self.segments),
         };
         let (feed, exec) = leaf(new, self.batch_rows);
@@ -163,7 +167,9 @@ impl Planner<'_> {
     }
 
     fn join(&mut self, join: &Join) -> Result<Planned> {
-        let (left, right) = (self.plan(&join.left)?, self.plan(&join.right)?);
+        let left = self.plan(&join.left)?;
+        let left = self.gathering(left, &join.gathers)?;
+        let right = self.plan(&join.right)?;
         let both: Vec<Column> = left.columns.iter().chain(&right.columns).copied().collect();
         let mut on = Vec::with_capacity(join.equal.len());
         let mut terms = join.terms.clone();
@@ -208,6 +214,25 @@ impl Planner<'_> {
             .filter_map(|place| given.get(*place).copied())
             .collect();
         Ok(Planned { exec, columns })
+    }
+
+    /// A join's first side, of which values are gathered for leaves of the second one, which are made after it.
+    fn gathering(&mut self, input: Planned, wanted: &[(usize, Expr)]) -> Result<Planned> {
+        if wanted.is_empty() {
+            return Ok(input);
+        }
+        let exprs: Vec<Expr> = wanted.iter().map(|(_, own)| own.clone()).collect();
+        let mut gathers = Vec::with_capacity(wanted.len());
+        for ((number, expr), own) in wanted.iter().zip(self.exprs(&input.columns, &exprs)?) {
+            let words = shown(expr);
+            let values = JoinValues::default();
+            self.gathered.insert(*number, values.clone());
+            gathers.push(Gather { own, words, values });
+        }
+        Ok(Planned {
+            exec: Arc::new(GatherExec::new(input.exec, gathers.into())),
+            columns: input.columns,
+        })
     }
 
     /// What must hold of pairs besides equality, over the columns of both that it reads.
@@ -490,8 +515,26 @@ fn aggregate_expr(
 /// columns may bear the same one.
 fn physical(node: Node, expr: &Expr) -> (Arc<dyn PhysicalExpr>, Column) {
     let column = node.column;
-    let words = show_expr(expr, &|place: usize| format!("c{place}"));
-    (Compiled::expr(node, words), column)
+    (Compiled::expr(node, shown(expr)), column)
+}
+
+/// A leaf in words, of whose rows the terms are looked at before anything else is done.
+fn leaf_name(leaf: &Leaf, terms: &[Expr]) -> String {
+    let mut name = relation_title(&leaf.select);
+    if !terms.is_empty() {
+        let terms: Vec<String> = terms.iter().map(shown).collect();
+        name = format!("{name}, where {}", terms.join(" AND "));
+    }
+    if !leaf.partners.is_empty() {
+        let partners: Vec<String> = leaf.partners.iter().map(|(_, own)| shown(own)).collect();
+        name = format!("{name}, semi-join by {}", partners.join(", "));
+    }
+    name
+}
+
+/// An expression in words; columns are known by their places.
+fn shown(expr: &Expr) -> String {
+    show_expr(expr, &|place: usize| format!("c{place}"))
 }
 
 fn project(input: Planned, exprs: Exprs) -> Result<Planned> {

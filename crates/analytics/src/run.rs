@@ -112,6 +112,7 @@ impl Streaming {
             batch_rows,
             segments,
             feeds: Vec::new(),
+            gathered: Default::default(),
         };
         let planned = planner.plan(tree).map_err(refusal)?;
         let context = task_context(setting, batch_rows).map_err(refusal)?;
@@ -188,6 +189,7 @@ pub(crate) fn words(tree: &Tree, setting: &Setting) -> Result<Vec<String>> {
         batch_rows: 1,
         segments: &Arc::new(Segments::new(0)),
         feeds: Vec::new(),
+        gathered: Default::default(),
     };
     let planned = planner.plan(tree).map_err(refusal)?;
     let text = DisplayableExecutionPlan::new(&*planned.exec).indent(false).to_string();

@@ -4,6 +4,8 @@
 mod elsewhere;
 #[path = "../../sql/tests/executor/scripts.rs"]
 mod scripts;
+#[path = "both_ways/semi_joins.rs"]
+mod semi_joins;
 #[path = "../../sql/tests/executor/undecided.rs"]
 mod undecided;
 #[allow(dead_code)]

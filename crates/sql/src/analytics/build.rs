@@ -3,6 +3,7 @@
 
 use super::correlated::{Correlated, reads_outer};
 use super::order::{Joining, Mode, Part, Source, members_of};
+use super::semi_join::marked;
 use super::sizes::{Sizes, selectivity, table_rows};
 use super::tree::{Leaf, Order, Tree};
 use super::types::{query_types, relation_types};
@@ -33,7 +34,7 @@ pub(super) fn select_tree(plan: &SelectPlan, context: &ExecutionContext<'_>) -> 
         evaluation,
         below,
     };
-    Ok(builder.select(plan)?.map(|(tree, _)| tree))
+    Ok(builder.select(plan)?.map(|(tree, _)| marked(tree, context)))
 }
 
 /// Makes the tree of a query.
@@ -44,7 +45,7 @@ pub(super) fn query_tree(query: &QueryPlan, context: &ExecutionContext<'_>, belo
         evaluation,
         below,
     };
-    Ok(builder.query(query)?.map(|(tree, _)| tree))
+    Ok(builder.query(query)?.map(|(tree, _)| marked(tree, context)))
 }
 
 /// Who makes the rows that windows look at.
@@ -372,6 +373,7 @@ impl Builder<'_, '_> {
         let leaf = Tree::Leaf(Leaf {
             select: Arc::new(one_relation(source, access, &columns)),
             types,
+            partners: Vec::new(),
         });
         Ok(Some(Part::new(filtered(leaf, terms), ids, number, rows)))
     }
@@ -426,6 +428,7 @@ impl Builder<'_, '_> {
         Tree::Leaf(Leaf {
             select: Arc::new(one_relation(&source, Access::Full { reverse: false }, &columns)),
             types,
+            partners: Vec::new(),
         })
     }
 

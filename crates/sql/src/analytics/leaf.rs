@@ -5,7 +5,7 @@ use crate::catalog::Table;
 use crate::executor::ExecutionContext;
 use crate::executor::ranges::access_range;
 use crate::executor::select::SelectRun;
-use crate::executor::sieving::{Term, sent_terms};
+use crate::executor::sieving::{Term, sent_terms, with_terms};
 use crate::far::Passage;
 use crate::plan::{Access, Relation, SelectPlan, Step};
 use rubato_base::{ColumnSet, Result, RowRef, TableId, Value};
@@ -71,6 +71,12 @@ impl LeafRun {
         Ok(gathered)
     }
 
+    /// Rows are of use only of which these terms, which are over the leaf's columns, are true too: called in front of the first row.
+    pub fn narrow(&mut self, terms: &[Expr]) {
+        let terms: Vec<Expr> = terms.iter().map(|term| of_row(&self.select, term)).collect();
+        self.sieve = with_terms(std::mem::take(&mut self.sieve), &terms);
+    }
+
     /// Goes back in front of the first row.
     pub fn begin_again(&mut self) {
         (self.state, self.progress) = (State::Fresh, None);
@@ -110,12 +116,14 @@ impl LeafRun {
 }
 
 fn leaf_sieve(select: &SelectPlan, terms: &[Expr]) -> Sieve {
-    let columns = select.steps.first().map_or(&[][..], |step| &step.columns);
-    let own = terms.iter().map(|term| {
-        let column = |place: usize| columns.get(place).copied().unwrap_or(place);
-        Term::OfRow(term.remap_columns(&column))
-    });
+    let own = terms.iter().map(|term| Term::OfRow(of_row(select, term)));
     Sieve::new(sent_terms(own), true)
+}
+
+/// A term over the columns of a leaf as one over those of its rows.
+fn of_row(select: &SelectPlan, term: &Expr) -> Expr {
+    let columns = select.steps.first().map_or(&[][..], |step| &step.columns);
+    term.remap_columns(&|place| columns.get(place).copied().unwrap_or(place))
 }
 
 /// A table, without conditions, is read without the relay's tuples between: its only step.
@@ -135,20 +143,58 @@ pub(super) fn whole_scan(select: &SelectPlan) -> Option<(TableId, &[usize], Colu
     is_whole.then_some((table.id, &step.columns[..], step.reads))
 }
 
-fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
-    let general = || State::Select(Box::new(SelectRun::on_relay()));
+/// Whether a leaf is a scan that other nodes have rows of, and may leave out some.
+pub(super) fn is_sieved(select: &SelectPlan, context: &ExecutionContext<'_>) -> bool {
+    let database = &context.database;
+    if !plain_step(select).is_some_and(|(_, table)| database.may_combine(table.id)) {
+        return false;
+    }
+    match scan_of(select, context) {
+        Ok(Some(Scan {
+            table,
+            range: Some(range),
+            ..
+        })) => database.is_range_elsewhere(table, &range),
+        _ => false,
+    }
+}
+
+/// A leaf that goes through rows of a table in the order of their keys.
+struct Scan {
+    table: TableId,
+    /// `None`: there can be no row.
+    range: Option<KeyRange>,
+    reverse: bool,
+}
+
+fn scan_of(select: &SelectPlan, context: &ExecutionContext<'_>) -> Result<Option<Scan>> {
     let Some((step, table)) = plain_step(select) else {
-        return Ok(general());
+        return Ok(None);
+    };
+    let scan = |range: Option<KeyRange>, reverse: bool| Scan {
+        table: table.id,
+        range,
+        reverse,
     };
     Ok(match &step.access {
-        Access::Full { reverse } => State::Scan(table.id, KeyRange::WHOLE, *reverse),
-        Access::Range(access) if access.index.is_none() => {
-            match access_range(table, access, &(), context.evaluation)? {
-                Some(range) => State::Scan(table.id, range, access.reverse),
-                None => State::Done,
-            }
-        }
-        _ => general(),
+        Access::Full { reverse } => Some(scan(Some(KeyRange::WHOLE), *reverse)),
+        Access::Range(access) if access.index.is_none() => Some(scan(
+            access_range(table, access, &(), context.evaluation)?,
+            access.reverse,
+        )),
+        _ => None,
+    })
+}
+
+fn begin(select: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<State> {
+    Ok(match scan_of(select, context)? {
+        Some(Scan {
+            table,
+            range: Some(range),
+            reverse,
+        }) => State::Scan(table, range, reverse),
+        Some(Scan { range: None, .. }) => State::Done,
+        None => State::Select(Box::new(SelectRun::on_relay())),
     })
 }
 

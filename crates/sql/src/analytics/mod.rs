@@ -11,10 +11,12 @@ mod decide;
 mod leaf;
 mod order;
 mod segments;
+mod semi_join;
 mod sizes;
 mod tree;
 mod types;
 
+pub use crate::executor::semi_join::PartnerValues;
 pub use crate::executor::sorting::compare_values;
 pub use leaf::{LeafRun, LeafSink};
 pub use rubato_protocol::{Outcome, Segment, Stop};

@@ -318,6 +318,7 @@ fn joined(a: Part, b: Part, conditions: Vec<Expr>, mode: Mode, rows: f64, sizes:
         equal,
         terms,
         null_equals_null: false,
+        gathers: Vec::new(),
     };
     Part {
         tree: Tree::Join(Box::new(join)),

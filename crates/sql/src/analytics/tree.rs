@@ -82,6 +82,8 @@ pub struct Leaf {
     pub select: Arc<SelectPlan>,
     /// The types of those columns.
     pub types: Vec<ColumnType>,
+    /// Numbers of values that joins gather, and expressions over the columns: rows are of use only in which each has one of those.
+    pub partners: Vec<(usize, Expr)>,
 }
 
 /// A sort key.
@@ -112,6 +114,8 @@ pub struct Join {
     pub output: Vec<usize>,
     /// Whether NULL equals NULL in `equal`.
     pub null_equals_null: bool,
+    /// Numbers, and expressions over the left input whose values are gathered for leaves of the right one.
+    pub gathers: Vec<(usize, Expr)>,
 }
 
 /// Which rows a join gives.

@@ -2,7 +2,7 @@
 //! rows of a query that is joined are kept here too.
 
 use super::access::StepView;
-use super::semi_join::one_of;
+use super::semi_join::PartnerValues;
 use super::sieving::{over_row, sieve_of, with_terms};
 use super::sorting::FixedHasher;
 use super::{ExecutionContext, Held, Limits};
@@ -14,7 +14,7 @@ use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
 use rubato_protocol::grid::Sieve;
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The rows of a relation by the values that a join compares. It narrows the choice only: the join condition is still asked.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Equality {
 }
 
 /// Whether hashing serves a value: equal values must have equal keys.
-enum Hashable {
+pub(super) enum Hashable {
     Yes,
     /// NULL equals nothing.
     Never,
@@ -214,20 +214,11 @@ pub(crate) fn partner_terms<'t>(
         let Some(own) = over_row(step, own, evaluation).filter(Sieve::can_have) else {
             continue;
         };
-        let mut values = BTreeMap::new();
-        let mut tells = true;
+        let mut values = PartnerValues::default();
         for tuple in tuples.clone() {
-            let value = outer.evaluate(tuple, evaluation)?;
-            let mut writer = KeyWriter::default();
-            match push_value(&mut writer, &value) {
-                Hashable::Yes => drop(values.insert(writer.finish(), value)),
-                Hashable::Never => {}
-                Hashable::No => tells = false,
-            }
+            values.add(outer.evaluate(tuple, evaluation)?);
         }
-        if tells {
-            found.extend(one_of(own, values.into_values().collect()));
-        }
+        found.extend(values.among(own));
     }
     Ok(found)
 }
@@ -285,7 +276,8 @@ fn push_sides<T: Tuple + ?Sized>(
     Ok(Hashable::Yes)
 }
 
-fn push_value(writer: &mut KeyWriter, value: &Value) -> Hashable {
+/// Appends a value as a key, of which equal values have the same one.
+pub(super) fn push_value(writer: &mut KeyWriter, value: &Value) -> Hashable {
     match value {
         Value::Null => return Hashable::Never,
         Value::Float4(_) | Value::Float8(_) => return Hashable::No,

@@ -57,7 +57,7 @@ mod rows;
 mod schema;
 mod seen;
 pub(crate) mod select;
-mod semi_join;
+pub(crate) mod semi_join;
 pub(crate) mod sieving;
 mod sizes;
 pub(crate) mod sorting;

@@ -4,13 +4,14 @@
 
 use super::access::StepState;
 use super::batch::Batch;
-use super::hashed::{HashedRows, partner_terms};
+use super::hashed::{Hashable, HashedRows, partner_terms, push_value};
 use super::join::join_batch;
 use super::{BATCH_TUPLES, ExecutionContext};
 use crate::plan::{Access, Relation, Step};
-use rubato_base::{Result, Value};
+use rubato_base::{Key, KeyWriter, Result, Value};
 use rubato_formula::Expr;
 use rubato_protocol::Outcome;
+use std::collections::BTreeMap;
 
 /// So many tuples are waited for before others are asked.
 const SEMI_JOIN_TUPLES_MAX: usize = 4096;
@@ -18,6 +19,8 @@ const SEMI_JOIN_TUPLES_MAX: usize = 4096;
 const TUPLES_BYTES_MAX: usize = 4 << 20;
 /// How long a list of values may be that goes along with each page.
 const SEMI_JOIN_BYTES_MAX: usize = 64 << 10;
+/// With more bytes of keys such a list is surely too long.
+const KEYS_BYTES_MAX: usize = 4 * SEMI_JOIN_BYTES_MAX;
 
 /// What is known of the tuples that a step is joined with.
 #[derive(Debug, Default)]
@@ -95,11 +98,59 @@ pub(crate) fn partners(step: &Step, tuples: &Batch, context: &ExecutionContext<'
     partner_terms(step, each, context.evaluation)
 }
 
-/// Values that an expression has to have one of, if there are few enough of them: as a term.
-pub(crate) fn one_of(own: Expr, values: Vec<Value>) -> Option<Expr> {
-    let items = values.into_iter().map(Expr::Literal).collect();
-    let term = Expr::InList(Box::new(own), std::sync::Arc::new(items));
-    let mut bytes = Vec::new();
-    term.encode(&mut bytes);
-    (bytes.len() <= SEMI_JOIN_BYTES_MAX).then_some(term)
+/// The different values that tuples have, as long as they are few and tell who is equal to one of them.
+#[derive(Debug, Default)]
+pub struct PartnerValues {
+    values: BTreeMap<Key, Value>,
+    /// Those of the keys, of which one is at most some bytes longer than its value.
+    bytes: usize,
+    tuples: usize,
+    is_useless: bool,
+}
+
+impl PartnerValues {
+    /// Adds the value of one more tuple. NULL is equal to nothing.
+    pub fn add(&mut self, value: Value) {
+        if self.is_useless {
+            return;
+        }
+        self.tuples += 1;
+        let mut writer = KeyWriter::default();
+        match push_value(&mut writer, &value) {
+            Hashable::Yes => {
+                let key = writer.finish();
+                let length = key.as_bytes().len();
+                if self.values.insert(key, value).is_none() {
+                    self.bytes += length;
+                }
+            }
+            Hashable::Never => {}
+            Hashable::No => self.give_up(),
+        }
+        if self.tuples > SEMI_JOIN_TUPLES_MAX || self.bytes > KEYS_BYTES_MAX {
+            self.give_up();
+        }
+    }
+
+    /// They tell nothing, whatever is added.
+    pub fn give_up(&mut self) {
+        (self.values, self.is_useless) = (BTreeMap::new(), true);
+    }
+
+    /// Whether they tell nothing.
+    pub fn is_useless(&self) -> bool {
+        self.is_useless
+    }
+
+    /// That an expression has one of them, as a term; `None` where they tell nothing, or are too long to go along with each page.
+    pub fn among(&self, own: Expr) -> Option<Expr> {
+        if self.is_useless {
+            return None;
+        }
+        let items = self.values.values().cloned().map(Expr::Literal).collect();
+        let term = Expr::InList(Box::new(own), std::sync::Arc::new(items));
+        let mut bytes = Vec::new();
+        term.encode(&mut bytes);
+        (bytes.len() <= SEMI_JOIN_BYTES_MAX).then_some(term)
+    }
 }

@@ -78,6 +78,7 @@ scripts!(
     schemas,
     schemas_combined,
     select,
+    semi_joins,
     not_valid,
     sets,
     subqueries,

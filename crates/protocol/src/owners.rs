@@ -54,6 +54,15 @@ impl FormulaDatabase {
         }
     }
 
+    /// Which sessions wait for rows, and each for whose transaction.
+    pub fn waiting_sessions(&self) -> impl Iterator<Item = (SessionId, SessionId)> + '_ {
+        let of_session = |t: &Transaction| (t.session != SessionId::default()).then_some(t.session);
+        self.transactions.iter().filter_map(move |t| {
+            let owner = self.transactions.get(t.waiting_for?)?;
+            Some((of_session(t)?, of_session(owner)?))
+        })
+    }
+
     /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, did not begin at the tick,
     /// or stands in the way of an older branch: that waits for it as one that is here alone (rule Q-5).
     pub(crate) fn adopt(&mut self, transaction: TransactionId, tick: Timestamp) -> bool {

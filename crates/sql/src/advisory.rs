@@ -237,8 +237,13 @@ impl AdvisoryLocks {
         false
     }
 
+    /// Whether anybody waits for a lock.
+    pub fn is_waited_for(&self) -> bool {
+        self.locks.values().any(|lock| !lock.queue.is_empty())
+    }
+
     /// For whom a session waits.
-    fn blockers(&self, session: SessionId) -> Vec<SessionId> {
+    pub fn blockers(&self, session: SessionId) -> Vec<SessionId> {
         let mut blockers = Vec::new();
         for key in self.of_session.get(&session).into_iter().flatten() {
             let Some(lock) = self.locks.get(key) else { continue };

@@ -149,3 +149,60 @@ fn a_sleep_ends_in_time_and_holds_nobody_up() {
         "{said:?}"
     );
 }
+
+/// Row 1 of `t` is of the first session, lock 7 of the second.
+fn one_has_the_row_and_another_the_lock() -> World {
+    let mut world = World::new(3);
+    world.must(
+        0,
+        "create table t (id int primary key, v int); insert into t values (1, 1), (2, 1)",
+    );
+    world.must(0, "begin; update t set v = v * 2 + id where id = 1 returning v");
+    world.must(1, "begin; update t set v = 5 where id = 2 returning v");
+    world.must(1, "select pg_advisory_xact_lock(7)");
+    world
+}
+
+#[test]
+fn a_circle_through_a_lock_and_a_row_is_refused_to_who_closes_it() {
+    let update = "update t set v = v * 2 + id where id = 1 returning v";
+    // By a row.
+    let mut world = one_has_the_row_and_another_the_lock();
+    world.begin(0, "select pg_advisory_xact_lock(7)");
+    assert!(!world.is_idle(0));
+    let said = world.ask(1, update);
+    assert_eq!(error_of(&said), Some("40P01 deadlock detected"));
+    world.must(1, "rollback");
+    assert_eq!(world.said(0), ["T 1", "D ", "C SELECT 1", "Z T"]);
+    world.must(0, "commit");
+    assert_eq!(world.rows(2, "select v from t order by id"), ["3", "1"]);
+    // By the lock.
+    let mut world = one_has_the_row_and_another_the_lock();
+    world.begin(1, update);
+    assert!(!world.is_idle(1));
+    let said = world.ask(0, "select pg_advisory_xact_lock(7)");
+    assert_eq!(error_of(&said), Some("40P01 deadlock detected"));
+    world.must(0, "rollback");
+    assert_eq!(world.said(1), ["T 1", "D 3", "C UPDATE 1", "Z T"]);
+    // By a third, who waits for the row of one and is waited for by the other.
+    let mut world = one_has_the_row_and_another_the_lock();
+    world.must(2, "begin");
+    world.must(2, "select pg_advisory_xact_lock(8)");
+    world.begin(1, "select pg_advisory_xact_lock(8)");
+    world.begin(0, "select pg_advisory_xact_lock(7)");
+    let said = world.ask(2, update);
+    assert_eq!(error_of(&said), Some("40P01 deadlock detected"));
+}
+
+#[test]
+fn who_waits_for_a_row_beside_locks_of_others_is_in_no_circle() {
+    let mut world = one_has_the_row_and_another_the_lock();
+    world.must(2, "begin");
+    world.begin(2, "select pg_advisory_xact_lock(7)");
+    world.begin(1, "update t set v = v * 2 + id where id = 1 returning v");
+    assert!(!world.is_idle(1) && !world.is_idle(2));
+    world.must(0, "commit");
+    assert_eq!(world.said(1), ["T 1", "D 7", "C UPDATE 1", "Z T"]);
+    world.must(1, "commit");
+    assert_eq!(world.said(2), ["T 1", "D ", "C SELECT 1", "Z T"]);
+}

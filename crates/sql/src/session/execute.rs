@@ -150,9 +150,11 @@ impl Session {
             }
             Statement::Utility(utility) => match self.run_utility(&utility, partition, context, responder) {
                 Ok(next) => next,
-                Err(Stop::Wait(wait)) => self.park(&wait),
-                Err(Stop::Abort(error)) => self.run_again(error, partition, responder),
-                Err(Stop::Fail(error)) => self.fail(error, partition, responder),
+                Err(stop) => match self.or_deadlock(stop, partition) {
+                    Stop::Wait(wait) => self.park(&wait),
+                    Stop::Abort(error) => self.run_again(error, partition, responder),
+                    Stop::Fail(error) => self.fail(error, partition, responder),
+                },
             },
             Statement::Planned(plan) => match self.begin_planned(&plan, partition, context, responder) {
                 Ok(next) => next,
@@ -358,6 +360,7 @@ impl Session {
             Err(stop) => {
                 let savepoint = current.savepoint.clone();
                 self.current = Some(current);
+                let stop = self.or_deadlock(stop, partition);
                 if matches!(stop, Stop::Fail(_))
                     && let Some(next) = self.pause(partition)
                 {

@@ -20,6 +20,7 @@ mod beside;
 mod block;
 mod catalogs;
 mod channels;
+mod circles;
 mod constraints;
 mod copy;
 mod copy_away;

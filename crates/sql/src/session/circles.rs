@@ -1,0 +1,50 @@
+//! Circles of waits that lead through advisory locks and through rows: neither the locks nor the rows see them alone.
+
+use super::Session;
+use super::pause::Pause;
+use crate::partition::Partition;
+use rubato_base::{Error, SessionId, SqlState};
+use rubato_protocol::Stop;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Session {
+    /// Why the statement under way stops: 40P01 where it would wait for itself, through what others wait for.
+    pub(super) fn or_deadlock(&mut self, stop: Stop, partition: &mut Partition) -> Stop {
+        let waits = match &stop {
+            Stop::Wait(_) => true,
+            // It says that it cannot wait where it stands, and is begun again then.
+            Stop::Fail(_) => self.pauses.pause == Some(Pause::Lock),
+            Stop::Abort(_) => false,
+        };
+        if !waits || !partition.advisory.is_waited_for() || !waits_for_itself(self.id, partition) {
+            return stop;
+        }
+        if self.pauses.pause.take() == Some(Pause::Lock) {
+            partition.advisory.stop_waiting(self.id);
+        }
+        if let Some(transaction) = &self.transaction {
+            partition.database.stop_waiting(transaction.id);
+        }
+        let error = Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
+            .with_detail("The session waits for others that wait for it, through advisory locks and rows.")
+            .with_hint("Take advisory locks and rows in the same order everywhere.");
+        Stop::Fail(error)
+    }
+}
+
+fn waits_for_itself(session: SessionId, partition: &Partition) -> bool {
+    let for_rows: BTreeMap<SessionId, SessionId> = partition.database.waiting_sessions().collect();
+    let (mut seen, mut open) = (BTreeSet::new(), vec![session]);
+    while let Some(waiter) = open.pop() {
+        let for_locks = partition.advisory.blockers(waiter).into_iter();
+        for other in for_locks.chain(for_rows.get(&waiter).copied()) {
+            if other == session {
+                return true;
+            }
+            if seen.insert(other) {
+                open.push(other);
+            }
+        }
+    }
+    false
+}

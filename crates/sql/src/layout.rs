@@ -6,9 +6,9 @@ pub use places::{NodeOfKey, node_of_key};
 
 use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::databases::Databases;
-use crate::far::{KnownHere, Moving, Whereabouts};
+use crate::far::{KnownHere, Moving, Whereabouts, ends_within};
 use crate::row_numbers::node_of_number;
-use rubato_base::{DataType, Key, KeyReader, NodeId, TableId, Value, prefix_successor};
+use rubato_base::{DataType, Key, KeyReader, NodeId, TableId, Value};
 use rubato_protocol::KeyRange;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -244,14 +244,7 @@ impl Lying {
         };
         let (value, bytes) = self.value_in(from.as_bytes())?;
         let prefix = &from.as_bytes()[..bytes];
-        let ends_within = match &range.to {
-            Bound::Unbounded => false,
-            Bound::Included(to) => to.as_bytes().starts_with(prefix),
-            Bound::Excluded(to) => {
-                to.as_bytes().starts_with(prefix) || prefix_successor(prefix).is_some_and(|next| *to <= next)
-            }
-        };
-        ends_within.then_some((value, prefix))
+        ends_within(range, prefix).then_some((value, prefix))
     }
 }
 
@@ -324,21 +317,18 @@ impl Layout {
         (node != self.own).then_some(node)
     }
 
-    /// Whether rows with this value are here, which a key begins with in so many bytes; remembers it.
+    /// Whether rows with this value are here, with which keys begin so; remembers it.
     fn finds_here(
         &self,
         lying: &Lying,
-        alike: u16,
-        value: Option<(Value, usize)>,
-        key: &[u8],
+        value: &Value,
+        (alike, beginning): (u16, &[u8]),
         known: &mut KnownHere,
     ) -> bool {
-        let Some((value, bytes)) = value else {
-            return lying.now.nodes[0] == self.own;
-        };
-        let is_here = lying.node_of(&value, self.shard_of).unwrap_or(lying.now.nodes[0]) == self.own;
+        let node = lying.node_of(value, self.shard_of);
+        let is_here = node.unwrap_or(lying.now.nodes[0]) == self.own;
         if is_here {
-            known.note(alike, &key[..bytes]);
+            known.note(alike, beginning);
         }
         is_here
     }
@@ -395,7 +385,13 @@ impl Whereabouts for Layout {
             let stays = lying.former.is_none() && !matches!(lying.by, By::Nothing);
             return stays && self.node_of(storage, key).is_none();
         };
-        known.has(alike, key) || self.finds_here(lying, alike, lying.value_in(key), key, known)
+        if known.has(alike, key) {
+            return true;
+        }
+        match lying.value_in(key) {
+            Some((value, bytes)) => self.finds_here(lying, &value, (alike, &key[..bytes]), known),
+            None => lying.now.nodes[0] == self.own,
+        }
     }
 
     fn is_range_here(&self, storage: TableId, range: &KeyRange, known: &mut KnownHere) -> bool {
@@ -409,7 +405,7 @@ impl Whereabouts for Layout {
             return true;
         }
         match lying.only_value(range) {
-            Some((value, beginning)) => self.finds_here(lying, alike, Some((value, beginning.len())), beginning, known),
+            Some((value, beginning)) => self.finds_here(lying, &value, (alike, beginning), known),
             None => lying.now.nodes == [self.own],
         }
     }

@@ -197,18 +197,24 @@ impl Grid {
     }
 }
 
+/// The tuples of an answer.
+fn joined(answer: &Answer) -> &[Row] {
+    let Answer::Joined {
+        tuples,
+        is_too_much: false,
+        ..
+    } = answer
+    else {
+        panic!("{answer:?}");
+    };
+    tuples
+}
+
 /// Tuples in order of the items.
 fn tuples(answers: &[Answer]) -> Vec<Vec<i64>> {
     let mut all = Vec::new();
     for answer in answers {
-        let Answer::Joined {
-            tuples,
-            is_too_much: false,
-            ..
-        } = answer
-        else {
-            panic!("{answer:?}");
-        };
+        let tuples = joined(answer);
         let values = |tuple: &Row| (0..4).map(|slot| tuple.get(slot).as_i64().expect("a number")).collect();
         all.extend(tuples.iter().map(values));
     }
@@ -324,14 +330,7 @@ fn what_has_no_partner_goes_on_once() {
         let answers = grid.relay(global, &left);
         let mut given: Vec<(i64, Option<i64>)> = Vec::new();
         for answer in &answers {
-            let Answer::Joined {
-                tuples,
-                is_too_much: false,
-                ..
-            } = answer
-            else {
-                panic!("{answer:?}");
-            };
+            let tuples = joined(answer);
             let pair = |tuple: &Row| (tuple.get(0).as_i64().expect("a number"), tuple.get(3).as_i64());
             given.extend(tuples.iter().map(pair));
         }

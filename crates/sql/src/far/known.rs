@@ -1,7 +1,6 @@
 //! What a transaction knows of rows that are on this node: most that its statements come upon begin as others do, and lie beside them.
 
-use super::Whereabouts;
-use rubato_base::{TableId, prefix_successor};
+use rubato_base::prefix_successor;
 use rubato_protocol::KeyRange;
 use smallvec::SmallVec;
 use std::ops::Bound;
@@ -31,13 +30,7 @@ impl KnownHere {
         let Some(beginning) = self.beginning_of(alike, from.as_bytes()) else {
             return false;
         };
-        match &range.to {
-            Bound::Unbounded => false,
-            Bound::Included(to) => to.as_bytes().starts_with(beginning),
-            Bound::Excluded(to) => {
-                to.as_bytes().starts_with(beginning) || prefix_successor(beginning).is_some_and(|next| *to <= next)
-            }
-        }
+        ends_within(range, beginning)
     }
 
     /// Remembers that all rows whose keys begin so are here. Keys say where what they begin with ends, so that no other value begins so.
@@ -65,8 +58,13 @@ impl KnownHere {
     }
 }
 
-/// As [`Whereabouts::is_here`], by what else is known.
-pub(super) fn is_here(whereabouts: &(impl Whereabouts + ?Sized), storage: TableId, key: &[u8]) -> bool {
-    let stays = || whereabouts.copies(storage).is_empty() && whereabouts.moving(storage, key).is_none();
-    whereabouts.node_of(storage, key).is_none() && stays()
+/// Whether the keys of a range, the first of which begins so, all do.
+pub(crate) fn ends_within(range: &KeyRange, beginning: &[u8]) -> bool {
+    match &range.to {
+        Bound::Unbounded => false,
+        Bound::Included(to) => to.as_bytes().starts_with(beginning),
+        Bound::Excluded(to) => {
+            to.as_bytes().starts_with(beginning) || prefix_successor(beginning).is_some_and(|next| *to <= next)
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod walk;
 
 pub use conversation::{FarMark, FarRows};
 pub use known::KnownHere;
+pub(crate) use known::ends_within;
 pub use walk::{Along, Passage};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
@@ -57,7 +58,8 @@ pub trait Whereabouts: Send + Sync {
     /// Whether the row with this key is on this node alone, and stays here. What was found out for others is in `known`.
     fn is_here(&self, storage: TableId, key: &[u8], known: &mut KnownHere) -> bool {
         let _ = known;
-        known::is_here(self, storage, key)
+        let stays = || self.copies(storage).is_empty() && self.moving(storage, key).is_none();
+        self.node_of(storage, key).is_none() && stays()
     }
 
     /// Whether all rows with keys of the range are read on this node, in the same way.

@@ -20,6 +20,15 @@ pub enum CatalogMessage {
         /// The databases with their catalogs.
         content: Vec<u8>,
     },
+    /// Who says this has kept what there is once, and the node that hears it keeps it from now on.
+    HandOver {
+        /// Whoever began at a later tick begins with these catalogs.
+        last_tick: Timestamp,
+        /// The databases with their catalogs, and the numbers of sequences, in the form of the log.
+        content: Vec<u8>,
+    },
+    /// It has been handed over so often as far as the node knows that was to keep it.
+    TakenOver(u64),
 }
 
 impl CatalogMessage {
@@ -28,6 +37,8 @@ impl CatalogMessage {
         match self {
             CatalogMessage::Have(_) => "catalogs: have",
             CatalogMessage::All { .. } => "catalogs: all",
+            CatalogMessage::HandOver { .. } => "catalogs: hand over",
+            CatalogMessage::TakenOver(_) => "catalogs: taken over",
         }
     }
 }

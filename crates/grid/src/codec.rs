@@ -64,6 +64,15 @@ impl GridMessage {
                 put_u64(out, last_tick.0);
                 put_bytes(out, content);
             }
+            GridMessage::Catalog(CatalogMessage::HandOver { last_tick, content }) => {
+                out.push(14);
+                put_u64(out, last_tick.0);
+                put_bytes(out, content);
+            }
+            GridMessage::Catalog(CatalogMessage::TakenOver(number)) => {
+                out.push(15);
+                put_u64(out, *number);
+            }
             GridMessage::Numbers(message) => {
                 out.push(8);
                 numbers::put_numbers(out, message);
@@ -97,6 +106,11 @@ impl GridMessage {
                 last_tick: Timestamp(reader.u64()?),
                 content: reader.bytes()?.to_vec(),
             }),
+            14 => GridMessage::Catalog(CatalogMessage::HandOver {
+                last_tick: Timestamp(reader.u64()?),
+                content: reader.bytes()?.to_vec(),
+            }),
+            15 => GridMessage::Catalog(CatalogMessage::TakenOver(reader.u64()?)),
             8 => GridMessage::Numbers(numbers::read_numbers(&mut reader)?),
             TRACED => GridMessage::Traced(Box::new(read_traced(&mut reader)?)),
             9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),

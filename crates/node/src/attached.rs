@@ -26,7 +26,10 @@ pub(crate) fn with_newer(databases: &Databases, content: &[u8]) -> Result<Option
         let made = told.into_iter().filter(is_new);
         databases.facts().into_iter().chain(made).collect()
     });
-    Ok(Some((with_attached(databases, made, catalogs), attachment.derived)))
+    Ok(Some((
+        with_attached(databases, made, catalogs, None),
+        attachment.derived,
+    )))
 }
 
 /// The storage of tables that are not the same in both.

@@ -14,7 +14,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
-use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases};
+use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Keeping};
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
@@ -33,7 +33,9 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
 /// Format of the mark and of everything that it describes.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
+/// The format of a mark that says nothing of who keeps what there is once in a grid.
+const SEVERAL_DATABASES_VERSION: u32 = 2;
 /// The format of a mark that says nothing of databases but what is in the first one: earlier programs read it.
 const ONE_DATABASE_VERSION: u32 = 1;
 
@@ -54,7 +56,12 @@ impl Mark {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let is_plain = self.databases.is_plain();
-        let version = if is_plain { ONE_DATABASE_VERSION } else { FORMAT_VERSION };
+        let keeping = self.databases.keeping().copied();
+        let version = match (keeping.is_some(), is_plain) {
+            (true, _) => FORMAT_VERSION,
+            (false, false) => SEVERAL_DATABASES_VERSION,
+            (false, true) => ONE_DATABASE_VERSION,
+        };
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.log_start.to_le_bytes());
         out.extend_from_slice(&self.clock.0.to_le_bytes());
@@ -66,6 +73,7 @@ impl Mark {
             databases: (!is_plain).then(|| self.databases.facts()),
             sequences: self.sequences.clone(),
             outcomes: self.outcomes.clone(),
+            keeping,
             ..Attachment::default()
         };
         out.extend_from_slice(&rest.encode());
@@ -89,7 +97,7 @@ impl Mark {
         if rest.catalogs.is_empty() {
             return Err(damaged("a checkpoint without a catalog"));
         }
-        let databases = with_attached(&Databases::default(), rest.databases, rest.catalogs);
+        let databases = with_attached(&Databases::default(), rest.databases, rest.catalogs, rest.keeping);
         Ok(Mark {
             log_start,
             clock,
@@ -112,8 +120,12 @@ pub(crate) fn with_attached(
     databases: &Databases,
     facts: Option<Vec<DatabaseFacts>>,
     catalogs: Vec<(DatabaseId, Catalog)>,
+    keeping: Option<Keeping>,
 ) -> Databases {
     let mut changed = facts.map_or_else(|| databases.clone(), |facts| databases.with_facts(facts));
+    if let Some(keeping) = keeping {
+        changed = changed.with_keeping(keeping);
+    }
     for (database, catalog) in catalogs {
         changed = changed.with_catalog(database, Arc::new(catalog));
     }

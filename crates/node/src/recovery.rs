@@ -345,10 +345,15 @@ impl<'a> Recovery<'a> {
         if let Some(outcomes) = &attachment.outcomes {
             self.sequences.outcomes.recover(outcomes);
         }
-        if attachment.catalogs.is_empty() && attachment.databases.is_none() {
+        if attachment.catalogs.is_empty() && attachment.databases.is_none() && attachment.keeping.is_none() {
             return Ok(());
         }
-        let databases = with_attached(&self.databases, attachment.databases, attachment.catalogs);
+        let databases = with_attached(
+            &self.databases,
+            attachment.databases,
+            attachment.catalogs,
+            attachment.keeping,
+        );
         self.change_to(databases, cts, attachment.derived)
     }
 

@@ -69,6 +69,11 @@ pub struct AdvisoryLocks {
 }
 
 impl AdvisoryLocks {
+    /// Whether nobody holds one, or waits for one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of_session.is_empty()
+    }
+
     /// Takes a lock: `false` if others hold it. Who wants to wait then waits in its queue, and asks again when woken. 40P01 if
     /// those who wait would wait for one another.
     pub fn lock(&mut self, session: SessionId, database: DatabaseId, request: AdvisoryRequest) -> Result<bool> {

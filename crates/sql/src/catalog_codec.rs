@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Moving as u8;
+const VERSION: u8 = Format::Whole as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +38,8 @@ enum Format {
     Ways = 10,
     /// Parts of a table may lie on nodes in other turns than one each, and be on their way there.
     Moving = 11,
+    /// A table that is whole may lie on any node.
+    Whole = 12,
 }
 
 /// Appends a whole catalog.
@@ -77,6 +79,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         9 => Format::Spread,
         10 => Format::Ways,
         11 => Format::Moving,
+        12 => Format::Whole,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

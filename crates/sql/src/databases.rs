@@ -10,10 +10,12 @@
 mod change;
 mod codec;
 mod copy;
+mod keeping;
 
 pub use change::{Applied, DatabaseChange, DatabaseCommand, DatabaseOptions};
 pub(crate) use codec::{decode_facts, encode_facts};
 pub(crate) use copy::{Copied, copied};
+pub use keeping::Keeping;
 
 use crate::catalog::Catalog;
 use rubato_base::{Error, Result, SqlState, TableId};
@@ -114,6 +116,8 @@ pub struct Databases {
     by_id: BTreeMap<DatabaseId, Database>,
     /// What a session finds whose database is gone.
     nothing: Arc<Catalog>,
+    /// Who keeps what there is once, if that was ever handed over.
+    keeping: Option<Keeping>,
 }
 
 impl Default for Databases {
@@ -123,6 +127,7 @@ impl Default for Databases {
         Databases {
             by_id: BTreeMap::from([(DatabaseId::RUBATO, first)]),
             nothing: Arc::default(),
+            keeping: None,
         }
     }
 }
@@ -162,12 +167,27 @@ impl Databases {
         let mut changed = Databases {
             by_id: facts.into_iter().map(|facts| (facts.id, keep(facts))).collect(),
             nothing: Arc::clone(&self.nothing),
+            keeping: self.keeping,
         };
         if let (Some(first), false) = (
             self.by_id.get(&DatabaseId::RUBATO),
             changed.by_id.contains_key(&DatabaseId::RUBATO),
         ) {
             changed.by_id.insert(DatabaseId::RUBATO, first.clone());
+        }
+        changed
+    }
+
+    /// Who keeps what there is once in the grid, if that was ever handed over.
+    pub fn keeping(&self) -> Option<&Keeping> {
+        self.keeping.as_ref()
+    }
+
+    /// The same with another keeper, if that is newer than the one that is known.
+    pub fn with_keeping(&self, keeping: Keeping) -> Databases {
+        let mut changed = self.clone();
+        if self.keeping.is_none_or(|known| known.number < keeping.number) {
+            changed.keeping = Some(keeping);
         }
         changed
     }
@@ -229,7 +249,8 @@ impl Databases {
             };
             own.max(database.catalog.next_id)
         };
-        self.by_id.values().map(after).max().unwrap_or(0)
+        let given = self.keeping.map_or(0, |keeping| keeping.next_id);
+        self.by_id.values().map(after).max().unwrap_or(0).max(given)
     }
 }
 

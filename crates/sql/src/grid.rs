@@ -34,6 +34,14 @@ pub trait GridDesk: Send + Sync {
     /// The node that runs what there is once in a grid (schema changes, sequences, locks that are no row's), unless this is it.
     fn keeper(&self) -> Option<NodeId>;
 
+    /// The keeper may be another by what these databases say: what that means for this node, if it is.
+    fn follow_keeper(&self, databases: &Databases) -> Option<Followed>;
+
+    /// Above every version of the catalogs that this node has told as their keeper: where the next one begins to count.
+    ///
+    /// Errors: 57P03 if that one cannot be reached; 55006 while a version is not known to all.
+    fn version_for_next(&self, keeper: NodeId) -> Result<u64>;
+
     /// Whether another node is heard of.
     fn is_up(&self, node: NodeId) -> bool;
 
@@ -131,6 +139,17 @@ pub trait GridDesk: Send + Sync {
 
     /// Whether somebody has asked since the last call: whoever drives the node's part in its grid has something to send.
     fn has_news(&self) -> bool;
+}
+
+/// A node that has heard of another keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// This node.
+    pub own: NodeId,
+    /// Which of its starts this is.
+    pub life: u64,
+    /// Whether it is the keeper itself.
+    pub is_here: bool,
 }
 
 /// What a session is told of its transaction over several nodes.

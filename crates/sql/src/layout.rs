@@ -69,6 +69,7 @@ pub(crate) fn only_node_of(table: &Table, value: &Value, shard_of: ShardOf) -> O
     let spread = table.laid()?;
     let part = match &spread.way {
         SpreadWay::Everywhere => return None,
+        SpreadWay::Whole => Part::Numbered(0),
         _ if table.primary_key.is_empty() => Part::of_number(value)?,
         SpreadWay::Hash { parts, .. } => Part::Numbered(usize::from(shard_of(value) % (*parts).max(1))),
         SpreadWay::Range { bounds, .. } => {
@@ -115,16 +116,19 @@ enum By {
     Number,
     /// Nothing: each node has all rows.
     Nothing,
+    /// Nothing: one node has all rows.
+    Whole,
 }
 
 impl Lying {
-    /// How the rows of a table lie; `None` if all are on the first node.
+    /// How the rows of a table lie; `None` if all are on the node that keeps what there is once.
     pub(crate) fn of_rows(table: &Table) -> Option<Lying> {
         let spread = table.laid()?;
         let place = table.spread_place();
         let types = |columns: &[usize]| columns.iter().map(|column| table.key_type(*column).data_type).collect();
         let by = match (&spread.way, table.primary_key.get(place)) {
             (SpreadWay::Everywhere, _) => By::Nothing,
+            (SpreadWay::Whole, _) => By::Whole,
             (_, None) => By::Number,
             (SpreadWay::Hash { parts, .. }, Some(own)) => By::Hash {
                 before: types(&table.primary_key[..place]),
@@ -159,6 +163,7 @@ impl Lying {
         let own = table.key_type(first).data_type;
         let by = match &spread.way {
             SpreadWay::Everywhere => By::Nothing,
+            SpreadWay::Whole => By::Whole,
             SpreadWay::Hash { parts, .. } => By::Hash {
                 before: Vec::new(),
                 own,
@@ -191,7 +196,7 @@ impl Lying {
                 Part::Numbered(bounds.partition_point(|bound| *bound <= value))
             }
             By::Number => Part::of_number(value)?,
-            By::Nothing => return None,
+            By::Nothing | By::Whole => return None,
         })
     }
 
@@ -222,7 +227,7 @@ impl Lying {
         match &self.by {
             By::Hash { before, own, .. } | By::Range { before, own, .. } => Some((before, *own)),
             By::Number => Some((&[], DataType::Int8)),
-            By::Nothing => None,
+            By::Nothing | By::Whole => None,
         }
     }
 

@@ -1,21 +1,24 @@
 //! What the statements of one partition work on: the formula database, the catalog, sequences and row numbers, and where
 //! commits are written.
 
+mod sequences;
+
+pub use sequences::{SEQUENCE_ENDED, SequenceValues};
+
 use crate::advisory::AdvisoryLocks;
-use crate::catalog::{Catalog, RelationName, Sequence};
+use crate::catalog::{Catalog, RelationName};
 use crate::catalog_codec;
 use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
-use crate::databases::{DatabaseFacts, DatabaseId, Databases, decode_facts, encode_facts, storage_of};
-use crate::grid::GridDesk;
+use crate::databases::{DatabaseFacts, DatabaseId, Databases, Keeping, decode_facts, encode_facts, storage_of};
+use crate::grid::{Followed, GridDesk};
 use crate::insight::Insight;
-use crate::outcomes::{OutcomeRecord, Outcomes};
+use crate::outcomes::OutcomeRecord;
 use crate::row_numbers::RowNumberCounters;
 use crate::schema_change::{merge, without_temporary};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Everything that a statement may change. Whoever executes a statement has it to himself.
@@ -192,6 +195,24 @@ impl Partition {
         }
     }
 
+    /// Another node keeps what there is once from now on. No catalog changes by that.
+    pub(crate) fn hand_over(&mut self, keeping: Keeping) {
+        let databases = Arc::new(self.databases.with_keeping(keeping));
+        self.insight.set_databases(Arc::clone(&databases));
+        self.databases = databases;
+        if let Some(desk) = self.grid.clone()
+            && let Some(followed) = desk.follow_keeper(&self.databases)
+        {
+            self.keeper_is_another(followed);
+        }
+    }
+
+    /// Another node than before keeps what there is once.
+    pub fn keeper_is_another(&mut self, followed: Followed) {
+        self.sequences.are_elsewhere = !followed.is_here;
+        self.row_numbers.number_for(followed.own, followed.life);
+    }
+
     /// This is the committed catalog of a database from now on.
     pub fn set_catalog(&mut self, database: DatabaseId, catalog: Arc<Catalog>) {
         self.set_databases(Arc::new(self.databases.with_catalog(database, catalog)));
@@ -263,7 +284,7 @@ impl Partition {
             }
         }
         if let Ok(lsn) = &appended {
-            self.sequences.logged_at = *lsn;
+            self.sequences.note_logged(*lsn);
         }
         appended.map(Some)
     }
@@ -282,6 +303,8 @@ pub struct Attachment {
     pub outcomes: Option<OutcomeRecord>,
     /// Storage of the new catalog whose rows are made of others', in order.
     pub derived: Vec<Derived>,
+    /// Who keeps what there is once in the grid from now on.
+    pub keeping: Option<Keeping>,
 }
 
 /// Storage whose rows were laid out of another's: a table under another key, or an index. The rows are not in the log; recovery
@@ -294,15 +317,14 @@ pub struct Derived {
     pub to: TableId,
 }
 
-/// 2200H: what is said at the end of a sequence.
-pub const SEQUENCE_ENDED: SqlState = SqlState(*b"2200H");
-
 /// What an attachment has behind its sequences. The catalog of the first database stands at the end; those of others are told among
 /// the databases, of which programs knew nothing that knew only one.
 const HAS_CATALOG: u8 = 1;
 const HAS_OUTCOMES: u8 = 2;
 const HAS_DERIVED: u8 = 4;
 const HAS_DATABASES: u8 = 8;
+const HAS_KEEPING: u8 = 16;
+const ALL_PARTS: u8 = HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED | HAS_DATABASES | HAS_KEEPING;
 
 impl Attachment {
     /// As bytes.
@@ -323,10 +345,14 @@ impl Attachment {
             flag(first.is_some(), HAS_CATALOG)
                 | flag(self.outcomes.is_some(), HAS_OUTCOMES)
                 | flag(derived, HAS_DERIVED)
-                | flag(databases, HAS_DATABASES),
+                | flag(databases, HAS_DATABASES)
+                | flag(self.keeping.is_some(), HAS_KEEPING),
         );
         if let Some(outcomes) = &self.outcomes {
             outcomes.encode(&mut out);
+        }
+        if let Some(keeping) = &self.keeping {
+            keeping.encode(&mut out);
         }
         if derived {
             put_length(&mut out, self.derived.len());
@@ -362,13 +388,17 @@ impl Attachment {
             sequences.push((reader.u32()?, reader.u64()? as i64));
         }
         let parts = reader.u8()?;
-        if parts > HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED | HAS_DATABASES {
+        if parts > ALL_PARTS {
             let message = format!("the log is damaged: an attachment with parts {parts}");
             return Err(Error::new(SqlState::DATA_CORRUPTED, message));
         }
         let outcomes = match parts & HAS_OUTCOMES {
             0 => None,
             _ => Some(OutcomeRecord::decode(&mut reader)?),
+        };
+        let keeping = match parts & HAS_KEEPING {
+            0 => None,
+            _ => Some(Keeping::decode(&mut reader)?),
         };
         let mut derived = Vec::new();
         if parts & HAS_DERIVED != 0 {
@@ -397,286 +427,7 @@ impl Attachment {
             sequences,
             outcomes,
             derived,
+            keeping,
         })
-    }
-}
-
-/// Numbers taken ahead of what was logged: after a crash at most as many are skipped, as in PostgreSQL.
-const LOGGED_AHEAD: i64 = 32;
-
-/// The value of one sequence.
-#[derive(Clone, Copy, Debug)]
-struct SequenceValue {
-    /// The number given last, if one was; or, unless `is_called`, the one before the next.
-    last: Option<i64>,
-    /// Whether `last` was given.
-    is_called: bool,
-    /// The number up to which the log says that numbers may have been given.
-    logged: Option<i64>,
-}
-
-/// Values of sequences by id, and the ids of transactions, which are such a sequence too. They move outside of transactions, as in
-/// PostgreSQL.
-#[derive(Debug, Default)]
-pub struct SequenceValues {
-    /// They are on another node of the grid, with everything else that there is once: what is here counts for nothing.
-    pub are_elsewhere: bool,
-    /// Ids of transactions and their outcomes.
-    pub outcomes: Outcomes,
-    values: BTreeMap<u32, SequenceValue>,
-    moved: Vec<(u32, i64)>,
-    logged_at: Lsn,
-}
-
-impl SequenceValues {
-    /// Behind the last record of numbers that may be given: no number, and no id, may be shown to anybody before the log is
-    /// forced up to there, or a crash would give it again (promise 4).
-    pub fn logged_at(&self) -> Lsn {
-        self.logged_at
-    }
-
-    /// `nextval`. 2200H at its end.
-    pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
-        let value = self.values.entry(sequence.id).or_insert(SequenceValue {
-            last: None,
-            is_called: false,
-            logged: None,
-        });
-        let next = match value.last {
-            None => sequence.start,
-            Some(last) => match last.checked_add(sequence.increment) {
-                Some(next) if next >= sequence.minimum && next <= sequence.maximum => next,
-                _ if sequence.cycle && sequence.increment > 0 => sequence.minimum,
-                _ if sequence.cycle => sequence.maximum,
-                _ => return Err(exhausted(sequence)),
-            },
-        };
-        value.last = Some(next);
-        value.is_called = true;
-        let beyond = value.logged.is_none_or(|logged| {
-            if sequence.increment > 0 {
-                next > logged
-            } else {
-                next < logged
-            }
-        });
-        if beyond || sequence.cycle {
-            let ahead = next.saturating_add(sequence.increment.saturating_mul(LOGGED_AHEAD));
-            let ahead = if sequence.cycle {
-                next
-            } else {
-                ahead.clamp(sequence.minimum, sequence.maximum)
-            };
-            value.logged = Some(ahead);
-            self.moved.push((sequence.id, ahead));
-        }
-        Ok(next)
-    }
-
-    /// `setval`. 22003 outside of the sequence's bounds.
-    pub fn set(&mut self, sequence: &Sequence, value: i64, is_called: bool) -> Result<i64> {
-        if value < sequence.minimum || value > sequence.maximum {
-            let message = format!(
-                "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
-                sequence.name, sequence.minimum, sequence.maximum
-            );
-            return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
-        }
-        let last = if is_called {
-            value
-        } else {
-            value.saturating_sub(sequence.increment)
-        };
-        self.values.insert(
-            sequence.id,
-            SequenceValue {
-                last: Some(last),
-                is_called,
-                logged: Some(last),
-            },
-        );
-        self.moved.push((sequence.id, last));
-        Ok(value)
-    }
-
-    /// A number, and whether `nextval` gives the one after it; else it gives the number itself.
-    pub fn state(&self, sequence: &Sequence) -> (i64, bool) {
-        let value = self.values.get(&sequence.id);
-        let Some((value, last)) = value.and_then(|value| Some((value, value.last?))) else {
-            return (sequence.start, false);
-        };
-        // What was recovered may stand one step in front of the first number.
-        let is_number = last >= sequence.minimum && last <= sequence.maximum;
-        match value.is_called && is_number {
-            true => (last, true),
-            false => (last.saturating_add(sequence.increment), false),
-        }
-    }
-
-    /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY).
-    pub fn restart(&mut self, sequence: &Sequence) {
-        let before = sequence.start.saturating_sub(sequence.increment);
-        self.values.insert(
-            sequence.id,
-            SequenceValue {
-                last: Some(before),
-                is_called: false,
-                logged: Some(before),
-            },
-        );
-        self.moved.push((sequence.id, before));
-    }
-
-    /// Puts back what the log or a checkpoint says.
-    pub fn recover(&mut self, id: u32, value: i64) {
-        self.values.insert(
-            id,
-            SequenceValue {
-                last: Some(value),
-                is_called: true,
-                logged: Some(value),
-            },
-        );
-    }
-
-    /// All sequences with the value up to which numbers may have been given, for a checkpoint.
-    pub fn all(&self) -> Vec<(u32, i64)> {
-        self.values
-            .iter()
-            .filter_map(|(id, value)| value.logged.map(|logged| (*id, logged)))
-            .collect()
-    }
-
-    /// A sequence that begins as another one is now.
-    pub fn copy(&mut self, from: u32, to: u32) {
-        let Some(value) = self.values.get(&from).copied() else {
-            return;
-        };
-        self.values.insert(to, value);
-        self.moved.extend(value.logged.map(|logged| (to, logged)));
-    }
-
-    /// Sequences that are gone with their database.
-    pub fn forget(&mut self, gone: impl IntoIterator<Item = u32>) {
-        for id in gone {
-            self.values.remove(&id);
-            self.moved.retain(|(moved, _)| *moved != id);
-        }
-    }
-
-    fn put_back(&mut self, moved: Vec<(u32, i64)>) {
-        let since = std::mem::replace(&mut self.moved, moved);
-        self.moved.extend(since);
-    }
-
-    fn take_moved(&mut self) -> Vec<(u32, i64)> {
-        std::mem::take(&mut self.moved)
-    }
-}
-
-fn exhausted(sequence: &Sequence) -> Error {
-    let (end, limit) = if sequence.increment > 0 {
-        ("maximum", sequence.maximum)
-    } else {
-        ("minimum", sequence.minimum)
-    };
-    Error::new(
-        SEQUENCE_ENDED,
-        format!(
-            "nextval: reached {end} value of sequence \"{}\" ({limit})",
-            sequence.name
-        ),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sequence(increment: i64, cycle: bool) -> Sequence {
-        let (minimum, maximum) = (1, 100);
-        let start = if increment > 0 { minimum } else { maximum };
-        Sequence {
-            id: 7,
-            schema: crate::catalog::SchemaId::PUBLIC,
-            name: "s".into(),
-            start,
-            increment,
-            minimum,
-            maximum,
-            cycle,
-            owned_by: None,
-            data_type: None,
-        }
-    }
-
-    #[test]
-    fn a_sequence_counts_is_logged_ahead_and_ends() {
-        let (sequence, mut values) = (sequence(1, false), SequenceValues::default());
-        assert_eq!(
-            (values.next(&sequence).unwrap(), values.next(&sequence).unwrap()),
-            (1, 2)
-        );
-        assert_eq!(values.take_moved(), vec![(7, 33)]);
-        for expected in 3..=100 {
-            assert_eq!(values.next(&sequence).unwrap(), expected);
-        }
-        assert!(values.take_moved().iter().all(|(_, value)| *value <= 100));
-        assert_eq!(values.next(&sequence).unwrap_err().code().as_str(), "2200H");
-        values.recover(7, 40);
-        assert_eq!(values.next(&sequence).unwrap(), 41);
-    }
-
-    #[test]
-    fn a_sequence_cycles_runs_down_and_is_set() {
-        let mut values = SequenceValues::default();
-        let down = sequence(-30, true);
-        let given: Vec<i64> = (0..5).map(|_| values.next(&down).unwrap()).collect();
-        assert_eq!(given, [100, 70, 40, 10, 100]);
-        let up = sequence(1, false);
-        values.set(&up, 50, false).unwrap();
-        assert_eq!(values.next(&up).unwrap(), 50);
-        values.set(&up, 50, true).unwrap();
-        assert_eq!(values.next(&up).unwrap(), 51);
-        assert!(values.set(&up, 101, true).is_err());
-    }
-
-    #[test]
-    fn attachments_round_trip() {
-        let attachment = Attachment {
-            catalogs: vec![
-                (DatabaseId(20_000), Catalog::default()),
-                (DatabaseId::RUBATO, Catalog::default()),
-            ],
-            databases: Some(Databases::default().facts()),
-            sequences: vec![(1, -5), (2, 7)],
-            outcomes: Some(OutcomeRecord {
-                reserved: 9,
-                committed: vec![(1, 3)],
-            }),
-            derived: vec![Derived {
-                from: TableId(3),
-                to: TableId(70_000),
-            }],
-        };
-        let back = Attachment::decode(&attachment.encode()).unwrap();
-        assert_eq!(
-            (back.sequences, back.databases),
-            (attachment.sequences, attachment.databases)
-        );
-        let ids: Vec<DatabaseId> = back.catalogs.iter().map(|(id, _)| *id).collect();
-        assert_eq!(ids, [DatabaseId(20_000), DatabaseId::RUBATO]);
-        assert_eq!(back.outcomes, attachment.outcomes);
-        assert_eq!(back.derived, attachment.derived);
-        let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
-        assert!(plain.outcomes.is_none() && plain.catalogs.is_empty());
-        // What concerns the first database alone is as it was when there was no other.
-        let first = Attachment {
-            catalogs: vec![(DatabaseId::RUBATO, Catalog::default())],
-            ..Attachment::default()
-        };
-        assert_eq!(first.encode()[..2], [0, HAS_CATALOG]);
-        assert!(Attachment::decode(&[0, 16]).is_err());
-        assert!(Attachment::decode(&[1, 0]).is_err());
     }
 }

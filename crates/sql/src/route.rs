@@ -393,6 +393,9 @@ impl Places<'_> {
             PlanBody::Insert(insert) => match &insert.source {
                 InsertSource::Values(rows) if insert.table.laid().is_some() => {
                     let table = &insert.table;
+                    if let Some(spot) = self.of_whole(table, true) {
+                        return spot;
+                    }
                     let column = table.spread_column()?;
                     same(rows.iter().map(|row| self.of_value(table, row.get(column)?, true)))
                 }
@@ -431,7 +434,8 @@ impl Places<'_> {
             SpreadWay::Everywhere if changes => Some(None),
             SpreadWay::Everywhere if spread.nodes.contains(&self.own) => Some(Some(Spot::Any)),
             SpreadWay::Everywhere => Some(Some(Spot::At(spread.nodes[0]))),
-            SpreadWay::Hash { .. } | SpreadWay::Range { .. } => None,
+            SpreadWay::Whole if !spread.is_moving() => Some(Some(Spot::At(spread.nodes[0]))),
+            SpreadWay::Whole | SpreadWay::Hash { .. } | SpreadWay::Range { .. } => None,
         }
     }
 

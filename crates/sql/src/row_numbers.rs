@@ -33,11 +33,15 @@ impl RowNumberCounters {
         *counter = (*counter).max(number);
     }
 
-    /// The rows may be on other nodes, which do not know what is counted here: numbers of this start of this node are nobody else's.
+    /// The rows may be on other nodes, which do not know what is counted here: numbers of this start of this node are nobody else's. Said
+    /// again, it changes nothing.
     pub fn number_for(&self, node: NodeId, life: u64) {
         let life = life % (1 << LIFE_BITS);
-        self.above
-            .set(u64::from(node.0) * NUMBERS_OF_OTHERS + (life << COUNTER_BITS));
+        let above = u64::from(node.0) * NUMBERS_OF_OTHERS + (life << COUNTER_BITS);
+        if self.above.replace(above) != above {
+            // What was counted before was counted from elsewhere, and may be far.
+            self.counters.borrow_mut().clear();
+        }
     }
 }
 

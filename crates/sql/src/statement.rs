@@ -148,6 +148,8 @@ pub enum Utility {
     Checkpoint,
     /// ALTER GRID REMOVE NODE.
     RemoveNode(rubato_base::NodeId),
+    /// ALTER GRID HAND OVER TO NODE.
+    HandOver(rubato_base::NodeId),
     /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
     Maintenance {
         /// The command tag.

@@ -28,7 +28,7 @@ const DEFERRED_MAX: usize = 256;
 const PATIENCE_ROUNDS: u32 = 20;
 
 /// Changes in one life of the keeper are counted below this bit, its lives above.
-const LIFE_SHIFT: u32 = 32;
+pub(super) const LIFE_SHIFT: u32 = 32;
 
 /// What a node has told, or heard, of catalogs.
 pub(super) struct Catalogs {
@@ -215,13 +215,37 @@ impl GridState {
         reached.all(|node| self.catalogs.known.get(node).is_some_and(|known| *known >= version))
     }
 
+    /// Whether all that this node has told of catalogs is agreed on, and known to another one.
+    pub(super) fn is_known_to(&self, node: NodeId) -> bool {
+        let told = self.told_version();
+        let is_agreed = self.agreed_catalogs().is_some_and(|(agreed, _)| agreed >= told);
+        let is_known = self.catalogs.known.get(&node).is_some_and(|known| *known >= told);
+        is_agreed && is_known && !self.catalogs.is_telling && !self.catalogs.held.load(Ordering::Acquire)
+    }
+
+    /// The keeper keeps nothing any more: it has the catalogs as it has told them last.
+    pub(super) fn stop_keeping(&mut self) {
+        let (version, last_tick) = (self.told_version(), self.last_tick_before());
+        let catalogs = &mut self.catalogs;
+        (catalogs.version, catalogs.last_tick) = (version, last_tick);
+        (catalogs.told, catalogs.is_telling) = (None, false);
+    }
+
+    /// This node is the keeper from now on: what it has is told anew, as a version of its own.
+    pub(super) fn begin_keeping(&mut self) {
+        let catalogs = &mut self.catalogs;
+        catalogs.told = None;
+        catalogs.known.clear();
+        catalogs.untold.clear();
+    }
+
     fn agreed_catalogs(&self) -> Option<(u64, Timestamp)> {
         let agreed = self.agreement.agreement.agreed();
         agreed.map(|agreed| (agreed.catalogs, agreed.catalogs_tick))
     }
 
     /// Until when others may have begun without the catalogs that are agreed on.
-    fn last_tick_before(&self) -> Timestamp {
+    pub(super) fn last_tick_before(&self) -> Timestamp {
         self.agreed_catalogs().map_or(Timestamp::ZERO, |(_, tick)| tick)
     }
 
@@ -235,7 +259,7 @@ impl GridState {
     }
 
     fn told_version(&self) -> u64 {
-        (self.standing.life << LIFE_SHIFT) + self.catalogs.changes
+        self.handing.version_base + (self.standing.life << LIFE_SHIFT) + self.catalogs.changes
     }
 
     fn tell_all_to(&mut self, node: NodeId, partition: &Partition) {
@@ -245,6 +269,7 @@ impl GridState {
             catalogs: all
                 .map(|database| (database.facts.id, (*database.catalog).clone()))
                 .collect(),
+            keeping: partition.databases.keeping().copied(),
             ..Attachment::default()
         };
         let message = CatalogMessage::All {
@@ -323,12 +348,16 @@ impl GridState {
                     self.go_on_with_catalogs(partition, shared);
                 }
             }
-            CatalogMessage::Have(_) | CatalogMessage::All { .. } => self.refused += 1,
+            CatalogMessage::HandOver { last_tick, content } if self.settings.keeper.is_some() => {
+                self.on_hand_over(partition, shared, from, (last_tick, &content));
+            }
+            CatalogMessage::TakenOver(number) => self.on_taken_over(number),
+            CatalogMessage::Have(_) | CatalogMessage::All { .. } | CatalogMessage::HandOver { .. } => self.refused += 1,
         }
     }
 
     /// Makes the catalogs of the keeper those of this node, in its log too, but for those of which it has newer ones by a branch.
-    fn take_over(
+    pub(super) fn take_over(
         &mut self,
         partition: &mut Partition,
         shared: &Shared,
@@ -341,7 +370,7 @@ impl GridState {
         told.catalogs
             .retain(|(database, own)| partition.databases.catalog(*database).version <= own.version);
         let newer = (told.catalogs.len() < versions.len()).then(|| told.encode());
-        let databases = with_attached(&partition.databases, told.databases, told.catalogs);
+        let databases = with_attached(&partition.databases, told.databases, told.catalogs, told.keeping);
         partition.log.append(&CommitRecord {
             cts: Timestamp::ZERO,
             changes: &(),
@@ -354,6 +383,10 @@ impl GridState {
         changed.extend(now_told.flat_map(|own| own.tables));
         for table in changed {
             partition.database.note_definition_changed(table, last_tick);
+        }
+        if let Some(followed) = self.follow_keeper(&partition.databases) {
+            partition.keeper_is_another(followed);
+            self.tell_catalogs(partition, Lsn(shared.forcer.appended_lsn().0));
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod calls;
 mod catalogs;
 mod clients;
 mod far;
+mod keeping;
 mod numbers;
 mod outbox;
 mod sessions;
@@ -31,7 +32,7 @@ pub use rubato_grid::GridMessage;
 
 use crate::checkpoint::CheckpointReport;
 use crate::hosted::Heard;
-use crate::node::{Node, NodeFigures, NodeSettings, Shared};
+use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
 use activity::Activity;
@@ -40,6 +41,7 @@ use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
 use far::FarSessions;
+use keeping::HandingOver;
 use numbers::Numbers;
 use outbox::{Along, Held};
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
@@ -138,20 +140,12 @@ impl GridSettings {
         }
     }
 
-    /// What holds back answers on a node that changes catalogs for others.
-    fn gate(&self, node: &Shared) -> Option<Arc<AtomicBool>> {
-        let keeps = self.keeper == Some(self.id) && self.nodes.len() > 1;
-        keeps.then(|| Arc::clone(&node.answers_held))
-    }
-
     /// 22023 if there can be no such grid.
     fn check(&self) -> Result<()> {
-        let has = |node: NodeId| self.nodes.contains(&node);
-        let keeper = self.keeper.is_none_or(has);
-        if has(self.id) && has(self.founder) && keeper && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
+        if self.nodes.contains(&self.id) && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {
             return Ok(());
         }
-        let message = "the node, or the one that it began with, is none of the grid's nodes";
+        let message = "the node is none of the grid's nodes";
         Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
     }
 }
@@ -172,7 +166,7 @@ impl GridNode {
         directory: Arc<dyn LogDirectory>,
         options: Options,
         node_settings: NodeSettings,
-        settings: GridSettings,
+        mut settings: GridSettings,
     ) -> Result<(GridNode, RecoveryReport)> {
         settings.check()?;
         let (node, report, past) = Node::open_with_past(store, directory, options, node_settings)?;
@@ -184,9 +178,13 @@ impl GridNode {
             tick_bound: before.tick_bound,
         };
         let life_lsn = partition.log.append_standing(&standing)?;
-        if settings.keeper.is_some_and(|keeper| keeper != settings.id) {
+        let keeping = partition.databases.keeping().copied();
+        if let (Some(keeper), Some(keeping)) = (&mut settings.keeper, keeping) {
+            *keeper = keeping.node;
+        }
+        partition.sequences.are_elsewhere = settings.keeper.is_some_and(|keeper| keeper != settings.id);
+        if partition.sequences.are_elsewhere || keeping.is_some() {
             partition.row_numbers.number_for(settings.id, standing.life);
-            partition.sequences.are_elsewhere = true;
         }
         partition.sequences.outcomes.give_for(settings.id);
         let founded_at = before.tick_bound.max(clock.tick());
@@ -197,10 +195,12 @@ impl GridNode {
         asker.want(TickFor::Birth);
         let mut coordinator = Coordinator::recovered(settings.id, decisions.collect());
         coordinator.say_again_every(SAY_AGAIN_ROUNDS);
-        let gate = settings.gate(&node.0);
+        let holds_for_others = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(GridShared::new(
-            gate,
+            Arc::clone(&node.0.answers_held),
             GridState {
+                holds_for_others,
+                handing: HandingOver::of(&settings, keeping.as_ref()),
                 coordinator,
                 agreement: Agreeing::new(agreement, clock),
                 settings,
@@ -229,6 +229,7 @@ impl GridNode {
                 refused: 0,
             },
         ));
+        shared.state.lock().note_keeper();
         partition.grid = Some(Arc::clone(&shared) as _);
         drop(partition);
         let opened = GridNode { node, shared };
@@ -243,7 +244,9 @@ impl GridNode {
         let mut partition = node.partition.lock();
         let mut state = self.shared.state.lock();
         state.forced = state.forced.max(node.forced_lsn());
-        state.tell_catalogs(&partition, Lsn(node.forcer.appended_lsn().0));
+        let appended = Lsn(node.forcer.appended_lsn().0);
+        state.tell_catalogs(&partition, appended);
+        state.tell_next_keeper(&partition, appended);
         let given = work(&mut state, &mut partition);
         state.say_signals(&partition);
         state.settle(&mut partition, node);
@@ -333,6 +336,7 @@ impl GridNode {
             state.on_reach(node, true);
             state.agreement.agreement.on_up(node);
             state.ask_for_catalogs(node);
+            state.hand_over_again();
         });
     }
 
@@ -348,7 +352,7 @@ impl GridNode {
             }
             state.removed.retain(|node| nodes.contains(node));
             state.settings.nodes = nodes;
-            self.shared.set_gate(state.settings.gate(&self.node.0));
+            state.note_keeper();
         });
         self.note_others();
     }
@@ -356,6 +360,11 @@ impl GridNode {
     fn note_others(&self) {
         let has_others = self.shared.state.lock().settings.nodes.len() > 1;
         self.node.0.has_others.store(has_others, Ordering::Relaxed);
+    }
+
+    /// The node that keeps what there is once, as far as this one knows.
+    pub fn keeper(&self) -> Option<NodeId> {
+        self.shared.state.lock().settings.keeper
     }
 
     /// The nodes that are to be members no more, until they are none by [`GridNode::set_members`].
@@ -385,9 +394,7 @@ impl GridNode {
             if !state.has_majority() {
                 state.sessions.give_up();
             }
-            if state.settings.keeper == Some(node) {
-                state.numbers.give_up(node);
-            }
+            state.numbers.give_up(node);
             state.work.push(Heard::Down(node));
         });
     }

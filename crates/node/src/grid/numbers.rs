@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// What a session has asked for.
 struct Asked {
     number: u64,
+    node: NodeId,
     sequence: u32,
     given: Option<Result<Vec<i64>>>,
 }
@@ -35,9 +36,10 @@ impl Numbers {
     }
 
     /// An answer; false if nobody waits for it.
-    fn on_given(&mut self, session: SessionId, number: u64, outcome: Result<Vec<i64>>) -> bool {
+    fn on_given(&mut self, from: NodeId, (session, number): (SessionId, u64), outcome: Result<Vec<i64>>) -> bool {
         let own = self.asked.get_mut(&session);
-        let Some(own) = own.filter(|own| own.number == number && own.given.is_none()) else {
+        let is_awaited = |own: &&mut Asked| own.number == number && own.node == from && own.given.is_none();
+        let Some(own) = own.filter(is_awaited) else {
             return false;
         };
         own.given = Some(outcome);
@@ -45,10 +47,11 @@ impl Numbers {
         true
     }
 
-    /// The keeper cannot be reached: nobody waits for it.
-    pub(super) fn give_up(&mut self, keeper: NodeId) {
-        for (session, own) in self.asked.iter_mut().filter(|(_, own)| own.given.is_none()) {
-            own.given = Some(Err(cannot_be_reached(keeper)));
+    /// A node cannot be reached: nobody waits for it.
+    pub(super) fn give_up(&mut self, node: NodeId) {
+        let awaits = |own: &Asked| own.node == node && own.given.is_none();
+        for (session, own) in self.asked.iter_mut().filter(|(_, own)| awaits(own)) {
+            own.given = Some(Err(cannot_be_reached(node)));
             self.woken.push(*session);
         }
     }
@@ -77,6 +80,7 @@ impl GridState {
             session,
             Asked {
                 number,
+                node: keeper,
                 sequence,
                 given,
             },
@@ -100,8 +104,11 @@ impl GridState {
                 number,
                 sequence,
                 count,
-            } if self.keeps_catalogs() => {
-                let outcome = numbers_of(partition, sequence, count.min(NUMBERS_MAX));
+            } => {
+                let outcome = match self.keeps_catalogs() {
+                    true => numbers_of(partition, sequence, count.min(NUMBERS_MAX)),
+                    false => Err(kept_elsewhere()),
+                };
                 // No number may be shown before the record that says that it may have been given.
                 let durable_at = partition.sequences.logged_at();
                 let message = NumbersMessage::Given {
@@ -116,13 +123,18 @@ impl GridState {
                 session,
                 number,
                 outcome,
-            } if self.settings.keeper == Some(from) => {
-                let is_awaited = self.numbers.on_given(SessionId(session), number, outcome);
+            } => {
+                let is_awaited = self.numbers.on_given(from, (SessionId(session), number), outcome);
                 self.refused += u64::from(!is_awaited);
             }
-            NumbersMessage::Wanted { .. } | NumbersMessage::Given { .. } => self.refused += 1,
         }
     }
+}
+
+/// 40001: who asks does not know yet that this node has handed them over.
+fn kept_elsewhere() -> Error {
+    let message = "the numbers of sequences have come to be on another node of the grid";
+    Error::serialization(message, "The node that asks will hear of it.".to_owned())
 }
 
 /// The next numbers of a sequence. Fewer than were asked for, if it ends with them.

@@ -11,7 +11,7 @@ use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Told;
 use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::far::Whereabouts;
-use rubato_sql::grid::{Answer, Call, FarTold, GridDesk, Home};
+use rubato_sql::grid::{Answer, Call, FarTold, Followed, GridDesk, Home};
 use rubato_sql::outcomes::never_given;
 use rubato_sql::plan::Plan;
 use rubato_sql::route::Route;
@@ -118,21 +118,20 @@ pub(super) struct GridShared {
     /// Taken by those only who have the partition, or want nothing of it.
     pub(super) state: Mutex<GridState>,
     news: AtomicBool,
-    /// Holds back answers when catalogs change.
-    gate: Mutex<Option<Arc<AtomicBool>>>,
+    /// Set where a change of catalogs holds back answers.
+    answers_held: Arc<AtomicBool>,
+    /// Whether it does: see [`GridState::note_keeper`].
+    holds_for_others: Arc<AtomicBool>,
 }
 
 impl GridShared {
-    pub(super) fn new(gate: Option<Arc<AtomicBool>>, state: GridState) -> GridShared {
+    pub(super) fn new(answers_held: Arc<AtomicBool>, state: GridState) -> GridShared {
         GridShared {
+            holds_for_others: Arc::clone(&state.holds_for_others),
             state: Mutex::new(state),
             news: AtomicBool::new(false),
-            gate: Mutex::new(gate),
+            answers_held,
         }
-    }
-
-    pub(super) fn set_gate(&self, gate: Option<Arc<AtomicBool>>) {
-        *self.gate.lock() = gate;
     }
 }
 
@@ -180,6 +179,15 @@ impl GridDesk for GridShared {
     fn keeper(&self) -> Option<NodeId> {
         let state = self.state.lock();
         state.settings.keeper.filter(|keeper| *keeper != state.settings.id)
+    }
+
+    fn follow_keeper(&self, databases: &Databases) -> Option<Followed> {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().follow_keeper(databases)
+    }
+
+    fn version_for_next(&self, keeper: NodeId) -> Result<u64> {
+        self.state.lock().version_for_next(keeper)
     }
 
     fn is_up(&self, node: NodeId) -> bool {
@@ -312,8 +320,8 @@ impl GridDesk for GridShared {
     }
 
     fn catalogs_change(&self) {
-        if let Some(gate) = &*self.gate.lock() {
-            gate.store(true, Ordering::Release);
+        if self.holds_for_others.load(Ordering::Acquire) {
+            self.answers_held.store(true, Ordering::Release);
             self.news.store(true, Ordering::Release);
         }
     }

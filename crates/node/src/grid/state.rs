@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
 use super::far::FarSessions;
+use super::keeping::HandingOver;
 use super::numbers::Numbers;
 use super::outbox::{Along, Held};
 use super::sessions::SessionTicks;
@@ -26,6 +27,7 @@ use rubato_sql::partition::Partition;
 use rubato_sql::route::Layout;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The parts of a node of the grid that are not its rows. Whoever works with it has the partition first.
 pub(super) struct GridState {
@@ -55,6 +57,9 @@ pub(super) struct GridState {
     pub(super) activity: Activity,
     pub(super) tellings: Tellings,
     pub(super) catalogs: Catalogs,
+    pub(super) handing: HandingOver,
+    /// Whether a change of catalogs holds back answers until others know of it.
+    pub(super) holds_for_others: Arc<AtomicBool>,
     /// What was heard about the work for clients of other nodes.
     pub(super) work: Vec<hosted::Heard>,
     /// How far the log is forced, as the owner says.
@@ -85,6 +90,7 @@ impl GridState {
             self.send_to_stage(again);
         }
         self.on_round_of_catalogs();
+        self.hand_over_again();
         self.agreement.agreement.on_round(&self.settings.nodes);
         let report = self.asker.report(self.live(partition));
         match &mut self.stage {

@@ -16,7 +16,7 @@ pub const PARTS_MAX: u16 = 1024;
 pub struct Spread {
     /// Which of the nodes has which rows.
     pub way: SpreadWay,
-    /// In ascending order. None for a table that was made while there was one node: all is on that, which is the first of the grid.
+    /// In ascending order. None for a table that was made while there was one node: all is on the one that keeps what there is once.
     pub nodes: Vec<NodeId>,
     /// The nodes of the parts, which have them in these turns; none: one part each.
     pub turns: Vec<NodeId>,
@@ -45,6 +45,8 @@ pub enum SpreadWay {
     },
     /// Each node has all of them.
     Everywhere,
+    /// The only node has all of them: one that was on the node which keeps what there is once, and was told apart from it.
+    Whole,
 }
 
 impl Default for SpreadWay {
@@ -61,7 +63,7 @@ impl SpreadWay {
     pub fn column(&self) -> Option<usize> {
         match self {
             SpreadWay::Hash { column, .. } | SpreadWay::Range { column, .. } => *column,
-            SpreadWay::Everywhere => None,
+            SpreadWay::Everywhere | SpreadWay::Whole => None,
         }
     }
 }
@@ -75,7 +77,7 @@ impl Spread {
         }
     }
 
-    /// Whether rows are on other nodes than the first: the table has been laid on several.
+    /// Whether it says on which nodes the rows are. Otherwise all are on the one that keeps what there is once.
     pub fn is_laid(&self) -> bool {
         !self.nodes.is_empty()
     }
@@ -116,6 +118,7 @@ impl Spread {
         };
         match &self.way {
             SpreadWay::Everywhere => vec!["spread=everywhere".to_owned()],
+            SpreadWay::Whole => vec!["spread=false".to_owned()],
             SpreadWay::Hash { column, parts } => {
                 let parts = (*parts != PARTS_MAX).then(|| format!("spread_parts={parts}"));
                 by(column).into_iter().chain(parts).collect()
@@ -138,7 +141,7 @@ fn bounds_text(table: &Table, bounds: &[Value]) -> Option<String> {
 }
 
 impl Table {
-    /// How its rows lie, if they lie on other nodes than the first.
+    /// How its rows lie, if that is told apart from the node that keeps what there is once.
     pub fn laid(&self) -> Option<&Spread> {
         self.spread.as_ref().filter(|spread| spread.is_laid())
     }

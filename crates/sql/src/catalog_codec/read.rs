@@ -381,9 +381,12 @@ fn spread(reader: &mut ByteReader<'_>, format: Format) -> Result<Spread> {
         return Err(damaged("the nodes of a table are not in order"));
     }
     let way = match format >= Format::Ways {
-        true => way(reader)?,
+        true => way(reader, format)?,
         false => SpreadWay::default(),
     };
+    if way == SpreadWay::Whole && nodes.len() != 1 {
+        return Err(damaged("a table that is whole lies on several nodes"));
+    }
     let mut spread = Spread {
         nodes,
         ..Spread::of_way(way)
@@ -409,7 +412,7 @@ fn turns(reader: &mut ByteReader<'_>) -> Result<Vec<NodeId>> {
     }
 }
 
-fn way(reader: &mut ByteReader<'_>) -> Result<SpreadWay> {
+fn way(reader: &mut ByteReader<'_>, format: Format) -> Result<SpreadWay> {
     Ok(match reader.u8()? {
         0 => SpreadWay::Hash {
             column: option(reader, |reader| reader.length())?,
@@ -423,6 +426,7 @@ fn way(reader: &mut ByteReader<'_>) -> Result<SpreadWay> {
             bounds: list(reader, |reader| decode_value(reader.bytes()?))?,
         },
         2 => SpreadWay::Everywhere,
+        3 if format >= Format::Whole => SpreadWay::Whole,
         _ => return Err(damaged("an unknown way to lay rows")),
     })
 }

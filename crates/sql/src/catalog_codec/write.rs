@@ -186,6 +186,7 @@ fn way(out: &mut Vec<u8>, way: &SpreadWay) {
             list(out, bounds.iter(), value);
         }
         SpreadWay::Everywhere => out.push(2),
+        SpreadWay::Whole => out.push(3),
     }
 }
 

@@ -62,7 +62,9 @@ pub(crate) fn relay_way(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Op
         // Also where no transaction knows of other nodes yet.
         Some(first) => {
             let is_same = |table: &&Table| {
-                let is_on = |laid: &Spread| laid.nodes == first.nodes && laid.way != SpreadWay::Everywhere;
+                let is_on = |laid: &Spread| {
+                    laid.nodes == first.nodes && laid.way != SpreadWay::Everywhere && laid.way != SpreadWay::Whole
+                };
                 table.laid().is_some_and(is_on)
             };
             tables.iter().all(is_same).then_some(first.nodes.len())?

@@ -20,7 +20,7 @@ pub fn node_of_key(places: &[u8], shard_of: ShardOf) -> Option<NodeOfKey> {
 }
 
 impl Lying {
-    /// In bytes; nothing where each node has all rows, or rows are on their way.
+    /// In bytes; nothing where a node has all rows, or rows are on their way.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         if self.former.is_some() {
             return None;
@@ -47,7 +47,7 @@ impl Lying {
                 bounds.iter().for_each(|bound| put_bytes(&mut out, bound.as_bytes()));
             }
             By::Number => out.push(3),
-            By::Nothing => return None,
+            By::Nothing | By::Whole => return None,
         }
         Some(out)
     }

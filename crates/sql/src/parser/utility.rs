@@ -113,7 +113,7 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         return schemas::drop_schema(Cursor::new(source)?);
     }
     if first.is(source.text, "alter") {
-        if let Some(syntax) = nodes::remove_node(source)? {
+        if let Some(syntax) = nodes::alter_grid(source)? {
             return Ok(Some(syntax));
         }
         if let Some(syntax) = schemas::alter(Cursor::new(source)?)? {

@@ -3,6 +3,7 @@
 //! The other node's session commits in its own log, runs again by itself what was aborted, and has the cursors and savepoints of the
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
+use super::environment::handed_over;
 use super::finish::reads_no_row;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
@@ -135,6 +136,10 @@ impl Session {
         }
         if self.transaction.is_some() {
             return Course::Away(self.move_to_keeper(begun_elsewhere(node), partition, responder));
+        }
+        // Whoever sent it here did not know yet that this node has handed over.
+        if self.is_hosted {
+            return Course::Away(self.fail(handed_over(), partition, responder));
         }
         Course::Away(self.send_away(node, partition, responder))
     }
@@ -553,7 +558,7 @@ pub(super) fn begun_elsewhere(node: NodeId) -> Error {
         "It has begun on this node, has shown rows, and this statement needs what is on node {}.",
         node.0
     );
-    Error::serialization("the transaction has to run on the grid's first node", detail)
+    Error::serialization("the transaction has to run on another node", detail)
         .with_hint("Run it again: transactions of this session begin there from now on.")
 }
 

@@ -1,6 +1,7 @@
 //! Transactions of a session: blocks, savepoints, commit and rollback.
 
 use super::everywhere::tell_tails;
+use super::schema::check_changes_here;
 use super::schema::{attachment_of, take_tails_back};
 use super::{Block, Next, Session};
 use crate::catalog::{Catalog, RelationName};
@@ -232,6 +233,7 @@ impl Session {
             return Ok(());
         };
         let own = self.identity.database_id;
+        check_changes_here(transaction, partition)?;
         if transaction.base_catalog.is_some()
             && let Some(owner) = partition.schema_changes.other_committing(transaction.id)
         {

@@ -7,6 +7,7 @@
 //! transaction that has the other's tables to itself and makes the database when it commits.
 
 use super::block::NewDatabase;
+use super::environment::handed_over;
 use super::far::FOR_OTHERS;
 use super::schema::{SchemaChanging, have_to_itself};
 use super::{Block, Next, Origin, Session, SessionContext};
@@ -249,6 +250,9 @@ impl Session {
 
     /// Writes down what databases there are, and forgets what was in those that are gone.
     fn install_databases(&mut self, databases: Databases, partition: &mut Partition) -> Result<()> {
+        if partition.sequences.are_elsewhere {
+            return Err(handed_over());
+        }
         let attachment = Attachment {
             databases: Some(databases.facts()),
             ..Attachment::default()

@@ -51,6 +51,8 @@ pub struct TakenNumbers {
     pub(super) ahead: BTreeMap<u32, VecDeque<i64>>,
     /// Sequences that have ended there, and what is said of them behind the last of these numbers.
     pub(super) ended: BTreeMap<u32, Error>,
+    /// The statement has begun on the node that has the sequences, and takes numbers as it goes.
+    pub(super) are_here: bool,
 }
 
 impl TakenNumbers {
@@ -129,9 +131,13 @@ impl SessionEnvironment<'_> {
         if !self.sequences.borrow().are_elsewhere {
             return Ok(());
         }
-        let message = format!("{what} in a statement that runs on another node than the grid's first");
+        if self.taken.borrow().are_here {
+            return Err(handed_over());
+        }
+        let message =
+            format!("{what} in a statement that runs on another node than the one that keeps what there is once");
         Err(Error::unsupported(message)
-            .with_hint("Connect to the first node for this, or begin the transaction with it: then it runs there."))
+            .with_hint("Connect to that node for this, or begin the transaction with it: then it runs there."))
     }
 
     /// The next number: of the sequence, or of those that were fetched for the statement.
@@ -150,6 +156,12 @@ impl SessionEnvironment<'_> {
     fn sequence(&self, name: &str) -> Result<&Sequence> {
         sequence_of(name, self.catalog, &self.path)
     }
+}
+
+/// 40001: the node did not keep any more, in the midst of what was done there, what there is once in the grid.
+pub(super) fn handed_over() -> Error {
+    let detail = "It has begun on a node that has handed over to another one what there is once in the grid.";
+    Error::serialization("the transaction has to run on another node", detail.to_owned())
 }
 
 /// The sequence that a function names.

@@ -1,6 +1,6 @@
 //! Schema changes of tables whose rows lie on several nodes of a grid: one transaction over all of them (decision 0032).
 
-use super::schema::attachment_of;
+use super::schema::{attachment_of, check_changes_here};
 use super::{Session, block::OpenTransaction};
 use crate::catalog::{Catalog, RelationName};
 use crate::far::FarRows;
@@ -94,6 +94,7 @@ impl Session {
             return Ok(Some(content.clone()));
         }
         let id = transaction.id;
+        check_changes_here(transaction, partition)?;
         if let Some(owner) = partition.schema_changes.other_committing(id) {
             partition.database.wait_for(id, owner, TableId(0))?;
         }

@@ -129,6 +129,7 @@ impl Session {
         if current.tag.is_some() {
             return self.finish(partition, responder);
         }
+        self.follow_temporary(partition);
         if let Course::Away(next) = self.on_away(partition, responder) {
             return next;
         }

@@ -34,6 +34,7 @@ mod explained;
 mod extended;
 mod far;
 mod finish;
+mod handing;
 mod kept_open;
 mod moves;
 mod numbers;

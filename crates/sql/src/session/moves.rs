@@ -1,5 +1,6 @@
 //! Steps on the way of a table's rows to other nodes (decision 0036): what is to be done next is said here, as a schema change.
 
+use super::handing::TAG;
 use super::{Block, Session};
 use crate::catalog::{Catalog, RelationName, Spread, SpreadWay, Table};
 use crate::executor::MoveWork;
@@ -57,10 +58,12 @@ impl Session {
                 "this node is alone: there is no other one that rows could lie on".to_owned(),
             ));
         };
-        let Some(spread) = &table.spread else {
-            let message = format!("table \"{}\" lies on the first node of the grid", table.name);
-            return Err(wrong(message).with_hint("ALTER TABLE ... SET (spread = true) lays it on all nodes."));
-        };
+        if table.schema.is_temporary() {
+            let message = format!("table \"{}\" is temporary: it stays where it is", table.name);
+            return Err(wrong(message));
+        }
+        let whole = Spread::of_way(SpreadWay::Whole);
+        let spread = table.spread.as_ref().unwrap_or(&whole);
         let members = desk.members();
         if let Some(none) = nodes.iter().find(|node| !members.contains(node)) {
             let message = format!("node {} is none of the grid", none.0);
@@ -79,6 +82,9 @@ impl Session {
         drop(moves);
         if spread.nodes == nodes {
             return Ok(None);
+        }
+        if spread.way == SpreadWay::Whole {
+            return Ok(whole_step(spread, nodes, &**desk));
         }
         Ok(Some(match spread.way {
             SpreadWay::Everywhere => AlterAction::Lay(Some(Spread {
@@ -127,27 +133,27 @@ impl Session {
 
     /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.
     ///
-    /// Errors: 42704 for a node that is none; 55000 for the first; 2BP01 as long as it has rows; 55006 while a definition is changed.
+    /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed.
     pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Result<String> {
-        const TAG: &str = "ALTER GRID";
         if self.block != Block::None {
             let message = "ALTER GRID REMOVE NODE cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
-        let members = partition.grid.as_ref().map(|desk| (desk, desk.members()));
-        let Some((desk, members)) = members.filter(|(_, members)| members.contains(&node)) else {
+        let Some(desk) = partition.grid.as_ref().filter(|desk| desk.members().contains(&node)) else {
             let message = format!("node {} is none of the grid", node.0);
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
         };
-        if members.first() == Some(&node) {
-            let message = "the first node of a grid cannot be removed: it has what there is once";
-            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        if desk.node() == Some(node) {
+            let message = format!("node {} cannot be removed: it keeps what there is once", node.0);
+            let hint = format!("`rubato grid drain {}` hands that over to another node.", node.0);
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(hint));
         }
         if !partition.schema_changes.is_empty() {
             let message = "a definition is being changed, which may come to need the node";
             return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint("Try again when it has ended."));
         }
         for database in partition.databases.iter() {
+            // Those that are named no place lie here.
             let has_rows = |table: &&Arc<Table>| table.spread.iter().any(|spread| spread.holders().contains(&node));
             if let Some(table) = database.catalog.tables.values().find(has_rows) {
                 let message = format!("node {} may have rows of table \"{}\"", node.0, table.key());
@@ -186,12 +192,28 @@ fn step_in(change: &SchemaChange) -> Option<(&RelationName, &[NodeId], usize)> {
     }
 }
 
+/// What begins for a table that is whole: it stays if its node is one of these, else it goes to the first of them. One that is where all is
+/// that there is once stays there by name, if that is the only one of them.
+fn whole_step(spread: &Spread, nodes: &[NodeId], desk: &dyn GridDesk) -> Option<AlterAction> {
+    let now = spread.nodes.first().copied().or_else(|| desk.node())?;
+    let to = match nodes.contains(&now) {
+        true if spread.is_laid() || nodes.len() > 1 => return None,
+        true => now,
+        false => *nodes.first()?,
+    };
+    Some(AlterAction::Place(Spread {
+        nodes: vec![to],
+        former: if to == now { Vec::new() } else { vec![now] },
+        ..Spread::of_way(SpreadWay::Whole)
+    }))
+}
+
 /// How rows lie that are about to move to these nodes.
 fn begun((spread, catalog): (&Spread, &Catalog), nodes: &[NodeId], desk: &dyn GridDesk) -> Spread {
     let former = match spread.is_laid() {
         true => spread.turns().to_vec(),
-        // All is on the first node.
-        false => desk.members().into_iter().take(1).collect(),
+        // All is here, where the catalogs are changed.
+        false => desk.node().into_iter().collect(),
     };
     Spread {
         way: spread.way.clone(),
@@ -205,6 +227,7 @@ fn begun((spread, catalog): (&Spread, &Catalog), nodes: &[NodeId], desk: &dyn Gr
 /// The turns of another table on these nodes: what begins with equal values is to lie together.
 pub(super) fn turns_of_others(catalog: &Catalog, nodes: &[NodeId]) -> Option<Vec<NodeId>> {
     let spreads = catalog.tables.values().filter_map(|table| table.laid());
-    let by_parts = |spread: &&Spread| spread.way != SpreadWay::Everywhere && spread.nodes == nodes;
+    let by_parts =
+        |spread: &&Spread| !matches!(spread.way, SpreadWay::Everywhere | SpreadWay::Whole) && spread.nodes == nodes;
     spreads.into_iter().find(by_parts).map(|spread| spread.turns().to_vec())
 }

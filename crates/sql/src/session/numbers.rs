@@ -9,7 +9,7 @@ use crate::executor::{BATCH_TUPLES, CopyReader};
 use crate::partition::{Partition, SEQUENCE_ENDED};
 use crate::plan::{InsertSource, Plan, PlanBody};
 use crate::route::{numbers_called, numbers_called_by, shown_of_all_nodes};
-use rubato_base::Value;
+use rubato_base::{SqlState, Value};
 use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
 
@@ -67,7 +67,8 @@ impl Session {
         catalog: &Catalog,
         partition: &Partition,
     ) -> Vec<(u32, usize)> {
-        if !partition.sequences.are_elsewhere {
+        self.taken.are_here = !partition.sequences.are_elsewhere;
+        if self.taken.are_here {
             return Vec::new();
         }
         let path = self.path_in(catalog);
@@ -103,6 +104,7 @@ impl Session {
                 Err(error) if error.code() == SEQUENCE_ENDED => {
                     self.taken.ended.insert(sequence, error);
                 }
+                Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => return Err(Stop::Abort(error)),
                 Err(error) => return Err(Stop::Fail(error)),
             }
         }
@@ -135,7 +137,8 @@ impl Session {
     ///
     /// Errors: [`Stop::Wait`] until it is there.
     pub(super) fn fetch_numbers(&mut self, plan: &Plan, catalog: &Catalog, partition: &Partition) -> Outcome<()> {
-        if !partition.sequences.are_elsewhere {
+        self.taken.are_here = !partition.sequences.are_elsewhere;
+        if self.taken.are_here {
             return Ok(());
         }
         let path = self.path_in(catalog);

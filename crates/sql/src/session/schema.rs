@@ -6,6 +6,7 @@
 
 use super::beside::{Beside, storage_of_tables};
 use super::block::OpenTransaction;
+use super::environment::handed_over;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
@@ -361,6 +362,14 @@ impl Session {
             partition.database.publish_table(*storage);
         }
         partition.drop_storage(transaction.dropped_storage.drain(..));
+    }
+}
+
+/// Errors: 40001 for a schema change that has begun here, where the catalogs are not changed any more.
+pub(super) fn check_changes_here(transaction: &OpenTransaction, partition: &Partition) -> Result<()> {
+    match transaction.base_catalog.is_some() && partition.sequences.are_elsewhere {
+        true => Err(handed_over()),
+        false => Ok(()),
     }
 }
 

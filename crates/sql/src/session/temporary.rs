@@ -17,21 +17,26 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Temporary {
     schema: SchemaId,
-    /// They are on the grid's first node, where a session works for this one: it makes them and drops them.
+    /// They are on the node that keeps what there is once, where a session works for this one: it makes them and drops them.
     is_elsewhere: bool,
+    /// The schema of those that are on this node.
+    here: SchemaId,
 }
 
 impl Temporary {
     /// In a schema of the session's own.
     pub(super) fn of(session: SessionId) -> Temporary {
+        let here = SchemaId::temporary(session.0);
         Temporary {
-            schema: SchemaId::temporary(session.0),
+            schema: here,
             is_elsewhere: false,
+            here,
         }
     }
 
     /// In this schema, if they are on this node.
     pub(super) fn make(&mut self, schema: SchemaId) {
+        self.here = schema;
         if !self.is_elsewhere {
             self.schema = schema;
         }
@@ -46,10 +51,21 @@ impl Session {
 
     /// The session's temporary relations are on another node, which has yet to make some.
     pub fn has_temporary_elsewhere(&mut self) {
-        self.temporary = Temporary {
-            schema: SchemaId::NO_TEMPORARY,
-            is_elsewhere: true,
-        };
+        self.temporary.schema = SchemaId::NO_TEMPORARY;
+        self.temporary.is_elsewhere = true;
+    }
+
+    /// They are made where everything is that there is once. When that was handed over there were none.
+    pub(super) fn follow_temporary(&mut self, partition: &Partition) {
+        if self.temporary.is_elsewhere != partition.sequences.are_elsewhere {
+            match partition.sequences.are_elsewhere {
+                true => self.has_temporary_elsewhere(),
+                false => {
+                    self.temporary.is_elsewhere = false;
+                    self.temporary.schema = self.temporary.here;
+                }
+            }
+        }
     }
 
     /// Which schema they are in, where they are on another node; none if there are none.

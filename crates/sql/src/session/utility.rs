@@ -128,6 +128,7 @@ impl Session {
             }
             Utility::Checkpoint => return self.checkpoint(partition, responder),
             Utility::RemoveNode(node) => self.remove_node(*node, partition)?,
+            Utility::HandOver(node) => self.hand_over(*node, partition)?,
             Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
                 self.channels.add(ChannelAction::Listen(channel.as_str().into()));

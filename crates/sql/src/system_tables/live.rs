@@ -384,11 +384,15 @@ fn nodes(live: &Live<'_>) -> Vec<Vec<Value>> {
     live.nodes.iter().map(row).collect()
 }
 
-/// The tables that are laid on nodes: on which, and how far their rows are that move.
+/// How tables lie on nodes: on which, none where they are on the one that keeps what there is once; and how far their rows are that move.
 fn moves(live: &Live<'_>) -> Vec<Vec<Value>> {
     let moves = live.insight.moves();
+    let whole = Spread::of_way(SpreadWay::Whole);
     let row = |table: &Arc<Table>| {
-        let spread = table.spread.as_ref()?;
+        if table.schema.is_temporary() {
+            return None;
+        }
+        let spread = table.spread.as_ref().unwrap_or(&whole);
         let (state, rows_moved) = match spread.is_moving() {
             true => moves.told(table.id),
             false => ("rests", 0),
@@ -401,6 +405,7 @@ fn moves(live: &Live<'_>) -> Vec<Vec<Value>> {
                 SpreadWay::Hash { .. } => "hash",
                 SpreadWay::Range { .. } => "range",
                 SpreadWay::Everywhere => "everywhere",
+                SpreadWay::Whole => "whole",
             }),
             text(&list_of(&spread.nodes)),
             former.map_or(Value::Null, |former| text(&list_of(&former))),

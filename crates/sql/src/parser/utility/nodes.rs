@@ -6,13 +6,16 @@ use crate::parser::syntax::Source;
 use crate::statement::Utility;
 use rubato_base::{NodeId, Result};
 
-/// ALTER GRID REMOVE NODE.
-pub(super) fn remove_node(source: Source<'_>) -> Result<Option<Syntax>> {
+/// ALTER GRID REMOVE NODE and ALTER GRID HAND OVER TO NODE.
+pub(super) fn alter_grid(source: Source<'_>) -> Result<Option<Syntax>> {
     let mut cursor = Cursor::new(source)?;
     if !cursor.accept_all(&["alter", "grid"]) {
         return Ok(None);
     }
-    cursor.expect("remove")?;
+    let hands_over = cursor.accept_all(&["hand", "over", "to"]);
+    if !hands_over {
+        cursor.expect("remove")?;
+    }
     cursor.expect("node")?;
     let number = cursor.peek().map(|token| token.text(source.text).parse());
     let Some(Ok(number)) = number else {
@@ -20,5 +23,9 @@ pub(super) fn remove_node(source: Source<'_>) -> Result<Option<Syntax>> {
     };
     cursor.advance();
     cursor.expect_end()?;
-    Ok(Some(Syntax::Done(Box::new(Utility::RemoveNode(NodeId(number))))))
+    let utility = match hands_over {
+        true => Utility::HandOver(NodeId(number)),
+        false => Utility::RemoveNode(NodeId(number)),
+    };
+    Ok(Some(Syntax::Done(Box::new(utility))))
 }

@@ -1,4 +1,5 @@
-//! Who belongs to the grid. The first node keeps the list; it is told to all others, who keep what they were told last.
+//! Who belongs to the grid. One node keeps the list, the one that keeps everything else that there is once; it is told to all others, who
+//! keep what they were told last.
 //!
 //! Invariants: a number is given once, also if the node leaves; of two lists of one grid the one with the higher version holds; whoever
 //! applies twice under the same name gets the same number.
@@ -71,7 +72,7 @@ impl MemberMessage {
 }
 
 impl Members {
-    /// The node that keeps the list, and everything else that there is once.
+    /// The node that has begun the grid. It keeps the list, and everything else that there is once, until it hands that over.
     pub const FIRST: NodeId = NodeId(0);
 
     /// A grid of its first node.
@@ -108,9 +109,9 @@ impl Members {
         Ok(node)
     }
 
-    /// It is a member no more, and its number is not given again. The list has changed if its version has; the first node stays.
+    /// It is a member no more, and its number is not given again. The list has changed if its version has.
     pub fn remove(&mut self, node: NodeId) {
-        if node != Members::FIRST && self.members.remove(&node).is_some() {
+        if self.members.remove(&node).is_some() {
             self.version += 1;
         }
     }
@@ -188,12 +189,17 @@ mod tests {
         let mut members = grid();
         assert_eq!(members.admit([1; 16], "b:1"), Ok(NodeId(1)));
         members.remove(NodeId(1));
-        members.remove(Members::FIRST);
+        members.remove(NodeId(7));
         assert_eq!((members.version, members.members.len()), (3, 1));
         let mut read = Members::of_entries(members.grid, members.version, members.entries());
         assert_eq!(read, members);
         assert_eq!(read.admit([1; 16], "b:1"), Ok(NodeId(2)), "it comes as another");
         assert_eq!(read.entries().count(), 2);
+        read.remove(Members::FIRST);
+        assert!(
+            !read.members.contains_key(&Members::FIRST),
+            "the one that has begun the grid may go, too"
+        );
     }
 
     #[test]

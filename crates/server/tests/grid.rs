@@ -1,6 +1,8 @@
 //! Several processes that are one database.
 
 mod common;
+#[path = "grid/first.rs"]
+mod first;
 #[path = "grid/spans.rs"]
 mod spans;
 #[path = "grid/tpcc.rs"]

@@ -66,6 +66,8 @@ pub(crate) struct Carrier {
     awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
     leaving: BTreeMap<NodeId, u64>,
+    /// Who kept the list when it was looked at last.
+    keeper: Option<NodeId>,
 }
 
 impl Carrier {
@@ -101,9 +103,20 @@ impl Carrier {
             forced: Lsn(0),
             awaits_log: false,
             leaving: BTreeMap::new(),
+            keeper: None,
         };
         carrier.set_members();
+        if carrier.keeps_list() {
+            let (mut changed, own) = (carrier.place.members.clone(), carrier.place.node);
+            changed.move_to(own, &carrier.place.address);
+            carrier.change_members(changed).map_err(io::Error::other)?;
+        }
         Ok(carrier)
+    }
+
+    /// Whether this node changes the list of members: the one that keeps everything else that there is once.
+    fn keeps_list(&self) -> bool {
+        self.node.keeper() == Some(self.place.node)
     }
 
     fn now_us(&self) -> u64 {
@@ -169,6 +182,7 @@ impl Carrier {
             self.links.on_timer(now_us);
             self.hear();
             self.node.on_timer(now_us as i64);
+            self.follow_keeper();
             self.remove_members();
         }
         let forced = self.node.node().forced_lsn();
@@ -410,17 +424,43 @@ impl Carrier {
         }
     }
 
-    /// What two nodes say to each other first.
+    /// What two nodes say to each other first. Lists go both ways: whoever has the newer one may not be the one that has made it.
     fn greet(&mut self, node: NodeId) {
-        if self.place.node == Members::FIRST {
-            let list = MemberMessage::List(self.place.members.clone());
-            self.links.send(node, &GridMessage::Member(list));
-        } else if node == Members::FIRST {
-            let known = self.place.members.members.get(&self.place.node);
-            if known.is_none_or(|known| known.address != self.place.address) {
-                let moved = MemberMessage::MovedTo(self.place.address.clone());
-                self.links.send(node, &GridMessage::Member(moved));
+        self.tell_list([node]);
+        if self.node.keeper() == Some(node) {
+            self.tell_address(node);
+        }
+    }
+
+    /// Another node keeps the list: it is told what it has to know, and tells the others what it has.
+    fn follow_keeper(&mut self) {
+        let keeper = self.node.keeper();
+        if std::mem::replace(&mut self.keeper, keeper) == keeper {
+            return;
+        }
+        match keeper {
+            Some(keeper) if keeper == self.place.node => {
+                let all: Vec<NodeId> = self.place.members.members.keys().copied().collect();
+                self.tell_list(all);
             }
+            Some(keeper) => self.tell_address(keeper),
+            None => {}
+        }
+    }
+
+    fn tell_list(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
+        for node in nodes {
+            self.links.send(node, &list);
+        }
+    }
+
+    /// The keeper has this node's address, unless it is another one by now.
+    fn tell_address(&mut self, keeper: NodeId) {
+        let known = self.place.members.members.get(&self.place.node);
+        if known.is_none_or(|known| known.address != self.place.address) {
+            let moved = MemberMessage::MovedTo(self.place.address.clone());
+            self.links.send(keeper, &GridMessage::Member(moved));
         }
     }
 
@@ -428,9 +468,17 @@ impl Carrier {
         let MemberMessage::Apply { applicant, address } = message else {
             return;
         };
-        let answer = if self.place.node != Members::FIRST {
-            let first = self.place.members.members.get(&Members::FIRST);
-            MemberMessage::AskAt(first.map_or_else(String::new, |first| first.address.clone()))
+        let answer = if !self.keeps_list() {
+            let keeper = self
+                .node
+                .keeper()
+                .and_then(|keeper| self.place.members.members.get(&keeper));
+            match keeper {
+                Some(keeper) => MemberMessage::AskAt(keeper.address.clone()),
+                None => {
+                    MemberMessage::NotAdmitted("the node does not know yet who keeps the list of members".to_owned())
+                }
+            }
         } else {
             let mut changed = self.place.members.clone();
             match changed.admit(applicant, &address) {
@@ -450,12 +498,12 @@ impl Carrier {
     fn on_member_message(&mut self, from: NodeId, message: MemberMessage) {
         let mut changed = self.place.members.clone();
         match message {
-            MemberMessage::List(list) if from == Members::FIRST => {
+            MemberMessage::List(list) => {
                 if !changed.take_over(list) {
                     return;
                 }
             }
-            MemberMessage::MovedTo(address) if self.place.node == Members::FIRST => changed.move_to(from, &address),
+            MemberMessage::MovedTo(address) if self.keeps_list() => changed.move_to(from, &address),
             _ => return,
         }
         if let Err(why) = self.change_members(changed) {
@@ -477,12 +525,9 @@ impl Carrier {
             return Ok(());
         }
         self.set_members();
-        if self.place.node == Members::FIRST {
-            let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
+        if self.keeps_list() {
             // Those that have gone are to hear it, too.
-            for node in before.members.keys() {
-                self.links.send(*node, &list);
-            }
+            self.tell_list(before.members.keys().copied());
         }
         let until_us = self.now_us() + LEAVING_US;
         let is_gone = |node: &&NodeId| !self.place.members.members.contains_key(node);
@@ -491,10 +536,10 @@ impl Carrier {
         Ok(())
     }
 
-    /// The first node: takes those out of the list that are to be members no more. All: closes the channels to those that were.
+    /// The keeper: takes those out of the list that are to be members no more. All: closes the channels to those that were.
     fn remove_members(&mut self) {
         let removed = self.node.removed();
-        if !removed.is_empty() && self.place.node == Members::FIRST {
+        if !removed.is_empty() && self.keeps_list() {
             let mut changed = self.place.members.clone();
             removed.iter().for_each(|node| changed.remove(*node));
             match self.change_members(changed) {

@@ -34,36 +34,69 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
     let mut connection = Connection::open(url, None)?;
     let mut nodes = nodes(&mut connection)?;
     if let Wanted::Without(node) = wanted {
-        if nodes.first() == Some(&node) {
-            return Err(format!(
-                "node {node} is the first of the grid, and has what there is once: it cannot be drained"
-            ));
-        }
         if !nodes.remove(&node) {
             return Err(format!("node {node} is none of the grid"));
         }
+        if nodes.is_empty() {
+            return Err(format!(
+                "node {node} is the only one of the grid: there is no other to move to"
+            ));
+        }
     }
-    let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
     let mut mover = Mover {
-        nodes: nodes.join(","),
+        nodes,
         rows_a_second,
         rows: 0,
         began: Instant::now(),
     };
-    let databases = "SELECT datname FROM pg_database WHERE datallowconn \
-                     ORDER BY datname <> current_database(), datname";
-    for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
-        let mut connection = Connection::open(url, Some(database.text(0)))?;
-        let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
-        for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
-            mover.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
-        }
+    mover.move_all(&mut connection, url)?;
+    let mut failures = 0;
+    while let Wanted::Without(node) = wanted
+        && keeper(&mut connection)? == node
+    {
+        hand_over(&mut connection, &mover.nodes, node, failures)?;
+        failures += 1;
+        // Tables that were made meanwhile.
+        mover.move_all(&mut connection, url)?;
     }
     println!(
         "all tables lie on the nodes {}, {} rows and index entries moved",
-        mover.nodes, mover.rows
+        mover.list(),
+        mover.rows
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// The node that keeps what there is once.
+fn keeper(connection: &mut Connection) -> Result<u32, String> {
+    let found = connection.rows("SELECT node FROM rubato.nodes WHERE is_keeper");
+    let found = found.map_err(|wrong| wrong.to_string())?;
+    let node = found.first().and_then(|row| row.text(0).parse().ok());
+    node.ok_or_else(|| "no node of the grid keeps what there is once".to_owned())
+}
+
+/// What there is once goes from a node to the first of the others that can be reached.
+fn hand_over(connection: &mut Connection, nodes: &BTreeSet<u32>, from: u32, failures: u32) -> Result<(), String> {
+    let up = connection.rows("SELECT node FROM rubato.nodes WHERE state IN ('up', 'here')");
+    let up = up.map_err(|wrong| wrong.to_string())?;
+    let up = up.iter().filter_map(|row| row.text(0).parse::<u32>().ok());
+    let to = up.filter(|node| nodes.contains(node)).min();
+    let to = to.ok_or_else(|| format!("no other node can be reached to take over from node {from}"))?;
+    match connection.rows(&format!("ALTER GRID HAND OVER TO NODE {to}")) {
+        Ok(_) => {
+            let until = Instant::now() + REMOVAL;
+            while keeper(connection)? == from && Instant::now() < until {
+                std::thread::sleep(PAUSE);
+            }
+            println!("node {to} keeps from now on what there is once: catalogs, sequences and the list of nodes");
+            Ok(())
+        }
+        Err(wrong) if wrong.passes() && failures < FAILURES_MAX => {
+            std::thread::sleep(PAUSE);
+            Ok(())
+        }
+        Err(wrong) => Err(format!("{wrong}\nthe same command goes on when that is mended")),
+    }
 }
 
 /// Takes a node out of the grid.
@@ -96,8 +129,7 @@ fn nodes(connection: &mut Connection) -> Result<BTreeSet<u32>, String> {
 }
 
 struct Mover {
-    /// As the statement has them.
-    nodes: String,
+    nodes: BTreeSet<u32>,
     rows_a_second: u64,
     /// Of all tables.
     rows: u64,
@@ -105,17 +137,46 @@ struct Mover {
 }
 
 impl Mover {
+    /// The nodes as the statement has them.
+    fn list(&self) -> String {
+        let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
+        nodes.join(",")
+    }
+
+    /// Moves the tables of all databases.
+    fn move_all(&mut self, connection: &mut Connection, url: &str) -> Result<(), String> {
+        let databases = "SELECT datname FROM pg_database WHERE datallowconn \
+                         ORDER BY datname <> current_database(), datname";
+        for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
+            let mut connection = Connection::open(url, Some(database.text(0)))?;
+            let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
+            for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
+                self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a table lies where it is wanted. One that is whole lies on one node, if no other is named where everything is that there
+    /// is once.
+    fn is_there(&self, (way, nodes): (&str, &str), keeper: u32) -> bool {
+        match way {
+            "whole" => self.nodes.contains(&nodes.parse().unwrap_or(keeper)),
+            _ => nodes == self.list(),
+        }
+    }
+
     fn move_table(&mut self, connection: &mut Connection, table: (&str, &str, &str)) -> Result<(), String> {
         let (database, schema, name) = table;
         let step = format!(
             "ALTER TABLE {}.{} SET (spread_nodes = '{}', spread_rows = {})",
             quoted(schema),
             quoted(name),
-            self.nodes,
+            self.list(),
             self.step_rows()
         );
         let state = format!(
-            "SELECT nodes, state, rows_moved FROM rubato.moves WHERE schema = {} AND relation = {}",
+            "SELECT nodes, state, rows_moved, way FROM rubato.moves WHERE schema = {} AND relation = {}",
             literal(schema),
             literal(name)
         );
@@ -126,9 +187,10 @@ impl Mover {
             let Some(row) = rows.first() else { return Ok(()) };
             let now = row.text(2).parse().unwrap_or(moved).max(moved);
             self.rows += now - moved;
-            if row.text(1) == "rests" && row.text(0) == self.nodes {
+            let is_there = self.is_there((row.text(3), row.text(0)), keeper(connection)?);
+            if row.text(1) == "rests" && is_there {
                 if is_touched {
-                    println!("{database}: {schema}.{name} lies on the nodes {}", self.nodes);
+                    println!("{database}: {schema}.{name} lies on the nodes {}", row.text(0));
                 }
                 return Ok(());
             }
@@ -207,7 +269,7 @@ mod tests {
     #[test]
     fn a_slow_move_has_small_steps() {
         let mover = |rows_a_second| Mover {
-            nodes: String::new(),
+            nodes: BTreeSet::new(),
             rows_a_second,
             rows: 0,
             began: Instant::now(),

@@ -216,12 +216,13 @@ fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {
     })
 }
 
-/// All rows lie on the first node, which has everything else that there is once.
+/// Whoever keeps what there is once is known by the log, if that was ever handed over; else it is the node that has begun the grid. A node
+/// that comes when that one has gone hears who it is.
 fn grid_settings(place: &Place) -> GridSettings {
     GridSettings {
         nodes: place.members.members.keys().copied().collect(),
         router: Some(Arc::new(ByRows)),
-        keeper: Some(Members::FIRST),
+        keeper: place.members.members.keys().next().copied(),
         id: place.node,
         ..GridSettings::of(Members::FIRST.0, 1)
     }

@@ -329,7 +329,7 @@ fn ask_meanwhile(messages: usize) -> bool {
     assert_eq!(tags(&sites.at(0).said()).last(), Some(&"ALTER GRID"), "{messages}");
     sites.rest();
     // What was told may be lost with the rest: whoever begins the next transaction asks for it.
-    let given = sites.row(2, "SELECT count(*) FROM whole WHERE id IS NULL OR v IS NULL");
+    let given = sites.row(2, "SELECT count(*) FROM accounts WHERE name IS NULL");
     assert_eq!(given, "D 0");
     assert_eq!(sites.keepers(), [Some(NodeId(1)); 3], "{messages}");
     left == 0

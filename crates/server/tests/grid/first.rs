@@ -1,0 +1,105 @@
+//! The node that has begun a grid is one like others: it is drained, and goes.
+
+use super::*;
+
+const MADE: &str = "CREATE TABLE orders (id serial PRIMARY KEY, node int NOT NULL, v int NOT NULL);
+    CREATE TABLE totals (id int PRIMARY KEY, v int NOT NULL) WITH (spread = false);
+    INSERT INTO totals VALUES (1, 0);
+    CREATE MATERIALIZED VIEW known AS SELECT count(*) AS n FROM totals;
+    CREATE SEQUENCE tickets";
+
+/// Orders of a client, each with a number of a sequence, beside a change of a row of a table that is whole. How many, and the errors.
+fn order(number: usize, address: SocketAddr, is_over: &AtomicBool, done: &AtomicU32) -> Vec<String> {
+    let mut wire = Wire::connect(address);
+    let mut wrong = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let order = format!(
+            "BEGIN; INSERT INTO orders (node, v) VALUES ({number}, 1); UPDATE totals SET v = v + 1 WHERE id = 1; COMMIT"
+        );
+        let answers = wire.query(&order);
+        let is_done = answers.iter().any(|answer| answer == "done COMMIT");
+        done.fetch_add(u32::from(is_done), Ordering::Relaxed);
+        let is_wrong = |answer: &&String| answer.starts_with("ERROR") && *answer != "ERROR 40001";
+        wrong.extend(answers.iter().find(is_wrong).cloned());
+        if answers.last().is_some_and(|last| last != "ready I") {
+            wire.query("ROLLBACK");
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_first_node_is_drained_beneath_its_clients_and_goes() {
+    let grid = Grid::new(4);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert!(ask(&nodes[1], MADE).contains(&"done CREATE SEQUENCE".to_owned()));
+    assert_eq!(ask(&nodes[2], "CREATE DATABASE other")[0], "done CREATE DATABASE");
+    let (is_over, done) = (AtomicBool::new(false), AtomicU32::new(0));
+    let clients: Vec<(usize, SocketAddr)> = (1..3).map(|number| (number, nodes[number].address)).collect();
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let working: Vec<_> = clients
+            .into_iter()
+            .map(|(number, address)| {
+                let (is_over, done) = (&is_over, &done);
+                scope.spawn(move || order(number, address, is_over, done))
+            })
+            .collect();
+        wait_for_more(&done, 10, "orders before");
+        let (succeeded, said) = grid.manage(&nodes[1], &["drain", "0"]);
+        assert!(succeeded && said.contains("node 1 keeps from now on"), "{said}");
+        assert!(said.contains("all tables lie on the nodes 1,2"), "{said}");
+        wait_for_more(&done, 10, "orders behind");
+        let (succeeded, said) = grid.manage(&nodes[2], &["remove", "0"]);
+        assert!(succeeded && said.contains("none of the grid any more"), "{said}");
+        eventually("the node knows that it was removed", || {
+            grid.log_has(0, "was removed from its grid")
+        });
+        wait_for_more(&done, 10, "orders without the first");
+        is_over.store(true, Ordering::Relaxed);
+        working.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(wrong, Vec::<String>::new());
+    nodes.remove(0);
+    wait_for_all(&nodes);
+    let count = done.load(Ordering::Relaxed);
+    let expected = format!("row {count},{count},{count}");
+    for node in &nodes {
+        let all = "SELECT count(*), count(DISTINCT id), (SELECT v FROM totals) FROM orders";
+        assert_eq!(rows(node, all), [expected.as_str()]);
+    }
+    let refused = grid.refused(0, "secret", &[]);
+    assert!(refused.contains("node 0 was removed from its grid"), "{refused}");
+    // Everything that there is once is served, from whichever node, and after each of the two was killed.
+    for victim in 0..2 {
+        for (number, node) in nodes.iter().enumerate() {
+            let name = format!("later_{victim}_{number}");
+            let made = format!("CREATE TABLE {name} (id serial PRIMARY KEY); INSERT INTO {name} DEFAULT VALUES");
+            assert!(ask(node, &made).contains(&"done INSERT 0 1".to_owned()), "{name}");
+            assert_eq!(rows(node, "SELECT nextval('tickets') > 0"), ["row t"]);
+            assert_eq!(
+                ask(node, "REFRESH MATERIALIZED VIEW known")[0],
+                "done REFRESH MATERIALIZED VIEW"
+            );
+        }
+        nodes[victim].end();
+        let joins = ["--join", &format!("127.0.0.1:{}", grid.ports[2 - victim])];
+        nodes[victim] = grid.start_with(victim + 1, &joins);
+        wait_for_all(&nodes);
+    }
+    // A new node is told by any of them where to ask, and takes part.
+    let joins = ["--join", &format!("127.0.0.1:{}", grid.ports[2])];
+    nodes.push(grid.start_with(3, &joins));
+    wait_for_all(&nodes);
+    assert_eq!(
+        rows(&nodes[2], "SELECT node FROM rubato.nodes ORDER BY node"),
+        ["row 1", "row 2", "row 3"]
+    );
+    assert_eq!(rows(&nodes[2], "SELECT v FROM totals"), [format!("row {count}")]);
+    let (succeeded, said) = grid.manage(&nodes[2], &["rebalance"]);
+    assert!(
+        succeeded && said.contains("all tables lie on the nodes 1,2,3"),
+        "{said}"
+    );
+    assert_eq!(rows(&nodes[2], "SELECT count(*) FROM orders"), [format!("row {count}")]);
+}
